@@ -1,0 +1,32 @@
+//! The storage seam: streams of opaque records, small versioned rows and blobs.
+//!
+//! ```text
+//!   position   1   2   3   4   5   6   7      commit order over the whole store, from 1
+//!   stream A   0       1   2           3      sequence within a stream, from 0, no gaps
+//!   stream B       0           1   2
+//! ```
+//!
+//! The contract of every store, in words (the [`conformance`] suite says it in code):
+//!
+//! * [`Store::append`] lands everything it was given, records of one or several streams and rows,
+//!   or changes nothing at all; when it has answered `Ok`, the change survives a killed process and,
+//!   in strict durability, a power cut.
+//! * Each stream append names the tail its writer believes in; a wrong belief is refused with the
+//!   real tail, so two writers of one stream cannot both win.
+//! * Positions are given in commit order. Whoever has read up to a position has missed nothing
+//!   before it: no record ever becomes visible behind a cursor.
+//! * [`Observer::committed`] is called once a commit, in commit order, after the commit is durable
+//!   and before its writers are answered.
+//! * Bytes come back exactly as they went in.
+//!
+//! This crate must never know what a record contains. Start reading at [`Store`].
+
+pub mod chain;
+mod fault;
+pub mod limits;
+mod memory;
+mod seam;
+
+pub use fault::{AppendError, Fault, FaultKind, Retry};
+pub use memory::MemoryStore;
+pub use seam::*;

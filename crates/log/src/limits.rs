@@ -1,0 +1,19 @@
+//! Every bound a store holds, and what happens at it.
+
+/// Appends waiting for the writer; the next one is refused with [`crate::FaultKind::Busy`].
+pub const APPENDS_WAITING_MAX: usize = 4096;
+
+/// Appends one commit takes; the others wait for the next.
+pub const GROUP_APPENDS_MAX: usize = 4096;
+
+/// Bytes after which a commit takes no further append.
+pub const GROUP_BYTES_MAX: usize = 1 << 20;
+
+/// One record; a larger one is refused with [`crate::FaultKind::TooLarge`].
+pub const RECORD_BYTES_MAX: usize = 8 << 20;
+
+/// One row's value; a larger one is refused with [`crate::FaultKind::TooLarge`].
+pub const ROW_BYTES_MAX: usize = 4 << 20;
+
+/// One blob; a larger one is refused with [`crate::FaultKind::TooLarge`].
+pub const BLOB_BYTES_MAX: usize = 64 << 20;

@@ -1,0 +1,2 @@
+//! (being laid)
+pub struct MemoryStore;

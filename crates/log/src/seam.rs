@@ -1,0 +1,183 @@
+//! The seam itself: the [`Store`] trait and the values that cross it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::chain::ChainValue;
+use crate::{AppendError, Fault};
+
+/// What a store answers with; boxed so that stores can be chosen while the program runs.
+pub type Answer<T, E = Fault> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'static>>;
+
+/// The name of one stream. Opaque here; cheap to clone.
+pub type StreamKey = Arc<str>;
+
+/// One atomic change. Empty parts are fine; an append with nothing in it is a durable no-op.
+#[derive(Debug, Clone, Default)]
+pub struct Append {
+    /// At most one entry a stream.
+    pub streams: Vec<StreamAppend>,
+    /// At most one entry a row.
+    pub rows: Vec<RowPut>,
+}
+
+/// Records for the end of one stream.
+#[derive(Debug, Clone)]
+pub struct StreamAppend {
+    pub stream: StreamKey,
+    /// The sequence the first record will get; 0 creates the stream.
+    pub expected_tail: u64,
+    /// Never empty.
+    pub records: Vec<Bytes>,
+}
+
+/// A change of one row. Rows live in named spaces and are ordered by key within one.
+#[derive(Debug, Clone)]
+pub struct RowPut {
+    pub space: Arc<str>,
+    pub key: Arc<str>,
+    pub guard: Guard,
+    /// `None` deletes the row.
+    pub value: Option<Bytes>,
+}
+
+/// What must hold of a row for the whole append to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// Whatever is there is replaced.
+    Any,
+    /// The row must not exist.
+    Absent,
+    /// The row must exist in exactly this version.
+    Version(u64),
+}
+
+/// The receipt of an append, stream by stream in the order they were given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    pub streams: Vec<Landed>,
+}
+
+/// Where the records of one stream landed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed {
+    pub first_sequence: u64,
+    pub last_sequence: u64,
+    /// Position of the first record; the others follow without a gap.
+    pub first_position: u64,
+}
+
+/// One stored record with both of its places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub position: u64,
+    pub sequence: u64,
+    pub bytes: Bytes,
+}
+
+/// One record of the cross-stream feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedRecord {
+    pub stream: StreamKey,
+    pub record: Record,
+}
+
+/// How much one read may bring. At least one record comes if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadBound {
+    pub count: usize,
+    pub bytes: usize,
+}
+
+/// Where a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tail {
+    /// The sequence the next record will get.
+    pub next_sequence: u64,
+    /// Position of the last record.
+    pub last_position: u64,
+    /// The chain over all records so far.
+    pub head: ChainValue,
+}
+
+/// A row as stored. The version starts at 1 and grows by one with each put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub key: Arc<str>,
+    pub version: u64,
+    pub value: Bytes,
+}
+
+/// A range of rows in one space, in key order.
+#[derive(Debug, Clone)]
+pub struct RowRange {
+    pub space: Arc<str>,
+    /// Only keys that begin with this.
+    pub prefix: Arc<str>,
+    /// Strictly after this key (strictly before it when `backwards`).
+    pub after: Option<Arc<str>>,
+    pub backwards: bool,
+    pub limit: usize,
+}
+
+/// What a look at the whole store found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Integrity {
+    /// Sentences about what is wrong; empty when nothing is.
+    pub problems: Vec<String>,
+    /// How many streams and records can still be read.
+    pub readable_streams: u64,
+    pub readable_records: u64,
+}
+
+/// Hears of every commit, in commit order, durable already. Called on the store's writer: be quick,
+/// never wait. Panics here are bugs and stop the store.
+pub trait Observer: Send + Sync + 'static {
+    fn committed(&self, records: &[FeedRecord]);
+}
+
+/// A store of streams, rows and blobs. See the crate's head for the contract.
+pub trait Store: Send + Sync + 'static {
+    /// Sets who hears of commits. Called once, before the first append.
+    fn observe(&self, observer: Arc<dyn Observer>);
+
+    /// All or nothing; durable when answered.
+    fn append(&self, append: Append) -> Answer<Committed, AppendError>;
+
+    /// Records of one stream with a sequence of at least `from`, in order, contiguous. Empty when
+    /// there are none or the stream does not exist.
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>>;
+
+    /// Records of all streams with a position of at least `from`, in order.
+    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
+
+    /// `None` when the stream does not exist.
+    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>>;
+
+    /// Position of the last record in the store; 0 when it is empty.
+    fn last_position(&self) -> Answer<u64>;
+
+    /// Names of streams in key order, strictly after `after`.
+    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>>;
+
+    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>>;
+
+    fn rows(&self, range: RowRange) -> Answer<Vec<Row>>;
+
+    /// Stores bytes under their own BLAKE3 hash and returns it in lower-case hex; storing the same
+    /// bytes again changes nothing. Durable when answered.
+    fn put_blob(&self, bytes: Bytes) -> Answer<String>;
+
+    /// `None` when no such blob exists; a blob whose bytes do not match its name is a fault.
+    fn blob(&self, hash: &str) -> Answer<Option<Bytes>>;
+
+    /// Reads everything once. Slow; for `verify` and `doctor`.
+    fn integrity(&self) -> Answer<Integrity>;
+
+    /// Finishes what was accepted, then refuses further appends. Dropping a store without this
+    /// loses nothing that was acknowledged.
+    fn close(&self) -> Answer<()>;
+}
