@@ -1,0 +1,59 @@
+//! What time it is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Milliseconds since 1970 in UTC. May step in either direction; order never depends on it.
+pub trait Clock: Send + Sync + 'static {
+    fn now_ms(&self) -> u64;
+}
+
+/// The operating system's clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+    fn now_ms(&self) -> u64 {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Follows the async runtime's time, which tests and simulations may pause and advance.
+pub struct RuntimeClock {
+    start_ms: u64,
+    origin: std::sync::OnceLock<tokio::time::Instant>,
+}
+
+impl RuntimeClock {
+    pub fn starting_at(start_ms: u64) -> Self {
+        RuntimeClock { start_ms, origin: std::sync::OnceLock::new() }
+    }
+}
+
+impl Clock for RuntimeClock {
+    fn now_ms(&self) -> u64 {
+        let origin = self.origin.get_or_init(tokio::time::Instant::now);
+        self.start_ms + u64::try_from(origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Stands where it is put.
+#[derive(Default)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    pub fn at(now_ms: u64) -> Self {
+        ManualClock(AtomicU64::new(now_ms))
+    }
+
+    pub fn set(&self, now_ms: u64) {
+        self.0.store(now_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

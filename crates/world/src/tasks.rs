@@ -1,0 +1,173 @@
+//! The task tree: every task has a kind, and the kind says how it ends.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// What a task is for. Shutdown ends kinds in this order: services first (nothing new comes in),
+/// then connections, effects, and writers last, so that what was accepted is still written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A listener or a sweeper; told to stop, then left to finish.
+    Service,
+    /// One client's connection or stream.
+    Connection,
+    /// Work the outside world owes a run.
+    Effect,
+    /// The one writer of an awake run; finishes the append in hand.
+    Writer,
+}
+
+const KINDS: [Kind; 4] = [Kind::Service, Kind::Connection, Kind::Effect, Kind::Writer];
+
+/// The tree. Cheap to clone.
+#[derive(Clone)]
+pub struct Tasks {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    groups: [Group; 4],
+}
+
+struct Group {
+    stop: watch::Sender<bool>,
+    alive: AtomicUsize,
+    ended: tokio::sync::Notify,
+}
+
+/// Tells a task that its kind is being ended. Cheap to clone.
+#[derive(Clone)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+impl Shutdown {
+    /// Returns when the task should end.
+    pub async fn requested(&mut self) {
+        if self.0.wait_for(|stop| *stop).await.is_err() {
+            // The tree itself is gone, which is as good as being told.
+        }
+    }
+
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+}
+
+impl Tasks {
+    #[expect(clippy::new_without_default, reason = "a tree is made on purpose, once a world")]
+    pub fn new() -> Self {
+        let group = || Group {
+            stop: watch::channel(false).0,
+            alive: AtomicUsize::new(0),
+            ended: tokio::sync::Notify::new(),
+        };
+        Tasks { inner: Arc::new(Inner { groups: [group(), group(), group(), group()] }) }
+    }
+
+    fn group(&self, kind: Kind) -> &Group {
+        &self.inner.groups[kind as usize]
+    }
+
+    /// Starts a task. It receives the signal of its kind and must end soon after that is given.
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+    pub fn spawn<F>(&self, kind: Kind, body: impl FnOnce(Shutdown) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.group(kind).alive.fetch_add(1, Ordering::SeqCst);
+        let leave = Leave { tree: self.clone(), kind };
+        let future = body(self.shutdown_signal(kind));
+        tokio::spawn(async move {
+            let _leave = leave;
+            future.await;
+        });
+    }
+
+    pub fn shutdown_signal(&self, kind: Kind) -> Shutdown {
+        Shutdown(self.group(kind).stop.subscribe())
+    }
+
+    pub fn alive(&self, kind: Kind) -> usize {
+        self.group(kind).alive.load(Ordering::SeqCst)
+    }
+
+    /// Tells one kind to end and waits, at most `patience`. Answers how many were still alive then.
+    pub async fn end(&self, kind: Kind, patience: Duration) -> usize {
+        let group = self.group(kind);
+        group.stop.send_replace(true);
+        let all_ended = async {
+            loop {
+                let ended = group.ended.notified();
+                if self.alive(kind) == 0 {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        match tokio::time::timeout(patience, all_ended).await {
+            Ok(()) => 0,
+            Err(_) => self.alive(kind),
+        }
+    }
+
+    /// Ends every kind in order, each with the same patience. Answers how many tasks did not end.
+    pub async fn end_all(&self, patience: Duration) -> usize {
+        let mut left = 0;
+        for kind in KINDS {
+            left += self.end(kind, patience).await;
+        }
+        left
+    }
+}
+
+/// Counts a task out, however it ends.
+struct Leave {
+    tree: Tasks,
+    kind: Kind,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let group = self.tree.group(self.kind);
+        group.alive.fetch_sub(1, Ordering::SeqCst);
+        group.ended.notify_waiters();
+    }
+}
+
+/// Starts an operating-system thread, for work that blocks. The caller owns its end.
+pub fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .expect("the operating system can start a thread while the program starts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn ending_a_kind_waits_for_its_tasks_and_no_others() {
+        let tasks = Tasks::new();
+        let (done, mut finished) = watch::channel(0);
+        tasks.spawn(Kind::Writer, |mut shutdown| async move {
+            shutdown.requested().await;
+            done.send_replace(1);
+        });
+        assert_eq!(tasks.end(Kind::Service, Duration::from_secs(5)).await, 0);
+        assert_eq!(*finished.borrow_and_update(), 0, "the writer was not told yet");
+        assert_eq!(tasks.end(Kind::Writer, Duration::from_secs(5)).await, 0);
+        assert_eq!(*finished.borrow_and_update(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_end_is_counted() {
+        let tasks = Tasks::new();
+        tasks.spawn(Kind::Effect, |_| std::future::pending());
+        assert_eq!(tasks.end_all(Duration::from_secs(1)).await, 1);
+    }
+}
