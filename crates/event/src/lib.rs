@@ -1,1 +1,28 @@
-//! (being laid)
+//! The vocabulary: what can happen in a run, and how it is written down.
+//!
+//! [`Event`] is a fact with its place in a run. Its [`Payload`] is one of the types of the
+//! [`registry`], the single table from which the reference page, the JSON Schemas and the freeze
+//! file are made. [`codec`] turns events into the stored bytes (which are also the wire bytes) and
+//! back; [`door`] checks JSON that comes from outside and removes its white space.
+//!
+//! This crate must never know about storage, about clocks (time and entropy come in a [`Stamp`]) or
+//! about any protocol but its own.
+
+pub mod code;
+pub mod codec;
+pub mod digest;
+pub mod door;
+mod event;
+pub mod family;
+mod id;
+mod json;
+pub mod limits;
+pub mod registry;
+mod stamp;
+pub mod time;
+
+pub use code::Code;
+pub use event::{Draft, Event, Payload};
+pub use id::{EventId, ForeignId, IdError, RunId, SessionId, TaskId};
+pub use json::Json;
+pub use stamp::{Minter, Stamp};

@@ -1,0 +1,143 @@
+//! Every way we say no or admit a failure: one flat, alphabetical list with what to do about each.
+//!
+//! `docs/errors.md` is generated from it. Codes are permanent once released.
+
+/// One row of the error reference.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeRow {
+    pub code: Code,
+    /// As on the wire.
+    pub name: &'static str,
+    /// The HTTP status that carries it.
+    pub status: u16,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// The category under which AAEP tells it.
+    pub aaep: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+macro_rules! codes {
+    ($( $variant:ident = $name:literal, $status:literal, $retry:ident, $aaep:literal, $meaning:literal, $remedy:literal; )*) => {
+        /// A stable name for a refusal or a failure.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $( $variant, )* }
+
+        /// All codes, alphabetically.
+        pub const CODES: &[CodeRow] = &[$( CodeRow {
+            code: Code::$variant,
+            name: $name,
+            status: $status,
+            retryable: retryable!($retry),
+            aaep: $aaep,
+            meaning: $meaning,
+            remedy: $remedy,
+        }, )*];
+    };
+}
+
+macro_rules! retryable {
+    (retry) => {
+        true
+    };
+    (final) => {
+        false
+    };
+}
+
+codes! {
+    ApprovalNotFound = "approval_not_found", 404, final, "permanent", "No approval with this id exists.", "List pending approvals with GET /v1/approvals?status=pending.";
+    ApprovalNotPending = "approval_not_pending", 409, final, "permanent", "The approval was decided before, by somebody else or by its timeout.", "Read the approval to see what was decided; the first valid answer wins.";
+    BodyMalformed = "body_malformed", 400, final, "permanent", "The request body is not the JSON that this endpoint takes.", "Correct the field that the detail names.";
+    BodyTimeout = "body_timeout", 408, retry, "transient", "The request body did not arrive in time.", "Send the body faster, or in smaller batches.";
+    BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body is larger than the limit the detail names.", "Send smaller batches; keep large things as artifacts.";
+    CallNotFound = "call_not_found", 404, final, "permanent", "The run has no tool call with this id.", "Read the run's events for the calls it made.";
+    ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "The run has no question with this id.", "Read the run's events for the questions it asked.";
+    ClarificationNotPending = "clarification_not_pending", 409, final, "permanent", "The question was answered before, or its time is over.", "Read the run's events to see the answer; the first valid answer wins.";
+    CursorAhead = "cursor_ahead", 409, final, "permanent", "The cursor is past the end of what exists.", "Start again from the last event you really received, or from the beginning.";
+    CursorForeign = "cursor_foreign", 400, final, "permanent", "The cursor was made for another list.", "Use the cursor that this list gave.";
+    CursorMalformed = "cursor_malformed", 400, final, "permanent", "The cursor cannot be read.", "Send a whole number from -1, or the cursor exactly as it was given.";
+    EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index the problem names; the rule is described in docs/grammar.md.";
+    HandoffNotFound = "handoff_not_found", 404, final, "permanent", "The run has no handoff with this id.", "Read the run's events for the handoffs it asked for.";
+    HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was answered before, or its time is over.", "Read the run's events to see the answer; the first valid answer wins.";
+    HostRefused = "host_refused", 403, final, "permanent", "The Host header names a host that this server does not answer for.", "Use the address the server printed when it started.";
+    IdTaken = "id_taken", 409, final, "permanent", "An identifier that must be unique in the store is in use.", "Choose another identifier.";
+    Internal = "internal", 500, retry, "transient", "The server found its own belief to be wrong and restarted the part concerned from the log.", "Try again; if it stays, report it with the request id.";
+    LimitReached = "limit_reached", 422, final, "permanent", "The request would go beyond a named limit.", "Stay below the limit that the detail names.";
+    MediaTypeUnsupported = "media_type_unsupported", 415, final, "permanent", "The body is not declared as JSON.", "Send Content-Type: application/json.";
+    MethodNotAllowed = "method_not_allowed", 405, final, "permanent", "The path exists, but not for this method.", "Use a method that the Allow header names.";
+    NotAcceptable = "not_acceptable", 406, final, "permanent", "The Accept header allows nothing that this path can send.", "Accept application/json or text/event-stream.";
+    OriginRefused = "origin_refused", 403, final, "permanent", "A page of another origin may not use this server.", "Open the console from the server itself.";
+    ParameterInvalid = "parameter_invalid", 400, final, "permanent", "A query parameter has a value that cannot be used.", "Correct the parameter that the detail names.";
+    ProducerFenced = "producer_fenced", 409, final, "permanent", "A producer with a higher epoch has taken over.", "Stop; another instance of this producer writes now.";
+    ProducerGap = "producer_gap", 409, final, "permanent", "The batch number skips one that never arrived.", "Send the batches in order, beginning with the number the detail names.";
+    ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number came with other events before.", "Give every new batch the next number.";
+    RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
+    RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
+    RunNotExternal = "run_not_external", 409, final, "permanent", "The run is driven by this server, so nobody else may append to it.", "Create a run of kind external to report from outside.";
+    RunNotFound = "run_not_found", 404, final, "permanent", "No run with this id exists.", "List runs with GET /v1/runs.";
+    ShuttingDown = "shutting_down", 503, retry, "transient", "The server is going down and takes nothing new.", "Try again when it is back.";
+    StoreBusy = "store_busy", 503, retry, "transient", "More is waiting for the disk than the limit allows.", "Try again after the time in Retry-After.";
+    StoreCorrupt = "store_corrupt", 500, final, "permanent", "What was read from the store is not what was written.", "Run recount verify; restore from a backup.";
+    StoreFull = "store_full", 507, retry, "resource", "No space is left on the disk; nothing was written, reading goes on.", "Free some space; the server goes on by itself.";
+    StoreUnavailable = "store_unavailable", 503, retry, "transient", "The store could not be read or written.", "Try again; see the server's log for the cause.";
+    TaskBusy = "task_busy", 409, final, "permanent", "The task has an active run already.", "Wait for it to end, or cancel it.";
+    TaskNotFound = "task_not_found", 404, final, "permanent", "No task with this id exists.", "List tasks with GET /v1/tasks.";
+    TooManyStreams = "too_many_streams", 503, retry, "resource", "As many clients are connected as the limit allows.", "Try again after the time in Retry-After.";
+}
+
+impl Code {
+    pub fn row(self) -> &'static CodeRow {
+        &CODES[self as usize]
+    }
+
+    pub fn as_str(self) -> &'static str {
+        self.row().name
+    }
+
+    pub fn parse(name: &str) -> Option<Code> {
+        CODES.iter().find(|row| row.name == name).map(|row| row.code)
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The reference page.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Errors\n\nEvery refusal and failure carries one of these codes, in `code` of an \
+         `application/problem+json` body. `retryable` says whether the same request may succeed later. \
+         This page is generated from `crates/event/src/code.rs`.\n\n\
+         | code | HTTP | retryable | AAEP category | meaning | what to do |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    for row in CODES {
+        let retry = if row.retryable { "yes" } else { "no" };
+        page.push_str(&format!(
+            "| `{}` | {} | {retry} | {} | {} | {} |\n",
+            row.name, row.status, row.aaep, row.meaning, row.remedy
+        ));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alphabetical_and_found_by_name() {
+        assert!(CODES.is_sorted_by(|a, b| a.name < b.name));
+        for row in CODES {
+            assert_eq!(Code::parse(row.name), Some(row.code));
+            assert_eq!(row.code.row().name, row.name);
+            assert!(row.meaning.ends_with('.') && row.remedy.ends_with('.'), "{}", row.name);
+        }
+    }
+}

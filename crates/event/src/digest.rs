@@ -1,0 +1,14 @@
+//! Digests that bind one thing to another.
+
+/// Binds an approval to the exact call it was asked for: `blake3:` and 64 hex digits over the tool's
+/// name, a zero byte, and the call's input as it stands in the log.
+pub fn call_digest(tool_name: &str, input: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(tool_name.as_bytes());
+    hasher.update(&[0]);
+    hasher.update(input.as_bytes());
+    format!("{CALL_DIGEST_PREFIX}{}", hasher.finalize().to_hex())
+}
+
+/// What a digest made by [`call_digest`] begins with.
+pub const CALL_DIGEST_PREFIX: &str = "blake3:";

@@ -1,0 +1,43 @@
+//! An event and what it says.
+
+use crate::id::{EventId, RunId, SessionId, TaskId};
+pub use crate::registry::Payload;
+
+/// A fact in a run: immutable, in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub event_id: EventId,
+    pub run_id: RunId,
+    pub task_id: Option<TaskId>,
+    pub session_id: Option<SessionId>,
+    pub sequence: u64,
+    pub occurred_ms: u64,
+    pub body: Draft,
+    /// Envelope fields this release does not know, as `(name, JSON text)`, kept for those who do.
+    pub extra: Vec<(Box<str>, Box<str>)>,
+}
+
+/// What an event says, before it has a place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    pub payload: Payload,
+    /// The `data` object exactly as a producer wrote it, without white space. `None` when the
+    /// payload is our own and is yet to be written down.
+    pub verbatim: Option<Box<str>>,
+}
+
+impl Event {
+    pub fn payload(&self) -> &Payload {
+        &self.body.payload
+    }
+
+    pub fn type_name(&self) -> &str {
+        self.body.payload.type_name()
+    }
+}
+
+impl From<Payload> for Draft {
+    fn from(payload: Payload) -> Self {
+        Draft { payload, verbatim: None }
+    }
+}

@@ -1,0 +1,65 @@
+//! `approval.*`: permission asked for and given, refused or missed.
+
+use crate::ForeignId;
+use crate::family::tool::RiskLevel;
+use crate::family::{payload, words};
+
+words! {
+    /// What happens by itself when nobody answers in time.
+    DefaultDecision { Approve = "approve", Reject = "reject" }
+
+    /// What became of a request.
+    Decision { Approved = "approved", Rejected = "rejected", Cancelled = "cancelled" }
+
+    /// Whether the effect of a call can be undone.
+    Reversibility {
+        Reversible = "reversible",
+        PartiallyReversible = "partially_reversible",
+        Irreversible = "irreversible",
+    }
+}
+
+payload! {
+    /// A call waits for permission.
+    Requested { approval_id: ForeignId, tool_call_id: ForeignId, kind: String, summary: String } {
+        policy_reason: String,
+        /// What will be done, in a sentence.
+        action: String,
+        /// What follows from it, in a sentence.
+        consequence: String,
+        risk_level: RiskLevel,
+        reversibility: Reversibility,
+        irreversible: bool,
+        timeout_seconds: u64,
+        /// RFC 3339.
+        expires_at: String,
+        default_decision: DefaultDecision,
+        /// Binds the request to one exact call; see [`crate::digest::call_digest`].
+        call_digest: String,
+    }
+
+    /// Somebody decided.
+    Resolved { approval_id: ForeignId, decision: Decision, by: String } {
+        tool_call_id: ForeignId,
+        comment: String,
+        /// Advisory; only `once` is acted on.
+        scope: String,
+    }
+
+    /// Nobody decided in time, and the default was applied.
+    TimedOut { approval_id: ForeignId, after_seconds: u64 } {
+        tool_call_id: ForeignId,
+        decision: Decision,
+        by: String,
+        scope: String,
+    }
+}
+
+impl Requested {
+    /// Whether a mistake here cannot be mended: then only a person may say yes.
+    pub fn is_grave(&self) -> bool {
+        self.irreversible == Some(true)
+            || self.reversibility == Some(Reversibility::Irreversible)
+            || self.risk_level == Some(RiskLevel::High)
+    }
+}

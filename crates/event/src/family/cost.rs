@@ -1,0 +1,23 @@
+//! `cost.*`: what the run has used so far, and where the budget stands.
+
+use crate::family::payload;
+
+payload! {
+    /// Totals so far, earlier runs of the chain included. They never fall.
+    Tick {
+        cumulative_input_tokens: u64,
+        cumulative_output_tokens: u64,
+        cumulative_cost_micros_usd: u64,
+    } {
+        task_budget_micros_usd: u64,
+        task_budget_remaining_micros_usd: u64,
+        task_budget_tokens: u64,
+        task_budget_remaining_tokens: u64,
+    }
+
+    /// A share of the budget is used up. Once a threshold.
+    BudgetWarning { threshold_pct: u64, cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64 } {}
+
+    /// The budget is used up; no further model or tool is called.
+    BudgetExceeded { cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64, action: String } {}
+}

@@ -1,0 +1,19 @@
+//! `policy.*`: what the rules of the house decided.
+
+use crate::ForeignId;
+use crate::family::payload;
+
+payload! {
+    /// A rule forbade a call. `tool.refused` follows.
+    ToolBlocked { tool_name: String, reason: String } {
+        tool_call_id: ForeignId,
+        policy_id: String,
+        kind: String,
+        mcp_server: String,
+        mcp_tool: String,
+        result: String,
+    }
+
+    /// A rule chose another model than was asked for.
+    ModelRewrote { from_model: String, to_model: String, reason: String } {}
+}

@@ -1,0 +1,52 @@
+//! `tool.shell.*`: a subprocess from command to exit.
+
+use crate::ForeignId;
+use crate::family::{payload, words};
+
+words! {
+    /// Which of a process's outputs.
+    Stream { Stdout = "stdout", Stderr = "stderr" }
+
+    /// How bytes that are not text were written down.
+    Encoding { Base64 = "base64" }
+}
+
+payload! {
+    /// A command is about to run. Names of environment variables only, never their values.
+    Command { tool_call_id: ForeignId, argv: Vec<String>, cwd: String } {
+        env_keys: Vec<String>,
+        sandbox_layer: String,
+        tool_name: String,
+        kind: String,
+    }
+
+    /// A piece of output. `byte_offset` counts the bytes before it in the same stream.
+    OutputChunk { tool_call_id: ForeignId, stream: Stream, data: String, byte_offset: u64 } {
+        /// Present when `data` is not plain text.
+        encoding: Encoding,
+    }
+
+    /// The process is gone.
+    Exited {
+        tool_call_id: ForeignId,
+        exit_code: Option<i64>,
+        signal: Option<String>,
+        stdout_bytes: u64,
+        stderr_bytes: u64,
+        truncated: bool,
+    } {}
+}
+
+impl OutputChunk {
+    /// How many bytes of output this stands for; `None` when the encoding does not hold.
+    pub fn byte_count(&self) -> Option<u64> {
+        use base64::Engine as _;
+        let bytes = match self.encoding {
+            None => self.data.len(),
+            Some(Encoding::Base64) => {
+                base64::engine::general_purpose::STANDARD.decode(&self.data).ok()?.len()
+            }
+        };
+        Some(bytes as u64)
+    }
+}

@@ -1,0 +1,16 @@
+//! Bounds on what may be written down, and what happens at them.
+
+/// Nesting of JSON from outside; deeper is refused.
+pub const JSON_DEPTH_MAX: usize = 64;
+
+/// Integers must stay below this in size (2^53), so that every reader counts alike; larger is refused.
+pub const INTEGER_MAX: u64 = 1 << 53;
+
+/// Bytes of one event's `data`; more is refused. Larger things are artifacts.
+pub const DATA_BYTES_MAX: usize = 1 << 20;
+
+/// Length of an identifier chosen by a producer; longer is refused.
+pub const FOREIGN_ID_BYTES_MAX: usize = 128;
+
+/// Length of an event type's name; longer is refused.
+pub const TYPE_NAME_BYTES_MAX: usize = 128;
