@@ -1,1 +1,10 @@
-//! (being laid)
+//! The native face's words on the wire: requests, replies, problems, and the table of routes.
+//!
+//! Server and client share these types, so neither can drift. Envelopes of events are not here: they
+//! travel as the bytes that were stored. This crate must never know the engine.
+
+pub mod problem;
+pub mod query;
+pub mod reply;
+pub mod request;
+pub mod routes;

@@ -1,0 +1,32 @@
+//! How the native face says no: `application/problem+json`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The media type of a [`Problem`].
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// One refusal or failure. `code` is for machines, `detail` for people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// Where the code is described.
+    #[serde(rename = "type")]
+    pub problem_type: String,
+    /// What the code means.
+    pub title: String,
+    pub status: u16,
+    /// What was wrong this time: names the thing, the value and what to do.
+    pub detail: String,
+    pub code: String,
+    pub retryable: bool,
+    pub request_id: String,
+    /// Which event of a batch was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<usize>,
+    /// The type of the event that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_type: Option<String>,
+    /// The rule it breaks; see `docs/grammar.md`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}

@@ -1,0 +1,17 @@
+//! Names and defaults of query parameters.
+
+/// Exclusive: events after this sequence. Absent or -1 is from the start.
+pub const AFTER_SEQUENCE: &str = "after_sequence";
+/// Exclusive: events after this position of the feed. Absent, -1 or 0 is from the start.
+pub const AFTER_POSITION: &str = "after_position";
+/// Exclusive: things after this cursor of a list.
+pub const AFTER: &str = "after";
+/// How many at most.
+pub const LIMIT: &str = "limit";
+
+/// Events a page brings when nobody says otherwise, and at most.
+pub const EVENTS_LIMIT_DEFAULT: usize = 500;
+pub const EVENTS_LIMIT_MAX: usize = 1000;
+/// Things a list brings when nobody says otherwise, and at most.
+pub const LIST_LIMIT_DEFAULT: usize = 50;
+pub const LIST_LIMIT_MAX: usize = 200;

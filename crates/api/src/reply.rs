@@ -1,0 +1,142 @@
+//! What the server answers. Every body is `{"object": …, "data": …}`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One thing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct One<T> {
+    pub object: String,
+    pub data: T,
+}
+
+impl<T> One<T> {
+    pub fn new(object: &str, data: T) -> Self {
+        One { object: object.to_owned(), data }
+    }
+}
+
+/// A page of things. `next` is the cursor for what follows and never moves back; it is there even when
+/// the page is empty.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Page<T> {
+    pub object: String,
+    pub data: Vec<T>,
+    pub next: Option<serde_json::Value>,
+    pub has_more: bool,
+}
+
+impl<T> Page<T> {
+    pub fn new(data: Vec<T>, next: Option<serde_json::Value>, has_more: bool) -> Self {
+        Page { object: "list".to_owned(), data, next, has_more }
+    }
+}
+
+/// A run as lists show it: a fold of its events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    pub kind: String,
+    /// `own` or `external`.
+    pub driver: String,
+    /// `queued`, `running`, `waiting`, `finished`, `failed` or `cancelled`.
+    pub status: String,
+    /// Whether somebody must answer something before it can go on.
+    pub needs_attention: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// The code of a failure, or who cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    pub turns: u64,
+    pub cost_micros_usd: u64,
+    pub pending_approvals: Vec<String>,
+}
+
+/// A task: what an operator asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Task {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// `idle` while it has no run, else the status of its latest one.
+    pub status: String,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest_run_id: Option<String>,
+    pub runs: u64,
+}
+
+/// Where a batch landed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Receipt {
+    pub first_sequence: u64,
+    pub last_sequence: u64,
+    /// The place of the last event in the whole store.
+    pub position: u64,
+}
+
+/// What a run's bytes add up to. Note the head elsewhere to detect later edits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Digest {
+    pub run_id: String,
+    pub events: u64,
+    /// `recount.run.v1`: BLAKE3 over the head before, the length and the bytes, event by event.
+    pub algorithm: String,
+    pub head: String,
+}
+
+/// A request for permission and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    pub id: String,
+    pub run_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    pub tool_call_id: String,
+    pub kind: String,
+    pub summary: String,
+    /// `pending`, `approved`, `rejected`, `cancelled` or `timed_out`.
+    pub status: String,
+    pub requested_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// What happens when nobody answers: `approve` or `reject`.
+    pub default_decision: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consequence: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub irreversible: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// `/healthz` and `/readyz`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Health {
+    pub status: String,
+    pub version: String,
+}
