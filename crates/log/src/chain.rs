@@ -48,3 +48,36 @@ impl fmt::Debug for ChainValue {
         write!(f, "{self}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Heads are noted outside the store, so the rule may never change: these values are permanent.
+    #[test]
+    fn the_rule_is_frozen() {
+        let start = ChainValue::start("run_1");
+        let by_hand = blake3::hash(b"recount.run.v1run_1");
+        assert_eq!(start.to_string(), by_hand.to_hex().as_str());
+        let one = start.then(b"ab");
+        let by_hand = blake3::hash(&[&start.0[..], &[2, 0, 0, 0], b"ab"].concat());
+        assert_eq!(one.to_string(), by_hand.to_hex().as_str());
+        assert_eq!(one.to_string(), "bae0a1a730f53ea1cd8526a6746d6c4bf4de19f733244052f2e92ce801b2724e");
+    }
+
+    #[test]
+    fn the_length_is_part_of_a_link() {
+        let start = ChainValue::start("a");
+        assert_ne!(start.then(b"ab").then(b"c"), start.then(b"a").then(b"bc"));
+        assert_ne!(start.then(b""), start);
+    }
+
+    #[test]
+    fn printing_and_parsing_agree() {
+        let value = ChainValue::start("a").then(b"x");
+        assert_eq!(ChainValue::parse(&value.to_string()), Some(value));
+        for bad in ["", "00", &"g".repeat(64), &"0".repeat(65)] {
+            assert_eq!(ChainValue::parse(bad), None);
+        }
+    }
+}

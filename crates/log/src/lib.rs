@@ -6,7 +6,8 @@
 //!   stream B       0           1   2
 //! ```
 //!
-//! The contract of every store, in words (the [`conformance`] suite says it in code):
+//! The contract of every store, in words (the `conformance` suite, behind the feature of that name,
+//! says it in code):
 //!
 //! * [`Store::append`] lands everything it was given, records of one or several streams and rows,
 //!   or changes nothing at all; when it has answered `Ok`, the change survives a killed process and,
@@ -21,12 +22,16 @@
 //!
 //! This crate must never know what a record contains. Start reading at [`Store`].
 
+mod admit;
 pub mod chain;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod fault;
 pub mod limits;
 mod memory;
 mod seam;
 
+pub use admit::admit_blob;
 pub use fault::{AppendError, Fault, FaultKind, Retry};
 pub use memory::MemoryStore;
 pub use seam::*;

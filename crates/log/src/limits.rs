@@ -3,6 +3,20 @@
 /// Appends waiting for the writer; the next one is refused with [`crate::FaultKind::Busy`].
 pub const APPENDS_WAITING_MAX: usize = 4096;
 
+/// Bytes of all appends that wait for the writer; the next one is refused with
+/// [`crate::FaultKind::Busy`], unless nothing else waits.
+pub const APPENDS_WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// Records and rows of one append; a larger one is refused with [`crate::FaultKind::TooLarge`].
+pub const APPEND_ENTRIES_MAX: usize = 65_536;
+
+/// Bytes of one append, keys included; a larger one is refused with [`crate::FaultKind::TooLarge`].
+pub const APPEND_BYTES_MAX: usize = 64 << 20;
+
+/// The name of a stream, of a space of rows or of a row; a longer one is refused with
+/// [`crate::FaultKind::TooLarge`].
+pub const KEY_BYTES_MAX: usize = 1024;
+
 /// Appends one commit takes; the others wait for the next.
 pub const GROUP_APPENDS_MAX: usize = 4096;
 
@@ -17,3 +31,6 @@ pub const ROW_BYTES_MAX: usize = 4 << 20;
 
 /// One blob; a larger one is refused with [`crate::FaultKind::TooLarge`].
 pub const BLOB_BYTES_MAX: usize = 64 << 20;
+
+/// Sentences one look at the whole store keeps; what else is wrong is counted in one more.
+pub const PROBLEMS_MAX: usize = 100;

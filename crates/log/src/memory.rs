@@ -1,2 +1,303 @@
-//! (being laid)
-pub struct MemoryStore;
+//! The store in memory: the contract in its plainest form, for tests and for comparing others with.
+//!
+//! It refuses to know how to survive anything: what it holds ends with the process. Every answer is
+//! ready at once and needs no runtime. Start at [`MemoryStore`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::ready;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use bytes::Bytes;
+
+use crate::admit::admit_blob;
+use crate::chain::ChainValue;
+use crate::seam::{
+    Answer, Append, Committed, FeedRecord, Integrity, Landed, Observer, ReadBound, Record, Row, RowRange,
+    Store, StreamKey, Tail,
+};
+use crate::{AppendError, Fault, FaultKind, Retry};
+
+/// Keeps everything in memory, behind one lock.
+#[derive(Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+    observer: OnceLock<Arc<dyn Observer>>,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    /// Every record there is; the index is the position less one.
+    feed: Vec<FeedRecord>,
+    streams: BTreeMap<StreamKey, Stream>,
+    spaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, StoredRow>>,
+    blobs: HashMap<String, Bytes>,
+}
+
+struct Stream {
+    /// The index is the sequence.
+    positions: Vec<u64>,
+    head: ChainValue,
+}
+
+struct StoredRow {
+    version: u64,
+    value: Bytes,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The state, unless the store was closed or stopped.
+    fn open(&self) -> Result<MutexGuard<'_, State>, Fault> {
+        let closed = |why: &str| Fault::new(FaultKind::Closed, Retry::Never, format!("the store {why}"));
+        // Only an observer can panic under the lock, and its panic stops the store.
+        let state = self.state.lock().map_err(|_| closed("stopped: its observer panicked in a commit"))?;
+        if state.closed { Err(closed("was closed")) } else { Ok(state) }
+    }
+
+    fn answer<T: Send + 'static>(&self, look: impl FnOnce(&mut State) -> Result<T, Fault>) -> Answer<T> {
+        Box::pin(ready(self.open().and_then(|mut state| look(&mut state))))
+    }
+
+    fn commit(&self, append: &Append) -> Result<Committed, AppendError> {
+        append.admit()?;
+        let mut state = self.open()?;
+        state.check(append)?;
+        let first_new = state.feed.len();
+        let streams = append.streams.iter().map(|part| state.land(&part.stream, &part.records)).collect();
+        for put in &append.rows {
+            state.put(&put.space, &put.key, put.value.clone());
+        }
+        let fresh = &state.feed[first_new..];
+        if let Some(observer) = self.observer.get()
+            && !fresh.is_empty()
+        {
+            observer.committed(fresh);
+        }
+        Ok(Committed { streams })
+    }
+}
+
+impl State {
+    fn next_sequence(&self, stream: &str) -> u64 {
+        self.streams.get(stream).map_or(0, |stream| stream.positions.len() as u64)
+    }
+
+    fn row(&self, space: &str, key: &str) -> Option<&StoredRow> {
+        self.spaces.get(space)?.get(key)
+    }
+
+    fn check(&self, append: &Append) -> Result<(), AppendError> {
+        for part in &append.streams {
+            let (expected, actual) = (part.expected_tail, self.next_sequence(&part.stream));
+            if expected != actual {
+                return Err(AppendError::TailMoved { stream: part.stream.to_string(), expected, actual });
+            }
+        }
+        for put in &append.rows {
+            let actual = self.row(&put.space, &put.key).map(|row| row.version);
+            if !put.guard.admits(actual) {
+                let (space, key) = (put.space.to_string(), put.key.to_string());
+                return Err(AppendError::GuardFailed { space, key, actual });
+            }
+        }
+        Ok(())
+    }
+
+    fn land(&mut self, key: &StreamKey, records: &[Bytes]) -> Landed {
+        let first_sequence = self.next_sequence(key);
+        let first_position = self.feed.len() as u64 + 1;
+        let stream = self
+            .streams
+            .entry(key.clone())
+            .or_insert_with(|| Stream { positions: Vec::new(), head: ChainValue::start(key) });
+        for bytes in records {
+            let position = self.feed.len() as u64 + 1;
+            let record = Record { position, sequence: stream.positions.len() as u64, bytes: bytes.clone() };
+            self.feed.push(FeedRecord { stream: key.clone(), record });
+            stream.positions.push(position);
+            stream.head = stream.head.then(bytes);
+        }
+        Landed { first_sequence, last_sequence: stream.positions.len() as u64 - 1, first_position }
+    }
+
+    fn put(&mut self, space: &Arc<str>, key: &Arc<str>, value: Option<Bytes>) {
+        let rows = self.spaces.entry(space.clone()).or_default();
+        match value {
+            Some(value) => {
+                let version = rows.get(key).map_or(0, |row| row.version) + 1;
+                rows.insert(key.clone(), StoredRow { version, value });
+            }
+            None => {
+                rows.remove(key);
+            }
+        }
+    }
+
+    fn rows(&self, range: &RowRange) -> Vec<Row> {
+        let after = |key: &str| match range.after.as_deref() {
+            Some(after) if range.backwards => key < after,
+            Some(after) => key > after,
+            None => true,
+        };
+        let rows = self.spaces.get(&range.space).into_iter().flatten();
+        let wanted = rows
+            .filter(|(key, _)| key.starts_with(&*range.prefix) && after(key))
+            .map(|(key, row)| Row { key: key.clone(), version: row.version, value: row.value.clone() });
+        if range.backwards {
+            wanted.rev().take(range.limit).collect()
+        } else {
+            wanted.take(range.limit).collect()
+        }
+    }
+
+    fn integrity(&self) -> Integrity {
+        let mut found = Integrity::default();
+        for (key, stream) in &self.streams {
+            let records = stream.positions.iter().map(|position| &self.feed[index(*position)]);
+            let head = records.fold(ChainValue::start(key), |head, feed| head.then(&feed.record.bytes));
+            if head == stream.head {
+                found.readable_streams += 1;
+            } else {
+                found
+                    .problems
+                    .push(format!("stream {key}: its records add up to {head}, its head is {}", stream.head));
+            }
+        }
+        found.readable_records = self.feed.len() as u64;
+        found
+    }
+}
+
+impl Store for MemoryStore {
+    fn observe(&self, observer: Arc<dyn Observer>) {
+        assert!(self.observer.set(observer).is_ok(), "a store has one observer, set once");
+    }
+
+    fn append(&self, append: Append) -> Answer<Committed, AppendError> {
+        Box::pin(ready(self.commit(&append)))
+    }
+
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
+        self.answer(|state| {
+            let Some(stream) = state.streams.get(stream) else { return Ok(Vec::new()) };
+            let mut meter = bound.meter();
+            let wanted = stream.positions.iter().skip(count(from));
+            let records = wanted.map(|position| &state.feed[index(*position)].record);
+            Ok(records.take_while(|record| meter.admits(record.bytes.len())).cloned().collect())
+        })
+    }
+
+    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
+        self.answer(|state| {
+            let mut meter = bound.meter();
+            let wanted = state.feed.iter().skip(count(from.saturating_sub(1)));
+            Ok(wanted.take_while(|feed| meter.admits(feed.record.bytes.len())).cloned().collect())
+        })
+    }
+
+    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
+        self.answer(|state| {
+            Ok(state.streams.get(stream).and_then(|stream| {
+                let last_position = *stream.positions.last()?;
+                Some(Tail { next_sequence: stream.positions.len() as u64, last_position, head: stream.head })
+            }))
+        })
+    }
+
+    fn last_position(&self) -> Answer<u64> {
+        self.answer(|state| Ok(state.feed.len() as u64))
+    }
+
+    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
+        self.answer(|state| {
+            let from = after.map_or(Unbounded, Excluded);
+            Ok(state.streams.range((from, Unbounded)).take(limit).map(|(key, _)| key.clone()).collect())
+        })
+    }
+
+    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
+        self.answer(|state| {
+            Ok(state.row(space, key).map(|row| Row {
+                key: key.into(),
+                version: row.version,
+                value: row.value.clone(),
+            }))
+        })
+    }
+
+    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
+        self.answer(|state| Ok(state.rows(&range)))
+    }
+
+    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
+        self.answer(|state| {
+            admit_blob(bytes.len())?;
+            let hash = blake3::hash(&bytes).to_hex().to_string();
+            state.blobs.entry(hash.clone()).or_insert(bytes);
+            Ok(hash)
+        })
+    }
+
+    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
+        self.answer(|state| Ok(state.blobs.get(hash).cloned()))
+    }
+
+    fn integrity(&self) -> Answer<Integrity> {
+        self.answer(|state| Ok(state.integrity()))
+    }
+
+    fn close(&self) -> Answer<()> {
+        if let Ok(mut state) = self.open() {
+            state.closed = true;
+        }
+        Box::pin(ready(Ok(())))
+    }
+}
+
+fn index(position: u64) -> usize {
+    count(position - 1)
+}
+
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Subject, block_on};
+
+    crate::conformance_suite!(Subject::new(MemoryStore::new()));
+
+    #[test]
+    fn an_observer_that_panics_stops_the_store() {
+        struct Panics;
+        impl Observer for Panics {
+            fn committed(&self, _: &[FeedRecord]) {
+                panic!("as the test wants it");
+            }
+        }
+        let store = MemoryStore::new();
+        store.observe(Arc::new(Panics));
+        let append = || Append {
+            streams: vec![crate::StreamAppend {
+                stream: "a".into(),
+                expected_tail: 0,
+                records: vec![Bytes::from_static(b"x")],
+            }],
+            rows: vec![],
+        };
+        let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| store.append(append())));
+        assert!(first.is_err());
+        let second = block_on(store.append(append()));
+        assert!(
+            matches!(second, Err(AppendError::Fault(Fault { kind: FaultKind::Closed, .. }))),
+            "{second:?}"
+        );
+    }
+}

@@ -24,13 +24,13 @@ pub struct Append {
     pub rows: Vec<RowPut>,
 }
 
-/// Records for the end of one stream.
+/// Records for the end of one stream. They may be any bytes, none included.
 #[derive(Debug, Clone)]
 pub struct StreamAppend {
     pub stream: StreamKey,
     /// The sequence the first record will get; 0 creates the stream.
     pub expected_tail: u64,
-    /// Never empty.
+    /// Never an empty list.
     pub records: Vec<Bytes>,
 }
 
@@ -85,11 +85,41 @@ pub struct FeedRecord {
     pub record: Record,
 }
 
-/// How much one read may bring. At least one record comes if there is one.
+/// How much one read may bring. At least one record comes if there is one; it ends before the record
+/// that would pass either bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadBound {
     pub count: usize,
     pub bytes: usize,
+}
+
+impl ReadBound {
+    /// Starts to measure one read.
+    pub fn meter(self) -> Meter {
+        Meter { bound: self, count: 0, bytes: 0 }
+    }
+}
+
+/// Measures one read against its [`ReadBound`], so that every store ends a page at the same record.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    bound: ReadBound,
+    count: usize,
+    bytes: usize,
+}
+
+impl Meter {
+    /// Whether a record of this length still belongs to the page; if so, it is counted.
+    pub fn admits(&mut self, record_bytes: usize) -> bool {
+        let bytes = self.bytes.saturating_add(record_bytes);
+        let fits = self.count < self.bound.count && bytes <= self.bound.bytes;
+        if self.count == 0 || fits {
+            self.count += 1;
+            self.bytes = bytes;
+            return true;
+        }
+        false
+    }
 }
 
 /// Where a stream ends.
@@ -103,7 +133,8 @@ pub struct Tail {
     pub head: ChainValue,
 }
 
-/// A row as stored. The version starts at 1 and grows by one with each put.
+/// A row as stored. The version starts at 1 and grows by one with each put; a row that was deleted
+/// and put again starts at 1 again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub key: Arc<str>,
@@ -126,15 +157,17 @@ pub struct RowRange {
 /// What a look at the whole store found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Integrity {
-    /// Sentences about what is wrong; empty when nothing is.
+    /// Sentences about what is wrong, at most [`crate::limits::PROBLEMS_MAX`]; empty when nothing is.
     pub problems: Vec<String>,
-    /// How many streams and records can still be read.
+    /// Streams of which every record can be read and the chain agrees with the head.
     pub readable_streams: u64,
+    /// Records that can be read.
     pub readable_records: u64,
 }
 
-/// Hears of every commit, in commit order, durable already. Called on the store's writer: be quick,
-/// never wait. Panics here are bugs and stop the store.
+/// Hears of every commit that has records, in commit order, durable already. A store may commit
+/// several appends at once; their records then come together, in position order. Called on the
+/// store's writer: be quick, never wait. Panics here are bugs and stop the store.
 pub trait Observer: Send + Sync + 'static {
     fn committed(&self, records: &[FeedRecord]);
 }
@@ -144,7 +177,8 @@ pub trait Store: Send + Sync + 'static {
     /// Sets who hears of commits. Called once, before the first append.
     fn observe(&self, observer: Arc<dyn Observer>);
 
-    /// All or nothing; durable when answered.
+    /// All or nothing; durable when answered. Takes its place in line at the call, not when it is first
+    /// awaited, and is not taken back by dropping the answer.
     fn append(&self, append: Append) -> Answer<Committed, AppendError>;
 
     /// Records of one stream with a sequence of at least `from`, in order, contiguous. Empty when
@@ -177,7 +211,8 @@ pub trait Store: Send + Sync + 'static {
     /// Reads everything once. Slow; for `verify` and `doctor`.
     fn integrity(&self) -> Answer<Integrity>;
 
-    /// Finishes what was accepted, then refuses further appends. Dropping a store without this
+    /// Finishes what was accepted, lets go of what it holds, and refuses every further call with
+    /// [`crate::FaultKind::Closed`]. Closing again is fine. Dropping a store without this
     /// loses nothing that was acknowledged.
     fn close(&self) -> Answer<()>;
 }

@@ -1,0 +1,142 @@
+//! What an append must look like before any store takes it: the same answer from all of them.
+//!
+//! Sizes beyond a limit are faults, because they come with the data. An append that contradicts
+//! itself (a stream named twice, an empty list of records) is a bug of the caller and stops it.
+
+use std::collections::HashSet;
+
+use crate::limits::{
+    APPEND_BYTES_MAX, APPEND_ENTRIES_MAX, BLOB_BYTES_MAX, KEY_BYTES_MAX, RECORD_BYTES_MAX, ROW_BYTES_MAX,
+};
+use crate::{Append, Fault, FaultKind, Guard, Retry};
+
+impl Append {
+    /// Checks the append against the limits and answers its size in bytes, keys included.
+    ///
+    /// # Panics
+    ///
+    /// When a stream or a row is named twice, or a stream comes with an empty list of records.
+    pub fn admit(&self) -> Result<usize, Fault> {
+        let records = self.streams.iter().map(|stream| stream.records.len());
+        let entries = records.sum::<usize>() + self.rows.len();
+        within("the append's records and rows", entries, APPEND_ENTRIES_MAX, "split it")?;
+
+        let mut bytes = 0_usize;
+        let mut streams = HashSet::with_capacity(self.streams.len());
+        for stream in &self.streams {
+            let name = &stream.stream;
+            assert!(streams.insert(name), "an append names stream {name} twice");
+            assert!(!stream.records.is_empty(), "an append to stream {name} brings no record");
+            key("a stream's name", name)?;
+            bytes += name.len();
+            for record in &stream.records {
+                if record.len() > RECORD_BYTES_MAX {
+                    let thing = format!("a record for stream {name}");
+                    within(&thing, record.len(), RECORD_BYTES_MAX, "store it as a blob")?;
+                }
+                bytes += record.len();
+            }
+        }
+        let mut rows = HashSet::with_capacity(self.rows.len());
+        for row in &self.rows {
+            let (space, name) = (&row.space, &row.key);
+            assert!(rows.insert((space, name)), "an append names row {space}/{name} twice");
+            key("the name of a space", space)?;
+            key("a row's key", name)?;
+            let value = row.value.as_ref().map_or(0, |value| value.len());
+            if value > ROW_BYTES_MAX {
+                let thing = format!("the value of row {space}/{name}");
+                within(&thing, value, ROW_BYTES_MAX, "store it as a blob")?;
+            }
+            bytes += space.len() + name.len() + value;
+        }
+        within("the append's bytes", bytes, APPEND_BYTES_MAX, "split it")?;
+        Ok(bytes)
+    }
+}
+
+impl Guard {
+    /// Whether a row in this version (`None`: it does not exist) is as the guard demands.
+    pub fn admits(self, actual: Option<u64>) -> bool {
+        match self {
+            Guard::Any => true,
+            Guard::Absent => actual.is_none(),
+            Guard::Version(version) => actual == Some(version),
+        }
+    }
+}
+
+/// Checks the size of one blob.
+pub fn admit_blob(bytes: usize) -> Result<(), Fault> {
+    within("the blob's bytes", bytes, BLOB_BYTES_MAX, "store it in parts")
+}
+
+fn key(thing: &str, name: &str) -> Result<(), Fault> {
+    within(thing, name.len(), KEY_BYTES_MAX, "choose a shorter one")
+}
+
+fn within(thing: &str, value: usize, max: usize, advice: &str) -> Result<(), Fault> {
+    if value <= max {
+        return Ok(());
+    }
+    let message = format!("{thing}: {value} is more than the {max} allowed; {advice}");
+    Err(Fault::new(FaultKind::TooLarge, Retry::Never, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{RowPut, StreamAppend};
+
+    fn stream(name: &str, records: Vec<Bytes>) -> StreamAppend {
+        StreamAppend { stream: name.into(), expected_tail: 0, records }
+    }
+
+    fn row(key: &str, value: Option<Bytes>) -> RowPut {
+        RowPut { space: "s".into(), key: key.into(), guard: Guard::Any, value }
+    }
+
+    #[test]
+    fn the_size_counts_keys_records_and_values() {
+        let append = Append {
+            streams: vec![stream("ab", vec![Bytes::from_static(b"123"), Bytes::new()])],
+            rows: vec![row("k", Some(Bytes::from_static(b"1234"))), row("l", None)],
+        };
+        assert_eq!(append.admit(), Ok(2 + 3 + 2 + 4 + 2));
+    }
+
+    #[test]
+    fn too_many_entries_are_refused_by_count_and_by_sum() {
+        let many =
+            Append { streams: vec![stream("a", vec![Bytes::new(); APPEND_ENTRIES_MAX])], rows: vec![] };
+        assert!(many.admit().is_ok());
+        let more = Append { rows: vec![row("k", None)], ..many };
+        assert_eq!(more.admit().map_err(|fault| fault.kind), Err(FaultKind::TooLarge));
+
+        let record = Bytes::from(vec![0; RECORD_BYTES_MAX]);
+        let heavy = Append { streams: vec![stream("a", vec![record; 9])], rows: vec![] };
+        let fault = heavy.admit().expect_err("nine of the largest pass the sum");
+        assert!(fault.message.contains("67108864"), "{fault}");
+    }
+
+    #[test]
+    #[should_panic(expected = "names stream a twice")]
+    fn a_stream_named_twice_is_a_bug() {
+        let one = || stream("a", vec![Bytes::new()]);
+        let _refused = Append { streams: vec![one(), one()], rows: vec![] }.admit();
+    }
+
+    #[test]
+    #[should_panic(expected = "names row s/k twice")]
+    fn a_row_named_twice_is_a_bug() {
+        let _refused = Append { streams: vec![], rows: vec![row("k", None), row("k", None)] }.admit();
+    }
+
+    #[test]
+    #[should_panic(expected = "brings no record")]
+    fn an_empty_list_of_records_is_a_bug() {
+        let _refused = Append { streams: vec![stream("a", vec![])], rows: vec![] }.admit();
+    }
+}

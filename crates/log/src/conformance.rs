@@ -1,0 +1,286 @@
+//! The contract of [`Store`] in code: one suite, run against every store.
+//!
+//! A store's tests call [`conformance_suite!`](crate::conformance_suite) with an expression that makes
+//! a [`Subject`]; it expands to one test a case. The suite drives stores from plain threads without any
+//! runtime, so a store that needs one to answer does not pass. It must not know which store it looks at.
+#![allow(clippy::unwrap_used, reason = "a case that fails is a panic")]
+
+pub mod appends;
+pub mod blobs;
+pub mod edges;
+pub mod order;
+pub mod reads;
+pub mod rows;
+pub mod shapes;
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use bytes::Bytes;
+
+use crate::chain::ChainValue;
+use crate::{
+    Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Guard, Observer, ReadBound, Record, Row,
+    RowPut, Store, StreamAppend, StreamKey, Tail,
+};
+
+/// Expands to one `#[test]` for each case, against a fresh [`Subject`] each.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($make:expr) => {
+        $crate::conformance_cases! { $make;
+            appends::sequences_start_at_zero_without_gaps
+            appends::positions_start_at_one_in_commit_order
+            appends::a_wrong_tail_is_refused_with_the_real_one
+            appends::several_streams_land_together_or_not_at_all
+            appends::an_empty_append_changes_nothing
+            appends::bytes_come_back_as_they_went_in
+            appends::what_is_too_large_is_refused
+            blobs::bytes_are_kept_under_their_hash
+            blobs::an_unknown_blob_is_none
+            blobs::a_damaged_blob_is_a_fault
+            blobs::a_damaged_blob_is_healed_by_storing_it_again
+            edges::an_empty_store_answers
+            edges::integrity_counts_what_is_there
+            edges::after_close_everything_is_refused
+            edges::what_was_accepted_before_close_is_finished
+            order::the_observer_hears_each_commit_before_its_writer
+            order::a_cursor_never_skips_under_concurrent_writers
+            order::many_writers_on_one_stream_lose_nothing
+            order::many_writers_on_many_streams_lose_nothing
+            reads::a_read_ends_before_the_record_that_passes_a_bound
+            reads::beyond_the_tail_there_is_nothing
+            reads::the_feed_runs_across_streams
+            reads::the_feed_ends_before_the_record_that_passes_a_bound
+            reads::the_head_is_the_chain_over_all_records
+            reads::streams_are_listed_in_key_order
+            rows::versions_start_at_one_and_grow
+            rows::guards_hold
+            rows::a_deleted_row_can_be_made_again
+            rows::events_and_rows_land_together_or_not_at_all
+            rows::later_appends_see_the_rows_of_earlier_ones
+            rows::ranges_go_by_prefix_place_direction_and_limit
+            shapes::any_sequence_of_appends_agrees_with_the_model
+            shapes::any_shape_of_writers_on_one_stream_adds_up
+            shapes::any_shape_of_writers_on_many_streams_adds_up
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_cases {
+    ($make:expr; $($family:ident :: $case:ident)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::conformance::$family::$case(&|| $make);
+            }
+        )*
+    };
+}
+
+/// A fresh store with what a case may need beside it.
+pub struct Subject {
+    pub store: Arc<dyn Store>,
+    damage_blob: Option<Damage>,
+    /// Dropped after the store: its folder, for one.
+    _kept: Box<dyn Any>,
+}
+
+/// Changes the stored blob of a hash behind the store's back.
+type Damage = Box<dyn Fn(&str)>;
+
+/// How a case gets its subjects.
+pub type Make<'a> = &'a dyn Fn() -> Subject;
+
+impl Subject {
+    pub fn new(store: impl Store) -> Self {
+        Subject { store: Arc::new(store), damage_blob: None, _kept: Box::new(()) }
+    }
+
+    /// Keeps `thing` for as long as the store is looked at.
+    #[must_use]
+    pub fn keeping(self, thing: impl Any) -> Self {
+        Subject { _kept: Box::new(thing), ..self }
+    }
+
+    /// Says how to change a stored blob behind the store's back, given its hash.
+    #[must_use]
+    pub fn damaging_blobs(self, damage: impl Fn(&str) + 'static) -> Self {
+        Subject { damage_blob: Some(Box::new(damage)), ..self }
+    }
+}
+
+/// Waits for a future on this thread, with no runtime.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// A bound that no case reaches.
+pub const ALL: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX };
+
+/// An append of records to one stream.
+pub fn records(stream: &str, expected_tail: u64, records: &[&[u8]]) -> Append {
+    let records = records.iter().map(|record| Bytes::copy_from_slice(record)).collect();
+    Append { streams: vec![StreamAppend { stream: stream.into(), expected_tail, records }], rows: vec![] }
+}
+
+/// An append of one row.
+pub fn row(space: &str, key: &str, guard: Guard, value: Option<&[u8]>) -> Append {
+    let value = value.map(Bytes::copy_from_slice);
+    Append { streams: vec![], rows: vec![RowPut { space: space.into(), key: key.into(), guard, value }] }
+}
+
+/// Puts the parts of both into one append.
+pub fn both(mut one: Append, other: Append) -> Append {
+    one.streams.extend(other.streams);
+    one.rows.extend(other.rows);
+    one
+}
+
+/// Everything about a store that its calls tell, for comparing before and after.
+#[derive(Debug, PartialEq)]
+struct Whole {
+    feed: Vec<FeedRecord>,
+    tails: Vec<(StreamKey, Option<Tail>)>,
+    rows: Vec<Row>,
+    last_position: u64,
+}
+
+/// Blocking shorthand for the calls, with the failures that no case expects taken out.
+struct Asking<'a>(&'a dyn Store);
+
+impl Asking<'_> {
+    fn append(&self, append: Append) -> Result<Committed, AppendError> {
+        block_on(self.0.append(append))
+    }
+
+    fn land(&self, append: Append) -> Committed {
+        self.append(append).unwrap()
+    }
+
+    fn read(&self, stream: &str, from: u64, bound: ReadBound) -> Vec<Record> {
+        block_on(self.0.read(&stream.into(), from, bound)).unwrap()
+    }
+
+    fn feed(&self, from: u64, bound: ReadBound) -> Vec<FeedRecord> {
+        block_on(self.0.read_feed(from, bound)).unwrap()
+    }
+
+    fn tail(&self, stream: &str) -> Option<Tail> {
+        block_on(self.0.tail(&stream.into())).unwrap()
+    }
+
+    fn next_sequence(&self, stream: &str) -> u64 {
+        self.tail(stream).map_or(0, |tail| tail.next_sequence)
+    }
+
+    fn last_position(&self) -> u64 {
+        block_on(self.0.last_position()).unwrap()
+    }
+
+    fn streams(&self, after: Option<&str>, limit: usize) -> Vec<StreamKey> {
+        block_on(self.0.streams(after.map(Into::into), limit)).unwrap()
+    }
+
+    fn row(&self, space: &str, key: &str) -> Option<Row> {
+        block_on(self.0.row(space, key)).unwrap()
+    }
+
+    fn rows(&self, space: &str) -> Vec<Row> {
+        let range = crate::RowRange {
+            space: space.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: usize::MAX,
+        };
+        block_on(self.0.rows(range)).unwrap()
+    }
+
+    fn whole(&self, space: &str) -> Whole {
+        let tails =
+            self.streams(None, usize::MAX).into_iter().map(|key| (key.clone(), self.tail(&key))).collect();
+        Whole { feed: self.feed(1, ALL), tails, rows: self.rows(space), last_position: self.last_position() }
+    }
+
+    /// Looks at the store from every side and checks that all sides agree.
+    fn check_whole(&self) {
+        let feed = self.feed(1, ALL);
+        let positions = feed.iter().map(|feed| feed.record.position);
+        assert!(positions.eq(1..=feed.len() as u64), "positions are contiguous from 1");
+        assert_eq!(self.last_position(), feed.len() as u64);
+        let mut counted = 0;
+        for key in self.streams(None, usize::MAX) {
+            let records = self.read(&key, 0, ALL);
+            let of_feed = feed.iter().filter(|feed| feed.stream == key).map(|feed| &feed.record);
+            assert!(of_feed.eq(&records), "stream {key} and the feed tell the same");
+            let sequences = records.iter().map(|record| record.sequence);
+            assert!(sequences.eq(0..records.len() as u64), "stream {key} is gap-free");
+            let tail = Tail {
+                next_sequence: records.len() as u64,
+                last_position: records.last().unwrap().position,
+                head: chain(&key, &records),
+            };
+            assert_eq!(self.tail(&key), Some(tail), "the tail of stream {key}");
+            counted += records.len();
+        }
+        assert_eq!(counted, feed.len(), "every record of the feed is in a listed stream");
+        let found = block_on(self.0.integrity()).unwrap();
+        assert_eq!((found.problems, found.readable_records), (vec![], feed.len() as u64));
+    }
+}
+
+fn chain(stream: &str, records: &[Record]) -> ChainValue {
+    records.iter().fold(ChainValue::start(stream), |head, record| head.then(&record.bytes))
+}
+
+fn payloads(records: &[Record]) -> Vec<&[u8]> {
+    records.iter().map(|record| &record.bytes[..]).collect()
+}
+
+fn kind_of<T: std::fmt::Debug>(answer: Result<T, AppendError>) -> FaultKind {
+    match answer {
+        Err(AppendError::Fault(fault)) => fault.kind,
+        other => panic!("a fault was expected, not {other:?}"),
+    }
+}
+
+fn kind<T: std::fmt::Debug>(answer: Result<T, Fault>) -> FaultKind {
+    answer.expect_err("a fault was expected").kind
+}
+
+/// Notes what it hears.
+#[derive(Default)]
+struct Notes(Mutex<Vec<FeedRecord>>);
+
+impl Observer for Notes {
+    fn committed(&self, records: &[FeedRecord]) {
+        assert!(!records.is_empty(), "a commit that is told of has records");
+        self.0.lock().unwrap().extend_from_slice(records);
+    }
+}
+
+impl Notes {
+    fn taken(&self) -> Vec<FeedRecord> {
+        self.0.lock().unwrap().clone()
+    }
+}
