@@ -1,11 +1,14 @@
 //! The door: JSON from outside is checked once and loses its white space; nothing else about it changes.
+//! [`draft`] takes a whole event from a producer, [`compact`] any JSON.
 //!
 //! Refused: what is not JSON, duplicate keys, nesting beyond the limit, lone surrogates, integers that
 //! some readers would round, numbers no reader can hold. Everything else is kept token for token.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
+use crate::event::Draft;
 use crate::limits;
+use crate::registry::{Payload, PayloadError};
 
 /// Why JSON was refused. The place is a byte offset in the text that was given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +16,43 @@ use crate::limits;
 pub struct DoorError {
     pub at: usize,
     pub reason: String,
+}
+
+/// Why what a producer sent is not an event. Displayed, it is a sentence for the producer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DraftError {
+    /// Not JSON, or JSON that not every reader would read alike.
+    #[error("data is refused: {0}")]
+    Json(#[from] DoorError),
+    #[error("data has {bytes} bytes without white space and may have {max}: keep large things as artifacts")]
+    TooLarge { bytes: usize, max: usize },
+    #[error("data is {found} and must be an object")]
+    NotAnObject { found: &'static str },
+    /// The type's name or its fields are not right.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+}
+
+/// Takes what a producer says happened: the type's name and the text of `data`. The text is checked,
+/// loses its white space and is kept as it is from then on.
+pub fn draft(type_name: &str, data: &str) -> Result<Draft, DraftError> {
+    let verbatim = compact(data)?;
+    if verbatim.len() > limits::DATA_BYTES_MAX {
+        return Err(DraftError::TooLarge { bytes: verbatim.len(), max: limits::DATA_BYTES_MAX });
+    }
+    let found = match verbatim.as_bytes()[0] {
+        b'{' => None,
+        b'[' => Some("an array"),
+        b'"' => Some("a string"),
+        b't' | b'f' => Some("a boolean"),
+        b'n' => Some("null"),
+        _ => Some("a number"),
+    };
+    if let Some(found) = found {
+        return Err(DraftError::NotAnObject { found });
+    }
+    let payload = Payload::read(type_name, &verbatim)?;
+    Ok(Draft { payload, verbatim: Some(verbatim.into()) })
 }
 
 /// Checks one JSON value and gives it back without white space outside strings.
@@ -57,12 +97,13 @@ impl<'a> Reader<'a> {
         there
     }
 
+    /// Reads one value inside `depth` objects and arrays. Recursion is bounded by that depth.
     fn value(&mut self, depth: usize) -> Result<(), DoorError> {
-        if depth > limits::JSON_DEPTH_MAX {
-            return Err(self.fail(format!("nested deeper than {} levels", limits::JSON_DEPTH_MAX)));
-        }
         self.skip_space();
         match self.peek() {
+            Some(b'{' | b'[') if depth == limits::JSON_DEPTH_MAX => {
+                Err(self.fail(format!("nested deeper than {} levels", limits::JSON_DEPTH_MAX)))
+            }
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
             Some(b'"') => self.string().map(|_| ()),
@@ -256,10 +297,11 @@ impl<'a> Reader<'a> {
 }
 
 /// The keys of one object. Most objects are small, and for those a list is quicker than a set.
+/// The set is ordered, not hashed: a producer cannot make it slow, and nothing here draws randomness.
 #[derive(Default)]
 struct Keys<'a> {
     few: Vec<std::borrow::Cow<'a, str>>,
-    many: HashSet<std::borrow::Cow<'a, str>>,
+    many: BTreeSet<std::borrow::Cow<'a, str>>,
 }
 
 const FEW_KEYS: usize = 16;
@@ -274,5 +316,36 @@ impl<'a> Keys<'a> {
         }
         self.many.extend(self.few.drain(..));
         self.many.insert(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_keeps_the_text_and_reads_the_payload() {
+        let draft =
+            draft("run.checkpoint_saved", " { \"checkpoint_id\" : \"ckpt_1\", \"later\": [1.0, 1e2] } ")
+                .expect("a good draft");
+        assert_eq!(draft.verbatim.as_deref(), Some(r#"{"checkpoint_id":"ckpt_1","later":[1.0,1e2]}"#));
+        assert_eq!(draft.payload.type_name(), "run.checkpoint_saved");
+    }
+
+    #[test]
+    fn a_draft_says_in_a_sentence_why_it_is_refused() {
+        let sentence = |type_name: &str, data: &str| draft(type_name, data).unwrap_err().to_string();
+        assert_eq!(sentence("ext.a.b", "{,}"), "data is refused: a key must be a string (at byte 1)");
+        assert_eq!(sentence("ext.a.b", "[]"), "data is an array and must be an object");
+        assert_eq!(sentence("ext.a.b", "\"{}\""), "data is a string and must be an object");
+        assert_eq!(sentence("ext.a.b", "-1"), "data is a number and must be an object");
+        assert_eq!(sentence("ext.a.b", " null "), "data is null and must be an object");
+        assert!(sentence("Shout", "{}").contains("Shout"), "{}", sentence("Shout", "{}"));
+        assert_eq!(
+            sentence("run.checkpoint_saved", "{}"),
+            "the data of run.checkpoint_saved does not fit: missing field `checkpoint_id`"
+        );
+        let large = format!("{{\"a\":\"{}\"}}", "x".repeat(limits::DATA_BYTES_MAX));
+        assert!(sentence("ext.a.b", &large).starts_with("data has 1048584 bytes"), "{}", large.len());
     }
 }
