@@ -1,1 +1,15 @@
-//! (being laid)
+//! A client of the native face: typed calls, and readings that resume by themselves.
+//!
+//! [`Client`] has a call for each route. [`Tail`] follows a run or the feed over any number of
+//! connections and gives each event once. Envelopes are handed on as the bytes the server sent;
+//! this crate must never know what they say, nor anything of the engine.
+
+mod client;
+mod error;
+pub mod limits;
+mod tail;
+
+pub use client::{Client, EventsPage, Listing};
+pub use error::ClientError;
+pub use recount_api::{problem, query, reply, request, routes};
+pub use tail::{Source, Tail, Told, Until};

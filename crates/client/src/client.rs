@@ -1,0 +1,354 @@
+//! One call a route. See [`Client`].
+
+mod address;
+
+use bytes::{Bytes, BytesMut};
+use recount_api::problem::{self, Problem};
+use recount_api::query;
+use recount_api::reply::{Approval, Digest, One, Page, Receipt, Run, Task};
+use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, ResolveApproval};
+use recount_transport::sse;
+use recount_world::World;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use self::address::Address;
+use crate::error::ClientError;
+use crate::limits;
+use crate::tail::{Source, Tail, Until};
+
+/// A page of envelopes, each as the very bytes the server sent.
+pub type EventsPage = Page<Box<RawValue>>;
+
+/// Which page of a list: behind `after` (the `next` of the page before), at most `limit` things.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    pub after: Option<serde_json::Value>,
+    pub limit: Option<usize>,
+}
+
+/// Speaks to one server. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<HeaderValue>,
+    world: World,
+}
+
+impl Client {
+    /// `base_url` is the server's address without a path, such as `http://127.0.0.1:8765`.
+    pub fn new(base_url: &str, token: Option<&str>) -> Result<Self, ClientError> {
+        Client::in_world(World::real(), base_url, token)
+    }
+
+    /// The same with a given world, from which waits draw their scatter.
+    pub fn in_world(world: World, base_url: &str, token: Option<&str>) -> Result<Self, ClientError> {
+        let base = base_url.trim_end_matches('/').to_owned();
+        let unusable = |reason: &str| ClientError::protocol(&base, reason);
+        if !base.starts_with("http://") {
+            return Err(unusable("the address must begin with http:// (this client speaks no TLS)"));
+        }
+        let token = match token {
+            Some(token) => {
+                let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+                    .map_err(|_| unusable("the token holds characters that no header can carry"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+            None => None,
+        };
+        let http = reqwest::Client::builder()
+            .connect_timeout(limits::CONNECT_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|why| ClientError::unreachable(&base, &why))?;
+        Ok(Client { http, base, token, world })
+    }
+
+    pub fn base_url(&self) -> &str {
+        &self.base
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    // Tasks.
+
+    pub async fn create_task(&self, request: &CreateTask) -> Result<Task, ClientError> {
+        self.post(self.at(&["tasks"]), request).await
+    }
+
+    pub async fn list_tasks(&self, listing: &Listing) -> Result<Page<Task>, ClientError> {
+        self.list(self.at(&["tasks"]), listing).await
+    }
+
+    pub async fn get_task(&self, task: &str) -> Result<Task, ClientError> {
+        self.get_one(self.at(&["tasks", task])).await
+    }
+
+    /// Answers the run that was cancelled.
+    pub async fn cancel_task(&self, task: &str, request: &Cancel) -> Result<Run, ClientError> {
+        self.post(self.at(&["tasks", task, "cancel"]), request).await
+    }
+
+    pub async fn create_task_run(&self, task: &str, request: &CreateRun) -> Result<Run, ClientError> {
+        self.post(self.at(&["tasks", task, "runs"]), request).await
+    }
+
+    pub async fn list_task_runs(&self, task: &str, listing: &Listing) -> Result<Page<Run>, ClientError> {
+        self.list(self.at(&["tasks", task, "runs"]), listing).await
+    }
+
+    pub async fn get_task_run(&self, task: &str, run: &str) -> Result<Run, ClientError> {
+        self.get_one(self.at(&["tasks", task, "runs", run])).await
+    }
+
+    pub async fn cancel_task_run(&self, task: &str, run: &str, request: &Cancel) -> Result<Run, ClientError> {
+        self.post(self.at(&["tasks", task, "runs", run, "cancel"]), request).await
+    }
+
+    pub async fn read_task_run_events(
+        &self,
+        task: &str,
+        run: &str,
+        after: Option<u64>,
+        limit: Option<usize>,
+    ) -> Result<EventsPage, ClientError> {
+        let address = self.at(&["tasks", task, "runs", run, "events"]);
+        self.page(address.with(query::AFTER_SEQUENCE, after).with(query::LIMIT, limit)).await
+    }
+
+    pub async fn append_task_run_events(
+        &self,
+        task: &str,
+        run: &str,
+        request: &AppendEvents,
+    ) -> Result<Receipt, ClientError> {
+        self.post(self.at(&["tasks", task, "runs", run, "events"]), request).await
+    }
+
+    // Runs.
+
+    pub async fn create_run(&self, request: &CreateRun) -> Result<Run, ClientError> {
+        self.post(self.at(&["runs"]), request).await
+    }
+
+    pub async fn list_runs(&self, listing: &Listing) -> Result<Page<Run>, ClientError> {
+        self.list(self.at(&["runs"]), listing).await
+    }
+
+    pub async fn get_run(&self, run: &str) -> Result<Run, ClientError> {
+        self.get_one(self.at(&["runs", run])).await
+    }
+
+    pub async fn cancel_run(&self, run: &str, request: &Cancel) -> Result<Run, ClientError> {
+        self.post(self.at(&["runs", run, "cancel"]), request).await
+    }
+
+    pub async fn get_run_digest(&self, run: &str) -> Result<Digest, ClientError> {
+        self.get_one(self.at(&["runs", run, "digest"])).await
+    }
+
+    /// Events behind sequence `after`, or from the start.
+    pub async fn read_run_events(
+        &self,
+        run: &str,
+        after: Option<u64>,
+        limit: Option<usize>,
+    ) -> Result<EventsPage, ClientError> {
+        let address = self.at(&["runs", run, "events"]);
+        self.page(address.with(query::AFTER_SEQUENCE, after).with(query::LIMIT, limit)).await
+    }
+
+    /// Sending the same batch again, with the same producer, epoch and seq, appends it once.
+    pub async fn append_run_events(&self, run: &str, request: &AppendEvents) -> Result<Receipt, ClientError> {
+        self.post(self.at(&["runs", run, "events"]), request).await
+    }
+
+    // The feed.
+
+    /// Events of all runs behind position `after`, or from the start.
+    pub async fn read_feed(
+        &self,
+        after: Option<u64>,
+        limit: Option<usize>,
+    ) -> Result<EventsPage, ClientError> {
+        self.page(self.at(&["events"]).with(query::AFTER_POSITION, after).with(query::LIMIT, limit)).await
+    }
+
+    /// Reads a run or the feed as a stream, from behind `after` on.
+    pub fn tail(&self, source: Source, after: Option<u64>, until: Until) -> Tail {
+        Tail::new(self.clone(), source, after, until)
+    }
+
+    // Approvals.
+
+    pub async fn list_approvals(&self, listing: &Listing) -> Result<Page<Approval>, ClientError> {
+        self.list(self.at(&["approvals"]), listing).await
+    }
+
+    pub async fn get_approval(&self, approval: &str) -> Result<Approval, ClientError> {
+        self.get_one(self.at(&["approvals", approval])).await
+    }
+
+    pub async fn resolve_approval(
+        &self,
+        approval: &str,
+        request: &ResolveApproval,
+    ) -> Result<Approval, ClientError> {
+        self.post(self.at(&["approvals", approval, "resolve"]), request).await
+    }
+
+    // What the calls are made of.
+
+    fn at(&self, path: &[&str]) -> Address {
+        Address::new(&self.base, path)
+    }
+
+    async fn get_one<T: DeserializeOwned>(&self, address: Address) -> Result<T, ClientError> {
+        let one: One<T> = self.call(Method::GET, address, None).await?;
+        Ok(one.data)
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        address: Address,
+        listing: &Listing,
+    ) -> Result<Page<T>, ClientError> {
+        let after = listing.after.as_ref().map(|after| match after {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        self.page(address.with(query::AFTER, after).with(query::LIMIT, listing.limit)).await
+    }
+
+    async fn page<T: DeserializeOwned>(&self, address: Address) -> Result<Page<T>, ClientError> {
+        self.call(Method::GET, address, None).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        address: Address,
+        request: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let one: One<T> = self.call(Method::POST, address, Some(body)).await?;
+        Ok(one.data)
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        address: Address,
+        body: Option<Vec<u8>>,
+    ) -> Result<T, ClientError> {
+        let url = address.into_url();
+        let mut request = self.request(method, &url).header(ACCEPT, "application/json");
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        let response = request
+            .timeout(limits::CALL_TIMEOUT)
+            .send()
+            .await
+            .map_err(|why| ClientError::unreachable(&self.base, &why))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        let body = self.body(response).await?;
+        serde_json::from_slice(&body)
+            .map_err(|why| ClientError::protocol(&self.base, format!("the reply cannot be read: {why}")))
+    }
+
+    /// Opens an event stream behind a cursor, which goes into the query, or, to resume, into the header.
+    /// `None` when the server says that nothing follows any more.
+    pub(crate) async fn open(
+        &self,
+        source: &Source,
+        after: Option<u64>,
+        resume: bool,
+    ) -> Result<Option<Response>, ClientError> {
+        let (address, parameter) = match source {
+            Source::Run(run) => (self.at(&["runs", run, "events"]), query::AFTER_SEQUENCE),
+            Source::Feed => (self.at(&["events", "stream"]), query::AFTER_POSITION),
+        };
+        let (address, header) = match after {
+            Some(after) if resume => (address, Some(after)),
+            _ => (address.with(parameter, after), None),
+        };
+        let url = address.into_url();
+        let mut request = self.request(Method::GET, &url).header(ACCEPT, sse::MEDIA_TYPE);
+        if let Some(after) = header {
+            request = request.header("last-event-id", after.to_string());
+        }
+        let response = tokio::time::timeout(limits::CALL_TIMEOUT, request.send())
+            .await
+            .map_err(|why| ClientError::unreachable(&self.base, &why))?
+            .map_err(|why| ClientError::unreachable(&self.base, &why))?;
+        match response.status() {
+            StatusCode::OK if has_type(&response, sse::MEDIA_TYPE) => Ok(Some(response)),
+            StatusCode::OK => Err(ClientError::protocol(&self.base, "an event stream was asked for")),
+            StatusCode::NO_CONTENT => Ok(None),
+            _ => Err(self.refusal(response).await),
+        }
+    }
+
+    fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, url);
+        match &self.token {
+            Some(token) => request.header(AUTHORIZATION, token),
+            None => request,
+        }
+    }
+
+    async fn body(&self, mut response: Response) -> Result<Bytes, ClientError> {
+        let mut body = BytesMut::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() <= limits::REPLY_BYTES_MAX => {
+                    body.extend_from_slice(&chunk);
+                }
+                Ok(Some(_)) => {
+                    let reason = format!(
+                        "the reply is larger than {} bytes (REPLY_BYTES_MAX)",
+                        limits::REPLY_BYTES_MAX
+                    );
+                    return Err(ClientError::protocol(&self.base, reason));
+                }
+                Ok(None) => return Ok(body.freeze()),
+                Err(why) => return Err(ClientError::unreachable(&self.base, &why)),
+            }
+        }
+    }
+
+    async fn refusal(&self, response: Response) -> ClientError {
+        let status = response.status();
+        if !has_type(&response, problem::MEDIA_TYPE) {
+            return ClientError::protocol(&self.base, format!("status {status} without a problem"));
+        }
+        match self.body(response).await {
+            Ok(body) => match serde_json::from_slice::<Problem>(&body) {
+                Ok(problem) => ClientError::Problem(Box::new(problem)),
+                Err(why) => ClientError::protocol(
+                    &self.base,
+                    format!("status {status} with a malformed problem: {why}"),
+                ),
+            },
+            Err(why) => why,
+        }
+    }
+}
+
+/// Whether a response declares a media type, parameters aside.
+fn has_type(response: &Response, media_type: &str) -> bool {
+    let declared = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = declared.split(';').next().unwrap_or("").trim();
+    essence.eq_ignore_ascii_case(media_type)
+}

@@ -1,0 +1,67 @@
+//! Where a call goes. See [`Address`].
+
+use std::fmt::{Display, Write};
+
+/// A URL in the making: every part is escaped, so no identifier can lead elsewhere.
+pub(super) struct Address {
+    url: String,
+    has_query: bool,
+}
+
+impl Address {
+    pub(super) fn new(base: &str, path: &[&str]) -> Self {
+        let mut url = format!("{base}/v1");
+        for part in path {
+            url.push('/');
+            match *part {
+                // Segments that servers and libraries resolve, even when escaped, must stay one name.
+                "" | "." | ".." => url.push_str("%00"),
+                part => escape(&mut url, part),
+            }
+        }
+        Address { url, has_query: false }
+    }
+
+    pub(super) fn with(mut self, name: &str, value: Option<impl Display>) -> Self {
+        if let Some(value) = value {
+            self.url.push(if self.has_query { '&' } else { '?' });
+            self.has_query = true;
+            escape(&mut self.url, name);
+            self.url.push('=');
+            escape(&mut self.url, &value.to_string());
+        }
+        self
+    }
+
+    pub(super) fn into_url(self) -> String {
+        self.url
+    }
+}
+
+fn escape(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            write!(out, "%{byte:02X}").expect("writing into a string does not fail");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_escapes_its_part() {
+        let url = |path: &[&str]| Address::new("http://h", path).into_url();
+        assert_eq!(url(&["runs", "run_1", "events"]), "http://h/v1/runs/run_1/events");
+        assert_eq!(url(&["runs", "a/../b?c#d e%"]), "http://h/v1/runs/a%2F..%2Fb%3Fc%23d%20e%25");
+        assert_eq!(url(&["runs", ".."]), "http://h/v1/runs/%00");
+        assert_eq!(url(&["runs", ""]), "http://h/v1/runs/%00");
+        let none: Option<u64> = None;
+        let address =
+            Address::new("http://h", &["e"]).with("a", Some(1)).with("b", none).with("c", Some("&="));
+        assert_eq!(address.into_url(), "http://h/v1/e?a=1&c=%26%3D");
+    }
+}

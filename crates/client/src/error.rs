@@ -1,0 +1,53 @@
+//! How a call ends when it does not end well. See [`ClientError`].
+
+use recount_api::problem::Problem;
+
+/// Why a call brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server said no, or said that it failed, in the form that was agreed on.
+    #[error("{} ({})", .0.detail, .0.code)]
+    Problem(Box<Problem>),
+    /// No answer came: nobody listens there, or the connection broke. The call may have been carried out.
+    #[error("no answer from {url}: {reason}")]
+    Unreachable { url: String, reason: String },
+    /// What came is not what this face sends: another program listens there, or another release.
+    #[error("{url} answered with something unexpected: {reason}")]
+    Protocol { url: String, reason: String },
+}
+
+impl ClientError {
+    /// The code of a problem.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            ClientError::Problem(problem) => Some(&problem.code),
+            ClientError::Unreachable { .. } | ClientError::Protocol { .. } => None,
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            ClientError::Problem(problem) => problem.retryable,
+            ClientError::Unreachable { .. } => true,
+            ClientError::Protocol { .. } => false,
+        }
+    }
+
+    pub(crate) fn unreachable(url: &str, why: &dyn std::error::Error) -> Self {
+        ClientError::Unreachable { url: url.to_owned(), reason: innermost(why) }
+    }
+
+    pub(crate) fn protocol(url: &str, reason: impl Into<String>) -> Self {
+        ClientError::Protocol { url: url.to_owned(), reason: reason.into() }
+    }
+}
+
+/// The last of a chain of causes: what the operating system said.
+fn innermost(why: &dyn std::error::Error) -> String {
+    let mut cause = why;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,23 @@
+//! Bounds of the client, and what happens at them.
+
+use std::time::Duration;
+
+/// How long a connection may take to be made; then the server counts as unreachable.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a call may take from request to the last byte, and a stream until its head is there; then the
+/// server counts as unreachable.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of one reply; more is an error, so that a broken server cannot fill our memory.
+pub const REPLY_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How long a stream may be silent (three heartbeats); then it counts as lost and is connected again.
+pub const SILENCE_MAX: Duration = Duration::from_secs(45);
+
+/// The longest wait before connecting again, whatever the server asked for.
+pub const RECONNECT_WAIT_MS_MAX: u64 = 15_000;
+
+/// How often in a row a reading that ends when caught up connects in vain; then it gives the error up.
+/// A reading that follows goes on trying.
+pub const ATTEMPTS_MAX: u32 = 5;

@@ -1,0 +1,213 @@
+//! Reading on, over any number of connections. See [`Tail`].
+//!
+//! The server remembers nothing of a reader; the place is the id of the last frame, kept here. After a
+//! break the tail asks for what is behind it, so each event is given once and in order.
+
+use std::time::Duration;
+
+use recount_transport::limits::RETRY_MS;
+use recount_transport::sse::{Decoder, Frame};
+use reqwest::Response;
+use tokio::time::Instant;
+
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::limits;
+
+/// What is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// One run, by id; cursors are sequences.
+    Run(String),
+    /// All runs; cursors are positions.
+    Feed,
+}
+
+/// When a reading ends by itself. An error ends either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// At the first moment of being level with the server.
+    CaughtUp,
+    /// When the run has ended and all of it was given; for the feed, never.
+    Ended,
+}
+
+/// What a tail tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// The next event, as the bytes that were stored.
+    Event { cursor: u64, envelope: String },
+    /// Level with the server, told once a connection. `cursor` is the last event given, if any.
+    CaughtUp { cursor: Option<u64> },
+    /// The connection broke; after the wait it is made again.
+    Disconnected { reason: String, wait_ms: u64 },
+}
+
+/// A reading that resumes by itself. [`Tail::next`] may be dropped at any await without losing anything.
+pub struct Tail {
+    client: Client,
+    source: Source,
+    until: Until,
+    /// The last event that was given, or where to begin.
+    cursor: Option<u64>,
+    retry_ms: u64,
+    /// Whether any connection was made: before that, every failure is final.
+    connected_once: bool,
+    /// Connections in a row that brought nothing.
+    in_vain: u32,
+    state: State,
+}
+
+enum State {
+    /// To be connected at that moment.
+    Waiting(Instant),
+    Reading(Box<Reading>),
+    Over,
+}
+
+struct Reading {
+    response: Response,
+    decoder: Decoder,
+    caught_up: bool,
+    /// Whether it gave an event, or lasted: then it was not in vain.
+    worked: bool,
+    since: Instant,
+}
+
+impl Tail {
+    pub(crate) fn new(client: Client, source: Source, after: Option<u64>, until: Until) -> Self {
+        Tail {
+            client,
+            source,
+            until,
+            cursor: after,
+            retry_ms: RETRY_MS,
+            connected_once: false,
+            in_vain: 0,
+            state: State::Waiting(Instant::now()),
+        }
+    }
+
+    /// The cursor of the last event that was given: where another tail would go on.
+    pub fn cursor(&self) -> Option<u64> {
+        self.cursor
+    }
+
+    /// The next thing to tell; `None` when the reading has ended. An error is the last thing told.
+    pub async fn next(&mut self) -> Option<Result<Told, ClientError>> {
+        loop {
+            let told = match &mut self.state {
+                State::Over => return None,
+                State::Waiting(at) => {
+                    tokio::time::sleep_until(*at).await;
+                    self.connect().await
+                }
+                State::Reading(_) => self.read().await,
+            };
+            match told {
+                Ok(Some(told)) => return Some(Ok(told)),
+                Ok(None) => {}
+                Err(why) => {
+                    self.state = State::Over;
+                    return Some(Err(why));
+                }
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Option<Told>, ClientError> {
+        match self.client.open(&self.source, self.cursor, self.connected_once).await {
+            Ok(Some(response)) => {
+                self.connected_once = true;
+                let decoder = Decoder::new();
+                let since = Instant::now();
+                let reading = Reading { response, decoder, caught_up: false, worked: false, since };
+                self.state = State::Reading(Box::new(reading));
+                Ok(None)
+            }
+            Ok(None) => {
+                self.state = State::Over;
+                Ok(None)
+            }
+            Err(why) if self.connected_once && why.may_pass() => self.wait(why).map(Some),
+            Err(why) => Err(why),
+        }
+    }
+
+    async fn read(&mut self) -> Result<Option<Told>, ClientError> {
+        let State::Reading(reading) = &mut self.state else { return Ok(None) };
+        while let Some(frame) = reading.decoder.next_frame() {
+            let told = tell(frame, &mut self.cursor, &mut reading.caught_up)
+                .map_err(|reason| ClientError::protocol(self.client.base_url(), reason))?;
+            let Some(told) = told else { continue };
+            reading.worked |= matches!(told, Told::Event { .. });
+            if matches!(told, Told::CaughtUp { .. }) && self.until == Until::CaughtUp {
+                self.state = State::Over;
+            }
+            return Ok(Some(told));
+        }
+        let lost =
+            |reason: String| ClientError::Unreachable { url: self.client.base_url().to_owned(), reason };
+        let broken = match tokio::time::timeout(limits::SILENCE_MAX, reading.response.chunk()).await {
+            Ok(Ok(Some(chunk))) => {
+                let fed = reading.decoder.feed(&chunk);
+                self.retry_ms = reading.decoder.retry_ms().unwrap_or(self.retry_ms);
+                fed.map_err(|why| ClientError::protocol(self.client.base_url(), why.to_string()))?;
+                return Ok(None);
+            }
+            Ok(Ok(None)) if reading.worked || self.in_vain == 0 => {
+                // Closed in good order, which is what the server does behind the ending: ask at once, but
+                // not over and over.
+                self.in_vain = if reading.worked { 0 } else { 1 };
+                self.state = State::Waiting(Instant::now());
+                return Ok(None);
+            }
+            Ok(Ok(None)) => lost("the stream was closed".to_owned()),
+            Ok(Err(why)) => ClientError::unreachable(self.client.base_url(), &why),
+            Err(_) => lost(format!("silent for {} seconds", limits::SILENCE_MAX.as_secs())),
+        };
+        if reading.worked || reading.since.elapsed() >= Duration::from_millis(limits::RECONNECT_WAIT_MS_MAX) {
+            self.in_vain = 0;
+        }
+        self.wait(broken).map(Some)
+    }
+
+    /// Plans the next connection: twice as long after each one in vain, up to the limit, and scattered by
+    /// a quarter, so that many readers do not come back in step.
+    fn wait(&mut self, why: ClientError) -> Result<Told, ClientError> {
+        if self.until == Until::CaughtUp && self.in_vain >= limits::ATTEMPTS_MAX {
+            return Err(why);
+        }
+        let planned = self.retry_ms.saturating_mul(1 << self.in_vain.min(16));
+        self.in_vain = self.in_vain.saturating_add(1);
+        let scatter = u64::try_from(self.client.world().entropy.draw() % 256).expect("it is below 256");
+        let planned = planned.min(limits::RECONNECT_WAIT_MS_MAX);
+        let wait_ms = planned + planned * scatter / 1024;
+        self.state = State::Waiting(Instant::now() + Duration::from_millis(wait_ms));
+        let reason = match why {
+            ClientError::Unreachable { reason, .. } => reason,
+            other => other.to_string(),
+        };
+        Ok(Told::Disconnected { reason, wait_ms })
+    }
+}
+
+/// What one frame tells, if anything: events that were given before and frames of later releases do not.
+fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<Option<Told>, String> {
+    match frame.event.as_deref() {
+        Some("caught_up") => {
+            let told = !std::mem::replace(caught_up, true);
+            Ok(told.then_some(Told::CaughtUp { cursor: *cursor }))
+        }
+        Some(_) => Ok(None),
+        None => {
+            let id = frame.id.ok_or("an event came without an id")?;
+            let id: u64 = id.parse().map_err(|_| format!("the id {id:?} of an event is not a number"))?;
+            if cursor.is_some_and(|cursor| id <= cursor) {
+                return Ok(None);
+            }
+            *cursor = Some(id);
+            Ok(Some(Told::Event { cursor: id, envelope: frame.data }))
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Calls: where they go, and what becomes of every kind of answer.
+
+use recount_client::request::{
+    AppendEvents, Cancel, CreateRun, CreateTask, Producer, ResolveApproval, Verdict,
+};
+use recount_client::routes::ROUTES;
+use recount_client::{Client, ClientError, Listing, Source, Until};
+use serde_json::json;
+
+use crate::scripted::{Answer, Scripted};
+
+fn create_run() -> CreateRun {
+    CreateRun {
+        kind: "external".to_owned(),
+        task_id: None,
+        session_id: None,
+        title: None,
+        request_text: None,
+        agent: None,
+    }
+}
+
+/// Whether a path as it came is one that the table words.
+fn is_of(template: &str, target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or("").strip_prefix("/v1").unwrap_or("");
+    let (wanted, came): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
+    wanted.len() == came.len() && wanted.iter().zip(came).all(|(a, b)| a.starts_with('{') || *a == b)
+}
+
+#[tokio::test]
+async fn every_route_has_its_call() {
+    let server = Scripted::start([Answer::problem(404, "route_not_found", false)]).await;
+    let client = Client::new(&server.url, Some("secret")).unwrap();
+    let listing = Listing { after: Some(json!("c 1")), limit: Some(7) };
+    let producer = Producer { id: "p".to_owned(), epoch: 1, seq: 0 };
+    let batch = AppendEvents { producer, events: Vec::new() };
+    let cancel = Cancel { reason: Some("enough".to_owned()) };
+    let resolve = ResolveApproval { decision: Verdict::Approve, comment: None };
+    let refused = |outcome: Option<ClientError>| {
+        assert_eq!(outcome.expect("it is refused").code(), Some("route_not_found"));
+    };
+    refused(client.create_task(&CreateTask::default()).await.err());
+    refused(client.list_tasks(&listing).await.err());
+    refused(client.get_task("t").await.err());
+    refused(client.cancel_task("t", &cancel).await.err());
+    refused(client.create_task_run("t", &create_run()).await.err());
+    refused(client.list_task_runs("t", &listing).await.err());
+    refused(client.get_task_run("t", "r").await.err());
+    refused(client.cancel_task_run("t", "r", &cancel).await.err());
+    refused(client.read_task_run_events("t", "r", Some(3), None).await.err());
+    refused(client.append_task_run_events("t", "r", &batch).await.err());
+    refused(client.create_run(&create_run()).await.err());
+    refused(client.list_runs(&listing).await.err());
+    refused(client.get_run("r").await.err());
+    refused(client.cancel_run("r", &cancel).await.err());
+    refused(client.get_run_digest("r").await.err());
+    refused(client.read_run_events("r", Some(3), Some(10)).await.err());
+    refused(client.append_run_events("r", &batch).await.err());
+    refused(client.read_feed(Some(3), None).await.err());
+    refused(client.tail(Source::Feed, Some(4), Until::Ended).next().await.unwrap().err());
+    refused(client.list_approvals(&listing).await.err());
+    refused(client.get_approval("a").await.err());
+    refused(client.resolve_approval("a", &resolve).await.err());
+
+    let heard = server.heard();
+    for (route, heard) in ROUTES.iter().zip(&heard) {
+        assert_eq!(heard.method, route.method, "{route:?}");
+        assert!(is_of(route.path, &heard.target), "{route:?} went to {}", heard.target);
+        assert_eq!(heard.header("authorization"), Some("Bearer secret"));
+    }
+    assert_eq!(heard.len(), ROUTES.len());
+    let target = |name: &str| {
+        let at = ROUTES.iter().position(|route| format!("{:?}", route.name) == name);
+        heard[at.expect("the route exists")].clone()
+    };
+    assert_eq!(target("ListRuns").target, "/v1/runs?after=c%201&limit=7");
+    assert_eq!(target("ReadRunEvents").target, "/v1/runs/r/events?after_sequence=3&limit=10");
+    assert_eq!(target("ReadFeed").target, "/v1/events?after_position=3");
+    assert_eq!(target("StreamFeed").target, "/v1/events/stream?after_position=4");
+    assert_eq!(target("StreamFeed").header("accept"), Some("text/event-stream"));
+    assert_eq!(target("CancelRun").body, r#"{"reason":"enough"}"#);
+    assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
+}
+
+#[tokio::test]
+async fn a_page_keeps_the_bytes_of_each_envelope() {
+    let envelope = r#"{"b":1.50,"a":"\u00e9 /\/","b2":1e2}"#;
+    let body = format!(r#"{{"object":"list","data":[{envelope}],"next":4,"has_more":true}}"#);
+    let server = Scripted::start([Answer::json(body)]).await;
+    let page = Client::new(&server.url, None).unwrap().read_run_events("r", None, None).await.unwrap();
+    assert_eq!(page.data.iter().map(|raw| raw.get()).collect::<Vec<_>>(), [envelope]);
+    assert_eq!((page.next, page.has_more), (Some(json!(4)), true));
+    assert_eq!(server.heard()[0].header("authorization"), None);
+}
+
+#[tokio::test]
+async fn every_bad_answer_is_typed() {
+    async fn outcome(answer: Answer) -> ClientError {
+        let server = Scripted::start([answer]).await;
+        Client::new(&server.url, None).unwrap().get_run("r").await.expect_err("no such answer is good")
+    }
+    let problem = outcome(Answer::problem(503, "store_busy", true)).await;
+    assert_eq!((problem.code(), problem.may_pass()), (Some("store_busy"), true));
+    assert_eq!(problem.to_string(), "d (store_busy)");
+
+    let broken = outcome(Answer::Nothing).await;
+    assert!(matches!(broken, ClientError::Unreachable { .. }) && broken.may_pass(), "{broken:?}");
+
+    let html = Answer::Full { status: 502, media_type: "text/html", body: "<p>no".to_owned() };
+    for odd in [Answer::json("[]"), Answer::json("{"), html] {
+        let odd = outcome(odd).await;
+        assert!(matches!(odd, ClientError::Protocol { .. }) && !odd.may_pass(), "{odd:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let client = Client::new(&url, None).unwrap();
+    let why = client.get_run("r").await.expect_err("nobody listens");
+    assert!(matches!(why, ClientError::Unreachable { .. }), "{why:?}");
+    assert!(why.to_string().starts_with(&format!("no answer from {url}: ")), "{why}");
+    let mut tail = client.tail(Source::Feed, None, Until::Ended);
+    assert!(matches!(tail.next().await, Some(Err(ClientError::Unreachable { .. }))));
+    assert!(tail.next().await.is_none(), "an error is the last thing told");
+}
+
+#[test]
+fn unusable_addresses_and_tokens() {
+    assert!(Client::new("https://h", None).is_err());
+    assert!(Client::new("h:1", None).is_err());
+    assert!(Client::new("http://h", Some("a\nb")).is_err());
+}

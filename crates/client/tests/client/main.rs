@@ -1,0 +1,7 @@
+//! The client against a server that says what it is told to.
+
+#![allow(clippy::unwrap_used)]
+
+mod calls;
+mod scripted;
+mod tails;
