@@ -1,1 +1,30 @@
-//! (being laid)
+//! The rules: what may happen in a run, and what follows from it.
+//!
+//! Four verbs. [`decide`] judges a wish and answers with events, [`apply`] folds an event into a
+//! [`State`], [`outstanding`] says what the world owes a run in that state, and [`audit`] reads a whole
+//! run by the same grammar, written a second time. The grammar is [`RULES`]; `docs/grammar.md` is made of it.
+//!
+//! This crate must never know about async, I/O, clocks, randomness or JSON: texts inside
+//! [`recount_event::Json`] are compared and passed on, never read.
+
+mod apply;
+mod audit;
+mod command;
+mod decide;
+mod effect;
+mod judge;
+pub mod limits;
+mod rejection;
+mod rule;
+mod state;
+pub mod view;
+
+pub use apply::apply;
+pub use audit::{Illegal, audit};
+pub use command::{CancelledBy, Command};
+pub use decide::decide;
+pub use effect::{Effects, Timer, Work, outstanding};
+pub use rejection::Rejection;
+pub use rule::{RULES, Reach, Rule, grammar_page};
+pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, State};
+pub use view::{Status, Summary};

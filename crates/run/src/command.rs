@@ -1,0 +1,60 @@
+//! What can be wished for. A command is judged once, by [`crate::decide`], and never stored.
+
+use recount_event::family::run;
+use recount_event::{Draft, ForeignId, Json};
+
+/// A wish concerning one run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Begin the run. With `resumed_from` it goes on from another one.
+    Queue { queued: Box<run::Queued>, resumed_from: Option<Box<run::ResumedFromEvent>> },
+    /// What the producer of an external run reports. All of it or nothing.
+    Append { drafts: Vec<Draft> },
+    /// What our own performer reports of one of our runs; on any run, `gap.*` from this server.
+    Progress { drafts: Vec<Draft> },
+    /// Stop the run, closing whatever is open.
+    Cancel { by: CancelledBy, reason: String },
+    /// Say yes or no to a call.
+    ResolveApproval { approval_id: ForeignId, approve: bool, by: String, comment: Option<String> },
+    /// Answer a question.
+    AnswerClarification { clarification_id: ForeignId, response: Json, by: String },
+    /// Take over from the agent.
+    AcknowledgeHandoff { handoff_id: ForeignId, by: String, comment: Option<String> },
+    /// Say that nobody will take over.
+    RejectHandoff { handoff_id: ForeignId, by: String, reason: Option<String> },
+    /// The clock reached the stamp's time: settle every timer that is due.
+    Tick,
+    /// Another worker goes on with one of our runs after the last one was lost.
+    TakeOver { worker_id: String, lease_until_ms: Option<u64>, reason: String },
+}
+
+/// Who or what stopped a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CancelledBy {
+    Operator,
+    System,
+    Policy,
+    Timeout,
+    Shutdown,
+}
+
+impl CancelledBy {
+    pub const ALL: &[CancelledBy] = &[
+        CancelledBy::Operator,
+        CancelledBy::System,
+        CancelledBy::Policy,
+        CancelledBy::Timeout,
+        CancelledBy::Shutdown,
+    ];
+
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CancelledBy::Operator => "operator",
+            CancelledBy::System => "system",
+            CancelledBy::Policy => "policy",
+            CancelledBy::Timeout => "timeout",
+            CancelledBy::Shutdown => "shutdown",
+        }
+    }
+}

@@ -1,0 +1,530 @@
+//! What a run has come to: everything the rules need to judge what comes next, and nothing else.
+//!
+//! A [`State`] is made by [`State::blank`] and changed only by [`crate::apply`]. Copies are cheap at any
+//! length of run, because a batch is judged on a copy: what is over lives in shared parts.
+
+mod ledger;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use recount_event::family::run::{Driver, Queued, RunKind};
+use recount_event::family::tool::Executor;
+use recount_event::family::{approval, clarification, handoff, run, turn};
+use recount_event::{EventId, ForeignId, Json, RunId, SessionId, TaskId};
+
+use crate::view::{Status, Summary};
+pub(crate) use ledger::{Fate, Ledger, Space};
+pub(crate) use text::Growing;
+
+/// A run as its events add up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    pub(crate) run_id: RunId,
+    pub(crate) task_id: Option<TaskId>,
+    pub(crate) session_id: Option<SessionId>,
+    pub(crate) next_sequence: u64,
+    pub(crate) last_ms: u64,
+    pub(crate) last_event_id: Option<EventId>,
+    pub(crate) created_ms: u64,
+    pub(crate) started_ms: Option<u64>,
+    /// Nobody has driven the run since this was set; `run.started` takes it back.
+    pub(crate) lost: bool,
+    pub(crate) queued: Option<Arc<Queued>>,
+    pub(crate) phase: Phase,
+    pub(crate) turns: Turns,
+    pub(crate) calls: BTreeMap<ForeignId, Call>,
+    pub(crate) calls_seen: u64,
+    pub(crate) prompts: BTreeMap<PromptName, Prompt>,
+    pub(crate) prompts_seen: u64,
+    pub(crate) ledger: Ledger,
+    pub(crate) cost: Cost,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Phase {
+    Blank,
+    /// `run.resumed_from_event` is there and `run.queued` must follow.
+    Resuming,
+    Queued,
+    Running,
+    /// Suspended on people or applications.
+    Waiting,
+    /// Continued although something is open: `run.waiting` with the rest must follow.
+    Regrouping,
+    Ended(Ended),
+}
+
+/// How a run ended, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ended {
+    pub(crate) at_ms: u64,
+    pub(crate) how: How,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum How {
+    Finished(Arc<run::Finished>),
+    Failed(Arc<run::Failed>),
+    Cancelled(Arc<run::Cancelled>),
+}
+
+/// The calls of the model so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Turns {
+    /// The highest index begun.
+    pub(crate) highest: Option<u64>,
+    /// Whether that index may be begun again.
+    pub(crate) may_retry: bool,
+    pub(crate) open: Option<Turn>,
+    pub(crate) begun: u64,
+    pub(crate) completed: u64,
+    pub(crate) last_stop: Option<turn::StopReason>,
+    /// Blocks of the highest index that are closed, in order. They stay so when it is begun again.
+    pub(crate) closed_blocks: Vec<u64>,
+    pub(crate) final_answer: bool,
+}
+
+/// The turn that is open.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) index: u64,
+    pub(crate) proposed: u64,
+    pub(crate) blocks: BTreeMap<u64, Block>,
+}
+
+/// A text that is being written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Block {
+    pub(crate) kind: BlockKind,
+    pub(crate) text: Growing,
+}
+
+/// Whom a text is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockKind {
+    Text,
+    Thinking,
+}
+
+/// A call that is not settled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Unknown while only an approval has named the call.
+    pub tool_name: Option<Arc<str>>,
+    /// What the model asked for, when it was proposed.
+    pub input: Option<Arc<Json>>,
+    /// The turn that proposed it.
+    pub turn_index: Option<u64>,
+    pub stage: CallStage,
+    /// The event that first named it: the order in which calls came.
+    pub(crate) since: u64,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) answer: Option<Answer>,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallStage {
+    /// Only an approval has named it.
+    Announced,
+    Proposed,
+    Invoked(Invoked),
+}
+
+/// What is known of a call that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Invoked {
+    pub executor: Executor,
+    pub(crate) shell: Option<Shell>,
+}
+
+/// The command of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shell {
+    pub(crate) stdout: u64,
+    pub(crate) stderr: u64,
+    pub(crate) exited: bool,
+}
+
+/// What a person, or a timeout in their place, said of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verdict {
+    pub(crate) asked: Arc<approval::Requested>,
+    pub(crate) said: Said,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Said {
+    Granted,
+    Denied { by: Arc<str>, comment: Option<Arc<str>> },
+    Missed,
+    Cancelled,
+}
+
+/// What a question or a handoff brought the call that asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    Response(Arc<Json>),
+    Unanswered,
+    TakenOver { by: Arc<str> },
+    NotTakenOver { by: Arc<str> },
+    NobodyCame,
+}
+
+/// What a prompt asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PromptKind {
+    Approval,
+    Clarification,
+    Handoff,
+}
+
+/// Names a prompt. Each kind has its own identifiers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PromptName {
+    pub kind: PromptKind,
+    pub id: ForeignId,
+}
+
+/// Something asked of a person that has no outcome yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    pub asked_ms: u64,
+    pub deadline_ms: Option<u64>,
+    pub(crate) asked: Asked,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    Approval(Arc<approval::Requested>),
+    Clarification(Arc<clarification::Requested>),
+    Handoff(Arc<handoff::Requested>),
+}
+
+/// What the run has used, and where its budget stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Used before this run, in the runs it goes on from.
+    pub(crate) prior: Totals,
+    /// Used by the completed turns of this run.
+    pub(crate) turns: Totals,
+    /// The last `cost.tick`.
+    pub(crate) ticked: Option<Totals>,
+    pub(crate) warned: BTreeSet<u64>,
+    pub(crate) exceeded: bool,
+}
+
+/// Tokens and money.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost_micros_usd: u64,
+}
+
+impl State {
+    /// A run before its first event.
+    pub fn blank(run_id: RunId, task_id: Option<TaskId>, session_id: Option<SessionId>) -> Self {
+        State {
+            run_id,
+            task_id,
+            session_id,
+            next_sequence: 0,
+            last_ms: 0,
+            last_event_id: None,
+            created_ms: 0,
+            started_ms: None,
+            lost: false,
+            queued: None,
+            phase: Phase::Blank,
+            turns: Turns::default(),
+            calls: BTreeMap::new(),
+            calls_seen: 0,
+            prompts: BTreeMap::new(),
+            prompts_seen: 0,
+            ledger: Ledger::default(),
+            cost: Cost::default(),
+        }
+    }
+
+    pub fn run_id(&self) -> RunId {
+        self.run_id
+    }
+
+    pub fn task_id(&self) -> Option<TaskId> {
+        self.task_id
+    }
+
+    pub fn session_id(&self) -> Option<SessionId> {
+        self.session_id
+    }
+
+    /// The number of events, and the sequence of the one to come.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    pub fn last_event_id(&self) -> Option<EventId> {
+        self.last_event_id
+    }
+
+    /// When the last event occurred; 0 before the first.
+    pub fn last_occurred_ms(&self) -> u64 {
+        self.last_ms
+    }
+
+    /// Whether nothing has happened yet.
+    pub fn is_blank(&self) -> bool {
+        self.next_sequence == 0
+    }
+
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// How the run was begun; `None` before `run.queued`.
+    pub fn queued(&self) -> Option<&Arc<Queued>> {
+        self.queued.as_ref()
+    }
+
+    /// Who drives the run. A blank run counts as our own.
+    pub fn driver(&self) -> Driver {
+        self.queued.as_ref().map_or(Driver::Own, |queued| queued.driver)
+    }
+
+    /// What sort of work it is. A blank run counts as an agent's loop.
+    pub fn kind(&self) -> RunKind {
+        self.queued.as_ref().map_or(RunKind::AgentLoop, |queued| queued.kind)
+    }
+
+    /// Where the run stands, in the words of lists. A blank run counts as queued.
+    pub fn status(&self) -> Status {
+        match &self.phase {
+            Phase::Blank | Phase::Resuming | Phase::Queued => Status::Queued,
+            Phase::Running => Status::Running,
+            Phase::Waiting | Phase::Regrouping => Status::Waiting,
+            Phase::Ended(ended) => match ended.how {
+                How::Finished(_) => Status::Finished,
+                How::Failed(_) => Status::Failed,
+                How::Cancelled(_) => Status::Cancelled,
+            },
+        }
+    }
+
+    /// The run in a few words, for lists.
+    pub fn summary(&self) -> Summary {
+        Summary::of(self)
+    }
+
+    /// A call that is not settled.
+    pub fn call(&self, tool_call_id: &str) -> Option<&Call> {
+        self.calls.get(tool_call_id)
+    }
+
+    /// Calls that are not settled, in the order of their names.
+    pub fn open_calls(&self) -> impl Iterator<Item = (&ForeignId, &Call)> {
+        self.calls.iter()
+    }
+
+    /// Prompts without an outcome, by kind and name.
+    pub fn open_prompts(&self) -> impl Iterator<Item = (&PromptName, &Prompt)> {
+        self.prompts.iter()
+    }
+
+    /// Turns completed so far.
+    pub fn turns_completed(&self) -> u64 {
+        self.turns.completed
+    }
+
+    /// The index of the turn that is open.
+    pub fn open_turn(&self) -> Option<u64> {
+        self.turns.open.as_ref().map(|turn| turn.index)
+    }
+
+    /// The least index that a new turn may have.
+    pub fn next_turn_index(&self) -> u64 {
+        self.turns.highest.map_or(0, |highest| highest.saturating_add(1))
+    }
+
+    /// What was used so far, earlier runs included: for own runs prior and completed turns, for others
+    /// what they last said.
+    pub fn totals(&self) -> Totals {
+        match self.driver() {
+            Driver::Own => self.cost.prior.plus(self.cost.turns),
+            Driver::External => self.cost.ticked.unwrap_or(self.cost.prior),
+        }
+    }
+
+    /// Whether the budget is used up, so that no model and no tool may be called.
+    pub fn budget_exceeded(&self) -> bool {
+        self.cost.exceeded
+    }
+
+    /// Whether the warning for this share of the budget was given, in this run or before.
+    pub fn budget_warned(&self, threshold_pct: u64) -> bool {
+        self.cost.warned.contains(&threshold_pct)
+    }
+
+    pub(crate) fn is_own(&self) -> bool {
+        self.driver() == Driver::Own
+    }
+
+    pub(crate) fn has_started(&self) -> bool {
+        self.started_ms.is_some()
+    }
+
+    /// Whether a call waits for a person to say something.
+    pub(crate) fn asks_for(&self, tool_call_id: &str) -> bool {
+        self.prompts.values().any(|prompt| prompt.tool_call_id().is_some_and(|id| **id == *tool_call_id))
+    }
+
+    /// Whether an approval of this call is pending.
+    pub(crate) fn approval_pending(&self, tool_call_id: &str) -> bool {
+        self.prompts.values().any(
+            |prompt| matches!(&prompt.asked, Asked::Approval(asked) if *asked.tool_call_id == *tool_call_id),
+        )
+    }
+
+    /// What the run waits for, or would: pending prompts, and calls that an application carries out.
+    pub(crate) fn waits_for(&self) -> Vec<run::WaitsFor> {
+        let prompts = self
+            .prompts
+            .keys()
+            .map(|name| run::WaitsFor { kind: name.kind.wait_kind(), id: name.id.clone() });
+        let calls = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.is_with_client())
+            .map(|(id, _)| run::WaitsFor { kind: run::WaitKind::ClientTool, id: id.clone() });
+        prompts.chain(calls).collect()
+    }
+
+    /// Open calls in the order in which they came.
+    pub(crate) fn calls_in_order(&self) -> Vec<ForeignId> {
+        let mut ids: Vec<&ForeignId> = self.calls.keys().collect();
+        ids.sort_by_key(|id| self.calls[*id].since);
+        ids.into_iter().cloned().collect()
+    }
+}
+
+impl Call {
+    /// Whether it was invoked and an application carries it out.
+    pub fn is_with_client(&self) -> bool {
+        matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Client, .. }))
+    }
+
+    /// Whether it was invoked and this server carries it out.
+    pub fn is_with_server(&self) -> bool {
+        matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Server, .. }))
+    }
+
+    /// Whether its prompt has an outcome on which nobody has acted yet.
+    pub fn is_held(&self) -> bool {
+        self.answer.is_some() || (self.verdict.is_some() && !matches!(self.stage, CallStage::Invoked(_)))
+    }
+
+    /// The request that was granted, when there was one.
+    pub fn granted(&self) -> Option<&approval::Requested> {
+        self.verdict.as_ref().filter(|verdict| verdict.said == Said::Granted).map(|verdict| &*verdict.asked)
+    }
+
+    /// The tool's name for sentences and for events that must carry one.
+    pub(crate) fn name(&self) -> &str {
+        self.tool_name.as_deref().unwrap_or("unknown")
+    }
+}
+
+impl Prompt {
+    pub fn kind(&self) -> PromptKind {
+        match self.asked {
+            Asked::Approval(_) => PromptKind::Approval,
+            Asked::Clarification(_) => PromptKind::Clarification,
+            Asked::Handoff(_) => PromptKind::Handoff,
+        }
+    }
+
+    /// The call that waits for the outcome.
+    pub fn tool_call_id(&self) -> Option<&ForeignId> {
+        match &self.asked {
+            Asked::Approval(asked) => Some(&asked.tool_call_id),
+            Asked::Clarification(asked) => asked.tool_call_id.as_ref(),
+            Asked::Handoff(asked) => asked.tool_call_id.as_ref(),
+        }
+    }
+}
+
+impl PromptKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PromptKind::Approval => "approval",
+            PromptKind::Clarification => "clarification",
+            PromptKind::Handoff => "handoff",
+        }
+    }
+
+    pub(crate) fn space(self) -> Space {
+        match self {
+            PromptKind::Approval => Space::Approval,
+            PromptKind::Clarification => Space::Clarification,
+            PromptKind::Handoff => Space::Handoff,
+        }
+    }
+
+    pub(crate) fn wait_kind(self) -> run::WaitKind {
+        match self {
+            PromptKind::Approval => run::WaitKind::Approval,
+            PromptKind::Clarification => run::WaitKind::Clarification,
+            PromptKind::Handoff => run::WaitKind::Handoff,
+        }
+    }
+
+    pub(crate) fn named(self, id: &ForeignId) -> PromptName {
+        PromptName { kind: self, id: id.clone() }
+    }
+}
+
+impl fmt::Display for PromptName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.as_str(), self.id)
+    }
+}
+
+impl fmt::Display for BlockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BlockKind::Text => "text",
+            BlockKind::Thinking => "thinking",
+        })
+    }
+}
+
+impl Totals {
+    /// Sums that would not fit stay at the largest number.
+    pub(crate) fn plus(self, other: Totals) -> Totals {
+        Totals {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cost_micros_usd: self.cost_micros_usd.saturating_add(other.cost_micros_usd),
+        }
+    }
+
+    pub(crate) fn is_below(self, other: Totals) -> bool {
+        self.input_tokens < other.input_tokens
+            || self.output_tokens < other.output_tokens
+            || self.cost_micros_usd < other.cost_micros_usd
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} input tokens, {} output tokens, {} micro-dollars",
+            self.input_tokens, self.output_tokens, self.cost_micros_usd
+        )
+    }
+}
