@@ -1,1 +1,72 @@
-fn main() {}
+//! House-keeping of the tree: `cargo xtask <verb>`.
+//!
+//! Knows the shape of the workspace and nothing of the product. Verbs are in [`HELP`]; `test` is the one
+//! command that says whether the tree is good.
+#![allow(clippy::print_stdout, reason = "a tool for the terminal")]
+#![allow(clippy::disallowed_methods, reason = "it measures how long steps take, outside the product")]
+
+mod golden;
+mod setup;
+mod steps;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+cargo xtask <verb>
+
+  test [--only STEP,…] [--skip-browser]
+          everything that must hold, step by step: tidy, format, lints, tests, simulation, browser.
+          Installs what only the tests need where it may, and says what to install where it may not.
+          --skip-browser leaves out the last step; where CI is set it is refused.
+  tidy    the hard rules of STYLE.md, crate edges, heads, requirements
+  golden  runs the tests that rewrite their expectations, then shows what changed
+  help    this text
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all was well; an error means that it could not be found out.
+fn run() -> Result<bool> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (verb, rest) = match arguments.split_first() {
+        Some((verb, rest)) => (verb.as_str(), rest),
+        None => ("help", [].as_slice()),
+    };
+    if verb != "test" && !rest.is_empty() {
+        bail!("`{verb}` takes nothing more; see `cargo xtask help`");
+    }
+    match verb {
+        "test" => steps::run(&root()?, &steps::Plan::parse(rest, in_ci())?),
+        "tidy" => steps::tidy(&root()?),
+        "golden" => golden::run(&root()?),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        other => bail!("there is no verb `{other}`; see `cargo xtask help`"),
+    }
+}
+
+/// The top of the tree, from wherever inside it we were called.
+fn root() -> Result<PathBuf> {
+    let here = std::env::current_dir().context("there is no current folder")?;
+    let top = here.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file());
+    Ok(top.with_context(|| format!("{} is not inside the tree", here.display()))?.to_owned())
+}
+
+fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+}

@@ -1,0 +1,262 @@
+//! What only the tests need, and how it comes here: a browser, Node, the browser tests' packages.
+//!
+//! Installs where it may (root with apt-get; packages of the tests' own folder), else fails and says
+//! exactly what to install. Does nothing, and quickly, when all is there. Look at [`Setup`].
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::steps::{command, watch};
+
+/// The oldest Node whose test runner and web streams the browser tests use.
+const NODE_MIN: u32 = 18;
+
+/// Where a browser may be, first found wins.
+const BROWSERS: &[&str] = &["/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome"];
+
+/// Names the browser to use in place of the ones we look for.
+const BROWSER_VARIABLE: &str = "RECOUNT_CHROMIUM";
+
+const BROWSER_PACKAGES: &[&str] = &["chromium", "chromium-driver"];
+const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];
+
+/// What we ask of the machine, so that tests can stand in for it.
+pub(crate) trait Host {
+    /// Where a program is, by name on the search path or by its full path.
+    fn find(&self, program: &str) -> Option<PathBuf>;
+    /// What a program prints, when it ends well.
+    fn ask(&self, words: &[&str]) -> Option<String>;
+    fn variable(&self, name: &str) -> Option<String>;
+    /// Runs with output shown; whether it ended well.
+    fn run(&mut self, folder: &Path, words: &[&str]) -> Result<bool>;
+}
+
+/// The machine we are on.
+pub(crate) struct Machine;
+
+impl Host for Machine {
+    fn find(&self, program: &str) -> Option<PathBuf> {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&search).map(|folder| folder.join(program)).find(|path| path.is_file())
+    }
+
+    fn ask(&self, words: &[&str]) -> Option<String> {
+        let output = command(words[0], Path::new(".")).args(&words[1..]).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok().filter(|value| !value.is_empty())
+    }
+
+    fn run(&mut self, folder: &Path, words: &[&str]) -> Result<bool> {
+        let mut command = command(words[0], folder);
+        command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
+        watch(command)
+    }
+}
+
+/// Brings what is missing.
+pub(crate) struct Setup<H> {
+    host: H,
+    /// The list of packages is fetched once.
+    list_is_fresh: bool,
+}
+
+impl<H: Host> Setup<H> {
+    pub(crate) fn new(host: H) -> Self {
+        Setup { host, list_is_fresh: false }
+    }
+
+    /// A part of the Rust toolchain that `cargo <verb>` needs.
+    pub(crate) fn cargo_component(&mut self, verb: &str, component: &str) -> Result<()> {
+        if self.host.ask(&["cargo", verb, "--version"]).is_some() {
+            return Ok(());
+        }
+        let add = ["rustup", "component", "add", component];
+        let added = self.host.find("rustup").is_some() && self.host.run(Path::new("."), &add)?;
+        ensure!(added, "cargo {verb} is missing; install it with: {}", add.join(" "));
+        Ok(())
+    }
+
+    /// Node and npm.
+    pub(crate) fn node(&mut self) -> Result<()> {
+        if self.host.find("node").is_none() || self.host.find("npm").is_none() {
+            self.install("Node and npm", NODE_PACKAGES)?;
+        }
+        let version = self.host.ask(&["node", "--version"]).context("node does not say its version")?;
+        let major =
+            version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+        ensure!(
+            major.is_some_and(|major| major >= NODE_MIN),
+            "node is {version}; the browser tests need {NODE_MIN} or later"
+        );
+        Ok(())
+    }
+
+    /// The browser, as a path.
+    pub(crate) fn chromium(&mut self) -> Result<PathBuf> {
+        if let Some(named) = self.host.variable(BROWSER_VARIABLE) {
+            let found = self.host.find(&named);
+            return found.with_context(|| format!("{BROWSER_VARIABLE} names {named}, which is not there"));
+        }
+        if let Some(found) = self.find_browser() {
+            return Ok(found);
+        }
+        self.install("a browser", BROWSER_PACKAGES)?;
+        self.find_browser().with_context(|| {
+            format!("{} brought no browser; set {BROWSER_VARIABLE} to one", BROWSER_PACKAGES.join(" and "))
+        })
+    }
+
+    fn find_browser(&self) -> Option<PathBuf> {
+        BROWSERS.iter().find_map(|program| self.host.find(program))
+    }
+
+    /// What package-lock.json of the folder names. Run again only after the lock has changed.
+    pub(crate) fn node_packages(&mut self, folder: &Path) -> Result<()> {
+        let lock = std::fs::read(folder.join("package-lock.json"))
+            .with_context(|| format!("there is no package-lock.json in {}", folder.display()))?;
+        let installed = folder.join("node_modules/.lock-installed");
+        if std::fs::read(&installed).is_ok_and(|before| before == lock) {
+            return Ok(());
+        }
+        let words = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"];
+        let done = self.host.run(folder, &words)?;
+        ensure!(
+            done,
+            "the browser tests' packages could not be installed; run `{}` in web-tests",
+            words.join(" ")
+        );
+        std::fs::create_dir_all(folder.join("node_modules"))?;
+        std::fs::write(&installed, lock).with_context(|| format!("cannot write {}", installed.display()))
+    }
+
+    fn install(&mut self, what: &str, packages: &[&str]) -> Result<()> {
+        let by_hand = format!("apt-get install -y {}", packages.join(" "));
+        if self.host.find("apt-get").is_none() {
+            bail!(
+                "{what} is missing and there is no apt-get here; install what Debian calls {}",
+                packages.join(", ")
+            );
+        }
+        if self.host.ask(&["id", "-u"]).as_deref() != Some("0") {
+            bail!("{what} is missing and only root may install it; run: {by_hand}");
+        }
+        if !self.list_is_fresh {
+            ensure!(
+                self.host.run(Path::new("."), &["apt-get", "update"])?,
+                "apt-get update failed; then run: {by_hand}"
+            );
+            self.list_is_fresh = true;
+        }
+        let mut words = vec!["apt-get", "install", "-y", "--no-install-recommends"];
+        words.extend(packages);
+        ensure!(self.host.run(Path::new("."), &words)?, "{what} could not be installed; run: {by_hand}");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A machine on which programs are present once they were installed.
+    #[derive(Default)]
+    struct Fake {
+        present: BTreeSet<String>,
+        root: bool,
+        node: &'static str,
+        ran: Vec<String>,
+    }
+
+    impl Host for Fake {
+        fn find(&self, program: &str) -> Option<PathBuf> {
+            self.present.contains(program).then(|| PathBuf::from(program))
+        }
+
+        fn ask(&self, words: &[&str]) -> Option<String> {
+            match words {
+                ["id", "-u"] => Some(if self.root { "0" } else { "1000" }.into()),
+                ["node", "--version"] => Some(self.node.into()),
+                _ => None,
+            }
+        }
+
+        fn variable(&self, _name: &str) -> Option<String> {
+            None
+        }
+
+        fn run(&mut self, _folder: &Path, words: &[&str]) -> Result<bool> {
+            self.ran.push(words.join(" "));
+            if words.starts_with(&["apt-get", "install"]) {
+                self.present.extend(words[2..].iter().map(|word| word.replace("nodejs", "node")));
+            }
+            Ok(true)
+        }
+    }
+
+    fn setup(present: &[&str], root: bool) -> Setup<Fake> {
+        let present = present.iter().map(|name| (*name).to_owned()).collect();
+        Setup::new(Fake { present, root, node: "v20.1.0", ran: Vec::new() })
+    }
+
+    #[test]
+    fn nothing_is_run_when_all_is_there() {
+        let mut setup = setup(&["node", "npm", "/usr/bin/chromium"], true);
+        setup.node().unwrap();
+        assert_eq!(setup.chromium().unwrap(), PathBuf::from("/usr/bin/chromium"));
+        assert_eq!(setup.host.ran, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn root_installs_once_what_is_missing() {
+        let mut setup = setup(&["apt-get"], true);
+        for _ in 0..2 {
+            setup.node().unwrap();
+            setup.chromium().unwrap();
+        }
+        assert_eq!(
+            setup.host.ran,
+            [
+                "apt-get update",
+                "apt-get install -y --no-install-recommends nodejs npm",
+                "apt-get install -y --no-install-recommends chromium chromium-driver",
+            ]
+        );
+    }
+
+    #[test]
+    fn others_are_told_exactly_what_to_install() {
+        let mut at_home = setup(&["apt-get", "node", "npm"], false);
+        let said = at_home.chromium().unwrap_err().to_string();
+        assert!(said.contains("apt-get install -y chromium chromium-driver"), "{said}");
+        assert_eq!(at_home.host.ran, [] as [&str; 0]);
+
+        let said = setup(&[], true).node().unwrap_err().to_string();
+        assert!(said.contains("nodejs, npm"), "{said}");
+    }
+
+    #[test]
+    fn an_old_node_is_refused() {
+        let mut setup = setup(&["node", "npm"], true);
+        setup.host.node = "v16.20.0";
+        setup.node().unwrap_err();
+    }
+
+    #[test]
+    fn packages_are_installed_again_only_after_the_lock_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("package-lock.json");
+        let mut setup = setup(&["npm"], false);
+        setup.node_packages(folder.path()).expect_err("there is no lock yet");
+        for (text, runs) in [("{}", 1), ("{}", 1), ("{ }", 2)] {
+            std::fs::write(&lock, text).unwrap();
+            setup.node_packages(folder.path()).unwrap();
+            assert_eq!(setup.host.ran.len(), runs);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! `cargo xtask test`: the steps, their order, how long each took, and what became of them.
+//!
+//! What a step checks is somebody else's; here it is started, watched and timed. Look at [`Step`].
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::setup::{Machine, Setup};
+use crate::tidy as rules;
+
+/// One part of the whole, in the order of running: what is quick to fail comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Tidy,
+    Format,
+    Lints,
+    Tests,
+    Simulation,
+    Browser,
+}
+
+const STEPS: [Step; 6] =
+    [Step::Tidy, Step::Format, Step::Lints, Step::Tests, Step::Simulation, Step::Browser];
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Step::Tidy => "tidy",
+            Step::Format => "format",
+            Step::Lints => "lints",
+            Step::Tests => "tests",
+            Step::Simulation => "simulation",
+            Step::Browser => "browser",
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    steps: Vec<Step>,
+    left_out: Vec<Step>,
+}
+
+impl Plan {
+    pub(crate) fn parse(arguments: &[String], in_ci: bool) -> Result<Plan> {
+        let mut wanted = STEPS.to_vec();
+        let mut skip_browser = false;
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let only = match argument.strip_prefix("--only=") {
+                Some(names) => Some(names),
+                None if argument == "--only" => {
+                    Some(rest.next().context("--only takes the names of steps, with commas")?.as_str())
+                }
+                None => None,
+            };
+            if let Some(names) = only {
+                wanted = steps_named(names)?;
+            } else if argument == "--skip-browser" {
+                ensure!(!in_ci, "--skip-browser is refused here: in CI nothing is skipped");
+                skip_browser = true;
+            } else {
+                bail!("`test` does not know `{argument}`; see `cargo xtask help`");
+            }
+        }
+        let left_out: Vec<Step> =
+            wanted.iter().copied().filter(|s| skip_browser && *s == Step::Browser).collect();
+        wanted.retain(|step| !left_out.contains(step));
+        Ok(Plan { steps: wanted, left_out })
+    }
+}
+
+fn steps_named(names: &str) -> Result<Vec<Step>> {
+    let known: Vec<&str> = STEPS.iter().map(|step| step.name()).collect();
+    let asked: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    ensure!(!asked.is_empty(), "--only names no step; there are {}", known.join(", "));
+    if let Some(unknown) = asked.iter().find(|name| !known.contains(name)) {
+        bail!("there is no step `{unknown}`; there are {}", known.join(", "));
+    }
+    Ok(STEPS.into_iter().filter(|step| asked.contains(&step.name())).collect())
+}
+
+struct Row {
+    step: Step,
+    outcome: Outcome,
+    took: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    LeftOut,
+}
+
+/// Runs every step asked for, also after one has failed, so that one run tells all.
+pub(crate) fn run(root: &Path, plan: &Plan) -> Result<bool> {
+    let mut setup = Setup::new(Machine);
+    let mut rows = Vec::new();
+    for step in &plan.steps {
+        println!("\n==== {}", step.name());
+        let start = Instant::now();
+        let passed = match perform(*step, root, &mut setup) {
+            Ok(passed) => passed,
+            Err(error) => {
+                println!("{error:#}");
+                false
+            }
+        };
+        let took = start.elapsed();
+        let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
+        println!("==== {}: {} in {}", step.name(), word(outcome), seconds(took));
+        rows.push(Row { step: *step, outcome, took });
+    }
+    rows.extend(plan.left_out.iter().map(|step| Row {
+        step: *step,
+        outcome: Outcome::LeftOut,
+        took: Duration::ZERO,
+    }));
+    print!("\n{}", summary(&rows));
+    Ok(rows.iter().all(|row| row.outcome != Outcome::Failed))
+}
+
+fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
+    match step {
+        Step::Tidy => tidy(root),
+        Step::Format => {
+            setup.cargo_component("fmt", "rustfmt")?;
+            cargo(root, &["fmt", "--all", "--check"])
+        }
+        Step::Lints => {
+            setup.cargo_component("clippy", "clippy")?;
+            let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+            cargo(root, &lint)
+        }
+        Step::Tests => cargo(root, &["test", "--workspace", "--locked"]),
+        Step::Simulation => cargo(root, &["run", "--quiet", "--locked", "-p", "recount-sim", "--", "fixed"]),
+        Step::Browser => browser(root, setup),
+    }
+}
+
+/// Prints what the rules say of the tree.
+pub(crate) fn tidy(root: &Path) -> Result<bool> {
+    let report = rules::examine(root)?;
+    for note in &report.notes {
+        println!("note: {note}");
+    }
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    match report.findings.len() {
+        0 => println!("tidy: nothing to refuse"),
+        1 => println!("tidy: 1 thing must not be so"),
+        more => println!("tidy: {more} things must not be so"),
+    }
+    Ok(report.findings.is_empty())
+}
+
+fn browser(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
+    let folder = root.join("web-tests");
+    setup.node()?;
+    let chromium = setup.chromium()?;
+    setup.node_packages(&folder)?;
+    if !cargo(root, &["build", "-p", "recount-cli", "--locked"])? {
+        return Ok(false);
+    }
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    files.retain(|path| path.to_string_lossy().ends_with(".test.mjs"));
+    files.sort();
+    ensure!(!files.is_empty(), "there are no browser tests in {}", folder.display());
+    let mut node = command("node", &folder);
+    node.args(["--test", "--test-reporter=spec"])
+        .args(&files)
+        .env("RECOUNT_BINARY", target_folder(root)?.join("debug/recount"))
+        .env("RECOUNT_CHROMIUM", chromium);
+    watch(node)
+}
+
+fn target_folder(root: &Path) -> Result<PathBuf> {
+    let output = command(cargo_program(), root)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .stdout(Stdio::piped())
+        .output()
+        .context("cannot run cargo metadata")?;
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    Ok(answer["target_directory"].as_str().context("cargo metadata names no target folder")?.into())
+}
+
+fn cargo_program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}
+
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<bool> {
+    let mut cargo = command(cargo_program(), root);
+    // Expectations are rewritten by `golden` alone.
+    cargo.args(arguments).env_remove("RECOUNT_BLESS");
+    watch(cargo)
+}
+
+/// A child that reads nothing and writes where we write.
+pub(crate) fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn watch(mut command: Command) -> Result<bool> {
+    let program = PathBuf::from(command.get_program());
+    let short = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    println!("$ {short} {}", words.join(" "));
+    let status = command.status().with_context(|| format!("cannot run {short}"))?;
+    if !status.success() {
+        println!("{short} ended with {status}");
+    }
+    Ok(status.success())
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "passed",
+        Outcome::Failed => "FAILED",
+        Outcome::LeftOut => "left out",
+    }
+}
+
+fn seconds(took: Duration) -> String {
+    format!("{:.1} s", took.as_secs_f64())
+}
+
+fn summary(rows: &[Row]) -> String {
+    let mut text = format!("{:<12}{:<10}{:>10}\n", "step", "outcome", "time");
+    for row in rows {
+        text += &format!("{:<12}{:<10}{:>10}\n", row.step.name(), word(row.outcome), seconds(row.took));
+    }
+    let failed: Vec<&str> =
+        rows.iter().filter(|row| row.outcome == Outcome::Failed).map(|row| row.step.name()).collect();
+    let total: Duration = rows.iter().map(|row| row.took).sum();
+    text += &format!("{:<12}{:<10}{:>10}\n", "", "", seconds(total));
+    text += &match failed.as_slice() {
+        [] => "all passed\n".to_owned(),
+        failed => format!("failed: {}\n", failed.join(", ")),
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str, in_ci: bool) -> Result<Plan> {
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Plan::parse(&arguments, in_ci)
+    }
+
+    #[test]
+    fn all_steps_run_unless_asked_otherwise() {
+        assert_eq!(parse("", true).unwrap().steps, STEPS);
+        assert_eq!(parse("--only lints,tidy", false).unwrap().steps, [Step::Tidy, Step::Lints]);
+        assert_eq!(parse("--only=tests", true).unwrap().steps, [Step::Tests]);
+        for wrong in ["--only", "--only=", "--only nothing", "--fast"] {
+            parse(wrong, false).expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn the_browser_may_be_left_out_at_home_but_not_in_ci() {
+        let plan = parse("--skip-browser", false).unwrap();
+        assert!(!plan.steps.contains(&Step::Browser));
+        assert_eq!(plan.left_out, [Step::Browser]);
+        let refusal = parse("--skip-browser", true).unwrap_err().to_string();
+        assert!(refusal.contains("in CI nothing is skipped"), "{refusal}");
+    }
+
+    #[test]
+    fn the_summary_names_every_step_and_what_failed() {
+        let row = |step, outcome, ms| Row { step, outcome, took: Duration::from_millis(ms) };
+        let rows = [
+            row(Step::Tidy, Outcome::Passed, 400),
+            row(Step::Lints, Outcome::Failed, 61_300),
+            row(Step::Browser, Outcome::LeftOut, 0),
+        ];
+        assert_eq!(
+            summary(&rows).lines().map(str::trim_end).collect::<Vec<_>>(),
+            [
+                "step        outcome         time",
+                "tidy        passed         0.4 s",
+                "lints       FAILED        61.3 s",
+                "browser     left out       0.0 s",
+                "                          61.7 s",
+                "failed: lints",
+            ]
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! Which crate may use which. [`CRATES`] is the table of ARCHITECTURE.md; the two change together,
+//! and with a page in `docs/decisions/`.
+
+use super::Report;
+use super::tree::{Package, Tree};
+
+const RULE: &str = "edges";
+const MAP: &str = "ARCHITECTURE.md";
+
+/// One row of the table.
+struct Row {
+    folder: &'static str,
+    /// Our crates it may depend on; tests may depend on more, but never on a plug.
+    uses: &'static [&'static str],
+    /// Other people's crates it must not depend on, because it must not know what they are for.
+    never: &'static [&'static str],
+}
+
+const CRATES: &[Row] = &[
+    // 0 ground
+    Row { folder: "event", uses: &[], never: &["tokio"] },
+    Row { folder: "run", uses: &["event"], never: &["tokio", "serde_json"] },
+    Row { folder: "log", uses: &[], never: &["serde", "serde_json", "tokio"] },
+    Row { folder: "world", uses: &[], never: &["serde", "serde_json"] },
+    // 1 engine
+    Row {
+        folder: "engine",
+        uses: &["event", "run", "log", "world"],
+        never: &["axum", "hyper", "http", "rusqlite"],
+    },
+    // 2 edges
+    Row { folder: "agent", uses: &["engine", "run", "event", "world"], never: &["axum"] },
+    Row { folder: "log-sqlite", uses: &["log", "world"], never: &["serde", "serde_json"] },
+    Row { folder: "log-postgres", uses: &["log", "world"], never: &["serde", "serde_json"] },
+    Row { folder: "bus-nats", uses: &["engine", "world"], never: &[] },
+    Row { folder: "transport", uses: &["world"], never: &["axum"] },
+    Row { folder: "api", uses: &["event"], never: &["tokio", "axum"] },
+    Row { folder: "aaep", uses: &[], never: &["tokio", "axum"] },
+    // 3 faces
+    Row { folder: "face-aep", uses: &["engine", "run", "event", "transport", "api", "world"], never: &[] },
+    Row { folder: "face-aap", uses: &["engine", "run", "event", "transport", "world"], never: &[] },
+    Row { folder: "face-aaep", uses: &["engine", "run", "event", "transport", "aaep", "world"], never: &[] },
+    Row { folder: "aaep-kit", uses: &["aaep", "transport", "world"], never: &[] },
+    // 4 assembly
+    Row {
+        folder: "server",
+        uses: &[
+            "event",
+            "run",
+            "log",
+            "world",
+            "engine",
+            "agent",
+            "log-sqlite",
+            "log-postgres",
+            "bus-nats",
+            "transport",
+            "api",
+            "aaep",
+            "face-aep",
+            "face-aap",
+            "face-aaep",
+            "aaep-kit",
+        ],
+        never: &[],
+    },
+    Row { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
+    // 5 shipped
+    Row { folder: "cli", uses: &["server", "client", "aaep-kit"], never: &["axum"] },
+    Row {
+        folder: "sim",
+        uses: &[
+            "event",
+            "run",
+            "log",
+            "world",
+            "engine",
+            "agent",
+            "log-sqlite",
+            "log-postgres",
+            "bus-nats",
+            "transport",
+            "api",
+            "aaep",
+            "face-aep",
+            "face-aap",
+            "face-aaep",
+            "aaep-kit",
+            "server",
+            "client",
+        ],
+        never: &[],
+    },
+    Row {
+        folder: "bench",
+        uses: &["event", "run", "log", "world", "engine", "transport", "api", "aaep", "server", "client"],
+        never: &[],
+    },
+    Row { folder: "xtask", uses: &[], never: &[] },
+];
+
+/// Crates behind a seam; naming one is choosing it, which only these do, in their tests too.
+const PLUGS: &[&str] = &["log-sqlite", "log-postgres", "bus-nats"];
+const CHOOSERS: &[&str] = &["server", "sim"];
+
+/// Other people's crates that only one of ours may know.
+const ONLY_IN: &[(&str, &str)] = &[("rusqlite", "log-sqlite"), ("libsqlite3-sys", "log-sqlite")];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    for package in &tree.packages {
+        check_package(tree, package, report);
+    }
+    let Some(map) = tree.texts.get(MAP) else {
+        report.refuse(MAP, 1, RULE, "the map of the house is missing");
+        return;
+    };
+    for package in tree.packages.iter().filter(|package| package.folder.starts_with("crates/")) {
+        let folder = short(&package.folder);
+        if !map.contains(&format!("`{folder}`")) {
+            report.refuse(MAP, 1, RULE, format!("says nothing of the crate `{folder}`"));
+        }
+    }
+}
+
+fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
+    let manifest = format!("{}/Cargo.toml", package.folder);
+    let folder = short(&package.folder);
+    if package.name != format!("recount-{folder}") {
+        report.refuse(
+            &manifest,
+            1,
+            RULE,
+            format!("package `{}` must be called `recount-{folder}`", package.name),
+        );
+    }
+    let Some(row) = CRATES.iter().find(|row| row.folder == folder) else {
+        let message = format!("the crate `{folder}` is not in the table; a new one is a decision");
+        report.refuse(&manifest, 1, RULE, message);
+        return;
+    };
+    for dependency in &package.dependencies {
+        let line = tree.line_of(&manifest, &dependency.name);
+        let Some(ours) = dependency.name.strip_prefix("recount-") else {
+            let elsewhere = ONLY_IN.iter().find(|(name, only)| *name == dependency.name && *only != folder);
+            if dependency.dev {
+                continue;
+            }
+            if let Some((name, only)) = elsewhere {
+                report.refuse(&manifest, line, RULE, format!("only `{only}` may use `{name}`"));
+            } else if row.never.contains(&dependency.name.as_str()) {
+                report.refuse(
+                    &manifest,
+                    line,
+                    RULE,
+                    format!("`{folder}` must never know `{}`", dependency.name),
+                );
+            }
+            continue;
+        };
+        if PLUGS.contains(&ours) && !CHOOSERS.contains(&folder) {
+            report.refuse(
+                &manifest,
+                line,
+                RULE,
+                format!("`{folder}` names the plug `{ours}`; only `server` and `sim` do"),
+            );
+        } else if !dependency.dev && !row.uses.contains(&ours) {
+            report.refuse(&manifest, line, RULE, format!("`{folder}` must not use `{ours}`"));
+        }
+    }
+}
+
+fn short(folder: &str) -> &str {
+    folder.rsplit('/').next().unwrap_or(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::judge;
+    use crate::tidy::tests::{clean_tree, depend, rules_at};
+
+    fn refused(folder: &str, on: &str, dev: bool) -> Vec<(usize, &'static str)> {
+        let mut tree = clean_tree();
+        depend(&mut tree, folder, on, dev);
+        judge(&tree).findings.into_iter().map(|finding| (finding.line, finding.rule)).collect()
+    }
+
+    #[test]
+    fn edges_outside_the_table_are_refused_where_they_stand() {
+        for (folder, on) in [
+            ("event", "recount-run"),
+            ("event", "tokio"),
+            ("run", "tokio"),
+            ("log", "recount-event"),
+            ("log", "serde"),
+            ("engine", "axum"),
+            ("engine", "http"),
+            ("engine", "rusqlite"),
+            ("engine", "recount-log-sqlite"),
+            ("server", "rusqlite"),
+            ("face-aep", "recount-server"),
+            ("face-aep", "recount-log-sqlite"),
+        ] {
+            assert_eq!(refused(folder, on, false), [(6, RULE)], "{folder} on {on}");
+        }
+    }
+
+    #[test]
+    fn tests_may_use_more_but_no_plug() {
+        assert_eq!(refused("event", "tokio", true), []);
+        assert_eq!(refused("face-aep", "recount-server", true), []);
+        assert_eq!(refused("face-aep", "recount-log-sqlite", true), [(6, RULE)]);
+        assert_eq!(refused("server", "recount-log-sqlite", true), []);
+    }
+
+    #[test]
+    fn a_crate_that_is_not_in_the_table_or_on_the_map_is_refused() {
+        let mut tree = clean_tree();
+        tree.packages.push(Package {
+            name: "recount-new".into(),
+            folder: "crates/new".into(),
+            dependencies: vec![],
+        });
+        let report = judge(&tree);
+        assert_eq!(rules_at(&report, "crates/new/Cargo.toml"), [RULE]);
+        assert_eq!(rules_at(&report, MAP), [RULE]);
+    }
+
+    #[test]
+    fn the_table_has_no_unknown_names_and_no_circle() {
+        for (at, row) in CRATES.iter().enumerate() {
+            for used in row.uses {
+                let place =
+                    CRATES.iter().position(|row| row.folder == *used).expect("the table knows what it names");
+                assert!(place < at, "{} uses {used}, which stands below it", row.folder);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Hard rule 3: released names are permanent, and what was written down once is never edited.
+//!
+//! What the files say is compared by the tests of `event`. Here it is only seen to that nobody can
+//! take those files away or change them and the expectation together.
+
+use super::Report;
+use super::tree::{FROZEN_FOLDER, Git, Tree};
+
+const RULE: &str = "rule 3";
+
+/// Names, fields and fixtures as released.
+const REGISTRY_LOCK: &str = "docs/registry.lock";
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    let fixtures: Vec<&str> = tree.under(FROZEN_FOLDER).filter(|path| path.ends_with(".json")).collect();
+    if fixtures.is_empty() {
+        report.refuse(FROZEN_FOLDER, 1, RULE, "there is no fixture; every event type has one");
+    }
+    if !tree.exists(REGISTRY_LOCK) {
+        report.refuse(REGISTRY_LOCK, 1, RULE, "the file that freezes released names is missing");
+    }
+    let (tracked, edited) = match &tree.git {
+        Git::Absent => {
+            report.note("git is not here, so nothing was said about history");
+            return;
+        }
+        Git::Repository { tracked, edited } => (tracked, edited),
+    };
+    for path in fixtures.iter().chain([&REGISTRY_LOCK]) {
+        if tree.exists(path) && !tracked.contains(*path) {
+            report.refuse(path, 1, RULE, "is not tracked by git, so nobody else has it");
+        }
+    }
+    match edited {
+        None => report.note("history is cut short, so edits of old fixtures were not looked for"),
+        Some(edited) => {
+            for path in edited.iter().filter(|path| path.ends_with(".json")) {
+                report.refuse(
+                    path,
+                    1,
+                    RULE,
+                    "was edited or removed after it was added; add a new file instead",
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tidy::judge;
+    use crate::tidy::tests::{clean_tree, rules_at};
+    use crate::tidy::tree::Git;
+
+    const FIXTURE: &str = "testdata/events/run.queued.json";
+
+    #[test]
+    fn a_missing_lock_and_missing_fixtures_are_refused() {
+        let mut tree = clean_tree();
+        tree.texts.remove("docs/registry.lock");
+        tree.texts.remove(FIXTURE);
+        let report = judge(&tree);
+        assert_eq!(rules_at(&report, "docs/registry.lock"), ["rule 3"]);
+        assert_eq!(rules_at(&report, "testdata/events"), ["rule 3"]);
+    }
+
+    #[test]
+    fn an_edited_fixture_is_refused_and_an_untracked_one() {
+        let mut tree = clean_tree();
+        let Git::Repository { tracked, edited } = &mut tree.git else { panic!("the clean tree has git") };
+        tracked.remove("docs/registry.lock");
+        *edited = Some([FIXTURE.to_owned(), "testdata/events/README.md".to_owned()].into());
+        let report = judge(&tree);
+        assert_eq!(rules_at(&report, FIXTURE), ["rule 3"]);
+        assert_eq!(rules_at(&report, "docs/registry.lock"), ["rule 3"]);
+        assert_eq!(report.findings.len(), 2);
+    }
+
+    #[test]
+    fn without_git_or_history_it_says_so() {
+        for git in
+            [Git::Absent, Git::Repository { tracked: clean_tree().texts.into_keys().collect(), edited: None }]
+        {
+            let mut tree = clean_tree();
+            tree.git = git;
+            let report = judge(&tree);
+            assert_eq!((report.findings.len(), report.notes.len()), (0, 1));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Hard rule 1: the pure parts do no I/O, read no clock, draw no randomness and are not async.
+
+use super::Report;
+use super::source::{PathUse, Source};
+use super::tree::{Tree, crate_of};
+
+const RULE: &str = "rule 1";
+
+/// Crates that are pure as a whole.
+const PURE_CRATES: &[&str] = &["event", "run", "aaep"];
+/// Files of faces that are.
+const PURE_FILES: &[&str] = &["accept.rs", "project.rs"];
+
+/// Never, in tests neither.
+const NEVER: &[&str] = &["std::net", "std::process", "std::thread", "SystemTime", "Instant"];
+/// Crates never to be used, in tests neither.
+const NEVER_CRATES: &[&str] = &["tokio", "rand", "getrandom", "fastrand"];
+/// What tests of pure code may do all the same: read fixtures, say what they saw.
+const IN_TESTS: &[&str] = &["std::fs", "std::io", "std::env"];
+const SAYING: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
+const ENTROPY: &[&str] = &["thread_rng", "OsRng", "RandomState"];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    for (path, source) in &tree.sources {
+        if !is_pure(path) {
+            continue;
+        }
+        for (at, token) in source.tokens.iter().enumerate() {
+            if let Some(word @ ("async" | "await")) = source.name(at) {
+                report.refuse(path, token.line, RULE, format!("`{word}` in a pure part; only callers wait"));
+            }
+        }
+        for used in source.paths() {
+            if let Some(what) = forbidden(source, used) {
+                report.refuse(
+                    path,
+                    used.line,
+                    RULE,
+                    format!("`{what}` in a pure part; let the caller hand it in"),
+                );
+            }
+        }
+    }
+}
+
+pub(super) fn is_pure(path: &str) -> bool {
+    let Some(name) = crate_of(path) else { return false };
+    let file = path.rsplit('/').next().unwrap_or(path);
+    PURE_CRATES.contains(&name) || PURE_FILES.contains(&file)
+}
+
+fn forbidden(source: &Source, used: &PathUse) -> Option<&'static str> {
+    let test = source.is_test(used.tokens.start);
+    if let Some(what) = NEVER.iter().chain(ENTROPY).find(|what| used.has(what)) {
+        return Some(what);
+    }
+    if let Some(what) = NEVER_CRATES.iter().find(|what| used.begins(what) && names_a_crate(source, used)) {
+        return Some(what);
+    }
+    if test {
+        return None;
+    }
+    let says = source.is_sign(used.tokens.end, '!') && !source.is_sign(used.tokens.end + 1, '=');
+    SAYING
+        .iter()
+        .find(|what| says && used.last() == **what)
+        .or_else(|| IN_TESTS.iter().find(|what| used.has(what)))
+        .copied()
+}
+
+/// A bare local name that happens to be that of a crate is not the crate.
+fn names_a_crate(source: &Source, used: &PathUse) -> bool {
+    let method = used.tokens.start > 0 && source.is_sign(used.tokens.start - 1, '.');
+    used.in_use || (used.segments.len() > 1 && !method)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tidy::tests::{clean, refused, refused_at};
+
+    #[test]
+    fn each_forbidden_thing_is_refused_in_a_pure_crate() {
+        for line in [
+            "pub async fn f() {}",
+            "pub fn f() { let _ = std::fs::read(\"x\"); }",
+            "use std::net::TcpStream;",
+            "use std::io::Write;",
+            "use std::{collections::BTreeMap, process};",
+            "pub fn f() { std::env::var(\"X\"); }",
+            "pub fn f() { std::time::SystemTime::now(); }",
+            "use std::time::Instant;",
+            "use tokio::sync::mpsc;",
+            "pub fn f() { rand::random::<u8>(); }",
+            "use getrandom::fill;",
+            "pub fn f() { println!(\"x\"); }",
+            "pub fn f() { eprintln!(\"x\"); }",
+        ] {
+            refused_at("crates/run/src/decide.rs", &format!("//! Head.\n{line}\n"), "rule 1", 2);
+            refused_at("crates/event/src/id.rs", &format!("//! Head.\n{line}\n"), "rule 1", 2);
+            refused_at("crates/face-aep/src/project.rs", &format!("//! Head.\n{line}\n"), "rule 1", 2);
+            refused_at("crates/face-aep/src/accept.rs", &format!("//! Head.\n{line}\n"), "rule 1", 2);
+        }
+    }
+
+    #[test]
+    fn tests_of_pure_code_may_read_fixtures_but_no_clock() {
+        let test = |line: &str| format!("//! Head.\n#[cfg(test)]\nmod tests {{\n    {line}\n}}\n");
+        clean("crates/run/src/decide.rs", &test("fn f() { std::fs::read(\"x\"); std::env::var(\"Y\"); }"));
+        clean("crates/event/tests/fixtures.rs", "//! Head.\nfn f() { std::fs::read(\"x\"); }\n");
+        refused_at("crates/run/src/decide.rs", &test("fn f() { std::time::Instant::now(); }"), "rule 1", 4);
+    }
+
+    #[test]
+    fn words_in_comments_and_names_of_our_own_are_left_alone() {
+        clean(
+            "crates/run/src/decide.rs",
+            "//! No async, no tokio.\nfn rand() -> u8 { let getrandom = 1; getrandom }\n",
+        );
+        assert!(refused("crates/engine/src/lib.rs", "//! Head.\nasync fn f() {}\n").is_empty());
+    }
+}

@@ -1,0 +1,169 @@
+//! `docs/requirements/aep.md`: every requirement has a row, and every row a test that exists or what it
+//! waits for.
+//!
+//! A test is named `path/to/file.rs::function`, `crate::path::function` (the crate's folder, then
+//! anything, then the function), or `web-tests/file.test.mjs::title`.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use super::Report;
+use super::source::is_test_file;
+use super::tree::{Tree, crate_of};
+
+const RULE: &str = "requirements";
+const PAGE: &str = "docs/requirements/aep.md";
+
+/// The numbers that were given out; the holes are as old as the list.
+const NUMBERS: &[RangeInclusive<u32>] = &[
+    1..=28,
+    30..=36,
+    42..=42,
+    50..=58,
+    60..=64,
+    70..=83,
+    90..=94,
+    100..=103,
+    110..=112,
+    120..=120,
+    130..=137,
+    140..=142,
+];
+
+pub(super) fn numbers() -> impl Iterator<Item = u32> {
+    NUMBERS.iter().cloned().flatten()
+}
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    let Some(page) = tree.texts.get(PAGE) else {
+        report.refuse(PAGE, 1, RULE, "is missing");
+        return;
+    };
+    let known: BTreeSet<String> = numbers().map(|number| format!("H-{number:03}")).collect();
+    let mut seen = BTreeSet::new();
+    for (at, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        let Some(cells) = line.trim().strip_prefix('|').and_then(|row| row.strip_suffix('|')) else {
+            continue;
+        };
+        let cells: Vec<&str> = cells.split('|').map(str::trim).collect();
+        let id = cells[0];
+        if id == "id" || id.starts_with("--") {
+            continue;
+        }
+        if !known.contains(id) {
+            report.refuse(PAGE, at, RULE, format!("`{id}` is no requirement's number"));
+            continue;
+        }
+        if !seen.insert(id.to_owned()) {
+            report.refuse(PAGE, at, RULE, format!("{id} stands here a second time"));
+        }
+        let [_, said, place, test] = cells.as_slice() else {
+            report.refuse(PAGE, at, RULE, format!("{id} has {} cells, not 4", cells.len()));
+            continue;
+        };
+        if said.is_empty() || place.is_empty() {
+            report.refuse(PAGE, at, RULE, format!("{id} does not say what is asked and where it is built"));
+        }
+        if let Err(why) = judge_tests(tree, test) {
+            report.refuse(PAGE, at, RULE, format!("{id}: {why}"));
+        }
+    }
+    for id in known.difference(&seen) {
+        report.refuse(PAGE, 1, RULE, format!("{id} is missing"));
+    }
+}
+
+fn judge_tests(tree: &Tree, cell: &str) -> Result<(), String> {
+    if let Some(what) = cell.strip_prefix("later:") {
+        return if what.trim().is_empty() { Err("later, but not with what".into()) } else { Ok(()) };
+    }
+    let parts: Vec<&str> = cell.split('`').collect();
+    let names: Vec<&str> = parts.iter().skip(1).step_by(2).copied().collect();
+    if names.is_empty() {
+        return Err("names no test; write it in backticks, or `later: ` and what brings it".into());
+    }
+    match names.iter().find(|name| !exists(tree, name)) {
+        Some(name) => Err(format!("the test `{name}` does not exist")),
+        None => Ok(()),
+    }
+}
+
+fn exists(tree: &Tree, reference: &str) -> bool {
+    let Some((place, name)) = reference.rsplit_once("::") else { return false };
+    let declares = |path: &str| {
+        tree.sources.get(path).is_some_and(|source| {
+            // A suite is called by its users' tests, so its functions need no attribute.
+            let suite = is_test_file(path) && !path.contains("/tests/");
+            source.functions(name).any(|(_, is_test)| is_test || suite)
+        })
+    };
+    if place.ends_with(".rs") {
+        return declares(place);
+    }
+    if place.contains('/') {
+        let quoted = |mark: char| format!("{mark}{name}{mark}");
+        return tree
+            .texts
+            .get(place)
+            .is_some_and(|text| ['\'', '"', '`'].iter().any(|q| text.contains(&quoted(*q))));
+    }
+    let folder = place.split("::").next().unwrap_or(place);
+    let folder = folder.strip_prefix("recount-").or(folder.strip_prefix("recount_")).unwrap_or(folder);
+    tree.sources
+        .keys()
+        .filter(|path| crate_of(path) == Some(folder) || (folder == "xtask" && path.starts_with("xtask/")))
+        .any(|path| declares(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::judge;
+    use crate::tidy::tests::{clean_tree, rules_at, with};
+
+    fn page_with(old: &str, new: &str) -> Vec<(usize, &'static str)> {
+        let page = clean_tree().texts[PAGE].clone();
+        assert!(page.contains(old));
+        let tree = with(PAGE, &page.replace(old, new));
+        judge(&tree).findings.into_iter().map(|finding| (finding.line, finding.rule)).collect()
+    }
+
+    const ROW: &str = "| H-001 | asked | `event` | later: ground |";
+
+    #[test]
+    fn blanks_and_gaps_are_refused() {
+        assert_eq!(page_with(ROW, "| H-001 | asked | `event` |  |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | asked | `event` | later: |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | | `event` | later: ground |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | asked | later: ground |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, ""), [(1, RULE)]);
+        assert_eq!(page_with(ROW, &ROW.replace("001", "029")), [(1, RULE), (3, RULE)]);
+        assert_eq!(page_with(ROW, &format!("{ROW}\n{ROW}")), [(4, RULE)]);
+        let mut tree = clean_tree();
+        tree.texts.remove(PAGE);
+        assert_eq!(rules_at(&judge(&tree), PAGE), [RULE]);
+    }
+
+    #[test]
+    fn a_test_must_exist() {
+        let cell = |cell: &str| page_with(ROW, &ROW.replace("later: ground", cell));
+        for good in [
+            "`crates/engine/tests/story.rs::it_is_told`",
+            "`engine::story::it_is_told`",
+            "`recount-engine::it_is_told`, `web-tests/read.test.mjs::reads a run`",
+        ] {
+            assert_eq!(cell(good), [], "{good}");
+        }
+        for bad in [
+            "`crates/engine/tests/story.rs::it_is_not_told`",
+            "`crates/engine/tests/story.rs::helper`",
+            "`crates/engine/tests/other.rs::it_is_told`",
+            "`event::it_is_told`",
+            "`web-tests/read.test.mjs::reads`",
+            "`engine::it_is_told`, `engine::nothing`",
+            "it_is_told",
+        ] {
+            assert_eq!(cell(bad), [(3, RULE)], "{bad}");
+        }
+    }
+}

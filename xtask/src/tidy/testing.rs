@@ -1,0 +1,84 @@
+//! Hard rule 6, as far as text shows it: tests run, can fail, and do not sleep for luck.
+
+use super::Report;
+use super::tree::Tree;
+
+const RULE: &str = "rule 6";
+
+/// The same in browser tests, by their text.
+const IN_SCRIPTS: &[(&str, &str)] = &[
+    ("test.skip", "a test that does not run"),
+    ("it.skip", "a test that does not run"),
+    ("test.todo", "a test that does not run"),
+    ("test.only", "silences the other tests"),
+    ("it.only", "silences the other tests"),
+    ("waitForTimeout", "sleeps for luck; wait on a condition"),
+];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    for (path, source) in &tree.sources {
+        for (at, token) in source.tokens.iter().enumerate() {
+            let after_hash = at >= 2 && source.is_sign(at - 2, '#') && source.is_sign(at - 1, '[');
+            if source.name(at) == Some("ignore") && after_hash {
+                report.refuse(path, token.line, RULE, "`#[ignore]`: a test that does not run");
+            }
+            let always = source.name(at) == Some("assert")
+                && source.is_sign(at + 1, '!')
+                && source.is_sign(at + 2, '(')
+                && source.name(at + 3) == Some("true")
+                && (source.is_sign(at + 4, ')') || source.is_sign(at + 4, ','));
+            if always {
+                report.refuse(path, token.line, RULE, "`assert!(true)` cannot fail");
+            }
+        }
+        for used in source.paths() {
+            let sleeps =
+                (used.has("thread::sleep") || used.has("tokio::time::sleep") || used.has("time::sleep"))
+                    && source.is_sign(used.tokens.end, '(');
+            if sleeps && source.is_test(used.tokens.start) && !source.is_excused(used.line) {
+                let message = "sleeps in a test; wait on a condition, or give the reason as `// tidy: …`";
+                report.refuse(path, used.line, RULE, message);
+            }
+        }
+    }
+    for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".test.mjs")) {
+        for (at, line) in text.lines().enumerate() {
+            for (what, why) in IN_SCRIPTS {
+                if line.contains(what) && !line.contains("// tidy: ") {
+                    report.refuse(path, at + 1, RULE, format!("`{what}`: {why}"));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tidy::tests::{clean, refused_at};
+
+    #[test]
+    fn tests_that_do_not_test_are_refused() {
+        for line in [
+            "#[test] #[ignore] fn a() {}",
+            "#[test] #[ignore = \"slow\"] fn a() {}",
+            "#[test] fn a() { assert!(true); }",
+            "#[test] fn a() { std::thread::sleep(x); }",
+            "#[tokio::test] async fn a() { tokio::time::sleep(x).await; }",
+        ] {
+            refused_at("crates/engine/tests/a.rs", &format!("//! Head.\n{line}\n"), "rule 6", 2);
+            let inside = format!("//! Head.\n#[cfg(test)]\nmod tests {{\n{line}\n}}\n");
+            refused_at("crates/engine/src/writer.rs", &inside, "rule 6", 4);
+        }
+        refused_at("web-tests/a.test.mjs", "test.skip('x', () => {});\n", "rule 6", 1);
+        refused_at("web-tests/a.test.mjs", "\nawait page.waitForTimeout(5);\n", "rule 6", 2);
+    }
+
+    #[test]
+    fn a_reason_or_code_that_is_no_test_passes() {
+        clean(
+            "crates/engine/tests/a.rs",
+            "//! Head.\nfn a() { std::thread::sleep(x); } // tidy: the clock is the subject\n",
+        );
+        clean("crates/engine/src/writer.rs", "//! Head.\nfn a() { tokio::time::sleep(x); }\n");
+    }
+}
