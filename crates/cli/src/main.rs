@@ -1,1 +1,12 @@
-fn main() {}
+//! `recount`: the server, and verbs that speak to one.
+//!
+//! Each verb is a file in `command/`. This program must never know stores: it asks the server.
+
+mod command;
+mod exit;
+mod output;
+mod render;
+
+fn main() -> std::process::ExitCode {
+    command::run()
+}

@@ -1,0 +1,117 @@
+//! The command line: options that every verb has, and one file a verb.
+
+mod approve;
+mod cancel;
+mod digest;
+mod ls;
+mod serve;
+mod show;
+mod tail;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use recount_client::Client;
+use recount_client::request::Verdict;
+
+use crate::exit::{self, Failure};
+use crate::output::Output;
+
+/// Keeps one truthful account of what agents do, and tells it.
+#[derive(Parser)]
+#[command(name = "recount", version, term_width = 100, after_help = exit::TABLE)]
+struct CommandLine {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Args)]
+struct Common {
+    /// The server's address
+    #[arg(long, global = true, env = "RECOUNT_URL", default_value = "http://127.0.0.1:8765")]
+    url: String,
+    /// The token to show the server
+    #[arg(long, global = true, env = "RECOUNT_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Give data as JSON, one value a line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run the server until it is told to stop
+    Serve(serve::Serve),
+    /// List runs, or tasks, newest first
+    Ls(ls::Ls),
+    /// Tell what happened in a run, one event a line
+    Show(show::Show),
+    /// Tell events as they come, of one run or of all
+    Tail(tail::Tail),
+    /// Check that accounts are whole and unaltered
+    Verify(verify::Verify),
+    /// Print what a run's bytes add up to: run, events, head
+    Digest(digest::Digest),
+    /// Stop a run
+    Cancel(cancel::Cancel),
+    /// Say yes to what a run asks permission for
+    Approve(approve::Answer),
+    /// Say no to what a run asks permission for
+    Deny(approve::Answer),
+}
+
+/// What a verb that asks a server works with.
+struct Asking {
+    client: Client,
+    json: bool,
+    out: Output,
+}
+
+pub(crate) fn run() -> ExitCode {
+    let CommandLine { common, verb } = CommandLine::parse();
+    exit::report(dispatch(common, verb))
+}
+
+fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
+    // What needs no server comes first.
+    let verb = match verb {
+        Verb::Serve(serve) => return serve.run(common.json),
+        Verb::Verify(verify::Verify { data: Some(data), .. }) => return verify::offline(&data, common.json),
+        verb => verb,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|why| Failure::Own(format!("the operating system gives no runtime: {why}")))?;
+    runtime.block_on(async {
+        let token = common.token.filter(|token| !token.is_empty());
+        let client = Client::new(&common.url, token.as_deref())?;
+        let asking = Asking { client, json: common.json, out: Output::new() };
+        match verb {
+            Verb::Serve(_) => unreachable!("it asks no server"),
+            Verb::Ls(ls) => ls.run(asking).await,
+            Verb::Show(show) => show.run(asking).await,
+            Verb::Tail(tail) => tail.run(asking).await,
+            Verb::Verify(verify) => verify.run(asking).await,
+            Verb::Digest(digest) => digest.run(asking).await,
+            Verb::Cancel(cancel) => cancel.run(asking).await,
+            Verb::Approve(answer) => answer.run(asking, Verdict::Approve).await,
+            Verb::Deny(answer) => answer.run(asking, Verdict::Reject).await,
+        }
+    })
+}
+
+/// One run, or all of them.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Subject {
+    /// The run's id
+    run: Option<String>,
+    /// All runs
+    #[arg(long)]
+    all: bool,
+}

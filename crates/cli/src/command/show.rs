@@ -1,0 +1,38 @@
+//! `recount show RUN`: the account of a run as it stands.
+
+use clap::Args;
+
+use super::{Asking, tail};
+use crate::exit::Failure;
+use crate::render::Account;
+
+#[derive(Args)]
+pub(super) struct Show {
+    /// The run's id
+    run: String,
+    /// Tell the pieces of texts as they came, and every text in full
+    #[arg(long)]
+    all: bool,
+}
+
+impl Show {
+    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+        let mut account = Account::of_run(self.all);
+        let mut after = None;
+        loop {
+            let page = asking.client.read_run_events(&self.run, after, None).await?;
+            for envelope in &page.data {
+                tail::tell(&mut asking, &mut account, envelope.get())?;
+            }
+            if !page.has_more {
+                break;
+            }
+            let next = page.next.as_ref().and_then(serde_json::Value::as_u64);
+            if next.is_none() || next == after {
+                return Err(Failure::Protocol("the run's events do not move on".to_owned()));
+            }
+            after = next;
+        }
+        tail::finish(&mut asking, &mut account)
+    }
+}

@@ -1,0 +1,88 @@
+//! How the program ends: every status has one meaning, and failing says why on stderr.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use recount_client::ClientError;
+
+use crate::render::clean;
+
+/// The statuses, as `recount help` prints them.
+pub(crate) const TABLE: &str = "\
+Exit status:
+  0  it was done, or the answer is yes
+  1  the answer is no: the server refused, or verify found something wrong
+  2  the command line cannot be understood
+  3  no server answers at the address
+  4  what answered is not a Recount server, or one of another release
+  5  the program itself failed: it could not start the server, read the data folder or write its output";
+
+/// Why a verb did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server said no.
+    Refused(String),
+    /// The answer is no, and was told as data.
+    No,
+    Unreachable(String),
+    Protocol(String),
+    /// Something on our side of the wire.
+    Own(String),
+    /// Nobody reads our output any more, so there is nothing left to do.
+    OutputClosed,
+}
+
+impl Failure {
+    fn status(&self) -> u8 {
+        match self {
+            Failure::OutputClosed => 0,
+            Failure::Refused(_) | Failure::No => 1,
+            Failure::Unreachable(_) => 3,
+            Failure::Protocol(_) => 4,
+            Failure::Own(_) => 5,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(why)
+            | Failure::Unreachable(why)
+            | Failure::Protocol(why)
+            | Failure::Own(why) => f.write_str(why),
+            Failure::No | Failure::OutputClosed => Ok(()),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(why: ClientError) -> Self {
+        match &why {
+            ClientError::Problem(_) => Failure::Refused(why.to_string()),
+            ClientError::Unreachable { .. } => {
+                Failure::Unreachable(format!("{why}; is a server running there? (recount serve starts one)"))
+            }
+            ClientError::Protocol { .. } => Failure::Protocol(why.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(why: std::io::Error) -> Self {
+        match why.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+            _ => Failure::Own(format!("the output could not be written: {why}")),
+        }
+    }
+}
+
+/// Tells people how it ended, and scripts by the status.
+pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
+    let Err(failure) = outcome else { return ExitCode::SUCCESS };
+    let why = failure.to_string();
+    if !why.is_empty() {
+        eprintln!("recount: {}", clean::line(&why));
+    }
+    ExitCode::from(failure.status())
+}

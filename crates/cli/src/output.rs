@@ -1,0 +1,49 @@
+//! Where data goes. See [`Output`]; words for people go to stderr by [`note`].
+
+use std::io::{IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::render::clean;
+
+/// Standard output: whole lines, flushed one by one, so that a reader sees each at once.
+pub(crate) struct Output {
+    out: std::io::Stdout,
+    is_terminal: bool,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        let out = std::io::stdout();
+        Output { is_terminal: out.is_terminal(), out }
+    }
+
+    /// A line that was made harmless where it was made.
+    pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
+        let mut out = self.out.lock();
+        out.write_all(line.as_bytes())?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+        Ok(())
+    }
+
+    pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), Failure> {
+        lines.iter().try_for_each(|line| self.line(line))
+    }
+
+    /// One JSON value a line: byte for byte into a pipe or a file, harmless on a terminal.
+    pub(crate) fn json(&mut self, json: &str) -> Result<(), Failure> {
+        if self.is_terminal { self.line(&clean::json(json)) } else { self.line(json) }
+    }
+
+    pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let json = serde_json::to_string(value).map_err(|why| Failure::Own(why.to_string()))?;
+        self.json(&json)
+    }
+}
+
+/// Words beside the data.
+pub(crate) fn note(words: &str) {
+    eprintln!("{}", clean::line(words));
+}

@@ -1,0 +1,96 @@
+//! Lists as lines: columns of plain text, padded with spaces, the same order in every line.
+
+use recount_client::reply::{Run, Task};
+
+use super::clean;
+
+/// Characters of a title in a list; longer ones are cut with a sign.
+const TITLE_CHARS_MAX: usize = 48;
+
+/// One line a run: id, status, title, time of creation, and whether it needs attention.
+pub(crate) fn runs(runs: &[Run]) -> Vec<String> {
+    let rows = runs.iter().map(|run| {
+        let attention = if run.needs_attention { "needs attention" } else { "" };
+        [
+            clean::line(&run.id),
+            clean::line(&run.status),
+            title(run.title.as_deref()),
+            time(&run.created_at),
+            attention.to_owned(),
+        ]
+    });
+    columns(rows.collect())
+}
+
+/// One line a task: id, status, title, time of creation, how many runs.
+pub(crate) fn tasks(tasks: &[Task]) -> Vec<String> {
+    let rows = tasks.iter().map(|task| {
+        let runs = if task.runs == 1 { "1 run".to_owned() } else { format!("{} runs", task.runs) };
+        [
+            clean::line(&task.id),
+            clean::line(&task.status),
+            title(task.title.as_deref()),
+            time(&task.created_at),
+            runs,
+        ]
+    });
+    columns(rows.collect())
+}
+
+fn title(title: Option<&str>) -> String {
+    let title = clean::line(title.unwrap_or("(no title)"));
+    if title.chars().count() <= TITLE_CHARS_MAX {
+        return title;
+    }
+    title.chars().take(TITLE_CHARS_MAX - 1).chain(['…']).collect()
+}
+
+/// `2026-05-03 10:23:45`, in UTC.
+fn time(at: &str) -> String {
+    clean::line(at.get(..19).unwrap_or(at)).replacen('T', " ", 1)
+}
+
+fn columns(rows: Vec<[String; 5]>) -> Vec<String> {
+    let mut widths = [0; 5];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let padded = |row: &[String; 5]| {
+        let cells: Vec<String> =
+            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(padded).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_and_harmless() {
+        let task = |id: &str, title: Option<&str>, runs| Task {
+            id: id.to_owned(),
+            title: title.map(str::to_owned),
+            status: "idle".to_owned(),
+            created_at: "2026-05-03T10:23:45.123Z".to_owned(),
+            latest_run_id: None,
+            runs,
+        };
+        let long = "x".repeat(60);
+        let lines = tasks(&[
+            task("task_1", Some("a\u{1b}[1m\tb"), 1),
+            task("task_22", None, 2),
+            task("t", Some(&long), 0),
+        ]);
+        let cut = format!("{}…", "x".repeat(47));
+        let expected = [
+            format!("task_1   idle  {:<48}  2026-05-03 10:23:45  1 run", "a\\u{1b}[1m    b"),
+            format!("task_22  idle  {:<48}  2026-05-03 10:23:45  2 runs", "(no title)"),
+            format!("t        idle  {cut}  2026-05-03 10:23:45  0 runs"),
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,112 @@
+//! What each type of event says, in a sentence. See [`of`].
+//!
+//! Data is read field by field, so fields of later releases do not matter. When a field that a sentence
+//! needs is missing, there is no sentence, and the event is shown as it is.
+
+mod prompt;
+mod run;
+mod speech;
+mod tool;
+
+use serde_json::Value;
+
+/// The `data` of an event.
+pub(super) struct Data(Value);
+
+impl Data {
+    pub(super) fn read(text: &str) -> Self {
+        Data(serde_json::from_str(text).unwrap_or(Value::Null))
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.0.get(name)?.as_u64()
+    }
+
+    pub(super) fn is_true(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    fn texts(&self, name: &str) -> Option<Vec<&str>> {
+        self.0.get(name)?.as_array()?.iter().map(Value::as_str).collect()
+    }
+
+    /// A value as it is best read: text as it stands, text blocks joined, anything else as JSON.
+    fn readable(&self, name: &str) -> Option<String> {
+        let value = self.value(name)?;
+        let blocks = |blocks: &Vec<Value>| {
+            let texts: Option<Vec<&str>> = blocks.iter().map(|block| block.get("text")?.as_str()).collect();
+            texts.map(|texts| texts.join("\n"))
+        };
+        match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Array(list) if !list.is_empty() => Some(blocks(list).unwrap_or_else(|| value.to_string())),
+            other => Some(other.to_string()),
+        }
+    }
+}
+
+/// A sentence, and a text that may be long.
+pub(super) struct Said {
+    pub(super) line: String,
+    pub(super) text: Option<String>,
+}
+
+impl Said {
+    pub(super) fn line(line: impl Into<String>) -> Self {
+        Said { line: line.into(), text: None }
+    }
+
+    pub(super) fn text(line: impl Into<String>, text: impl Into<String>) -> Self {
+        Said { line: line.into(), text: Some(text.into()) }
+    }
+
+    fn with(line: impl Into<String>, text: Option<impl Into<String>>) -> Self {
+        Said { line: line.into(), text: text.map(Into::into).filter(|text| !text.is_empty()) }
+    }
+}
+
+/// The sentence for an event; `None` for types and shapes that are not known here.
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+    let (group, _) = type_name.split_once('.')?;
+    match group {
+        "run" | "child_run" | "turn" | "cost" | "gap" | "context" => run::of(type_name, data),
+        "assistant" | "user" => speech::of(type_name, data),
+        "tool" | "artifact" => tool::of(type_name, data),
+        "approval" | "clarification" | "handoff" | "policy" | "error" => prompt::of(type_name, data),
+        _ => None,
+    }
+}
+
+/// ` (312 ms, 2 turns)`, or nothing.
+fn facts(facts: impl IntoIterator<Item = Option<String>>) -> String {
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
+}
+
+fn counted(data: &Data, field: &str, unit: &str) -> Option<String> {
+    data.number(field).map(|count| format!("{count} {unit}"))
+}
+
+fn turns(data: &Data) -> Option<String> {
+    data.number("turns").map(|count| if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") })
+}
+
+fn duration(data: &Data) -> Option<String> {
+    counted(data, "duration_ms", "ms")
+}
+
+/// `0.0123 USD`, with two to six digits behind the point.
+fn money(data: &Data, field: &str) -> Option<String> {
+    let micros = data.number(field)?;
+    let fraction = format!("{:06}", micros % 1_000_000);
+    let kept = fraction.trim_end_matches('0').len().max(2);
+    Some(format!("{}.{} USD", micros / 1_000_000, &fraction[..kept]))
+}

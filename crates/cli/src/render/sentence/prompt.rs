@@ -1,0 +1,94 @@
+//! Questions to people and what came of them; rules of the house; errors outside a call.
+//!
+//! Identifiers of prompts are told in full: `recount approve` needs them.
+
+use serde_json::Value;
+
+use super::{Data, Said, facts};
+
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
+        "approval.requested" => {
+            let facts = facts([
+                data.text("risk_level").map(|risk| format!("{risk} risk")),
+                data.is_true("irreversible").then(|| "cannot be undone".to_owned()),
+                data.text("expires_at").map(|until| format!("until {until}")),
+                data.text("default_decision").map(|default| format!("without an answer: {default}")),
+            ]);
+            let line = format!("{} asks for permission{facts}", data.text("approval_id")?);
+            Said::text(line, data.text("summary")?)
+        }
+        "approval.resolved" => {
+            let (approval, by) = (data.text("approval_id")?, data.text("by")?);
+            Said::with(format!("{approval} {} by {by}", data.text("decision")?), data.text("comment"))
+        }
+        "approval.timed_out" => {
+            let decision = data.text("decision").map_or(String::new(), |word| format!(", so {word}"));
+            let (approval, after) = (data.text("approval_id")?, data.number("after_seconds")?);
+            Said::line(format!("{approval}: no answer within {after} seconds{decision}"))
+        }
+        "clarification.requested" => {
+            Said::text(format!("{} asks", data.text("clarification_id")?), data.text("question")?)
+        }
+        "clarification.answered" => {
+            let (question, by) = (data.text("clarification_id")?, data.text("by")?);
+            Said::with(format!("{question} answered by {by}"), data.readable("response"))
+        }
+        "clarification.timed_out" => {
+            let applied = match data.text("applied")? {
+                "default" => "the stated answer was taken",
+                "unavailable" => "there is none",
+                other => other,
+            };
+            let line = format!("{}: no answer, {applied}", data.text("clarification_id")?);
+            Said::with(line, data.readable("response"))
+        }
+        "handoff.requested" => {
+            let target = data.text("target_kind")?.replace('_', " ");
+            let line = format!("{} asks a {target} to take over", data.text("handoff_id")?);
+            Said::with(line, data.text("reason"))
+        }
+        "handoff.acknowledged" => {
+            let (handoff, by) = (data.text("handoff_id")?, data.text("by")?);
+            Said::with(format!("{handoff} taken over by {by}"), data.text("comment"))
+        }
+        "handoff.rejected" => {
+            let (handoff, by) = (data.text("handoff_id")?, data.text("by")?);
+            Said::with(format!("{handoff} turned down by {by}"), data.text("reason"))
+        }
+        "handoff.timed_out" => {
+            let (handoff, after) = (data.text("handoff_id")?, data.number("after_seconds")?);
+            Said::line(format!("{handoff}: nobody took over within {after} seconds"))
+        }
+        "policy.tool_blocked" => {
+            let policy = data.text("policy_id").map_or(String::new(), |policy| format!(" by rule {policy}"));
+            Said::with(format!("{} forbidden{policy}", data.text("tool_name")?), data.text("reason"))
+        }
+        "policy.model_rewrote" => {
+            let (from, to) = (data.text("from_model")?, data.text("to_model")?);
+            Said::with(format!("{to} is asked and not {from}"), data.text("reason"))
+        }
+        "error.tool_unavailable" => {
+            Said::with(format!("{} is not there", data.text("tool_name")?), data.text("reason"))
+        }
+        "error.model_capability_missing" => {
+            let (model, what) = (data.text("model")?, data.text("missing_capability")?);
+            Said::with(format!("{model} lacks {what}"), data.text("fallback_strategy"))
+        }
+        "error.upstream" => {
+            let again = data.0.get("retriable").and_then(Value::as_bool)?;
+            let attempt = match (data.number("attempt"), data.number("max_attempts")) {
+                (Some(attempt), Some(most)) => Some(format!("attempt {attempt} of {most}")),
+                (Some(attempt), None) => Some(format!("attempt {attempt}")),
+                _ => None,
+            };
+            let facts = facts([
+                data.number("status").map(|status| format!("status {status}")),
+                attempt,
+                again.then(|| "worth trying again".to_owned()),
+            ]);
+            Said::with(format!("{} failed{facts}", data.text("provider")?), data.text("message"))
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,129 @@
+//! Runs, turns, costs, gaps.
+
+use super::{Data, Said, counted, duration, facts, money, turns};
+use crate::render::short;
+
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
+        "run.queued" => queued(data)?,
+        "run.started" => match data.text("worker_id") {
+            Some(worker) => Said::line(format!("taken on by worker {worker}")),
+            None => Said::line("taken on"),
+        },
+        "run.waiting" => waiting(data)?,
+        "run.continued" => Said::line(format!("goes on, after an answer by {}", data.text("by")?)),
+        "run.throttled" => {
+            let place = data.number("place").map(|place| format!("place {place}"));
+            Said::with(format!("kept in the queue{}", facts([place])), data.text("reason"))
+        }
+        "run.resumed_from_event" => {
+            let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
+            Said::line(format!("goes on from event {at} of {run}"))
+        }
+        "run.branched_from" => {
+            let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
+            Said::with(format!("branches off from event {at} of {run}"), data.text("reason"))
+        }
+        "run.checkpoint_saved" => Said::line(format!("checkpoint {}", data.text("checkpoint_id")?)),
+        "run.finished" => Said::line(format!("{}{}", data.text("final_status")?, totals(data))),
+        "run.failed" => {
+            let again = if data.is_true("retriable") { ", worth trying again" } else { "" };
+            Said::with(format!("{}{again}{}", data.text("code")?, totals(data)), data.text("message"))
+        }
+        "run.cancelled" => {
+            Said::with(format!("by {}{}", data.text("by")?, totals(data)), data.text("reason"))
+        }
+        "child_run.started" => {
+            Said::with(format!("started run {}", data.text("child_run_id")?), data.text("summary"))
+        }
+        "turn.started" => {
+            let model = data.text("model").map_or(String::new(), |model| format!(", asks {model}"));
+            let provider = data.text("provider").map_or(String::new(), |name| format!(" of {name}"));
+            Said::line(format!("turn {}{model}{provider}", data.number("turn_index")?))
+        }
+        "turn.completed" => {
+            let facts = facts([
+                counted(data, "input_tokens", "tokens in"),
+                counted(data, "output_tokens", "tokens out"),
+                counted(data, "cached_input_tokens", "of them cached"),
+                money(data, "cost_micros_usd"),
+                duration(data),
+            ]);
+            let (turn, reason) = (data.number("turn_index")?, data.text("stop_reason")?);
+            Said::line(format!("turn {turn} stopped with {reason}{facts}"))
+        }
+        "turn.failed" => {
+            let next = if data.is_true("will_retry") { ", will be tried again" } else { "" };
+            let (turn, code) = (data.number("turn_index")?, data.text("code")?);
+            Said::with(format!("turn {turn} failed with {code}{next}"), data.text("message"))
+        }
+        "cost.tick" => {
+            let cost = money(data, "cumulative_cost_micros_usd")?;
+            let (into, out) =
+                (data.number("cumulative_input_tokens")?, data.number("cumulative_output_tokens")?);
+            let left = money(data, "task_budget_remaining_micros_usd").map(|left| format!("{left} left"));
+            Said::line(format!("so far {cost}, {into} tokens in, {out} tokens out{}", facts([left])))
+        }
+        "cost.budget_warning" => {
+            let (used, budget) = spending(data)?;
+            Said::line(format!("{} percent used: {used} of {budget}", data.number("threshold_pct")?))
+        }
+        "cost.budget_exceeded" => {
+            let (used, budget) = spending(data)?;
+            Said::line(format!("used up: {used} of {budget}, then {}", data.text("action")?))
+        }
+        "gap.events_pruned" => {
+            let (first, last) = (data.number("first_pruned_sequence")?, data.number("last_pruned_sequence")?);
+            Said::with(format!("events {first} to {last} were taken away"), data.text("reason"))
+        }
+        "gap.run_disconnected" => {
+            let since = data.text("since_at")?;
+            Said::with(format!("nobody drove the run since {since}"), data.text("reason"))
+        }
+        "context.compacted" => {
+            let (run, through) = (data.text("through_run_id")?, data.number("through_sequence")?);
+            let facts = facts([
+                counted(data, "tokens_before", "tokens before"),
+                counted(data, "tokens_after", "tokens after"),
+            ]);
+            let line = format!("summary of all through event {through} of {}{facts}", short(run));
+            Said::with(line, data.text("summary"))
+        }
+        _ => return None,
+    })
+}
+
+fn queued(data: &Data) -> Option<Said> {
+    let kind = data.text("kind")?;
+    let title = data.text("title").map_or(String::new(), |title| format!(", titled {title}"));
+    let agent = data.value("agent").and_then(|agent| {
+        let name = agent.get("name")?.as_str()?;
+        let version = agent.get("version").and_then(|version| version.as_str());
+        Some(version.map_or(format!(", by {name}"), |version| format!(", by {name} {version}")))
+    });
+    let prior = data.text("prior_run_id").map_or(String::new(), |run| format!(", after {run}"));
+    let line = format!("run of kind {kind}{title}{}{prior}", agent.unwrap_or_default());
+    Some(Said::with(line, data.text("request_text")))
+}
+
+/// Prompts are named in full: that is what an answer needs.
+fn waiting(data: &Data) -> Option<Said> {
+    let waits: Option<Vec<String>> = data
+        .value("for")?
+        .as_array()?
+        .iter()
+        .map(|wait| {
+            let kind = wait.get("kind")?.as_str()?.replace('_', " ");
+            Some(format!("{kind} {}", wait.get("id")?.as_str()?))
+        })
+        .collect();
+    Some(Said::line(format!("waits for {}", waits?.join(" and "))))
+}
+
+fn totals(data: &Data) -> String {
+    facts([turns(data), money(data, "cost_micros_usd"), duration(data)])
+}
+
+fn spending(data: &Data) -> Option<(String, String)> {
+    Some((money(data, "cumulative_cost_micros_usd")?, money(data, "task_budget_micros_usd")?))
+}

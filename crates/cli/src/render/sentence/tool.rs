@@ -1,0 +1,154 @@
+//! Calls, and what tools report of themselves.
+
+use serde_json::Value;
+
+use super::{Data, Said, counted, duration, facts};
+use crate::render::account::call;
+
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
+        "tool.refused" => {
+            let line = format!("{} will not run ({})", named(data)?, data.text("code")?);
+            Said::with(line, data.text("message"))
+        }
+        "tool.invoked" => {
+            let facts = facts([
+                data.text("executor")
+                    .filter(|who| *who == "client")
+                    .map(|_| "run by the application".to_owned()),
+                data.text("risk_level").map(|risk| format!("{risk} risk")),
+                data.is_true("irreversible").then(|| "cannot be undone".to_owned()),
+            ]);
+            Said::with(format!("{}{facts}", named(data)?), data.text("args_summary"))
+        }
+        "tool.started" => Said::line(named(data)?),
+        "tool.completed" | "tool.failed" | "tool.cancelled" | "tool.timed_out" => ended(data)?,
+        "tool.shell.command" => {
+            let argv = data.texts("argv")?;
+            Said::text(format!("{} in {}", call(data)?, data.text("cwd")?), argv.join(" "))
+        }
+        "tool.shell.output_chunk" => {
+            let (stream, chunk) = (data.text("stream")?, data.text("data")?);
+            if data.text("encoding").is_some() {
+                return Some(Said::line(format!("{} {stream}, not text: {chunk}", call(data)?)));
+            }
+            Said::text(format!("{} {stream}", call(data)?), chunk)
+        }
+        "tool.shell.exited" => exited(data)?,
+        "tool.glob.completed" | "tool.grep.completed" => found(data)?,
+        "tool.todo_write.updated" => todos(data)?,
+        "tool.file_read.completed" => {
+            let facts = facts([counted(data, "size_bytes", "bytes"), counted(data, "lines", "lines")]);
+            Said::line(format!("{}: read {}{facts}", call(data)?, data.text("path")?))
+        }
+        "tool.http.requested" | "tool.web_fetch.requested" | "tool.web_search.requested" => {
+            let method = data.text("method").map_or(String::new(), |method| format!(" {method}"));
+            let what = data.text("url").or_else(|| data.text("query"))?;
+            Said::line(format!("{}:{method} {what}", call(data)?))
+        }
+        "tool.http.response" | "tool.web_fetch.response" | "tool.web_search.response" => {
+            let status = data.number("status").map(|status| format!("status {status}"));
+            let hits =
+                data.value("hits").and_then(Value::as_array).map(|hits| format!("{} hits", hits.len()));
+            let line = format!("{}{}", call(data)?, facts([status, hits, duration(data)]));
+            Said::with(line, data.text("error"))
+        }
+        "artifact.created" => {
+            let facts = facts([counted(data, "size_bytes", "bytes")]);
+            let line = format!("{} of kind {}{facts}", data.text("artifact_id")?, data.text("kind")?);
+            Said::with(line, data.text("summary"))
+        }
+        "artifact.referenced" => {
+            Said::line(format!("{} as {}", data.text("artifact_id")?, data.text("relation")?))
+        }
+        "artifact.updated" => {
+            let (old, new) = (data.0.get("old_value")?, data.0.get("new_value")?);
+            let (artifact, field) = (data.text("artifact_id")?, data.text("field")?);
+            Said::line(format!("{artifact}: {field} was {old}, is {new}"))
+        }
+        _ => patch(type_name, data)?,
+    })
+}
+
+fn named(data: &Data) -> Option<String> {
+    Some(format!("{} {}", data.text("tool_name")?, call(data)?))
+}
+
+fn ended(data: &Data) -> Option<Said> {
+    let code = data.text("code").map(|code| format!("code {code}"));
+    let line = format!("{}{}", named(data)?, facts([code, duration(data)]));
+    let words = data.text("error").or_else(|| data.text("summary")).map(str::to_owned);
+    Some(Said::with(line, words.or_else(|| data.readable("output"))))
+}
+
+fn exited(data: &Data) -> Option<Said> {
+    let how = match (data.0.get("exit_code").and_then(Value::as_i64), data.text("signal")) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("ended by {signal}"),
+        (None, None) => "ended without a status".to_owned(),
+    };
+    let facts = facts([
+        counted(data, "stdout_bytes", "bytes on stdout"),
+        counted(data, "stderr_bytes", "bytes on stderr"),
+        data.is_true("truncated").then(|| "cut short".to_owned()),
+    ]);
+    Some(Said::line(format!("{}: {how}{facts}", call(data)?)))
+}
+
+fn found(data: &Data) -> Option<Said> {
+    let (count, pattern) = (data.number("match_count")?, data.text("pattern")?);
+    let cut = data.is_true("truncated").then(|| "cut short".to_owned());
+    let matches: Option<Vec<String>> = data
+        .value("matches")?
+        .as_array()?
+        .iter()
+        .map(|found| match found {
+            Value::String(path) => Some(path.clone()),
+            found => {
+                let (path, line) = (found.get("path")?.as_str()?, found.get("line")?.as_u64()?);
+                Some(format!("{path} line {line}: {}", found.get("text")?.as_str()?))
+            }
+        })
+        .collect();
+    let line = format!("{}: {count} matches of {pattern}{}", call(data)?, facts([cut]));
+    Some(Said::with(line, Some(matches?.join("\n"))))
+}
+
+fn todos(data: &Data) -> Option<Said> {
+    let todos: Option<Vec<String>> = data
+        .value("todos")?
+        .as_array()?
+        .iter()
+        .map(|todo| {
+            let status = todo.get("status")?.as_str()?.replace('_', " ");
+            Some(format!("{status}: {}", todo.get("content")?.as_str()?))
+        })
+        .collect();
+    Some(Said::with(format!("{}: things to do", call(data)?), Some(todos?.join("\n"))))
+}
+
+/// Changes of files, by every tool that makes them.
+fn patch(type_name: &str, data: &Data) -> Option<Said> {
+    let artifacts = match data.text("patch_artifact_id").or_else(|| data.text("artifact_id")) {
+        Some(artifact) => artifact.to_owned(),
+        None => data.texts("patch_artifact_ids").unwrap_or_default().join(" and "),
+    };
+    let paths = match data.text("path") {
+        Some(path) => path.to_owned(),
+        None => data.texts("paths").unwrap_or_default().join(" and "),
+    };
+    let what = match type_name.rsplit('.').next()? {
+        "proposed" | "patch" => "ready to change",
+        "applied" => "changed",
+        "reverted" => "took back the change of",
+        _ => return None,
+    };
+    let objects: Vec<&str> =
+        [paths.as_str(), artifacts.as_str()].into_iter().filter(|o| !o.is_empty()).collect();
+    if objects.is_empty() {
+        return None;
+    }
+    let by = data.text("reverted_by").map_or(String::new(), |by| format!(", by {by}"));
+    let line = format!("{what} {}{by}", objects.join(", patch "));
+    Some(Said::with(line, data.text("summary").or_else(|| data.text("reason"))))
+}
