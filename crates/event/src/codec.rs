@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::event::{Draft, Event};
 use crate::id::{EventId, RunId, SessionId, TaskId};
+use crate::limits;
 use crate::registry::{Payload, PayloadError};
 use crate::time;
 
@@ -160,8 +161,11 @@ impl<'a> RawEnvelope<'a> {
             return Err(DecodeError::SchemaVersion(schema_version.into_owned()));
         }
         let occurred_at: std::borrow::Cow<'a, str> = self.must(6)?;
-        let occurred_ms = time::parse_ms(&occurred_at).ok_or_else(|| {
-            DecodeError::Envelope(format!("occurred_at: {occurred_at:?} is not an instant"))
+        // Any other way to write the same instant would not survive being written again.
+        let occurred_ms = time::parse_stored_ms(&occurred_at).ok_or_else(|| {
+            DecodeError::Envelope(format!(
+                "occurred_at: {occurred_at:?} is not RFC 3339 in UTC with three fraction digits"
+            ))
         })?;
         let data = self.known[8].ok_or_else(|| DecodeError::Envelope("data is missing".into()))?.get();
         if !data.starts_with('{') {
@@ -202,6 +206,12 @@ impl<'de> Deserialize<'de> for RawEnvelope<'de> {
                             return Err(serde::de::Error::custom(format_args!("{name} comes twice")));
                         }
                         Some(place) => raw.known[place] = Some(value),
+                        None if raw.extra.iter().any(|(there, _)| **there == *name) => {
+                            return Err(serde::de::Error::custom(format_args!("{name:?} comes twice")));
+                        }
+                        None if raw.extra.len() == limits::ENVELOPE_FIELDS_EXTRA_MAX => {
+                            return Err(serde::de::Error::custom("too many fields that are not known"));
+                        }
                         None => raw.extra.push((name.into(), value.get().into())),
                     }
                 }

@@ -52,6 +52,9 @@ pub fn draft(type_name: &str, data: &str) -> Result<Draft, DraftError> {
         return Err(DraftError::NotAnObject { found });
     }
     let payload = Payload::read(type_name, &verbatim)?;
+    if let Some(reason) = payload.breach() {
+        return Err(PayloadError::DataMalformed { type_name: type_name.to_owned(), reason }.into());
+    }
     Ok(Draft { payload, verbatim: Some(verbatim.into()) })
 }
 

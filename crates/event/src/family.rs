@@ -47,15 +47,15 @@ macro_rules! payload {
     )* };
 }
 
-/// Declares a closed set of words as they stand on the wire.
+/// Declares a closed set of words as they stand on the wire. Read from a string and nothing else.
 macro_rules! words {
     ($(
         $(#[$doc:meta])*
         $name:ident { $( $(#[$word_doc:meta])* $variant:ident = $word:literal ),* $(,)? }
     )*) => { $(
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-        pub enum $name { $( $(#[$word_doc])* #[serde(rename = $word)] $variant ),* }
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $( $(#[$word_doc])* $variant ),* }
 
         impl $name {
             pub const ALL: &[$name] = &[$( $name::$variant ),*];
@@ -70,8 +70,71 @@ macro_rules! words {
                 f.write_str(self.as_str())
             }
         }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let said = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                match said.as_ref() {
+                    $( $word => Ok($name::$variant), )*
+                    other => Err(serde::de::Error::unknown_variant(other, &[$( $word ),*])),
+                }
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "enum": [$( $word ),*] })
+            }
+        }
     )* };
 }
 
+/// Declares a part of payloads: an object inside `data`. Read from an object and nothing else (a derived
+/// reader would take a list of the fields in order, too).
+macro_rules! part {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident { $( $(#[$req_doc:meta])* $req:ident: $req_type:ty ),* $(,)? }
+        { $( $(#[$opt_doc:meta])* $opt:ident: $opt_type:ty ),* $(,)? }
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(remote = "Self")]
+        pub struct $name {
+            $( $(#[$req_doc])* pub $req: $req_type, )*
+            $( $(#[$opt_doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $opt: Option<$opt_type>, )*
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let object = crate::json::object(deserializer)?;
+                Self::deserialize(&mut serde_json::Deserializer::from_str(object.text()))
+                    .map_err(serde::de::Error::custom)
+            }
+        }
+    )* };
+}
+
+pub(crate) use part;
 pub(crate) use payload;
 pub(crate) use words;

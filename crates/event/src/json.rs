@@ -57,6 +57,16 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+/// The text of what must be an object.
+pub(crate) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+    let json = Json::deserialize(deserializer)?;
+    if json.text().starts_with('{') {
+        Ok(json)
+    } else {
+        Err(serde::de::Error::custom("an object is expected"))
+    }
+}
+
 impl JsonSchema for Json {
     fn schema_name() -> Cow<'static, str> {
         "Json".into()

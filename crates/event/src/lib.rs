@@ -18,6 +18,7 @@ mod id;
 mod json;
 pub mod limits;
 pub mod registry;
+pub mod schema;
 mod stamp;
 pub mod time;
 

@@ -14,3 +14,6 @@ pub const FOREIGN_ID_BYTES_MAX: usize = 128;
 
 /// Length of an event type's name; longer is refused.
 pub const TYPE_NAME_BYTES_MAX: usize = 128;
+
+/// Envelope fields that this release does not know; an envelope with more is not read.
+pub const ENVELOPE_FIELDS_EXTRA_MAX: usize = 64;

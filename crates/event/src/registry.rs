@@ -1,10 +1,16 @@
 //! The registry: every event type there is, in one table.
 //!
-//! From this table come the [`Payload`] enum, the reference page, the JSON Schemas and the freeze file.
+//! From this table come the [`Payload`] enum, the reference page ([`reference`]), the JSON Schemas
+//! ([`crate::schema`]) and the file that freezes what was released ([`lock`]).
 //! A row answers, for every protocol we speak, what that protocol hears of the type; "silent" is an answer.
 //! To add a type: a struct in its family's file, a row here, a fixture in `testdata/events/`.
 
+pub mod form;
+pub mod lock;
+mod page;
+
 use schemars::Schema;
+use schemars::generate::SchemaSettings;
 use serde::Serialize;
 
 use crate::family::{
@@ -12,6 +18,8 @@ use crate::family::{
     search, shell, tool, turn, user, web,
 };
 use crate::limits;
+
+pub use page::reference;
 
 /// How settled a type is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +55,10 @@ pub struct Row {
     pub aap: &'static str,
     /// What AAEP hears.
     pub aaep: &'static str,
-    /// The schema of `data`.
+    /// The schema of `data` as readers take it.
     pub schema: fn() -> Schema,
+    /// The schema of `data` as we write it: here `required` means always there.
+    pub schema_written: fn() -> Schema,
 }
 
 impl Row {
@@ -59,6 +69,12 @@ impl Row {
 }
 
 impl Status {
+    pub const ALL: [Status; 4] = [Status::Core, Status::Artifact, Status::Experimental, Status::Deprecated];
+
+    pub fn parse(word: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Core => "core",
@@ -70,6 +86,12 @@ impl Status {
 }
 
 impl Appender {
+    pub const ALL: [Appender; 3] = [Appender::Runtime, Appender::Producer, Appender::Anyone];
+
+    pub fn parse(word: &str) -> Option<Appender> {
+        Appender::ALL.into_iter().find(|appender| appender.as_str() == word)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Appender::Runtime => "runtime",
@@ -113,7 +135,10 @@ macro_rules! registry {
                 appender: Appender::$appender,
                 aap: $aap,
                 aaep: $aaep,
-                schema: || schemars::schema_for!($payload),
+                schema: || SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<$payload>(),
+                schema_written: || {
+                    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<$payload>()
+                },
             },
         )*];
 
@@ -126,7 +151,14 @@ macro_rules! registry {
             }
 
             /// Reads `data` as what the type says it is. Unknown types become [`Payload::Opaque`].
+            /// `data` must be an object: no type has any other, and a derived reader would take a list.
             pub fn read(type_name: &str, data: &str) -> Result<Payload, PayloadError> {
+                if !data.trim_start().starts_with('{') {
+                    return Err(PayloadError::DataMalformed {
+                        type_name: type_name.chars().take(limits::TYPE_NAME_BYTES_MAX).collect(),
+                        reason: "data must be an object".into(),
+                    });
+                }
                 match type_name {
                     $( $name => match serde_json::from_str::<$payload>(data) {
                         Ok(payload) => Ok(Payload::$variant(Box::new(payload))),
@@ -140,6 +172,14 @@ macro_rules! registry {
                         data: data.into(),
                     })),
                     _ => Err(PayloadError::TypeMalformed(type_name.chars().take(120).collect())),
+                }
+            }
+
+            /// What is beyond a limit of its field, in words. Nearly always nothing.
+            pub fn breach(&self) -> Option<String> {
+                match self {
+                    Payload::HandoffRequested(requested) => requested.breach(),
+                    _ => None,
                 }
             }
 

@@ -5,7 +5,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 
 static PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
-/// The largest instant that can be printed (the end of the year 9999).
+/// The largest instant that can be printed, in the last days of the year 9999.
 pub const LAST_MS: u64 = 253_402_207_200_999;
 
 /// `2026-05-03T10:23:45.123Z`. Instants after [`LAST_MS`] print as that.
@@ -25,6 +25,11 @@ pub fn parse_ms(text: &str) -> Option<u64> {
     u64::try_from(timestamp.as_millisecond()).ok()
 }
 
+/// Reads exactly what [`format_ms`] prints, and nothing else.
+pub fn parse_stored_ms(text: &str) -> Option<u64> {
+    parse_ms(text).filter(|ms| format_ms(*ms) == text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +46,12 @@ mod tests {
         assert_eq!(parse_ms(&format_ms(1_777_803_825_123)), Some(1_777_803_825_123));
         assert_eq!(parse_ms("2026-05-03T12:23:45.123456+02:00"), Some(1_777_803_825_123));
         assert_eq!(parse_ms("yesterday"), None);
+        assert_eq!(parse_stored_ms("2026-05-03T10:23:45.120Z"), Some(1_777_803_825_120));
+        for other in
+            ["2026-05-03T10:23:45.12Z", "2026-05-03T10:23:45.120000Z", "2026-05-03T10:23:45.120+00:00"]
+        {
+            assert_eq!(parse_stored_ms(other), None, "{other}");
+        }
         assert_eq!(parse_ms("1969-12-31T23:59:59Z"), None);
     }
 }

@@ -21,7 +21,13 @@ words! {
 
 payload! {
     /// A call waits for permission.
-    Requested { approval_id: ForeignId, tool_call_id: ForeignId, kind: String, summary: String } {
+    Requested {
+        approval_id: ForeignId,
+        tool_call_id: ForeignId,
+        /// What sort of call waits; usually the tool's name.
+        kind: String,
+        summary: String,
+    } {
         policy_reason: String,
         /// What will be done, in a sentence.
         action: String,
@@ -31,10 +37,9 @@ payload! {
         reversibility: Reversibility,
         irreversible: bool,
         timeout_seconds: u64,
-        /// RFC 3339.
         expires_at: String,
         default_decision: DefaultDecision,
-        /// Binds the request to one exact call; see [`crate::digest::call_digest`].
+        /// Binds the request to one exact call: a digest of the tool's name and the call's input.
         call_digest: String,
     }
 
@@ -42,7 +47,6 @@ payload! {
     Resolved { approval_id: ForeignId, decision: Decision, by: String } {
         tool_call_id: ForeignId,
         comment: String,
-        /// Advisory; only `once` is acted on.
         scope: String,
     }
 

@@ -5,7 +5,12 @@ use crate::{ForeignId, Json};
 
 payload! {
     /// Something was kept.
-    Created { artifact_id: ForeignId, kind: String } {
+    Created {
+        artifact_id: ForeignId,
+        /// What it is: `patch`, `file_snapshot`, `command_output`, `fetched_resource`, `search_results`,
+        /// `image`, `tool_result_blob`, or another word.
+        kind: String,
+    } {
         size_bytes: u64,
         summary: String,
         created_by_event_id: ForeignId,

@@ -27,5 +27,9 @@ payload! {
     ImageBlock { turn_index: u64, artifact_id: ForeignId } { mime: String, summary: String }
 
     /// The model is done: no more tool calls will come.
-    FinalAnswer { turn_index: u64, summary: String } {}
+    FinalAnswer {
+        turn_index: u64,
+        /// The answer, or what it comes to.
+        summary: String,
+    } {}
 }

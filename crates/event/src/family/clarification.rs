@@ -17,7 +17,6 @@ payload! {
         choices: Vec<Json>,
         default_response: Json,
         timeout_seconds: u64,
-        /// RFC 3339.
         expires_at: String,
     }
 

@@ -19,5 +19,8 @@ payload! {
     BudgetWarning { threshold_pct: u64, cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64 } {}
 
     /// The budget is used up; no further model or tool is called.
-    BudgetExceeded { cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64, action: String } {}
+    BudgetExceeded { cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64,
+        /// What was done about it; `halted`.
+        action: String,
+    } {}
 }

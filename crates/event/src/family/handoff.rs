@@ -15,18 +15,38 @@ words! {
     HandoffUrgency { Low = "low", Medium = "medium", High = "high" }
 }
 
+/// Characters of a reason, and of the two longer summaries. The door refuses more.
+pub const REASON_CHARS_MAX: usize = 16_384;
+
+/// Characters of the shortest summary. The door refuses more.
+pub const SUMMARY_TERSE_CHARS_MAX: usize = 4_096;
+
 payload! {
     /// The agent cannot finish and asks somebody to take over.
-    Requested { handoff_id: ForeignId, reason: String, target_kind: TargetKind } {
+    Requested {
+        handoff_id: ForeignId,
+        /// Why the agent cannot go on.
+        #[schemars(length(min = 1, max = 16_384))]
+        reason: String,
+        target_kind: TargetKind,
+    } {
         tool_call_id: ForeignId,
+        /// Where exactly the work should go: a queue, an agent, a workflow.
         target_uri: String,
+        /// What the one who takes over needs to know. An object of the producer's own making.
+        #[schemars(with = "Option<std::collections::BTreeMap<String, Json>>")]
         packaged_context: Json,
         urgency_for_handoff: HandoffUrgency,
+        /// The handoff in a few words.
+        #[schemars(length(min = 1, max = 4_096))]
         summary_terse: String,
+        /// The handoff in a sentence or two.
+        #[schemars(length(min = 1, max = 16_384))]
         summary_normal: String,
+        /// The handoff in full.
+        #[schemars(length(min = 1, max = 16_384))]
         summary_detailed: String,
         timeout_seconds: u64,
-        /// RFC 3339.
         expires_at: String,
     }
 
@@ -38,4 +58,25 @@ payload! {
 
     /// Nobody took over in time.
     TimedOut { handoff_id: ForeignId, after_seconds: u64 } { tool_call_id: ForeignId }
+}
+
+impl Requested {
+    /// What is longer, shorter or other than it may be. The door refuses it; what is stored is read all the
+    /// same, so whoever writes a handoff of our own asks here first.
+    pub fn breach(&self) -> Option<String> {
+        let texts = [
+            ("reason", Some(&self.reason), REASON_CHARS_MAX),
+            ("summary_terse", self.summary_terse.as_ref(), SUMMARY_TERSE_CHARS_MAX),
+            ("summary_normal", self.summary_normal.as_ref(), REASON_CHARS_MAX),
+            ("summary_detailed", self.summary_detailed.as_ref(), REASON_CHARS_MAX),
+        ];
+        for (name, text, max) in texts {
+            let chars = text.map_or(1, |text| text.chars().count());
+            if chars == 0 || chars > max {
+                return Some(format!("{name} has {chars} characters and may have 1 to {max}"));
+            }
+        }
+        let context = self.packaged_context.as_ref()?;
+        (!context.text().starts_with('{')).then(|| "packaged_context must be an object".into())
+    }
 }

@@ -11,6 +11,7 @@ payload! {
         kind: String,
         mcp_server: String,
         mcp_tool: String,
+        /// For MCP: `blocked`.
         result: String,
     }
 

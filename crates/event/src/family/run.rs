@@ -1,6 +1,6 @@
 //! `run.*`: how a run comes to be, waits and ends.
 
-use crate::family::{payload, words};
+use crate::family::{part, payload, words};
 use crate::{ForeignId, Json};
 
 words! {
@@ -36,20 +36,17 @@ impl Driver {
     }
 }
 
-/// One thing that a run waits for.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-pub struct WaitsFor {
-    pub kind: WaitKind,
-    /// The prompt's id, or the call's.
-    pub id: ForeignId,
-}
+part! {
+    /// One thing that a run waits for.
+    WaitsFor {
+        /// What sort of answer is waited for.
+        kind: WaitKind,
+        /// The prompt's id, or the call's.
+        id: ForeignId,
+    } {}
 
-/// The program that acts, by its own account.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-pub struct Agent {
-    pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
+    /// The program that acts, by its own account.
+    Agent { name: String } { version: String }
 }
 
 /// The run was accepted. Event 0 of every run (or event 1, behind `run.resumed_from_event`).
@@ -57,6 +54,7 @@ pub struct Agent {
 /// The configuration in force stands here, secrets as references, so that an audit needs no other source.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Queued {
+    /// What sort of work the run is.
     pub kind: RunKind,
     #[serde(default = "Driver::own", skip_serializing_if = "Driver::is_own")]
     pub driver: Driver,
@@ -92,12 +90,13 @@ pub struct Queued {
     pub task_budget_micros_usd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_budget_tokens: Option<u64>,
-    /// Tools with their executor and trust, options and policy.
+    /// The configuration in force: tools with their executor and trust, options and policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Json>,
     /// For runs of kind `file`: what is to be done with the patches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
+    /// For runs of kind `file`: the patches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_artifact_ids: Option<Vec<ForeignId>>,
 }
@@ -134,7 +133,7 @@ payload! {
     /// A worker has claimed the run. May come again after a takeover.
     Started {} {
         worker_id: String,
-        /// RFC 3339.
+        /// Until when the worker may go on without renewing its claim, RFC 3339.
         lease_until: String,
     }
 
@@ -147,9 +146,9 @@ payload! {
 
     /// The run ended badly.
     Failed {
-        /// Stable and lower case, for machines.
+        /// What went wrong, stable and lower case.
         code: String,
-        /// For people.
+        /// What went wrong, for people.
         message: String,
         /// Whether the same run, tried again, may end well.
         retriable: bool,
@@ -185,6 +184,7 @@ payload! {
 
     /// An answer came and the run goes on.
     Continued {
+        /// Whose answer it was.
         by: String,
     } {
         /// The changed parts of the configuration.

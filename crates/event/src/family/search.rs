@@ -1,14 +1,11 @@
 //! `tool.glob.*` and `tool.grep.*`: looking for files and in files.
 
 use crate::ForeignId;
-use crate::family::payload;
+use crate::family::{part, payload};
 
-/// One line that matched.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-pub struct LineMatch {
-    pub path: String,
-    pub line: u64,
-    pub text: String,
+part! {
+    /// One line that matched.
+    LineMatch { path: String, line: u64, text: String } {}
 }
 
 payload! {

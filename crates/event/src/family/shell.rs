@@ -21,7 +21,10 @@ payload! {
     }
 
     /// A piece of output. `byte_offset` counts the bytes before it in the same stream.
-    OutputChunk { tool_call_id: ForeignId, stream: Stream, data: String, byte_offset: u64 } {
+    OutputChunk { tool_call_id: ForeignId, stream: Stream,
+        /// The output: text, or bytes written down as `encoding` says.
+        data: String,
+        byte_offset: u64 } {
         /// Present when `data` is not plain text.
         encoding: Encoding,
     }

@@ -1,6 +1,6 @@
 //! `tool.*`: the life of a call, the same for every tool.
 
-use crate::family::{payload, words};
+use crate::family::{part, payload, words};
 use crate::{ForeignId, Json};
 
 words! {
@@ -26,11 +26,13 @@ words! {
     TodoStatus { Pending = "pending", InProgress = "in_progress", Completed = "completed" }
 }
 
-/// One thing to do.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-pub struct Todo {
-    pub content: String,
-    pub status: TodoStatus,
+part! {
+    /// One thing to do.
+    Todo {
+        content: String,
+        /// How far it is.
+        status: TodoStatus,
+    } {}
 }
 
 payload! {
@@ -38,6 +40,7 @@ payload! {
     Refused {
         tool_call_id: ForeignId,
         tool_name: String,
+        /// Why it will not run.
         code: RefusalCode,
         /// What the model was told.
         message: String,

@@ -13,5 +13,10 @@ payload! {
     }
 
     /// A person attached a file or a picture.
-    Attachment { kind: String, mime: String, artifact_id: ForeignId } { turn_index: u64 }
+    Attachment {
+        /// What it is, such as `image` or `file`.
+        kind: String,
+        mime: String,
+        artifact_id: ForeignId,
+    } { turn_index: u64 }
 }

@@ -1,0 +1,201 @@
+//! The reference page, `docs/registry.md`.
+
+use crate::limits;
+use crate::registry::form::{self, Field, Presence};
+use crate::registry::{Appender, Row, Status, TABLE};
+
+/// What each group is about. A group without a row here, or a row without a type, fails a test.
+const GROUPS: &[(&str, &str)] = &[
+    ("run", "how a run comes to be, waits and ends"),
+    ("child_run", "runs that a run starts"),
+    ("turn", "one call of a model, from start to end"),
+    ("assistant", "what the model said"),
+    ("user", "what a person put into the conversation"),
+    ("tool", "the life of a call, and what each sort of tool tells on the way"),
+    ("approval", "permission asked for, and what came of it"),
+    ("clarification", "a question to a person, and what came of it"),
+    ("handoff", "the work given to somebody else"),
+    ("artifact", "things kept apart from the log"),
+    ("cost", "what was used so far, and where the budget stands"),
+    ("policy", "what the rules of the house decided"),
+    ("error", "what went wrong outside any single call"),
+    ("gap", "history that cannot be had"),
+    ("context", "what the model no longer sees in full"),
+];
+
+fn about(status: Status) -> &'static str {
+    match status {
+        Status::Core => "every front end may rely on it",
+        Status::Artifact => "depends on artifact storage; a front end works without it",
+        Status::Experimental => "off unless it is switched on; see event-protocol-experimental.md",
+        Status::Deprecated => "accepted from producers and shown, never written by the server itself",
+    }
+}
+
+fn about_appender(appender: Appender) -> &'static str {
+    match appender {
+        Appender::Runtime => "only the server",
+        Appender::Producer => "the server, and a program that drives an external run",
+        Appender::Anyone => "anyone who may ingest",
+    }
+}
+
+/// The whole page.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# The event registry\n\n\
+         Every type of event there is, in one list. This page is generated from `crates/event`; \
+         `registry.lock` beside it freezes what was released, and `schemas/events/v1/` holds a JSON Schema \
+         for each type's `data`.\n\n",
+    );
+    page.push_str("Names and fields are permanent. New types and new optional fields may come at any time: a reader ignores what it does not know and shows an unknown type as it is. `ext.<owner>.<name>` is free for producers and never gets a meaning here.\n\n");
+    page.push_str(&format!(
+        "In the tables, *yes* means that an event without the field is refused, *null* that the server always \
+         writes it and says `null` when there is no value, *no* that it may be absent; `null` in such a field \
+         means absent. An *id* is 1 to {} of the characters `A-Z a-z 0-9 . _ : -`. Integers stay below 2^53 and \
+         are written in digits alone.\n\n",
+        limits::FOREIGN_ID_BYTES_MAX
+    ));
+    page.push_str("| status | meaning | types |\n| --- | --- | --- |\n");
+    for status in Status::ALL {
+        let count = TABLE.iter().filter(|row| row.status == status).count();
+        page.push_str(&format!("| {} | {} | {count} |\n", status.as_str(), about(status)));
+    }
+    page.push_str("\n| appended by | meaning | types |\n| --- | --- | --- |\n");
+    for appender in Appender::ALL {
+        let count = TABLE.iter().filter(|row| row.appender == appender).count();
+        page.push_str(&format!("| {} | {} | {count} |\n", appender.as_str(), about_appender(appender)));
+    }
+    page.push_str(&format!("\n## All {} types\n\n", TABLE.len()));
+    page.push_str(
+        "| type | status | appended by | AAP hears | AAEP hears |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for row in TABLE {
+        let (status, appender) = (row.status.as_str(), row.appender.as_str());
+        page.push_str(&format!(
+            "| [`{0}`](#{1}) | {status} | {appender} | {2} | {3} |\n",
+            row.type_name,
+            anchor(row.type_name),
+            row.aap,
+            row.aaep
+        ));
+    }
+    for (group, about) in GROUPS {
+        page.push_str(&format!("\n## {group}: {about}\n"));
+        for row in TABLE.iter().filter(|row| row.group() == *group) {
+            section(row, &mut page);
+        }
+    }
+    page
+}
+
+/// How a heading is linked to: dots go, as the usual renderers do it.
+fn anchor(type_name: &str) -> String {
+    type_name.replace('.', "")
+}
+
+fn section(row: &Row, page: &mut String) {
+    let schema = crate::schema::data(row);
+    let description = schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+    page.push_str(&format!("\n### {}\n\n{description}\n\n", row.type_name));
+    page.push_str(&format!(
+        "Status {}; appended by {}.\n",
+        row.status.as_str(),
+        about_appender(row.appender)
+    ));
+    let fields = form::fields(row);
+    if fields.is_empty() {
+        page.push_str("\nNo fields.\n");
+        return;
+    }
+    page.push_str("\n| field | type | required | what it is |\n| --- | --- | --- | --- |\n");
+    for field in fields.iter().filter(|field| field.presence != Presence::Item) {
+        let required = match field.presence {
+            Presence::Required => "yes",
+            Presence::Written => "null",
+            Presence::Optional | Presence::Item => "no",
+        };
+        page.push_str(&format!(
+            "| `{}` | {} | {required} | {} |\n",
+            field.path,
+            kind_in_words(field, &fields),
+            field.description.replace("\n\n", " ").replace('\n', " ")
+        ));
+    }
+}
+
+fn kind_in_words(field: &Field, fields: &[Field]) -> String {
+    let plain = field.kind.trim_end_matches("|null");
+    match plain {
+        "list" => {
+            let item = fields.iter().find(|other| other.path == format!("{}[]", field.path));
+            match item {
+                Some(item) => format!("list of {}", kind_in_words(item, fields)),
+                None => "list".into(),
+            }
+        }
+        "word" => {
+            let words: Vec<String> = field.words.iter().map(|word| format!("`{word}`")).collect();
+            words.join(", ")
+        }
+        "any" => "any JSON".into(),
+        "integer>=0" => "integer from 0".into(),
+        other => match other.strip_prefix("string[").and_then(|rest| rest.strip_suffix(']')) {
+            Some(bounds) => format!("string of {} characters", bounds.replace("..", " to ")),
+            None => other.into(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_group_is_explained_and_none_is_empty() {
+        for row in TABLE {
+            assert!(GROUPS.iter().any(|(group, _)| *group == row.group()), "{} has no group", row.type_name);
+        }
+        for (group, _) in GROUPS {
+            assert!(TABLE.iter().any(|row| row.group() == *group), "{group} is empty");
+        }
+    }
+
+    #[test]
+    fn every_type_and_field_is_described_and_every_face_has_an_answer() {
+        for row in TABLE {
+            let name = row.type_name;
+            let schema = crate::schema::data(row);
+            assert!(schema["description"].as_str().is_some_and(|text| text.ends_with('.')), "{name}");
+            assert!(!row.aap.is_empty() && !row.aaep.is_empty(), "{name} has a blank");
+            for field in form::fields(row).iter().filter(|field| field.presence != Presence::Item) {
+                assert!(!field.description.is_empty(), "{name}: {} is not described", field.path);
+                assert!(!field.description.contains('|'), "{name}: {} would break the table", field.path);
+            }
+        }
+    }
+
+    #[test]
+    fn no_description_is_dead() {
+        let fields: Vec<Field> = TABLE.iter().flat_map(form::fields).collect();
+        let shared = crate::schema::fields::SHARED;
+        assert!(shared.is_sorted_by(|a, b| a.0 < b.0), "they are looked up by halving");
+        let used = |name: &str, said: &str| {
+            fields
+                .iter()
+                .any(|field| field.path.rsplit('.').next() == Some(name) && field.description == said)
+        };
+        let dead: Vec<&str> =
+            shared.iter().filter(|(name, said)| !used(name, said)).map(|one| one.0).collect();
+        assert!(dead.is_empty(), "no field uses what is said of {dead:?}");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = TABLE.iter().map(|row| row.type_name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TABLE.len());
+        assert!(TABLE.iter().all(|row| crate::registry::is_type_name(row.type_name)));
+    }
+}
