@@ -4,6 +4,8 @@
 pub const AFTER_SEQUENCE: &str = "after_sequence";
 /// Exclusive: events after this position of the feed. Absent, -1 or 0 is from the start.
 pub const AFTER_POSITION: &str = "after_position";
+/// As a value of [`AFTER_POSITION`]: only what happens from now on.
+pub const LATEST: &str = "latest";
 /// Exclusive: things after this cursor of a list.
 pub const AFTER: &str = "after";
 /// How many at most.

@@ -1,1 +1,35 @@
-//! (being laid)
+//! The engine: where rules, log and world meet.
+//!
+//! What it promises to faces:
+//!
+//! * Everything that changes a run is a command, judged by the pure rules of `run`, written by the one
+//!   writer of that run, and answered only when it is durable ([`Engine::submit`], [`Engine::ingest`]).
+//! * What is read, is read the same way by everybody: history from the store, joined with the live
+//!   tail without a gap or a repetition ([`Engine::follow_run`], [`Engine::follow_feed`]).
+//! * Killing the process at any point is equivalent to shutting it down: whatever is in memory can be
+//!   made again from the log.
+//!
+//! It must never know a wire format, a model or a tool. Start reading at [`Engine`].
+
+mod catalogue;
+mod engine;
+mod error;
+mod framing;
+mod ingest;
+mod journal;
+pub mod limits;
+mod live;
+mod publish;
+mod rows;
+mod subscribe;
+mod timers;
+mod writer;
+mod writers;
+
+pub use catalogue::{ApprovalRow, RunRow, TaskRow};
+pub use engine::{Digest, Engine, ListQuery, Listed, NewRun};
+pub use error::{Error, Failure};
+pub use framing::Framing;
+pub use ingest::Triple;
+pub use subscribe::{Delivery, Subscription};
+pub use writer::Receipt;

@@ -1,1 +1,19 @@
-//! (being laid)
+//! The native face: the agent event protocol (AEP) over HTTP and server-sent events.
+//!
+//! Its wire types and routes are in `recount-api`, shared with clients, so there is no `wire.rs` here.
+//! [`accept`](mod@accept) turns requests into commands and [`project`](mod@project) turns rows and stored
+//! bytes into replies; both are pure. [`serve`](mod@serve) is the only file that waits. Events leave as
+//! the bytes that were stored, in bulk and in streams alike.
+//!
+//! It must never know other faces, stores or the agent.
+
+mod accept;
+mod error;
+pub mod limits;
+mod project;
+mod serve;
+mod stream;
+
+pub use error::{Refusal, problem_response};
+pub use serve::{Face, not_found, router};
+pub use stream::SseFraming;

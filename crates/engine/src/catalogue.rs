@@ -1,0 +1,245 @@
+//! The catalogue: folds of the log that lists are read from. Rebuildable at any time.
+//!
+//! A row is written only when what it says has changed, so streaming text costs no row. [`Fold`] serves
+//! both the writer, as events happen, and the rebuild, as they are read back.
+
+use std::collections::BTreeMap;
+
+use recount_event::family::approval::{Decision, DefaultDecision, Requested};
+use recount_event::{Event, Payload, RunId, TaskId, time};
+use recount_log::{Guard, RowPut};
+use recount_run::{PromptKind, State};
+use serde::{Deserialize, Serialize};
+
+use crate::rows;
+
+/// A run as lists show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRow {
+    pub id: String,
+    pub task_id: Option<String>,
+    pub session_id: Option<String>,
+    pub kind: String,
+    pub driver: String,
+    pub status: String,
+    pub title: Option<String>,
+    pub created_at: String,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub ending: Option<String>,
+    pub message: Option<String>,
+    pub turns: u64,
+    pub cost_micros_usd: u64,
+    /// Prompts that somebody must answer.
+    pub pending: Vec<String>,
+    pub pending_approvals: Vec<String>,
+}
+
+impl RunRow {
+    pub fn has_ended(&self) -> bool {
+        self.ended_at.is_some()
+    }
+}
+
+/// A task as it was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskRow {
+    pub id: String,
+    pub title: Option<String>,
+    pub created_at: String,
+}
+
+/// A request for permission and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRow {
+    pub id: String,
+    pub run_id: String,
+    pub task_id: Option<String>,
+    pub tool_call_id: String,
+    pub kind: String,
+    pub summary: String,
+    pub status: String,
+    pub requested_at: String,
+    pub expires_at: Option<String>,
+    pub default_decision: String,
+    pub policy_reason: Option<String>,
+    pub risk_level: Option<String>,
+    pub action: Option<String>,
+    pub consequence: Option<String>,
+    pub irreversible: Option<bool>,
+    pub decision: Option<String>,
+    pub decided_by: Option<String>,
+    pub decided_at: Option<String>,
+    pub comment: Option<String>,
+}
+
+/// Turns the events of one run into catalogue rows.
+pub(crate) struct Fold {
+    run: RunId,
+    task: Option<TaskId>,
+    open_approvals: BTreeMap<String, ApprovalRow>,
+    written_run: Option<RunRow>,
+    written_deadline: Option<u64>,
+    changes: Vec<RowPut>,
+}
+
+impl Fold {
+    pub(crate) fn new(run: RunId, task: Option<TaskId>) -> Self {
+        Fold {
+            run,
+            task,
+            open_approvals: BTreeMap::new(),
+            written_run: None,
+            written_deadline: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Takes in one event. Call [`Fold::rows`] after a batch.
+    pub(crate) fn event(&mut self, event: &Event) {
+        let at = time::format_ms(event.occurred_ms);
+        match event.payload() {
+            Payload::ApprovalRequested(requested) => self.requested(event, requested, at),
+            Payload::ApprovalResolved(resolved) => {
+                let comment = resolved.comment.clone();
+                let status = resolved.decision.as_str();
+                self.decided(&resolved.approval_id, status, status, Some(resolved.by.clone()), at, comment);
+            }
+            Payload::ApprovalTimedOut(missed) => {
+                let decision = missed.decision.unwrap_or(Decision::Rejected).as_str();
+                self.decided(&missed.approval_id, "timed_out", decision, missed.by.clone(), at, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn requested(&mut self, event: &Event, requested: &Requested, at: String) {
+        let expires = requested
+            .timeout_seconds
+            .map(|seconds| time::format_ms(event.occurred_ms.saturating_add(seconds.saturating_mul(1000))));
+        let default = requested.default_decision.unwrap_or(DefaultDecision::Reject);
+        let row = ApprovalRow {
+            id: requested.approval_id.to_string(),
+            run_id: self.run.to_string(),
+            task_id: self.task.map(|task| task.to_string()),
+            tool_call_id: requested.tool_call_id.to_string(),
+            kind: requested.kind.clone(),
+            summary: requested.summary.clone(),
+            status: "pending".into(),
+            requested_at: at,
+            expires_at: expires.or_else(|| requested.expires_at.clone()),
+            default_decision: default.as_str().into(),
+            policy_reason: requested.policy_reason.clone(),
+            risk_level: requested.risk_level.map(|level| level.as_str().into()),
+            action: requested.action.clone(),
+            consequence: requested.consequence.clone(),
+            irreversible: requested.irreversible,
+            decision: None,
+            decided_by: None,
+            decided_at: None,
+            comment: None,
+        };
+        let key = rows::tenant_key(&row.id);
+        self.put(rows::put(rows::APPROVALS, key.clone(), Guard::Absent, &row));
+        self.put(rows::put(rows::APPROVALS_PENDING, key, Guard::Any, &row.run_id));
+        self.open_approvals.insert(row.id.clone(), row);
+    }
+
+    fn decided(
+        &mut self,
+        id: &str,
+        status: &str,
+        decision: &str,
+        by: Option<String>,
+        at: String,
+        comment: Option<String>,
+    ) {
+        let Some(mut row) = self.open_approvals.remove(id) else {
+            debug_assert!(false, "the rules let only pending approvals be decided");
+            return;
+        };
+        row.status = status.into();
+        row.decision = Some(decision.into());
+        row.decided_by = by;
+        row.decided_at = Some(at);
+        row.comment = comment.filter(|comment| !comment.is_empty());
+        let key = rows::tenant_key(id);
+        self.put(rows::put(rows::APPROVALS, key.clone(), Guard::Any, &row));
+        self.put(rows::delete(rows::APPROVALS_PENDING, key));
+    }
+
+    /// One put a row: a request that is decided in the same batch is written once, as decided, and keeps
+    /// the guard that makes its id unique.
+    fn put(&mut self, mut put: RowPut) {
+        let same = |other: &RowPut| other.space == put.space && other.key == put.key;
+        if let Some(place) = self.changes.iter().position(same) {
+            if self.changes[place].guard == Guard::Absent {
+                put.guard = Guard::Absent;
+            }
+            self.changes[place] = put;
+        } else {
+            self.changes.push(put);
+        }
+    }
+
+    /// The rows that changed since the last call, the run's own included when its summary did.
+    pub(crate) fn rows(&mut self, state: &State) -> Vec<RowPut> {
+        let row = run_row(state);
+        if self.written_run.as_ref() != Some(&row) {
+            if self.written_run.is_none()
+                && let Some(task) = self.task
+            {
+                let key = format!("{}{}", rows::task_runs_prefix(task), self.run);
+                self.changes.push(rows::put(rows::TASK_RUNS, key, Guard::Any, &()));
+            }
+            let ended_now = row.has_ended() && !self.written_run.as_ref().is_some_and(RunRow::has_ended);
+            if ended_now && let Some(task) = self.task {
+                self.changes.push(rows::delete(rows::TASK_ACTIVE, task.to_string()));
+            }
+            self.changes.push(rows::put(rows::RUNS, rows::tenant_key(&row.id), Guard::Any, &row));
+            self.written_run = Some(row);
+        }
+        let deadline = next_deadline(state);
+        if deadline != self.written_deadline {
+            let key = self.run.to_string();
+            self.changes.push(match deadline {
+                Some(at) => rows::put(rows::DEADLINES, key, Guard::Any, &at),
+                None => rows::delete(rows::DEADLINES, key),
+            });
+            self.written_deadline = deadline;
+        }
+        std::mem::take(&mut self.changes)
+    }
+}
+
+/// When the run must be looked at next.
+pub(crate) fn next_deadline(state: &State) -> Option<u64> {
+    recount_run::outstanding(state).timers.iter().map(|timer| timer.at_ms).min()
+}
+
+fn run_row(state: &State) -> RunRow {
+    let summary = state.summary();
+    let prompts = || summary.prompts.iter();
+    let ending = summary.ending.as_ref();
+    RunRow {
+        id: state.run_id().to_string(),
+        task_id: state.task_id().map(|id| id.to_string()),
+        session_id: state.session_id().map(|id| id.to_string()),
+        kind: summary.kind.as_str().into(),
+        driver: summary.driver.as_str().into(),
+        status: summary.status.as_str().into(),
+        title: summary.title.clone(),
+        created_at: time::format_ms(summary.created_ms),
+        started_at: summary.started_ms.map(time::format_ms),
+        ended_at: summary.ended_ms.map(time::format_ms),
+        ending: ending.map(|ending| ending.code.clone()),
+        message: ending.and_then(|ending| ending.message.clone()),
+        turns: summary.turns,
+        cost_micros_usd: summary.totals.cost_micros_usd,
+        pending: prompts().map(|prompt| prompt.id.to_string()).collect(),
+        pending_approvals: prompts()
+            .filter(|prompt| prompt.kind == PromptKind::Approval)
+            .map(|prompt| prompt.id.to_string())
+            .collect(),
+    }
+}

@@ -1,0 +1,452 @@
+//! The engine as faces see it: create, submit, read, follow, list, shut down.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use recount_event::family::run::Queued;
+use recount_event::{Code, Draft, Event, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
+use recount_log::{Append, AppendError, Guard, ReadBound, RowPut, RowRange, Store, StreamAppend};
+use recount_run::{Command, State};
+use recount_world::World;
+use serde::de::DeserializeOwned;
+
+use crate::catalogue::Fold;
+use crate::framing::Framing;
+use crate::ingest::Triple;
+use crate::publish::Publisher;
+use crate::subscribe::Subscription;
+use crate::timers::Timers;
+use crate::writer::{Receipt, Tools, Work, run_not_found};
+use crate::writers::Writers;
+use crate::{ApprovalRow, Error, RunRow, TaskRow, journal, limits, rows};
+
+/// A run to be.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    pub queued: Queued,
+    pub task: Option<TaskId>,
+    pub session: Option<SessionId>,
+}
+
+/// Which part of a list is wanted. Lists run from the newest to the oldest.
+#[derive(Debug, Clone, Default)]
+pub struct ListQuery {
+    /// Only things older than the one with this id.
+    pub after: Option<String>,
+    pub limit: usize,
+    pub status: Option<String>,
+}
+
+/// A part of a list. `next` continues it, also when nothing of what was looked at was wanted.
+#[derive(Debug, Clone)]
+pub struct Listed<T> {
+    pub items: Vec<T>,
+    pub next: Option<String>,
+    pub has_more: bool,
+}
+
+/// What a run's bytes add up to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    pub events: u64,
+    pub head: String,
+}
+
+/// See the crate's head for what it promises. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    tools: Arc<Tools>,
+    writers: Arc<Writers>,
+    minter: Arc<Mutex<Minter>>,
+}
+
+impl Engine {
+    /// Starts on a store. Nothing else may write to it from now on.
+    pub async fn open(store: Arc<dyn Store>, world: World, framing: Arc<dyn Framing>) -> Result<Self, Error> {
+        let publisher = Publisher::new(framing);
+        store.observe(publisher.clone());
+        let timers = Arc::new(Timers::default());
+        timers.load(&*store).await?;
+        let tools = Arc::new(Tools { store, world, publisher, timers });
+        let writers = Writers::new(tools.clone());
+        tools.timers.start(&tools.world, &writers);
+        Ok(Engine { tools, writers, minter: Arc::default() })
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.tools.store
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp { now_ms: self.tools.world.clock.now_ms(), entropy: self.tools.world.entropy.draw() }
+    }
+
+    fn mint(&self, stamp: Stamp) -> ulid::Ulid {
+        self.minter.lock().unwrap_or_else(PoisonError::into_inner).mint(stamp)
+    }
+
+    // ---- commands ----------------------------------------------------------------------------
+
+    /// Creates a task, and its first run when one is given.
+    pub async fn create_task(
+        &self,
+        title: Option<String>,
+        first_run: Option<Queued>,
+    ) -> Result<(TaskRow, Option<RunId>), Error> {
+        let stamp = self.stamp();
+        let task = TaskId::new(self.mint(stamp));
+        let row = TaskRow { id: task.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
+        let task_row = rows::put(rows::TASKS, rows::tenant_key(task), Guard::Absent, &row);
+        match first_run {
+            Some(queued) => {
+                let new = NewRun { queued, task: Some(task), session: None };
+                let (run, _) = self.queue(new, vec![task_row]).await?;
+                Ok((row, Some(run)))
+            }
+            None => {
+                let append = Append { streams: Vec::new(), rows: vec![task_row] };
+                self.store().append(append).await?;
+                Ok((row, None))
+            }
+        }
+    }
+
+    /// Creates a run; its first event is durable when this answers.
+    pub async fn create_run(&self, new: NewRun) -> Result<(RunId, Receipt), Error> {
+        if let Some(task) = new.task
+            && self.task(task).await?.is_none()
+        {
+            return Err(Error::rejected(Code::TaskNotFound, format!("there is no task {task}")));
+        }
+        self.queue(new, Vec::new()).await
+    }
+
+    async fn queue(&self, new: NewRun, mut rows: Vec<RowPut>) -> Result<(RunId, Receipt), Error> {
+        let stamp = self.stamp();
+        let run = RunId::new(self.mint(stamp));
+        let mut state = State::blank(run, new.task, new.session);
+        let command = Command::Queue { queued: Box::new(new.queued), resumed_from: None };
+        let events = recount_run::decide(&state, command, stamp)?;
+        let mut fold = Fold::new(run, new.task);
+        for event in &events {
+            recount_run::apply(&mut state, event);
+            fold.event(event);
+        }
+        rows.extend(fold.rows(&state));
+        if let Some(task) = new.task {
+            rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
+        }
+        let stream = StreamAppend {
+            stream: journal::stream_of(run),
+            expected_tail: 0,
+            records: journal::encode(&events, 0),
+        };
+        let committed = match self.store().append(Append { streams: vec![stream], rows }).await {
+            Ok(committed) => committed,
+            Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASK_ACTIVE => {
+                return Err(Error::rejected(
+                    Code::TaskBusy,
+                    format!("task {key} has an active run already; wait for it to end or cancel it"),
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(landed) = committed.streams.first() else {
+            return Err(Error::bug("an append of one stream landed in none"));
+        };
+        let receipt = Receipt {
+            first_sequence: landed.first_sequence,
+            last_sequence: landed.last_sequence,
+            position: landed.first_position + (landed.last_sequence - landed.first_sequence),
+        };
+        Ok((run, receipt))
+    }
+
+    /// Submits a command to a run. `None`: there was nothing to write.
+    pub async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Error> {
+        self.writers.ask(run, Work::Command(command)).await
+    }
+
+    /// Appends a batch from the producer of an external run, exactly once for each triple.
+    pub async fn ingest(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Error> {
+        if drafts.len() > limits::BATCH_EVENTS_MAX {
+            return Err(Error::rejected(
+                Code::LimitReached,
+                format!("{} events in one batch; send at most {}", drafts.len(), limits::BATCH_EVENTS_MAX),
+            ));
+        }
+        let receipt = self.writers.ask(run, Work::Ingest(triple, drafts)).await?;
+        receipt.ok_or_else(|| Error::bug("an accepted batch has no receipt"))
+    }
+
+    /// The run that an approval belongs to.
+    pub async fn approval(&self, approval: &ForeignId) -> Result<Option<ApprovalRow>, Error> {
+        self.row(rows::APPROVALS, &rows::tenant_key(approval)).await
+    }
+
+    /// The run that a task is busy with.
+    pub async fn active_run(&self, task: TaskId) -> Result<Option<RunId>, Error> {
+        let text: Option<String> = self.row(rows::TASK_ACTIVE, &task.to_string()).await?;
+        text.map(|text| text.parse().map_err(|why| Error::bug(format!("the active run of {task}: {why}"))))
+            .transpose()
+    }
+
+    // ---- reading -----------------------------------------------------------------------------
+
+    /// Stored bytes of a run's events from sequence `from` on, and whether there are more.
+    pub async fn read_run(
+        &self,
+        run: RunId,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
+        let stream = journal::stream_of(run);
+        let Some(tail) = self.store().tail(&stream).await? else { return Err(run_not_found(run)) };
+        let from = next_after(after, tail.next_sequence, "sequence")?;
+        let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
+        let found = self.store().read(&stream, from, bound).await?;
+        let next = found.last().map_or(from, |record| record.sequence + 1);
+        let records = found.into_iter().map(|record| (record.sequence, record.bytes)).collect();
+        Ok((records, next < tail.next_sequence))
+    }
+
+    /// Stored bytes of all runs' events after a position, and whether there are more.
+    pub async fn read_feed(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
+        let last = self.store().last_position().await?;
+        let from = next_after(after.or(Some(0)), last + 1, "position")?;
+        let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
+        let found = self.store().read_feed(from, bound).await?;
+        let next = found.last().map_or(from, |found| found.record.position + 1);
+        let records = found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect();
+        Ok((records, next <= last))
+    }
+
+    /// Follows a run from after a sequence, or from its start.
+    pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
+        let stream = journal::stream_of(run);
+        // First the list, then where the stream ends, then whether it has: see `subscribe`.
+        let list = self.tools.publisher.run(&stream);
+        let Some(tail) = self.store().tail(&stream).await? else { return Err(run_not_found(run)) };
+        let next = next_after(after, tail.next_sequence, "sequence")?;
+        if self.run(run).await?.is_some_and(|row| row.has_ended()) {
+            list.mark_ended();
+        }
+        let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
+        Ok(Subscription::new(store, framing, list, Some(stream), next, tail.next_sequence))
+    }
+
+    /// Follows all runs from after a position, or from the start.
+    pub async fn follow_feed(&self, after: Option<u64>) -> Result<Subscription, Error> {
+        let list = self.tools.publisher.feed();
+        let last = self.store().last_position().await?;
+        let next = next_after(after.or(Some(0)), last + 1, "position")?;
+        let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
+        Ok(Subscription::new(store, framing, list, None, next, last + 1))
+    }
+
+    /// Where the feed ends now; 0 when nothing has happened yet.
+    pub async fn last_position(&self) -> Result<u64, Error> {
+        Ok(self.store().last_position().await?)
+    }
+
+    /// Where a run ends, if it exists: the sequence its next event will get.
+    pub async fn tail(&self, run: RunId) -> Result<Option<u64>, Error> {
+        let tail = self.store().tail(&journal::stream_of(run)).await?;
+        Ok(tail.map(|tail| tail.next_sequence))
+    }
+
+    pub async fn digest(&self, run: RunId) -> Result<Digest, Error> {
+        let tail = self.store().tail(&journal::stream_of(run)).await?;
+        let tail = tail.ok_or_else(|| run_not_found(run))?;
+        Ok(Digest { events: tail.next_sequence, head: tail.head.to_string() })
+    }
+
+    // ---- lists -------------------------------------------------------------------------------
+
+    pub async fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
+        self.row(rows::RUNS, &rows::tenant_key(run)).await
+    }
+
+    pub async fn task(&self, task: TaskId) -> Result<Option<TaskRow>, Error> {
+        self.row(rows::TASKS, &rows::tenant_key(task)).await
+    }
+
+    pub async fn list_runs(&self, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
+        let status = |row: &RunRow| row.status.clone();
+        self.list(rows::RUNS, &rows::tenant_key(""), query, status).await.map(Listed::from)
+    }
+
+    pub async fn list_tasks(&self, query: &ListQuery) -> Result<Listed<TaskRow>, Error> {
+        self.list(rows::TASKS, &rows::tenant_key(""), query, |_: &TaskRow| String::new())
+            .await
+            .map(Listed::from)
+    }
+
+    /// The runs of a task, newest first.
+    pub async fn list_task_runs(&self, task: TaskId, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
+        let listed =
+            self.list(rows::TASK_RUNS, &rows::task_runs_prefix(task), query, |(): &()| String::new()).await?;
+        let mut items = Vec::with_capacity(listed.items.len());
+        for id in &listed.keys {
+            let key = rows::tenant_key(id);
+            let row = self.row::<RunRow>(rows::RUNS, &key).await?;
+            items.push(row.ok_or_else(|| Error::bug(format!("the row of {id} is gone")))?);
+        }
+        Ok(Listed { items, next: listed.next, has_more: listed.has_more })
+    }
+
+    /// How many runs a task has, counted up to a bound.
+    pub async fn count_task_runs(&self, task: TaskId) -> Result<u64, Error> {
+        let query = ListQuery { limit: limits::LIST_SCAN_MAX, ..ListQuery::default() };
+        let listed = self
+            .list(rows::TASK_RUNS, &rows::task_runs_prefix(task), &query, |(): &()| String::new())
+            .await?;
+        Ok(listed.items.len() as u64)
+    }
+
+    /// Approvals; with status `pending` only the open ones are looked at.
+    pub async fn list_approvals(&self, query: &ListQuery) -> Result<Listed<ApprovalRow>, Error> {
+        let prefix = rows::tenant_key("");
+        if query.status.as_deref() != Some("pending") {
+            let status = |row: &ApprovalRow| row.status.clone();
+            return self.list(rows::APPROVALS, &prefix, query, status).await.map(Listed::from);
+        }
+        let open = ListQuery { status: None, ..query.clone() };
+        let listed = self
+            .list(rows::APPROVALS_PENDING, &rows::tenant_key(""), &open, |_: &String| String::new())
+            .await?;
+        let mut items = Vec::with_capacity(listed.items.len());
+        for id in &listed.keys {
+            // Decided since the list was read: no longer pending, so left out.
+            let row = self.row::<ApprovalRow>(rows::APPROVALS, &rows::tenant_key(id)).await?;
+            items.extend(row.filter(|row| row.status == "pending"));
+        }
+        Ok(Listed { items, next: listed.next, has_more: listed.has_more })
+    }
+
+    async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
+        let Some(row) = self.store().row(space, key).await? else { return Ok(None) };
+        read_row(space, &row.key, &row.value).map(Some)
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        space: &str,
+        prefix: &str,
+        query: &ListQuery,
+        status: impl Fn(&T) -> String,
+    ) -> Result<ListedRows<T>, Error> {
+        let mut listed =
+            ListedRows { items: Vec::new(), keys: Vec::new(), next: query.after.clone(), has_more: true };
+        let mut looked_at = 0;
+        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
+            let wanted = query.limit - listed.items.len();
+            let range = RowRange {
+                space: space.into(),
+                prefix: prefix.into(),
+                after: listed.next.as_deref().map(|id| format!("{prefix}{id}").into()),
+                backwards: true,
+                // One more than wanted tells whether there are more.
+                limit: wanted + 1,
+            };
+            let page = self.store().rows(range).await?;
+            listed.has_more = page.len() > wanted;
+            for row in page.into_iter().take(wanted) {
+                looked_at += 1;
+                let id = row.key.strip_prefix(prefix).unwrap_or(&row.key).to_owned();
+                let item: T = read_row(space, &row.key, &row.value)?;
+                listed.next = Some(id.clone());
+                if query.status.as_deref().is_none_or(|status_wanted| status(&item) == status_wanted) {
+                    listed.items.push(item);
+                    listed.keys.push(id);
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    // ---- the house ---------------------------------------------------------------------------
+
+    /// How many runs have a writer awake.
+    pub fn awake(&self) -> usize {
+        self.writers.awake()
+    }
+
+    pub fn world(&self) -> &World {
+        &self.tools.world
+    }
+
+    /// What the catalogue would say if it were made anew from the log: `(space, key, value)`, ordered.
+    /// For checking it, and for making it again.
+    pub async fn fold_again(&self) -> Result<std::collections::BTreeMap<(String, String), Bytes>, Error> {
+        let mut folded = std::collections::BTreeMap::new();
+        let mut after = None;
+        loop {
+            let streams = self.store().streams(after.take(), limits::PAGE_EVENTS).await?;
+            let Some(last) = streams.last() else { return Ok(folded) };
+            after = Some(last.clone());
+            for stream in &streams {
+                let mut fold: Option<Fold> = None;
+                let state = journal::replay(self.store(), stream, |event: &Event| {
+                    fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id)).event(event);
+                })
+                .await?;
+                let (Some(state), Some(mut fold)) = (state, fold) else { continue };
+                for put in fold.rows(&state) {
+                    if let Some(value) = put.value
+                        && rows::CATALOGUE.contains(&&*put.space)
+                    {
+                        folded.insert((put.space.to_string(), put.key.to_string()), value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finishes what was accepted, refuses what comes, and ends. Answers how many tasks did not end in time.
+    pub async fn shutdown(&self) -> usize {
+        let left = self.tools.world.tasks.end_all(limits::SHUTDOWN_PATIENCE).await;
+        if let Err(fault) = self.store().close().await {
+            tracing::warn!(%fault, "the store did not close cleanly; nothing acknowledged is lost");
+        }
+        left
+    }
+}
+
+struct ListedRows<T> {
+    items: Vec<T>,
+    keys: Vec<String>,
+    next: Option<String>,
+    has_more: bool,
+}
+
+impl<T> From<ListedRows<T>> for Listed<T> {
+    fn from(listed: ListedRows<T>) -> Self {
+        Listed { items: listed.items, next: listed.next, has_more: listed.has_more }
+    }
+}
+
+fn read_row<T: DeserializeOwned>(space: &str, key: &str, value: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(value)
+        .map_err(|why| Error::bug(format!("the row {space}/{key} cannot be read: {why}")))
+}
+
+/// The place after an exclusive cursor, when it lies within what exists.
+fn next_after(after: Option<u64>, tail: u64, what: &str) -> Result<u64, Error> {
+    let next = after.map_or(0, |after| after.saturating_add(1));
+    if next > tail {
+        return Err(Error::rejected(
+            Code::CursorAhead,
+            format!(
+                "the cursor is {what} {}, but the last one there is {}",
+                next - 1,
+                tail.checked_sub(1).map_or("none".to_owned(), |last| last.to_string())
+            ),
+        ));
+    }
+    Ok(next)
+}

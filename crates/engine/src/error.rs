@@ -1,0 +1,81 @@
+//! What the engine answers when it does not do as asked.
+
+use std::time::Duration;
+
+use recount_event::Code;
+use recount_log::{AppendError, Fault, FaultKind, Retry};
+use recount_run::Rejection;
+
+/// The rules said no, or the world failed. Never mixed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+/// The world failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+    pub retry_after: Option<Duration>,
+}
+
+impl Error {
+    pub fn code(&self) -> Code {
+        match self {
+            Error::Rejected(rejection) => rejection.code,
+            Error::Failed(failure) => failure.code,
+        }
+    }
+
+    /// A rejection that concerns no single event.
+    pub(crate) fn rejected(code: Code, message: impl Into<String>) -> Self {
+        Error::Rejected(Rejection { code, message: message.into(), index: None, type_name: None, rule: None })
+    }
+
+    /// Our own belief was false.
+    pub(crate) fn bug(message: impl Into<String>) -> Self {
+        Error::Failed(Failure { code: Code::Internal, message: message.into(), retry_after: None })
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Error::Failed(Failure {
+            code: Code::ShuttingDown,
+            message: "the server is going down and takes nothing new".into(),
+            retry_after: Some(Duration::from_secs(1)),
+        })
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        let code = match fault.kind {
+            FaultKind::Busy => Code::StoreBusy,
+            FaultKind::Closed => Code::ShuttingDown,
+            FaultKind::Corrupt => Code::StoreCorrupt,
+            FaultKind::Full => Code::StoreFull,
+            FaultKind::Io | FaultKind::Locked | FaultKind::Newer => Code::StoreUnavailable,
+            FaultKind::TooLarge => Code::LimitReached,
+        };
+        let retry_after = match fault.retry {
+            Retry::After(wait) => Some(wait),
+            Retry::Maybe => Some(Duration::from_secs(1)),
+            Retry::Never => None,
+        };
+        Error::Failed(Failure { code, message: fault.message, retry_after })
+    }
+}
+
+impl From<AppendError> for Error {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Fault(fault) => fault.into(),
+            // One process owns the store and one writer owns a run, so nobody else can have moved it.
+            moved_or_guarded => Error::bug(moved_or_guarded.to_string()),
+        }
+    }
+}

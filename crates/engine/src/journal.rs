@@ -1,0 +1,56 @@
+//! Typed events over the opaque store: replaying a run, and writing its next events.
+
+use bytes::Bytes;
+use recount_event::{Event, RunId, codec};
+use recount_log::{ReadBound, Store, StreamKey};
+use recount_run::State;
+
+use crate::Error;
+use crate::limits;
+
+pub(crate) fn stream_of(run: RunId) -> StreamKey {
+    run.to_string().into()
+}
+
+/// Reads a run from its first event. Calls `each` with every event, in order.
+pub(crate) async fn replay(
+    store: &dyn Store,
+    stream: &StreamKey,
+    mut each: impl FnMut(&Event),
+) -> Result<Option<State>, Error> {
+    let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+    let mut state: Option<State> = None;
+    let mut next = 0;
+    loop {
+        let page = store.read(stream, next, bound).await?;
+        if page.is_empty() {
+            return Ok(state);
+        }
+        for record in page {
+            let event = decode(&record.bytes, stream, next)?;
+            if record.sequence != next || event.sequence != next {
+                return Err(Error::bug(format!("{stream} has {} where {next} should be", event.sequence)));
+            }
+            let state =
+                state.get_or_insert_with(|| State::blank(event.run_id, event.task_id, event.session_id));
+            recount_run::apply(state, &event);
+            each(&event);
+            next += 1;
+        }
+    }
+}
+
+fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<Event, Error> {
+    codec::decode(bytes).map_err(|why| Error::bug(format!("{stream} cannot be read at {sequence}: {why}")))
+}
+
+/// The stored bytes of events, with the belief checked that they follow each other.
+pub(crate) fn encode(events: &[Event], first: u64) -> Vec<Bytes> {
+    (first..)
+        .zip(events)
+        .map(|(sequence, event)| {
+            assert_eq!(event.sequence, sequence, "decided events follow each other");
+            Bytes::from(codec::encode(event))
+        })
+        .collect()
+}

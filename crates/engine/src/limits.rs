@@ -1,0 +1,48 @@
+//! Every bound of the engine, its default, and what happens at it.
+
+use std::time::Duration;
+
+/// Commands waiting for one run's writer; who sends more waits.
+pub const INBOX_MAX: usize = 256;
+
+/// Commands one append may carry; the others wait for the next.
+pub const APPEND_COMMANDS_MAX: usize = 128;
+
+/// Bytes of events after which an append takes no further command.
+pub const APPEND_BYTES_MAX: usize = 1 << 20;
+
+/// Events in one batch from a producer; more is refused with `limit_reached`.
+pub const BATCH_EVENTS_MAX: usize = 1000;
+
+/// How long a writer without work stays awake; then it ends, and the next command wakes another.
+pub const WRITER_IDLE: Duration = Duration::from_secs(60);
+
+/// Events read at a time when a run is replayed or history is sent.
+pub const PAGE_EVENTS: usize = 500;
+
+/// Bytes read at a time when a run is replayed or history is sent.
+pub const PAGE_BYTES: usize = 256 << 10;
+
+/// Framed bytes kept for the live readers of one run; a reader that falls off is served from the store.
+pub const RUN_LIST_BYTES_MAX: usize = 1 << 20;
+
+/// Framed bytes kept for the live readers of the feed; a reader that falls off is served from the store.
+pub const FEED_LIST_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of live events handed over at once, so that they leave in one write.
+pub const MERGE_BYTES_MAX: usize = 64 << 10;
+
+/// Rows looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
+pub const LIST_SCAN_MAX: usize = 1000;
+
+/// Deadlines loaded at a time when the engine opens.
+pub const TIMER_PAGE: usize = 1000;
+
+/// How long a timer waits before it tries again when the store was not able to settle it.
+pub const TIMER_RETRY: Duration = Duration::from_secs(1);
+
+/// How long each kind of task is given to end at shutdown.
+pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often a sender looks for a writer that has just gone to sleep before it gives up.
+pub const WAKE_TRIES: usize = 16;

@@ -1,0 +1,214 @@
+//! The live tail of one stream: a shared, bounded list of framed bytes, and a cursor for each reader.
+//!
+//! Frames are made once, at commit, and shared by all readers. Bounded in bytes: the oldest fall off,
+//! and who still wanted them is served from the store. Nothing here slows a writer down.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::watch;
+
+use crate::framing::Framing;
+use crate::limits;
+
+/// The frames of one commit.
+struct Segment {
+    first: u64,
+    framed: Bytes,
+    /// Where each frame ends within `framed`.
+    ends: Vec<usize>,
+}
+
+impl Segment {
+    fn last(&self) -> u64 {
+        self.first + self.ends.len() as u64 - 1
+    }
+
+    /// The frames from `cursor` on.
+    fn from(&self, cursor: u64) -> Bytes {
+        let skip = usize::try_from(cursor.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        match skip.checked_sub(1).and_then(|before| self.ends.get(before)) {
+            Some(start) => self.framed.slice(*start..),
+            None => self.framed.clone(),
+        }
+    }
+}
+
+/// What readers wait on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Level {
+    /// The cursor after the last one published; 0 when nothing was published since the list was made.
+    pub(crate) next: u64,
+    /// Whether nothing but markers can follow.
+    pub(crate) ended: bool,
+}
+
+/// What a reader finds at its cursor.
+pub(crate) enum Found {
+    /// Frames, merged for one write, and the cursor after them.
+    Frames(Bytes, u64),
+    /// Not here any more, or never was: ask the store.
+    Fallen,
+    /// Nothing yet.
+    Nothing,
+}
+
+pub(crate) struct List {
+    segments: Mutex<Segments>,
+    level: watch::Sender<Level>,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Segments {
+    queue: VecDeque<Segment>,
+    bytes: usize,
+}
+
+impl List {
+    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(List { segments: Mutex::default(), level: watch::channel(Level::default()).0, bytes_max })
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<Level> {
+        self.level.subscribe()
+    }
+
+    /// Adds the records of one commit, cursors contiguous from `first`. Only the publisher calls this,
+    /// and only with what the store has confirmed.
+    pub(crate) fn push_committed<'a>(
+        &self,
+        framing: &dyn Framing,
+        first: u64,
+        envelopes: impl Iterator<Item = &'a Bytes>,
+    ) {
+        let mut framed = BytesMut::new();
+        let mut ends = Vec::new();
+        for (cursor, envelope) in (first..).zip(envelopes) {
+            framing.frame(cursor, envelope, &mut framed);
+            ends.push(framed.len());
+        }
+        let next = first + ends.len() as u64;
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(newest) = segments.queue.back() {
+            assert_eq!(newest.last() + 1, first, "commits are published in order and without a gap");
+        }
+        segments.bytes += framed.len();
+        segments.queue.push_back(Segment { first, framed: framed.freeze(), ends });
+        while segments.bytes > self.bytes_max && segments.queue.len() > 1 {
+            if let Some(oldest) = segments.queue.pop_front() {
+                segments.bytes -= oldest.framed.len();
+            }
+        }
+        drop(segments);
+        self.level.send_modify(|level| level.next = next);
+    }
+
+    /// Tells readers that the stream has come to its end.
+    pub(crate) fn mark_ended(&self) {
+        self.level.send_modify(|level| level.ended = true);
+    }
+
+    /// Frames from `cursor` on, as many as fit one write.
+    pub(crate) fn take(&self, cursor: u64) -> Found {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(oldest), Some(newest)) = (segments.queue.front(), segments.queue.back()) else {
+            return Found::Nothing;
+        };
+        if cursor > newest.last() {
+            return Found::Nothing;
+        }
+        if cursor < oldest.first {
+            return Found::Fallen;
+        }
+        let start = segments.queue.partition_point(|segment| segment.last() < cursor);
+        let mut pieces = Vec::new();
+        let mut bytes = 0;
+        let mut next = cursor;
+        for segment in segments.queue.iter().skip(start) {
+            let piece = segment.from(next);
+            if bytes > 0 && bytes + piece.len() > limits::MERGE_BYTES_MAX {
+                break;
+            }
+            bytes += piece.len();
+            next = segment.last() + 1;
+            pieces.push(piece);
+        }
+        drop(segments);
+        Found::Frames(merge(pieces, bytes), next)
+    }
+}
+
+fn merge(mut pieces: Vec<Bytes>, bytes: usize) -> Bytes {
+    if pieces.len() == 1 {
+        return pieces.swap_remove(0);
+    }
+    let mut merged = BytesMut::with_capacity(bytes);
+    for piece in pieces {
+        merged.extend_from_slice(&piece);
+    }
+    merged.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Numbered;
+
+    impl Framing for Numbered {
+        fn frame(&self, cursor: u64, envelope: &[u8], out: &mut BytesMut) {
+            out.extend_from_slice(format!("{cursor}:").as_bytes());
+            out.extend_from_slice(envelope);
+            out.extend_from_slice(b"\n");
+        }
+    }
+
+    fn list(bytes_max: usize, commits: &[&[&'static str]]) -> Arc<List> {
+        let list = List::new(bytes_max);
+        let mut first = 10;
+        for commit in commits {
+            let envelopes: Vec<Bytes> =
+                commit.iter().map(|text| Bytes::from_static(text.as_bytes())).collect();
+            list.push_committed(&Numbered, first, envelopes.iter());
+            first += commit.len() as u64;
+        }
+        list
+    }
+
+    fn check(list: &List, cursor: u64, expected: Result<(&str, u64), &str>) {
+        match (list.take(cursor), expected) {
+            (Found::Frames(bytes, next), Ok((text, after))) => {
+                assert_eq!((std::str::from_utf8(&bytes).unwrap(), next), (text, after));
+            }
+            (Found::Fallen, Err("fallen")) | (Found::Nothing, Err("nothing")) => {}
+            (Found::Frames(bytes, next), other) => panic!("{bytes:?} to {next}, not {other:?}"),
+            (Found::Fallen, other) => panic!("fallen, not {other:?}"),
+            (Found::Nothing, other) => panic!("nothing, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_reader_gets_everything_from_its_cursor_in_one_piece() {
+        let list = list(1 << 20, &[&["a", "b"], &["c"], &["d", "e"]]);
+        check(&list, 10, Ok(("10:a\n11:b\n12:c\n13:d\n14:e\n", 15)));
+        check(&list, 11, Ok(("11:b\n12:c\n13:d\n14:e\n", 15)));
+        check(&list, 14, Ok(("14:e\n", 15)));
+        check(&list, 15, Err("nothing"));
+        check(&list, 9, Err("fallen"));
+    }
+
+    #[test]
+    fn the_oldest_fall_off() {
+        let list = list(12, &[&["a", "b"], &["c"], &["d", "e"]]);
+        check(&list, 10, Err("fallen"));
+        check(&list, 13, Ok(("13:d\n14:e\n", 15)));
+        assert_eq!(list.watch().borrow().next, 15);
+    }
+
+    #[test]
+    fn an_empty_list_has_nothing_yet() {
+        check(&list(10, &[]), 0, Err("nothing"));
+    }
+}

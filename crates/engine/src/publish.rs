@@ -1,0 +1,78 @@
+//! From the store's commits to the live lists: the only way an event becomes visible to readers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytes::Bytes;
+use recount_log::{FeedRecord, Observer, StreamKey};
+
+use crate::framing::Framing;
+use crate::limits;
+use crate::live::List;
+
+/// Holds the feed's list, and a list for each run that somebody follows.
+pub(crate) struct Publisher {
+    framing: Arc<dyn Framing>,
+    feed: Arc<List>,
+    runs: Mutex<HashMap<StreamKey, Weak<List>>>,
+}
+
+impl Publisher {
+    pub(crate) fn new(framing: Arc<dyn Framing>) -> Arc<Self> {
+        Arc::new(Publisher { framing, feed: List::new(limits::FEED_LIST_BYTES_MAX), runs: Mutex::default() })
+    }
+
+    pub(crate) fn framing(&self) -> &Arc<dyn Framing> {
+        &self.framing
+    }
+
+    pub(crate) fn feed(&self) -> Arc<List> {
+        self.feed.clone()
+    }
+
+    /// The list of one run, made when nobody follows it yet. From now on it hears of every commit.
+    pub(crate) fn run(&self, stream: &StreamKey) -> Arc<List> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
+            return list;
+        }
+        let list = List::new(limits::RUN_LIST_BYTES_MAX);
+        // Lists nobody follows any more leave their key behind; make room before there are many.
+        if runs.len() >= 64 && runs.len().is_power_of_two() {
+            runs.retain(|_, list| list.strong_count() > 0);
+        }
+        runs.insert(stream.clone(), Arc::downgrade(&list));
+        list
+    }
+
+    /// The run has ended: its readers may close once they are level.
+    pub(crate) fn mark_ended(&self, stream: &StreamKey) {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
+            list.mark_ended();
+        }
+    }
+}
+
+impl Observer for Publisher {
+    fn committed(&self, records: &[FeedRecord]) {
+        let Some(first) = records.first() else { return };
+        self.feed.push_committed(
+            &*self.framing,
+            first.record.position,
+            records.iter().map(|r| &r.record.bytes),
+        );
+        // A commit holds the records of a stream side by side.
+        for of_one_run in records.chunk_by(|a, b| a.stream == b.stream) {
+            let Some(first) = of_one_run.first() else { continue };
+            let list = {
+                let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+                runs.get(&first.stream).and_then(Weak::upgrade)
+            };
+            if let Some(list) = list {
+                let envelopes: Vec<&Bytes> = of_one_run.iter().map(|r| &r.record.bytes).collect();
+                list.push_committed(&*self.framing, first.record.sequence, envelopes.into_iter());
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Names of the row spaces and the shape of their keys: one place, so that no two things share a name.
+//!
+//! Spaces whose name begins with `catalogue.` are folds of the log and may be thrown away and made again;
+//! the others are records: truth that is not history.
+
+use std::sync::Arc;
+
+use recount_event::{RunId, TaskId};
+use recount_log::{Guard, RowPut};
+
+/// Whose things these are, until there are tenants.
+pub(crate) const TENANT: &str = "default";
+
+/// Fold: a run as lists show it. Key: tenant / run.
+pub(crate) const RUNS: &str = "catalogue.runs";
+/// Fold: the runs of a task. Key: tenant / task / run.
+pub(crate) const TASK_RUNS: &str = "catalogue.task_runs";
+/// Fold: a request for permission and what became of it. Key: tenant / approval. Created with a guard,
+/// so that one id names one request.
+pub(crate) const APPROVALS: &str = "catalogue.approvals";
+/// Fold: the requests that are still open. Key: tenant / approval.
+pub(crate) const APPROVALS_PENDING: &str = "catalogue.approvals_pending";
+/// Fold: when a run must be looked at next. Key: run.
+pub(crate) const DEADLINES: &str = "catalogue.deadlines";
+
+/// Record: a task as it was asked for. Key: tenant / task.
+pub(crate) const TASKS: &str = "record.tasks";
+/// Record: the run that a task is busy with. Key: task.
+pub(crate) const TASK_ACTIVE: &str = "record.task_active";
+/// Record: what a producer's batch became. Key: run / producer / epoch / number.
+pub(crate) const PRODUCERS: &str = "record.producers";
+
+/// All folds.
+pub(crate) const CATALOGUE: [&str; 5] = [RUNS, TASK_RUNS, APPROVALS, APPROVALS_PENDING, DEADLINES];
+
+pub(crate) fn tenant_key(id: impl std::fmt::Display) -> String {
+    format!("{TENANT}/{id}")
+}
+
+pub(crate) fn task_runs_prefix(task: TaskId) -> String {
+    format!("{TENANT}/{task}/")
+}
+
+pub(crate) fn producer_prefix(run: RunId, producer: &str) -> String {
+    format!("{run}/{producer}/")
+}
+
+/// Numbers are padded, so that the order of keys is the order of batches.
+pub(crate) fn producer_key(run: RunId, producer: &str, epoch: u64, seq: u64) -> String {
+    format!("{}{epoch:020}/{seq:020}", producer_prefix(run, producer))
+}
+
+pub(crate) fn put(
+    space: &str,
+    key: impl Into<Arc<str>>,
+    guard: Guard,
+    value: &impl serde::Serialize,
+) -> RowPut {
+    let value = serde_json::to_vec(value).expect("rows hold nothing that JSON cannot say");
+    RowPut { space: space.into(), key: key.into(), guard, value: Some(value.into()) }
+}
+
+pub(crate) fn delete(space: &str, key: impl Into<Arc<str>>) -> RowPut {
+    RowPut { space: space.into(), key: key.into(), guard: Guard::Any, value: None }
+}

@@ -1,0 +1,120 @@
+//! History joined with live, in one loop.
+//!
+//! A subscription registers with the live list first and then looks where the stream ends, so that every
+//! event is before its watermark (and in the store) or after its registration (and on the list). While it
+//! is behind it reads the list where that reaches, else the store; when it is level it says so once and
+//! waits. A reader that falls off the list is behind again, and that is all.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use recount_log::{ReadBound, Store, StreamKey};
+use tokio::sync::watch;
+
+use crate::Error;
+use crate::framing::Framing;
+use crate::limits;
+use crate::live::{Found, Level, List};
+
+/// What a reader is given next.
+#[derive(Debug)]
+pub enum Delivery {
+    /// Framed events, in order, and the cursor of the last one.
+    Frames { bytes: Bytes, last: u64 },
+    /// Everything that was there when the reader came has been given. Said once.
+    CaughtUp,
+    /// Nothing will follow.
+    Closed,
+}
+
+/// A cursor that moves through one run, or through the feed.
+pub struct Subscription {
+    store: Arc<dyn Store>,
+    framing: Arc<dyn Framing>,
+    list: Arc<List>,
+    level: watch::Receiver<Level>,
+    /// `None` for the feed.
+    stream: Option<StreamKey>,
+    /// The cursor of the next event to give.
+    next: u64,
+    /// The cursor that the next event had when the reader came.
+    watermark: u64,
+    caught_up: bool,
+}
+
+impl Subscription {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        framing: Arc<dyn Framing>,
+        list: Arc<List>,
+        stream: Option<StreamKey>,
+        next: u64,
+        watermark: u64,
+    ) -> Self {
+        let level = list.watch();
+        Subscription { store, framing, list, level, stream, next, watermark, caught_up: false }
+    }
+
+    /// The cursor of the last event given, if any was.
+    pub fn last(&self) -> Option<u64> {
+        self.next.checked_sub(1)
+    }
+
+    /// Waits for what comes next. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<Delivery, Error> {
+        loop {
+            // Mark the level as seen before looking, so that what comes while we look wakes us.
+            let level = *self.level.borrow_and_update();
+            match self.list.take(self.next) {
+                Found::Frames(bytes, next) => {
+                    self.next = next;
+                    return Ok(Delivery::Frames { bytes, last: next - 1 });
+                }
+                Found::Nothing if self.next >= self.watermark.max(level.next) => {
+                    if !self.caught_up {
+                        self.caught_up = true;
+                        return Ok(Delivery::CaughtUp);
+                    }
+                    if level.ended || self.level.changed().await.is_err() {
+                        return Ok(Delivery::Closed);
+                    }
+                }
+                Found::Nothing | Found::Fallen => {
+                    if let Some(delivery) = self.read_history().await? {
+                        return Ok(delivery);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read_history(&mut self) -> Result<Option<Delivery>, Error> {
+        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+        let mut framed = BytesMut::new();
+        let mut last = None;
+        let mut add = |cursor: u64, envelope: &[u8]| {
+            self.framing.frame(cursor, envelope, &mut framed);
+            last = Some(cursor);
+        };
+        match &self.stream {
+            Some(stream) => {
+                for record in self.store.read(stream, self.next, bound).await? {
+                    add(record.sequence, &record.bytes);
+                }
+            }
+            None => {
+                for found in self.store.read_feed(self.next, bound).await? {
+                    add(found.record.position, &found.record.bytes);
+                }
+            }
+        }
+        let Some(last) = last else {
+            return Err(Error::bug(format!(
+                "the store has nothing at {} although its tail is {}",
+                self.next, self.watermark
+            )));
+        };
+        self.next = last + 1;
+        Ok(Some(Delivery::Frames { bytes: framed.freeze(), last }))
+    }
+}

@@ -1,0 +1,371 @@
+//! The one writer of a run: a task with a closed inbox.
+//!
+//! It decides what is waiting against the state in hand, appends the outcome once, and only then answers:
+//! nobody, not even who sent a command, learns of an event before the store has confirmed it. When an
+//! append fails the state in hand is thrown away and read again from the log; there is no other repair.
+
+use std::sync::Arc;
+
+use recount_event::{Draft, Event, Payload, RunId, Stamp};
+use recount_log::{Append, AppendError, RowPut, Store, StreamAppend, StreamKey};
+use recount_run::{Command, State};
+use recount_world::{Shutdown, World};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::catalogue::{Fold, next_deadline};
+use crate::ingest::{self, Landing, Producers, Standing, Triple};
+use crate::publish::Publisher;
+use crate::timers::Timers;
+use crate::{Error, journal, limits, rows};
+
+/// Where the events of a command landed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    pub first_sequence: u64,
+    pub last_sequence: u64,
+    /// Position of the last event.
+    pub position: u64,
+}
+
+/// One message to a writer, and who waits for its answer.
+pub(crate) struct Inbox {
+    pub(crate) work: Work,
+    pub(crate) reply: oneshot::Sender<Answer>,
+}
+
+/// Everything that a writer can be asked. Answered with where the events landed, or `None` when there
+/// was nothing to write.
+pub(crate) enum Work {
+    /// A wish.
+    Command(Command),
+    /// A batch from the producer of an external run.
+    Ingest(Triple, Vec<Draft>),
+}
+
+pub(crate) enum Answer {
+    Done(Result<Option<Receipt>, Error>),
+    /// The writer had just gone to sleep; wake another with this.
+    Asleep(Work),
+}
+
+/// What a writer works with.
+pub(crate) struct Tools {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) world: World,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) timers: Arc<Timers>,
+}
+
+pub(crate) struct Writer {
+    tools: Arc<Tools>,
+    run: RunId,
+    stream: StreamKey,
+    awake: Option<Awake>,
+}
+
+/// The state in hand.
+struct Awake {
+    state: State,
+    fold: Fold,
+    producers: Producers,
+    deadline: Option<u64>,
+}
+
+/// One command that was accepted and waits for the append.
+struct Pending {
+    reply: oneshot::Sender<Answer>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Refused(Error),
+    Nothing,
+    /// Events with these sequences, in the append in hand.
+    Landing(u64, u64),
+    /// Events of an earlier append.
+    Landed(u64, u64),
+}
+
+impl Writer {
+    pub(crate) fn new(tools: Arc<Tools>, run: RunId) -> Self {
+        Writer { tools, run, stream: journal::stream_of(run), awake: None }
+    }
+
+    /// Works until there has been nothing to do for a while, or shutdown. `retire` is asked before going
+    /// to sleep, and says whether nobody has come in the meantime.
+    pub(crate) async fn work(
+        mut self,
+        mut inbox: mpsc::Receiver<Inbox>,
+        mut shutdown: Shutdown,
+        retire: impl Fn(&mut mpsc::Receiver<Inbox>) -> bool,
+    ) {
+        let mut waiting = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => break,
+                count = inbox.recv_many(&mut waiting, limits::APPEND_COMMANDS_MAX) => {
+                    if count == 0 {
+                        return;
+                    }
+                    self.serve(std::mem::take(&mut waiting)).await;
+                }
+                () = tokio::time::sleep(limits::WRITER_IDLE) => {
+                    if retire(&mut inbox) {
+                        break;
+                    }
+                }
+            }
+        }
+        // What slipped in before the inbox closed is sent to another writer, or told that we close.
+        inbox.close();
+        while let Some(Inbox { work, reply }) = inbox.recv().await {
+            let answer = if shutdown.is_requested() {
+                Answer::Done(Err(Error::shutting_down()))
+            } else {
+                Answer::Asleep(work)
+            };
+            send(reply, answer);
+        }
+    }
+
+    async fn serve(&mut self, messages: Vec<Inbox>) {
+        let mut left: std::collections::VecDeque<Inbox> = messages.into();
+        while !left.is_empty() {
+            self.serve_some(&mut left).await;
+        }
+    }
+
+    /// Takes messages until an append is full, appends, and answers.
+    async fn serve_some(&mut self, left: &mut std::collections::VecDeque<Inbox>) {
+        let mut awake = match self.awake.take() {
+            Some(awake) => awake,
+            None => match self.wake().await {
+                Ok(awake) => awake,
+                Err(error) => {
+                    for Inbox { reply, .. } in left.drain(..) {
+                        send(reply, Answer::Done(Err(error.clone())));
+                    }
+                    return;
+                }
+            },
+        };
+        let first = awake.state.next_sequence();
+        let had_ended = awake.state.is_ended();
+        let mut pending = Vec::new();
+        let mut records = Vec::new();
+        let mut bytes = 0;
+        let mut rows: Vec<RowPut> = Vec::new();
+        while bytes < limits::APPEND_BYTES_MAX {
+            let Some(Inbox { work, reply }) = left.pop_front() else { break };
+            let decided = match work {
+                Work::Command(command) => self.command(&mut awake, command).await,
+                Work::Ingest(triple, drafts) => self.ingest(&mut awake, triple, drafts, &mut rows).await,
+            };
+            let outcome = match decided {
+                Ok(Decided::Events(events)) if events.is_empty() => Outcome::Nothing,
+                Ok(Decided::Events(events)) => {
+                    let next = first + records.len() as u64;
+                    let encoded = journal::encode(&events, next);
+                    bytes += encoded.iter().map(bytes::Bytes::len).sum::<usize>();
+                    records.extend(encoded);
+                    Outcome::Landing(next, next + events.len() as u64 - 1)
+                }
+                Ok(Decided::Landed(landing)) => Outcome::Landed(landing.first, landing.last),
+                Err(error) => Outcome::Refused(error),
+            };
+            pending.push(Pending { reply, outcome });
+        }
+        rows.extend(awake.fold.rows(&awake.state));
+        match self.append(first, records, rows).await {
+            Ok(first_position) => {
+                awake.producers.settled();
+                if awake.state.is_ended() && !had_ended {
+                    self.tools.publisher.mark_ended(&self.stream);
+                }
+                let deadline = next_deadline(&awake.state);
+                if deadline != awake.deadline {
+                    awake.deadline = deadline;
+                    self.tools.timers.set(self.run, deadline);
+                }
+                self.awake = Some(awake);
+                for pending in pending {
+                    let answer = self.answer(pending.outcome, first, first_position).await;
+                    send(pending.reply, Answer::Done(answer));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(run = %self.run, %error, "append failed; the run is read again from the log");
+                let error: Error = match error {
+                    AppendError::GuardFailed { space, key, .. } => guard_error(&space, &key),
+                    other => other.into(),
+                };
+                // A guard can only fail here when two runs took the same id in the same moment. When
+                // several commands shared the append it is not known which was at fault; none has
+                // happened, so each may be tried again by who sent it.
+                let shared = pending.len() > 1;
+                for pending in pending {
+                    let answer = match (&error, pending.outcome) {
+                        (_, Outcome::Refused(refused)) if !shared => Err(refused),
+                        (Error::Rejected(_), _) if shared => Err(Error::Failed(crate::Failure {
+                            code: recount_event::Code::StoreBusy,
+                            message: "another command of the same moment was refused; try again".into(),
+                            retry_after: Some(std::time::Duration::ZERO),
+                        })),
+                        _ => Err(error.clone()),
+                    };
+                    send(pending.reply, Answer::Done(answer));
+                }
+            }
+        }
+    }
+
+    async fn wake(&self) -> Result<Awake, Error> {
+        let mut fold: Option<Fold> = None;
+        let state = journal::replay(&*self.tools.store, &self.stream, |event| {
+            fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id)).event(event);
+        })
+        .await?;
+        let (Some(state), Some(mut fold)) = (state, fold) else {
+            return Err(run_not_found(self.run));
+        };
+        // These rows are in the store already.
+        drop(fold.rows(&state));
+        let deadline = next_deadline(&state);
+        Ok(Awake { state, fold, producers: Producers::default(), deadline })
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp { now_ms: self.tools.world.clock.now_ms(), entropy: self.tools.world.entropy.draw() }
+    }
+
+    /// Judges a command and applies what was decided to the state in hand.
+    async fn command(&self, awake: &mut Awake, command: Command) -> Result<Decided, Error> {
+        let events = recount_run::decide(&awake.state, command, self.stamp())?;
+        self.check_ids(&events).await?;
+        awake.apply(&events);
+        Ok(Decided::Events(events))
+    }
+
+    /// Approvals are answered by their id alone, so an id names one request in the whole store. The row's
+    /// guard holds this; looking first lets the answer name the event that is at fault.
+    async fn check_ids(&self, events: &[Event]) -> Result<(), Error> {
+        for event in events {
+            let Payload::ApprovalRequested(requested) = event.payload() else { continue };
+            let key = rows::tenant_key(&requested.approval_id);
+            if self.tools.store.row(rows::APPROVALS, &key).await?.is_some() {
+                return Err(guard_error(rows::APPROVALS, &key));
+            }
+        }
+        Ok(())
+    }
+
+    async fn ingest(
+        &self,
+        awake: &mut Awake,
+        triple: Triple,
+        drafts: Vec<Draft>,
+        rows: &mut Vec<RowPut>,
+    ) -> Result<Decided, Error> {
+        let digest = ingest::digest(&drafts);
+        let standing = awake.producers.judge(&*self.tools.store, self.run, &triple, &digest).await?;
+        if let Standing::Repeated(landing) = standing {
+            return Ok(Decided::Landed(landing));
+        }
+        let events = recount_run::decide(&awake.state, Command::Append { drafts }, self.stamp())?;
+        let (Some(first), Some(last)) = (events.first(), events.last()) else {
+            return Err(Error::bug("an accepted batch has no events"));
+        };
+        self.check_ids(&events).await?;
+        let landing = Landing { first: first.sequence, last: last.sequence, digest };
+        rows.push(awake.producers.note(self.run, &triple, landing));
+        awake.apply(&events);
+        Ok(Decided::Events(events))
+    }
+
+    /// Appends, and answers the position of the first record.
+    async fn append(
+        &self,
+        first: u64,
+        records: Vec<bytes::Bytes>,
+        rows: Vec<RowPut>,
+    ) -> Result<u64, AppendError> {
+        if records.is_empty() && rows.is_empty() {
+            return Ok(0);
+        }
+        let mut append = Append { streams: Vec::new(), rows };
+        if !records.is_empty() {
+            append.streams.push(StreamAppend { stream: self.stream.clone(), expected_tail: first, records });
+        }
+        let committed = self.tools.store.append(append).await?;
+        Ok(committed.streams.first().map_or(0, |landed| {
+            assert_eq!(landed.first_sequence, first, "the store lands records where they were meant to be");
+            landed.first_position
+        }))
+    }
+
+    async fn answer(
+        &self,
+        outcome: Outcome,
+        append_first: u64,
+        first_position: u64,
+    ) -> Result<Option<Receipt>, Error> {
+        match outcome {
+            Outcome::Refused(error) => Err(error),
+            Outcome::Nothing => Ok(None),
+            Outcome::Landing(first, last) => Ok(Some(Receipt {
+                first_sequence: first,
+                last_sequence: last,
+                position: first_position + (last - append_first),
+            })),
+            Outcome::Landed(first, last) => {
+                let position = self.position_of(last).await?;
+                Ok(Some(Receipt { first_sequence: first, last_sequence: last, position }))
+            }
+        }
+    }
+
+    async fn position_of(&self, sequence: u64) -> Result<u64, Error> {
+        let bound = recount_log::ReadBound { count: 1, bytes: 1 };
+        let found = self.tools.store.read(&self.stream, sequence, bound).await?;
+        match found.first() {
+            Some(record) if record.sequence == sequence => Ok(record.position),
+            _ => Err(Error::bug(format!("{} has no event {sequence} although it was appended", self.run))),
+        }
+    }
+}
+
+enum Decided {
+    Events(Vec<Event>),
+    Landed(Landing),
+}
+
+impl Awake {
+    fn apply(&mut self, events: &[Event]) {
+        for event in events {
+            recount_run::apply(&mut self.state, event);
+            self.fold.event(event);
+        }
+    }
+}
+
+fn guard_error(space: &str, key: &str) -> Error {
+    let id = key.rsplit('/').next().unwrap_or(key);
+    match space {
+        rows::APPROVALS => Error::rejected(
+            recount_event::Code::IdTaken,
+            format!("the approval id {id:?} names another request; choose another id"),
+        ),
+        _ => Error::bug(format!("the row {space}/{key} is not as this writer left it")),
+    }
+}
+
+pub(crate) fn run_not_found(run: RunId) -> Error {
+    Error::rejected(recount_event::Code::RunNotFound, format!("there is no run {run}"))
+}
+
+fn send(reply: oneshot::Sender<Answer>, answer: Answer) {
+    if reply.send(answer).is_err() {
+        tracing::debug!("the sender of a command did not wait for its answer");
+    }
+}

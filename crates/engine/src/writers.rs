@@ -1,0 +1,97 @@
+//! Which runs are awake, and how a command finds the writer of its run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recount_event::RunId;
+use recount_world::Kind;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::writer::{Answer, Inbox, Receipt, Tools, Work, Writer};
+use crate::{Error, limits};
+
+pub(crate) struct Writers {
+    tools: Arc<Tools>,
+    awake: Mutex<HashMap<RunId, mpsc::Sender<Inbox>>>,
+}
+
+impl Writers {
+    pub(crate) fn new(tools: Arc<Tools>) -> Arc<Self> {
+        Arc::new(Writers { tools, awake: Mutex::default() })
+    }
+
+    pub(crate) fn awake(&self) -> usize {
+        self.awake.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Sends work to the run's writer, waking it when it sleeps, and waits for the answer.
+    pub(crate) async fn ask(self: &Arc<Self>, run: RunId, mut work: Work) -> Result<Option<Receipt>, Error> {
+        for _ in 0..limits::WAKE_TRIES {
+            let inbox = self.inbox(run);
+            let (reply, answer) = oneshot::channel();
+            if let Err(unsent) = inbox.send(Inbox { work, reply }).await {
+                self.forget(run, &inbox);
+                work = unsent.0.work;
+                continue;
+            }
+            match answer.await {
+                Ok(Answer::Done(answer)) => return answer,
+                Ok(Answer::Asleep(unread)) => work = unread,
+                Err(_) => {
+                    self.forget(run, &inbox);
+                    return Err(Error::bug(format!(
+                        "the writer of {run} stopped; whether the command happened stands in the log"
+                    )));
+                }
+            }
+        }
+        Err(if self.tools.world.tasks.shutdown_signal(Kind::Writer).is_requested() {
+            Error::shutting_down()
+        } else {
+            Error::bug(format!("the writer of {run} does not stay awake"))
+        })
+    }
+
+    fn inbox(self: &Arc<Self>, run: RunId) -> mpsc::Sender<Inbox> {
+        let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inbox) = awake.get(&run) {
+            return inbox.clone();
+        }
+        let (inbox, receiver) = mpsc::channel(limits::INBOX_MAX);
+        awake.insert(run, inbox.clone());
+        let writer = Writer::new(self.tools.clone(), run);
+        let writers = self.clone();
+        self.tools.world.tasks.spawn(Kind::Writer, move |shutdown| async move {
+            let of_run = writers.clone();
+            writer.work(receiver, shutdown, move |inbox| of_run.retire(run, inbox)).await;
+            writers.drop_closed(run);
+        });
+        inbox
+    }
+
+    /// Lets a writer go to sleep, unless somebody has just written to it.
+    fn retire(&self, run: RunId, inbox: &mut mpsc::Receiver<Inbox>) -> bool {
+        let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
+        if !inbox.is_empty() {
+            return false;
+        }
+        inbox.close();
+        awake.remove(&run);
+        true
+    }
+
+    fn forget(&self, run: RunId, inbox: &mpsc::Sender<Inbox>) {
+        let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
+        if awake.get(&run).is_some_and(|current| current.same_channel(inbox)) {
+            awake.remove(&run);
+        }
+    }
+
+    /// Takes a writer that ended by itself out of the map; a younger one stays.
+    fn drop_closed(&self, run: RunId) {
+        let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
+        if awake.get(&run).is_some_and(mpsc::Sender::is_closed) {
+            awake.remove(&run);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
+
+use recount_api::request::{AppendEvents, CreateRun};
+use recount_engine::{NewRun, Triple};
+use recount_event::family::run::{Agent, Queued, RunKind};
+use recount_event::{Code, Draft, ForeignId, RunId, SessionId, TaskId, door};
+use serde::de::DeserializeOwned;
+
+use crate::error::Refusal;
+use crate::limits;
+
+type Accepted<T> = Result<T, Refusal>;
+
+/// An exclusive cursor. `None` is from the start.
+///
+/// A browser that reconnects sends the header and repeats the query it began with, so the header wins.
+pub(crate) fn cursor(header: Option<&str>, query: Option<&str>) -> Accepted<Option<u64>> {
+    let text = header.filter(|text| !text.is_empty()).or(query.filter(|text| !text.is_empty()));
+    match text {
+        None | Some("-1") => Ok(None),
+        Some(text) => match text.parse::<u64>() {
+            // `+5` and `007` are numbers to the parser, but nothing we ever gave out.
+            Ok(number) if number.to_string() == text && number < recount_event::limits::INTEGER_MAX => {
+                Ok(Some(number))
+            }
+            _ => Err(Refusal::new(
+                Code::CursorMalformed,
+                format!("the cursor is {:?}; send a whole number from -1", shortened(text)),
+            )),
+        },
+    }
+}
+
+/// How many things a page may bring.
+pub(crate) fn limit(query: Option<&str>, default: usize, max: usize) -> Accepted<usize> {
+    match query {
+        None => Ok(default),
+        Some(text) => match text.parse() {
+            Ok(limit) if (1..=max).contains(&limit) => Ok(limit),
+            _ => Err(Refusal::new(
+                Code::ParameterInvalid,
+                format!("limit is {:?}; send a whole number from 1 to {max}", shortened(text)),
+            )),
+        },
+    }
+}
+
+/// The cursor of a list: the id of the last thing seen.
+pub(crate) fn list_cursor(query: Option<&str>, prefix: Option<&str>) -> Accepted<Option<String>> {
+    let Some(text) = query.filter(|text| !text.is_empty()) else { return Ok(None) };
+    if ForeignId::parse(text).is_err() {
+        return Err(Refusal::new(
+            Code::CursorMalformed,
+            format!("after is {:?}; send the next of the page before", shortened(text)),
+        ));
+    }
+    match prefix {
+        Some(prefix) if !text.starts_with(prefix) => Err(Refusal::new(
+            Code::CursorForeign,
+            format!(
+                "after is {:?}, which is no id of this list; send the next of its page before",
+                shortened(text)
+            ),
+        )),
+        _ => Ok(Some(text.to_owned())),
+    }
+}
+
+/// A status to filter by, out of those there are.
+pub(crate) fn status(query: Option<&str>, known: &[&str]) -> Accepted<Option<String>> {
+    match query {
+        None => Ok(None),
+        Some(text) if known.contains(&text) => Ok(Some(text.to_owned())),
+        Some(text) => Err(Refusal::new(
+            Code::ParameterInvalid,
+            format!("status is {:?}; send one of {}", shortened(text), known.join(", ")),
+        )),
+    }
+}
+
+pub(crate) fn run_id(text: &str) -> Accepted<RunId> {
+    text.parse()
+        .map_err(|_| Refusal::new(Code::RunNotFound, format!("there is no run {:?}", shortened(text))))
+}
+
+pub(crate) fn task_id(text: &str) -> Accepted<TaskId> {
+    text.parse()
+        .map_err(|_| Refusal::new(Code::TaskNotFound, format!("there is no task {:?}", shortened(text))))
+}
+
+pub(crate) fn approval_id(text: &str) -> Accepted<ForeignId> {
+    let missing =
+        || Refusal::new(Code::ApprovalNotFound, format!("there is no approval {:?}", shortened(text)));
+    ForeignId::parse(text).map_err(|_| missing())
+}
+
+/// A JSON body as one of our types.
+pub(crate) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Accepted<T> {
+    let text = std::str::from_utf8(bytes).map_err(|why| {
+        Refusal::new(
+            Code::BodyMalformed,
+            format!("the body is not UTF-8 from byte {} on; send UTF-8", why.valid_up_to()),
+        )
+    })?;
+    serde_json::from_str(text)
+        .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
+}
+
+/// The same, where no body at all stands for an empty object.
+pub(crate) fn body_or_default<T: DeserializeOwned + Default>(bytes: &[u8]) -> Accepted<T> {
+    if bytes.is_empty() { Ok(T::default()) } else { body(bytes) }
+}
+
+/// A text that a person wrote, within bounds.
+pub(crate) fn text(name: &str, text: Option<String>) -> Accepted<Option<String>> {
+    match text {
+        Some(text) if text.len() > limits::TEXT_BYTES_MAX => Err(Refusal::new(
+            Code::LimitReached,
+            format!("{name} has {} bytes; send at most {}", text.len(), limits::TEXT_BYTES_MAX),
+        )),
+        text => Ok(text),
+    }
+}
+
+/// What sort of run is wanted. Only those that this server can really make.
+pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
+    if text == RunKind::External.as_str() {
+        return Ok(RunKind::External);
+    }
+    Err(Refusal::new(
+        Code::ParameterInvalid,
+        format!("kind is {:?}; this release makes runs of kind \"external\"", shortened(text)),
+    ))
+}
+
+pub(crate) fn new_run(request: CreateRun, task_of_path: Option<TaskId>) -> Accepted<NewRun> {
+    let mut queued = Queued::new(kind(&request.kind)?);
+    queued.title = text("title", request.title)?;
+    queued.request_text = text("request_text", request.request_text)?;
+    queued.requested_by = Some("operator".into());
+    if let Some(agent) = request.agent {
+        let name = text("agent.name", Some(agent.name))?.unwrap_or_default();
+        queued.agent = Some(Agent { name, version: text("agent.version", agent.version)? });
+    }
+    let task_of_body = request.task_id.as_deref().map(task_id).transpose()?;
+    let task = match (task_of_path, task_of_body) {
+        (Some(path), Some(body)) if path != body => {
+            return Err(Refusal::new(
+                Code::BodyMalformed,
+                format!("task_id is {body}, but the path says {path}; leave task_id out"),
+            ));
+        }
+        (path, body) => path.or(body),
+    };
+    let session = match request.session_id.as_deref() {
+        None => None,
+        Some(text) => Some(
+            text.parse::<SessionId>()
+                .map_err(|why| Refusal::new(Code::BodyMalformed, format!("session_id: {why}")))?,
+        ),
+    };
+    Ok(NewRun { queued, task, session })
+}
+
+/// A batch of events from a producer.
+pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
+    let producer = ForeignId::parse(&request.producer.id)
+        .map_err(|why| Refusal::new(Code::BodyMalformed, format!("producer.id: {why}")))?;
+    for (name, number) in [("epoch", request.producer.epoch), ("seq", request.producer.seq)] {
+        if number >= recount_event::limits::INTEGER_MAX {
+            return Err(Refusal::new(
+                Code::BodyMalformed,
+                format!("producer.{name} is {number}; stay below 2^53"),
+            ));
+        }
+    }
+    if request.events.is_empty() {
+        return Err(Refusal::new(Code::BodyMalformed, "events is empty; send at least one event"));
+    }
+    let triple = Triple { producer, epoch: request.producer.epoch, seq: request.producer.seq };
+    let drafts = request.events.iter().enumerate().map(|(index, event)| {
+        door::draft(&event.event_type, event.data.get()).map_err(|why| Refusal {
+            index: Some(index),
+            event_type: Some(shortened(&event.event_type).to_owned()),
+            rule: Some("event.well_formed".to_owned()),
+            ..Refusal::new(Code::EventRefused, why.to_string())
+        })
+    });
+    Ok((triple, drafts.collect::<Accepted<_>>()?))
+}
+
+/// Enough of a text from outside to recognise it.
+fn shortened(text: &str) -> &str {
+    text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_cursor(header: Option<&str>, query: Option<&str>, expected: Result<Option<u64>, Code>) {
+        assert_eq!(cursor(header, query).map_err(|refusal| refusal.code), expected, "{header:?} {query:?}");
+    }
+
+    #[test]
+    fn cursors() {
+        check_cursor(None, None, Ok(None));
+        check_cursor(None, Some("-1"), Ok(None));
+        check_cursor(None, Some(""), Ok(None));
+        check_cursor(None, Some("0"), Ok(Some(0)));
+        check_cursor(Some("7"), Some("3"), Ok(Some(7)));
+        check_cursor(Some(""), Some("3"), Ok(Some(3)));
+        for bad in
+            ["-2", "+5", "007", "1.0", " 1", "1e3", "abc", "18446744073709551616", "9007199254740992", "１"]
+        {
+            check_cursor(Some(bad), None, Err(Code::CursorMalformed));
+            check_cursor(None, Some(bad), Err(Code::CursorMalformed));
+        }
+    }
+
+    #[test]
+    fn limits_of_pages() {
+        assert_eq!(limit(None, 500, 1000).ok(), Some(500));
+        assert_eq!(limit(Some("1"), 500, 1000).ok(), Some(1));
+        for bad in ["0", "1001", "-1", "many", "", "99999999999999999999"] {
+            assert_eq!(
+                limit(Some(bad), 500, 1000).map_err(|refusal| refusal.code),
+                Err(Code::ParameterInvalid)
+            );
+        }
+    }
+
+    #[test]
+    fn bodies_that_cannot_be_read_say_where() {
+        let code =
+            |bytes: &[u8]| body::<CreateRun>(bytes).map_err(|refusal| (refusal.code, refusal.detail)).err();
+        for (bytes, part) in [
+            (&b"{\"kind\":\"external\",\"titel\":1}"[..], "titel"),
+            (b"{}", "kind"),
+            (b"{\"kind\":7}", "string"),
+            (b"{\"kind\":\"\xff\"}", "byte 9"),
+            (b"", "EOF"),
+            (b"{\"kind\":\"external\"} x", "trailing"),
+        ] {
+            let (code, detail) = code(bytes).expect("refused");
+            assert_eq!(code, Code::BodyMalformed);
+            assert!(detail.contains(part), "{detail} names {part}");
+        }
+    }
+
+    #[test]
+    fn a_body_may_not_speak_of_another_task() {
+        let request = |task: &str| CreateRun {
+            kind: "external".into(),
+            task_id: Some(task.into()),
+            session_id: None,
+            title: None,
+            request_text: None,
+            agent: None,
+        };
+        let (one, two) = ("task_01JXMZ00000000000000000000", "task_01JXMZ00000000000000000001");
+        let path = one.parse().ok();
+        assert_eq!(new_run(request(one), path).map(|new| new.task).ok(), Some(path));
+        assert_eq!(
+            new_run(request(two), path).map_err(|refusal| refusal.code).err(),
+            Some(Code::BodyMalformed)
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Refusals and failures as the native face words them: one flat step from code to problem.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use recount_api::problem::{MEDIA_TYPE, Problem};
+use recount_engine::Error;
+use recount_event::Code;
+
+/// Why a request was not done.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    pub code: Code,
+    pub detail: String,
+    pub index: Option<usize>,
+    pub event_type: Option<String>,
+    pub rule: Option<String>,
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Refusal { code, detail: detail.into(), index: None, event_type: None, rule: None, retry_after: None }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Rejected(rejection) => Refusal {
+                code: rejection.code,
+                detail: rejection.message,
+                index: rejection.index,
+                event_type: rejection.type_name,
+                rule: rejection.rule.map(str::to_owned),
+                retry_after: None,
+            },
+            Error::Failed(failure) => {
+                Refusal { retry_after: failure.retry_after, ..Refusal::new(failure.code, failure.message) }
+            }
+        }
+    }
+}
+
+/// A refusal as the client reads it.
+pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
+    let row = refusal.code.row();
+    Problem {
+        problem_type: format!("https://recount.dev/errors#{}", row.name),
+        title: row.meaning.trim_end_matches('.').to_owned(),
+        status: row.status,
+        detail: refusal.detail.clone(),
+        code: row.name.to_owned(),
+        retryable: row.retryable,
+        request_id: request_id.to_owned(),
+        index: refusal.index,
+        event_type: refusal.event_type.clone(),
+        rule: refusal.rule.clone(),
+    }
+}
+
+/// A refusal as a response.
+pub fn problem_response(refusal: &Refusal, request_id: &str) -> Response {
+    let problem = problem(refusal, request_id);
+    if refusal.code == Code::Internal {
+        tracing::error!(request_id, detail = refusal.detail, "a belief of ours was false");
+    }
+    let body = serde_json::to_vec(&problem).expect("problems hold nothing that JSON cannot say");
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() =
+        StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(wait) = refusal.retry_after.or(problem.retryable.then_some(Duration::from_secs(1))) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+    }
+    response
+}

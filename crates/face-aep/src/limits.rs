@@ -1,0 +1,21 @@
+//! Bounds of the native face, and what happens at them.
+
+use std::time::Duration;
+
+/// A body with a batch of events; larger is refused with `body_too_large`.
+pub const BATCH_BODY_BYTES_MAX: usize = 8 << 20;
+
+/// Any other body; larger is refused with `body_too_large`.
+pub const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// How long a body may take to arrive; then `body_timeout`.
+pub const BODY_WAIT: Duration = Duration::from_secs(30);
+
+/// Streams open at a time; the next one is refused with `too_many_streams`.
+pub const STREAMS_MAX: usize = 20_000;
+
+/// When to come again after `too_many_streams`.
+pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
+
+/// Texts that people write into commands; longer is refused.
+pub const TEXT_BYTES_MAX: usize = 16 << 10;

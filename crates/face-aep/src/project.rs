@@ -1,0 +1,80 @@
+//! What a reply says: pure, from catalogue rows and stored bytes to the wire.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use recount_api::reply;
+use recount_engine::{ApprovalRow, Digest, RunRow, TaskRow};
+
+pub(crate) fn run(row: RunRow) -> reply::Run {
+    reply::Run {
+        needs_attention: !row.pending.is_empty(),
+        id: row.id,
+        task_id: row.task_id,
+        session_id: row.session_id,
+        kind: row.kind,
+        driver: row.driver,
+        status: row.status,
+        title: row.title,
+        created_at: row.created_at,
+        started_at: row.started_at,
+        ended_at: row.ended_at,
+        ending: row.ending,
+        message: row.message,
+        turns: row.turns,
+        cost_micros_usd: row.cost_micros_usd,
+        pending_approvals: row.pending_approvals,
+    }
+}
+
+pub(crate) fn task(row: TaskRow, latest: Option<RunRow>, runs: u64) -> reply::Task {
+    reply::Task {
+        id: row.id,
+        title: row.title,
+        status: latest.as_ref().map_or("idle".to_owned(), |run| run.status.clone()),
+        created_at: row.created_at,
+        latest_run_id: latest.map(|run| run.id),
+        runs,
+    }
+}
+
+pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
+    reply::Approval {
+        id: row.id,
+        run_id: row.run_id,
+        task_id: row.task_id,
+        tool_call_id: row.tool_call_id,
+        kind: row.kind,
+        summary: row.summary,
+        status: row.status,
+        requested_at: row.requested_at,
+        expires_at: row.expires_at,
+        default_decision: row.default_decision,
+        policy_reason: row.policy_reason,
+        risk_level: row.risk_level,
+        action: row.action,
+        consequence: row.consequence,
+        irreversible: row.irreversible,
+        decision: row.decision,
+        decided_by: row.decided_by,
+        decided_at: row.decided_at,
+        comment: row.comment,
+    }
+}
+
+pub(crate) fn digest(run_id: String, digest: Digest) -> reply::Digest {
+    reply::Digest { run_id, events: digest.events, algorithm: "recount.run.v1".into(), head: digest.head }
+}
+
+/// A page of envelopes, each exactly as it was stored.
+pub(crate) fn events_page(envelopes: &[(u64, Bytes)], next: i64, has_more: bool) -> Bytes {
+    let size: usize = envelopes.iter().map(|(_, bytes)| bytes.len() + 1).sum();
+    let mut out = BytesMut::with_capacity(size + 96);
+    out.put_slice(b"{\"object\":\"list\",\"data\":[");
+    for (place, (_, bytes)) in envelopes.iter().enumerate() {
+        if place > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(bytes);
+    }
+    out.put_slice(format!("],\"next\":{next},\"has_more\":{has_more}}}").as_bytes());
+    out.freeze()
+}

@@ -1,0 +1,266 @@
+//! Configuration: flag over environment over file over default. Unknown keys are refused.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use recount_log_sqlite::Durability;
+use serde::Deserialize;
+
+use crate::StartError;
+
+/// What was said on the command line, where the environment has been looked at already.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub bind: Option<String>,
+    pub data: Option<PathBuf>,
+    pub config: Option<PathBuf>,
+    pub durability: Option<String>,
+    pub log: Option<String>,
+    pub log_format: Option<String>,
+}
+
+/// Everything that can be configured, settled.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub bind: SocketAddr,
+    pub data: PathBuf,
+    pub durability: Durability,
+    pub log: tracing::level_filters::LevelFilter,
+    pub log_format: LogFormat,
+}
+
+/// How the server's own log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+pub const BIND_DEFAULT: &str = "127.0.0.1:8765";
+
+/// The file, as it stands.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    bind: Option<String>,
+    data: Option<PathBuf>,
+    #[serde(default)]
+    store: StoreSection,
+    #[serde(default)]
+    log: LogSection,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoreSection {
+    durability: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogSection {
+    level: Option<String>,
+    format: Option<String>,
+}
+
+const KEYS: [&str; 7] = ["bind", "data", "store", "durability", "log", "level", "format"];
+
+impl Config {
+    /// Settles what counts. `environment` looks a variable up.
+    pub fn settle(
+        options: Options,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Config, StartError> {
+        let file = read_file(options.config.as_deref(), &environment)?;
+        let pick = |flag: Option<String>, name: &str, file: Option<String>| {
+            flag.or_else(|| environment(name).filter(|value| !value.is_empty())).or(file)
+        };
+        let bind = pick(options.bind, "RECOUNT_BIND", file.bind).unwrap_or_else(|| BIND_DEFAULT.to_owned());
+        let path = |path: PathBuf| path.to_string_lossy().into_owned();
+        let data = pick(options.data.map(path), "RECOUNT_DATA", file.data.map(path));
+        let data = match data {
+            Some(data) => PathBuf::from(data),
+            None => user_folder("XDG_DATA_HOME", ".local/share", &environment).ok_or_else(|| {
+                StartError::usage("no data folder is known: HOME is not set; say --data FOLDER")
+            })?,
+        };
+        let durability = pick(options.durability, "RECOUNT_STORE__DURABILITY", file.store.durability);
+        let level = pick(options.log, "RECOUNT_LOG", file.log.level);
+        let format = pick(options.log_format, "RECOUNT_LOG__FORMAT", file.log.format);
+        Ok(Config {
+            bind: bind_address(&bind)?,
+            data,
+            durability: match durability.as_deref() {
+                None | Some("strict") => Durability::Strict,
+                Some("relaxed") => Durability::Relaxed,
+                Some(other) => return Err(wrong("durability", other, "strict or relaxed")),
+            },
+            log: match level.as_deref() {
+                None => tracing::level_filters::LevelFilter::INFO,
+                Some(level) => level
+                    .parse()
+                    .map_err(|_| wrong("the log level", level, "off, error, warn, info, debug or trace"))?,
+            },
+            log_format: match format.as_deref() {
+                None | Some("text") => LogFormat::Text,
+                Some("json") => LogFormat::Json,
+                Some(other) => return Err(wrong("the log format", other, "text or json")),
+            },
+        })
+    }
+}
+
+fn wrong(what: &str, value: &str, wanted: &str) -> StartError {
+    StartError::usage(format!("{what} is {value:?}; say {wanted}"))
+}
+
+/// Anything but loopback waits until there are tokens.
+fn bind_address(text: &str) -> Result<SocketAddr, StartError> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    let address: SocketAddr =
+        numeric.parse().map_err(|_| wrong("the address to bind", text, "one such as 127.0.0.1:8765"))?;
+    if !is_loopback(address.ip()) {
+        return Err(StartError::usage(format!(
+            "binding {address} would let others in, and this release has no tokens to tell them apart; \
+             bind a loopback address such as {BIND_DEFAULT} and put a proxy with authentication before it"
+        )));
+    }
+    Ok(address)
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+fn read_file(
+    named: Option<&Path>,
+    environment: &impl Fn(&str) -> Option<String>,
+) -> Result<File, StartError> {
+    let (path, must_exist) = match named {
+        Some(path) => (path.to_owned(), true),
+        None => match user_folder("XDG_CONFIG_HOME", ".config", environment) {
+            Some(folder) => (folder.join("config.toml"), false),
+            None => return Ok(File::default()),
+        },
+    };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound && !must_exist => return Ok(File::default()),
+        Err(why) => return Err(StartError::usage(format!("{} cannot be read: {why}", path.display()))),
+    };
+    parse_file(&text).map_err(|why| StartError::usage(format!("{}: {why}", path.display())))
+}
+
+fn parse_file(text: &str) -> Result<File, String> {
+    let deserializer = toml::Deserializer::parse(text).map_err(|why| why.to_string())?;
+    serde_path_to_error::deserialize(deserializer).map_err(|why| {
+        let message = why.inner().message().to_owned();
+        let path = why.path().to_string();
+        let key = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+        match key.and_then(nearest) {
+            Some(nearest) => format!("{path}: {message}; did you mean `{nearest}`?"),
+            None => format!("{path}: {message}"),
+        }
+    })
+}
+
+/// The known key that is spelt most like this one, if any is near.
+fn nearest(key: &str) -> Option<&'static str> {
+    let distances = KEYS.iter().map(|known| (distance(key, known), *known));
+    distances.min().filter(|(distance, _)| *distance <= 3).map(|(_, known)| known)
+}
+
+/// How many letters must be changed, added or taken away.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn user_folder(
+    variable: &str,
+    below_home: &str,
+    environment: &impl Fn(&str) -> Option<String>,
+) -> Option<PathBuf> {
+    let base = environment(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| environment("HOME").map(|home| PathBuf::from(home).join(below_home)))?;
+    Some(base.join("recount"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(options: Options, environment: &[(&str, &str)]) -> Result<Config, String> {
+        let lookup = |name: &str| {
+            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        Config::settle(options, lookup).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn flag_over_environment_over_file_over_default() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(
+            &file,
+            "bind = \"127.0.0.1:1\"\ndata = \"/file\"\n[store]\ndurability = \"relaxed\"\n",
+        )
+        .unwrap();
+        let options = Options { config: Some(file), ..Options::default() };
+        let from_file = settle(options.clone(), &[]).unwrap();
+        assert_eq!((from_file.bind.port(), from_file.data.as_path()), (1, Path::new("/file")));
+        assert_eq!(from_file.durability, Durability::Relaxed);
+        let from_environment = settle(options.clone(), &[("RECOUNT_BIND", "127.0.0.1:2")]).unwrap();
+        assert_eq!(from_environment.bind.port(), 2);
+        let options = Options { bind: Some("localhost:3".into()), ..options };
+        assert_eq!(settle(options, &[("RECOUNT_BIND", "127.0.0.1:2")]).unwrap().bind.port(), 3);
+        let by_default = settle(Options::default(), &[("HOME", "/h")]).unwrap();
+        assert_eq!(by_default.bind.to_string(), BIND_DEFAULT);
+        assert_eq!(by_default.data, Path::new("/h/.local/share/recount"));
+    }
+
+    #[test]
+    fn only_loopback_until_there_are_tokens() {
+        for open in ["0.0.0.0:8765", "[::]:1", "192.168.1.1:80", "[::ffff:10.0.0.1]:80"] {
+            let options = Options { bind: Some(open.into()), ..Options::default() };
+            assert!(settle(options, &[("HOME", "/h")]).unwrap_err().contains("no tokens"), "{open}");
+        }
+        for own in ["127.0.0.1:0", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:2"] {
+            let options = Options { bind: Some(own.into()), ..Options::default() };
+            assert!(settle(options, &[("HOME", "/h")]).is_ok(), "{own}");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_the_nearest() {
+        let why = parse_file("[store]\ndurabilty = \"strict\"\n").unwrap_err();
+        assert!(why.contains("store") && why.contains("did you mean `durability`"), "{why}");
+        let why = parse_file("bnd = 1\n").unwrap_err();
+        assert!(why.contains("did you mean `bind`"), "{why}");
+        assert!(parse_file("bind = 1\n").unwrap_err().contains("bind"));
+    }
+
+    #[test]
+    fn every_key_of_the_file_is_known_to_the_speller() {
+        for (text, ok) in
+            [("bind=\"a\"\ndata=\"b\"\n[store]\ndurability=\"c\"\n[log]\nlevel=\"d\"\nformat=\"e\"", true)]
+        {
+            assert_eq!(parse_file(text).is_ok(), ok);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `/healthz`: the process answers. `/readyz`: the store answers too.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderValue, StatusCode, header};
+use recount_api::reply::Health;
+use recount_engine::Engine;
+
+pub(crate) fn router(engine: Engine) -> Router {
+    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).with_state(engine)
+}
+
+async fn alive() -> Response {
+    answer(StatusCode::OK, "ok")
+}
+
+async fn ready(State(engine): State<Engine>) -> Response {
+    match engine.read_feed(None, 1).await {
+        Ok(_) => answer(StatusCode::OK, "ready"),
+        Err(error) => {
+            tracing::warn!(%error, "not ready");
+            answer(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer")
+        }
+    }
+}
+
+fn answer(status: StatusCode, text: &str) -> Response {
+    let health = Health { status: text.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let body = serde_json::to_vec(&health).expect("two texts can be said in JSON");
+    let headers = [
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+    ];
+    (status, headers, body).into_response()
+}

@@ -1,0 +1,33 @@
+//! Bounds of the server, and what happens at them.
+
+use std::time::Duration;
+
+/// Connections at a time; the next one is told 503 and closed.
+pub const CONNECTIONS_MAX: usize = 25_000;
+
+/// When to come again after that.
+pub const CONNECTIONS_RETRY_SECONDS: u64 = 5;
+
+/// How long a client may take to send the head of a request; then the connection is closed.
+pub const HEAD_WAIT: Duration = Duration::from_secs(15);
+
+/// Bytes of a request's head; more is refused by the protocol layer with 431.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Headers of one request; more is refused with 431.
+pub const HEADERS_MAX: usize = 100;
+
+/// How long the listener rests after the operating system refused it a connection.
+pub const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// How long open requests are given at shutdown.
+pub const DRAIN_WAIT: Duration = Duration::from_secs(5);
+
+/// Events read at a time when a store is verified.
+pub const VERIFY_PAGE_EVENTS: usize = 1000;
+
+/// Bytes read at a time when a store is verified.
+pub const VERIFY_PAGE_BYTES: usize = 1 << 20;
+
+/// Threads that serve requests, at most.
+pub const SERVING_THREADS_MAX: usize = 8;

@@ -1,0 +1,46 @@
+//! A server that is up: for the command that runs it, and for tests that want one in process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::{Router, middleware};
+use recount_engine::Engine;
+use recount_face_aep::{Face, SseFraming};
+use recount_log::Store;
+use recount_world::World;
+
+use crate::{StartError, guard, health, listen, web};
+
+pub struct Running {
+    pub address: SocketAddr,
+    pub engine: Engine,
+}
+
+impl Running {
+    /// Opens the engine on a store and listens.
+    pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
+        let engine = Engine::open(store, world.clone(), Arc::new(SseFraming))
+            .await
+            .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
+        let listener = listen::bind(bind).await.map_err(|why| {
+            StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind"))
+        })?;
+        let address = listener
+            .local_addr()
+            .map_err(|why| StartError::failed(format!("{bind} has no address: {why}")))?;
+        listen::start(listener, router(&engine, address), &world);
+        Ok(Running { address, engine })
+    }
+
+    /// Stops accepting, lets streams go, lets writers finish, closes the store.
+    pub async fn stop(self) -> usize {
+        self.engine.shutdown().await
+    }
+}
+
+fn router(engine: &Engine, address: SocketAddr) -> Router {
+    recount_face_aep::router(Face::new(engine.clone()))
+        .merge(health::router(engine.clone()))
+        .merge(web::router())
+        .layer(middleware::from_fn_with_state(address, guard::guard))
+}

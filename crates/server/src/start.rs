@@ -1,0 +1,99 @@
+//! From configuration to a running server, and to its end.
+
+use std::sync::Arc;
+
+use recount_log::FaultKind;
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_world::World;
+
+use crate::config::{Config, Options};
+use crate::{Running, limits, logging};
+
+/// Why the server did not start, or did not run to a good end.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StartError {
+    message: String,
+    exit_code: u8,
+}
+
+impl StartError {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        StartError { message: message.into(), exit_code: 2 }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        StartError { message: message.into(), exit_code: 1 }
+    }
+
+    /// 2 when something was asked for that cannot be, 1 when the world failed.
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+}
+
+/// Opens the store that the configuration names.
+pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
+    let mut options = SqliteOptions::new(&config.data);
+    options.durability = config.durability;
+    SqliteStore::open(options).map_err(|fault| match fault.kind {
+        FaultKind::Locked => {
+            StartError::failed(format!("{fault}; stop the other server or choose another --data"))
+        }
+        _ => StartError::failed(fault.to_string()),
+    })
+}
+
+/// Runs the server until it is told to stop. Blocks.
+pub fn serve(options: Options) -> Result<(), StartError> {
+    let config = Config::settle(options, |name| std::env::var(name).ok())?;
+    logging::start(&config);
+    let store = open_store(&config)?;
+    let threads =
+        std::thread::available_parallelism().map_or(2, usize::from).min(limits::SERVING_THREADS_MAX);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("recount-serve")
+        .enable_all()
+        .build()
+        .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
+    runtime.block_on(async {
+        let running = Running::start(Arc::new(store), World::real(), config.bind).await?;
+        announce(&config, &running);
+        told_to_stop().await?;
+        tracing::info!("stopping");
+        let left = running.stop().await;
+        if left > 0 {
+            tracing::warn!(left, "some tasks did not end in time; nothing acknowledged is lost");
+        }
+        Ok(())
+    })
+}
+
+/// Said in words whatever the log's form is: programs that start a server read its address here.
+fn announce(config: &Config, running: &Running) {
+    use std::io::Write as _;
+    let mut words = std::io::stderr().lock();
+    let said = writeln!(
+        words,
+        "recount {} keeps its data in {}\nno tokens: whoever can reach this address on this machine may do everything\nlistening on http://{}",
+        env!("CARGO_PKG_VERSION"),
+        config.data.display(),
+        running.address
+    );
+    if let Err(error) = said {
+        tracing::debug!(%error, "nobody reads standard error");
+    }
+}
+
+async fn told_to_stop() -> Result<(), StartError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let failed = |why: std::io::Error| StartError::failed(format!("signals cannot be heard: {why}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}

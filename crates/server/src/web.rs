@@ -1,0 +1,34 @@
+//! The console's files, within the program.
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderValue, header};
+
+/// Path, media type, bytes.
+const FILES: [(&str, &str, &[u8]); 3] = [
+    ("/", "text/html; charset=utf-8", include_bytes!("../../../web/index.html")),
+    ("/console.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/console.js")),
+    ("/console.css", "text/css; charset=utf-8", include_bytes!("../../../web/console.css")),
+];
+
+/// Only our own files and our own streams; nothing may frame the console.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(crate) fn router() -> Router {
+    FILES.into_iter().fold(Router::new(), |router, (path, media_type, bytes)| {
+        router.route(path, get(move || async move { file(media_type, bytes) }))
+    })
+}
+
+fn file(media_type: &'static str, bytes: &'static [u8]) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ];
+    (headers, bytes).into_response()
+}
