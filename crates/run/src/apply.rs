@@ -1,10 +1,89 @@
-//! Folds an event into a state.
+//! Folds one event into a state. All change lives here; replaying a log is nothing but this.
+//!
+//! Nothing is judged: an event that cannot follow is a bug of whoever let it in, and panics.
 
-use recount_event::Event;
+mod assistant;
+mod cost;
+mod prompt;
+mod run;
+mod tool;
+mod turn;
+
+use recount_event::{Event, Payload};
 
 use crate::state::State;
 
-/// Takes an event in.
+/// Takes in the next event of the run. Panics when it is not the next one.
 pub fn apply(state: &mut State, event: &Event) {
-    state.next_sequence = event.sequence + 1;
+    assert_eq!(event.run_id, state.run_id, "an event of another run");
+    assert_eq!(event.sequence, state.next_sequence, "an event out of order in {}", state.run_id);
+    if state.is_blank() {
+        state.created_ms = event.occurred_ms;
+    }
+    state.last_ms = event.occurred_ms;
+    state.last_event_id = Some(event.event_id);
+    fold(state, event);
+    run::regrouped(state);
+    state.next_sequence += 1;
+}
+
+fn fold(state: &mut State, event: &Event) {
+    let at_ms = event.occurred_ms;
+    match event.payload() {
+        Payload::RunResumedFromEvent(_) => run::resumed(state),
+        Payload::RunQueued(queued) => run::queued(state, queued),
+        Payload::RunStarted(_) => run::started(state, at_ms),
+        Payload::RunWaiting(_) => run::waiting(state),
+        Payload::RunContinued(_) => run::continued(state),
+        Payload::RunFinished(ending) => run::finished(state, at_ms, ending),
+        Payload::RunFailed(ending) => run::failed(state, at_ms, ending),
+        Payload::RunCancelled(ending) => run::cancelled(state, at_ms, ending),
+        Payload::GapRunDisconnected(_) => run::disconnected(state),
+
+        Payload::TurnStarted(started) => turn::started(state, started),
+        Payload::TurnCompleted(completed) => turn::completed(state, completed),
+        Payload::TurnFailed(failed) => turn::failed(state, failed),
+
+        Payload::AssistantTextDelta(delta) => assistant::delta(state, delta, crate::state::BlockKind::Text),
+        Payload::AssistantThinkingDelta(delta) => {
+            assistant::delta(state, delta, crate::state::BlockKind::Thinking);
+        }
+        Payload::AssistantTextComplete(complete) | Payload::AssistantThinkingComplete(complete) => {
+            assistant::complete(state, complete);
+        }
+        Payload::AssistantToolCallProposed(proposed) => assistant::proposed(state, proposed),
+        Payload::AssistantFinalAnswer(_) => state.turns.final_answer = true,
+
+        Payload::UserMessage(_) => state.turns.wants_model = true,
+
+        Payload::ToolRefused(refused) => tool::settled(state, &refused.tool_call_id, event.type_name()),
+        Payload::ToolInvoked(invoked) => tool::invoked(state, invoked),
+        Payload::ToolCompleted(ended)
+        | Payload::ToolFailed(ended)
+        | Payload::ToolCancelled(ended)
+        | Payload::ToolTimedOut(ended) => tool::settled(state, &ended.tool_call_id, event.type_name()),
+        Payload::ToolShellCommand(command) => tool::shell_command(state, command),
+        Payload::ToolShellOutputChunk(chunk) => tool::shell_chunk(state, chunk),
+        Payload::ToolShellExited(exited) => tool::shell_exited(state, exited),
+
+        Payload::ApprovalRequested(asked) => prompt::approval(state, asked, at_ms),
+        Payload::ApprovalResolved(resolved) => prompt::approval_resolved(state, resolved),
+        Payload::ApprovalTimedOut(missed) => prompt::approval_timed_out(state, missed),
+        Payload::ClarificationRequested(asked) => prompt::clarification(state, asked, at_ms),
+        Payload::ClarificationAnswered(answered) => prompt::clarification_answered(state, answered),
+        Payload::ClarificationTimedOut(missed) => prompt::clarification_timed_out(state, missed),
+        Payload::HandoffRequested(asked) => prompt::handoff(state, asked, at_ms),
+        Payload::HandoffAcknowledged(taken) => prompt::handoff_acknowledged(state, taken),
+        Payload::HandoffRejected(refused) => prompt::handoff_rejected(state, refused),
+        Payload::HandoffTimedOut(missed) => prompt::handoff_timed_out(state, missed),
+
+        Payload::CostTick(tick) => cost::tick(state, tick),
+        Payload::CostBudgetWarning(warning) => {
+            state.cost.warned.insert(warning.threshold_pct);
+        }
+        Payload::CostBudgetExceeded(_) => state.cost.exceeded = true,
+
+        // What is told and changes nothing that the rules look at.
+        _ => {}
+    }
 }

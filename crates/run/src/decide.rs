@@ -1,13 +1,114 @@
-//! Judges a command.
+//! Judges a command. All judgement lives here; the answer is events with their places, or a rejection.
+//!
+//! A command is worked out on a scratch copy of the state: each event is judged against what the ones
+//! before it left, and comes out only when all of them stood. Look at [`Batch`].
 
-use recount_event::{Code, Event, Stamp};
+mod answer;
+mod bounds;
+mod cancel;
+mod close;
+mod queue;
+mod report;
+mod settle;
+mod take_over;
+mod tick;
 
+use recount_event::{Code, Draft, Event, EventId, Minter, Payload, Stamp, time};
+
+use crate::apply::apply;
 use crate::command::Command;
-use crate::rejection::Rejection;
+use crate::judge::judge;
+use crate::rejection::{Broken, Rejection};
 use crate::state::State;
 
-/// The events a command makes, or why it is not taken.
+/// The events a command makes, in their places, or why it is not taken.
 pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event>, Rejection> {
-    let _ = (state, command, stamp);
-    Err(Rejection::new(Code::Internal, "being laid"))
+    bounds::command(&command)?;
+    if state.is_blank() && !matches!(command, Command::Queue { .. }) {
+        return Err(Rejection::new(Code::RunNotFound, format!("{} was never queued", state.run_id)));
+    }
+    let mut batch = Batch::over(state, stamp);
+    match command {
+        Command::Queue { queued, resumed_from } => queue::queue(&mut batch, queued, resumed_from)?,
+        Command::Append { drafts } => report::append(&mut batch, drafts)?,
+        Command::Progress { drafts } => report::progress(&mut batch, drafts)?,
+        Command::Cancel { by, reason } => cancel::cancel(&mut batch, by, &reason)?,
+        Command::ResolveApproval { approval_id, approve, by, comment } => {
+            answer::approval(&mut batch, approval_id, approve, by, comment)?;
+        }
+        Command::AnswerClarification { clarification_id, response, by } => {
+            answer::clarification(&mut batch, clarification_id, response, by)?;
+        }
+        Command::AcknowledgeHandoff { handoff_id, by, comment } => {
+            answer::acknowledge(&mut batch, handoff_id, by, comment)?;
+        }
+        Command::RejectHandoff { handoff_id, by, reason } => {
+            answer::reject(&mut batch, handoff_id, by, reason)?;
+        }
+        Command::Tick => tick::tick(&mut batch)?,
+        Command::TakeOver { worker_id, lease_until_ms, reason } => {
+            take_over::take_over(&mut batch, worker_id, lease_until_ms, reason)?;
+        }
+    }
+    Ok(batch.events)
+}
+
+/// Events in the making, and the state they leave.
+struct Batch {
+    state: State,
+    events: Vec<Event>,
+    stamp: Stamp,
+    minter: Minter,
+}
+
+impl Batch {
+    fn over(state: &State, stamp: Stamp) -> Self {
+        let minter = state.last_event_id.map_or_else(Minter::default, |last| Minter::after(last.ulid()));
+        Batch { state: state.clone(), events: Vec::new(), stamp, minter }
+    }
+
+    /// Gives what somebody reported its place, when it may stand there.
+    fn put(&mut self, draft: Draft) -> Result<(), Rejection> {
+        judge(&self.state, &draft.payload)?;
+        self.place(draft)
+    }
+
+    /// Writes down what follows from the command. That this is legal is our own belief.
+    fn say(&mut self, payload: Payload) -> Result<(), Rejection> {
+        judge(&self.state, &payload).map_err(|broken| disbelief(&payload, broken))?;
+        self.place(payload.into())
+    }
+
+    fn place(&mut self, body: Draft) -> Result<(), Rejection> {
+        let event_id = EventId::new(self.minter.mint(self.stamp));
+        if self.state.last_event_id.is_some_and(|last| event_id <= last) {
+            return Err(Rejection::limit("the run has the last event id there is: no other can follow"));
+        }
+        let event = Event {
+            event_id,
+            run_id: self.state.run_id,
+            task_id: self.state.task_id,
+            session_id: self.state.session_id,
+            sequence: self.state.next_sequence,
+            occurred_ms: self.now_ms(),
+            body,
+            extra: Vec::new(),
+        };
+        apply(&mut self.state, &event);
+        self.events.push(event);
+        Ok(())
+    }
+
+    /// The stamp's time, or that of the run's last event when the clock has stepped back.
+    fn now_ms(&self) -> u64 {
+        self.stamp.now_ms.min(time::LAST_MS).max(self.state.last_ms)
+    }
+}
+
+fn disbelief(payload: &Payload, broken: Broken) -> Rejection {
+    Rejection {
+        type_name: Some(payload.type_name().to_owned()),
+        rule: Some(broken.rule),
+        ..Rejection::new(Code::Internal, format!("a command would break the grammar: {}", broken.message))
+    }
 }

@@ -4,9 +4,9 @@
 //! what is running, and start or drop the difference.
 
 use recount_event::ForeignId;
-use recount_event::family::run::Driver;
+use recount_event::family::run::RunKind;
 
-use crate::state::{PromptName, State};
+use crate::state::{CallStage, Phase, PromptName, State};
 
 /// Timers and work that a run needs in the state it is in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +39,50 @@ pub enum Work {
 
 /// What the world owes the run now.
 pub fn outstanding(state: &State) -> Effects {
-    let _ = (state, Driver::Own);
-    Effects::default()
+    let mut timers: Vec<Timer> = state
+        .open_prompts()
+        .filter_map(|(name, prompt)| Some(Timer { at_ms: prompt.deadline_ms?, what: name.clone() }))
+        .collect();
+    timers.sort();
+    Effects { timers, work: if state.is_own() { work(state) } else { Vec::new() } }
+}
+
+fn work(state: &State) -> Vec<Work> {
+    match state.phase {
+        Phase::Queued => return vec![Work::Start],
+        Phase::Running if state.lost => return vec![Work::Start],
+        Phase::Running => {}
+        Phase::Blank | Phase::Resuming | Phase::Waiting | Phase::Regrouping | Phase::Ended(_) => {
+            return Vec::new();
+        }
+    }
+    let turn_open = state.turns.open.is_some();
+    let tools = state.calls_in_order().into_iter().filter(|id| {
+        let call = &state.calls[id];
+        let ours = match call.stage {
+            CallStage::Invoked(_) => call.is_with_server(),
+            // Calls of an open turn are judged when it is complete.
+            CallStage::Proposed => !turn_open,
+            CallStage::Announced => call.granted().is_some(),
+        };
+        ours && !state.asks_for(id)
+    });
+    let mut work: Vec<Work> = tools.map(|tool_call_id| Work::RunTool { tool_call_id }).collect();
+    if turn_open {
+        work.push(Work::CallModel);
+    } else if state.calls.is_empty() && state.prompts.is_empty() {
+        work.push(next_step(state));
+    }
+    work
+}
+
+/// What comes when nothing is open.
+fn next_step(state: &State) -> Work {
+    match state.kind() {
+        RunKind::AgentLoop | RunKind::External if state.cost.exceeded => Work::Conclude,
+        RunKind::AgentLoop | RunKind::External if state.turns.wants_model => Work::CallModel,
+        RunKind::AgentLoop | RunKind::External => Work::Conclude,
+        RunKind::Shell | RunKind::Git | RunKind::File if state.calls_seen == 0 => Work::Start,
+        RunKind::Shell | RunKind::Git | RunKind::File => Work::Conclude,
+    }
 }

@@ -1,9 +1,9 @@
-//! The grammar, one sentence a rule.
+//! The grammar, one sentence a rule. [`RULES`] is the table; `docs/grammar.md` is made of it.
 
 /// One rule of the grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Stable and dotted.
+    /// Stable: refusals and audits carry it.
     pub id: &'static str,
     pub sentence: &'static str,
     pub reach: Reach,
@@ -18,10 +18,140 @@ pub enum Reach {
     Command,
 }
 
-/// All rules.
-pub const RULES: &[Rule] = &[];
+macro_rules! rules {
+    ($( $reach:ident { $( $id:literal = $sentence:literal; )* } )*) => {
+        /// All rules, in the order of the reference page.
+        pub const RULES: &[Rule] = &[$( $( Rule { id: $id, sentence: $sentence, reach: Reach::$reach }, )* )*];
+    };
+}
 
-/// The reference page.
+rules! {
+    Log {
+        "envelope.sequence" = "Events are numbered 0, 1, 2 and so on, without gaps.";
+        "envelope.ids" = "Run, task and session stay the same through a run.";
+        "envelope.time" = "`occurred_at` never falls.";
+        "envelope.event_id" = "Event ids increase strictly.";
+
+        "queued.first" = "A run begins with `run.queued`, or with `run.resumed_from_event` and `run.queued` right behind it.";
+        "queued.once" = "`run.queued` and `run.resumed_from_event` stand nowhere else.";
+        "start.first" = "Before the first `run.started` come only `user.*`, `artifact.*`, `gap.*`, `run.throttled`, `run.failed`, `run.cancelled` and types outside the registry.";
+        "start.again" = "`run.started` comes again only after a `gap.run_disconnected` since the last one.";
+        "ending.once" = "A run ends once: with `run.finished`, `run.failed` or `run.cancelled`.";
+        "ending.last" = "After the ending come only `gap.*`.";
+        "ending.text_open" = "A run does not end while a text or thinking block is open.";
+        "ending.turn_open" = "A run does not end while a turn is open.";
+        "ending.call_open" = "A run does not end while a proposed or invoked call is not settled.";
+        "ending.prompt_open" = "A run does not end while an approval, question or handoff has no outcome.";
+        "ending.turns" = "`turns` of an own run's `run.finished` is the number of its completed turns.";
+        "gap.pruned" = "`gap.events_pruned` stands behind the ending and names a range of events before it.";
+
+        "turn.order" = "A turn's index is greater than all before it; the last one may begin again after `turn.failed` with `will_retry`.";
+        "turn.one_open" = "One turn is open at a time.";
+        "turn.named" = "`turn.completed` and `turn.failed` name the open turn.";
+        "turn.text_open" = "A turn does not end while a text or thinking block of it is open.";
+        "turn.calls_open" = "Before `turn.failed`, calls proposed in the turn are refused, unless they run or wait for a person.";
+        "turn.tool_calls" = "`tool_calls` of `turn.completed` is the number of calls proposed since the turn began.";
+
+        "assistant.turn" = "The model speaks only in the turn that is open.";
+        "text.joined" = "A completed block's text is its deltas, joined; a block without deltas may have any text.";
+        "text.closed" = "A block that is complete stays so, also when its turn begins again.";
+        "text.kind" = "A block is text or thinking from its first piece to its last.";
+        "answer.once" = "`assistant.final_answer` comes once.";
+        "answer.last" = "After `assistant.final_answer` no call is proposed.";
+
+        "call.id" = "A call's id is used by one call of the run.";
+        "call.invoked_once" = "A call is invoked once, and not after it is settled.";
+        "call.proposed" = "`tool.invoked` with a turn's index names a call that was proposed in that turn.";
+        "call.name" = "Events of one call agree on its tool's name.";
+        "call.open" = "What a tool does, and how it ended, is told between the call's `tool.invoked` and its outcome.";
+        "call.refused" = "`tool.refused` settles a call that was proposed, or that an approval was asked for, and that was not invoked.";
+        "call.settled_once" = "A call is settled once.";
+
+        "shell.once" = "A call has one command.";
+        "shell.order" = "Output comes after the command and before the exit, and the process exits once.";
+        "shell.encoding" = "Output that says it is base64 is.";
+        "shell.offset" = "The pieces of one stream follow one another without gap or overlap.";
+        "shell.sums" = "The exit counts the bytes of both streams: as many as were told, or more when it says they were cut.";
+        "shell.exit" = "A call with a command is completed only after the command's exit.";
+
+        "prompt.id" = "The id of an approval, a question or a handoff is used once in a run.";
+        "prompt.pending" = "An outcome names an approval, question or handoff that has none yet.";
+        "prompt.call" = "An outcome that names a call names the one that was asked about.";
+        "prompt.call_open" = "A question or handoff that names a call names one that is not settled.";
+        "approval.call" = "An approval is asked for a call that was proposed and not invoked, or whose id is new, and that was not refused before.";
+        "approval.one_pending" = "A call has one pending approval.";
+        "approval.default" = "A request that is irreversible or of high risk does not approve itself.";
+        "approval.digest" = "A call digest of the known form is that of the proposed call.";
+        "approval.pending" = "A call is not invoked while its approval is pending.";
+        "approval.denied" = "A call whose approval was refused or missed is not invoked.";
+        "approval.decision" = "The decision of `approval.timed_out` is the stated default: reject, unless the request says otherwise and may.";
+        "approval.required" = "An own run invokes an irreversible or high-risk call only when a person approved it.";
+        "clarification.default" = "`clarification.timed_out` applies a default only where the question stated one, and that one.";
+
+        "wait.own" = "Only own runs wait and continue.";
+        "wait.turn" = "A run does not begin to wait in the middle of a turn.";
+        "wait.calls" = "A run waits only when every open call waits for a person or an application, or holds their answer.";
+        "wait.nothing" = "A run waits only when something is there to wait for.";
+        "wait.names" = "`run.waiting` names exactly what is open.";
+        "wait.quiet" = "While a run waits come only outcomes of what it waits for, cancelled calls, `gap.*`, `run.continued` and an ending.";
+        "wait.continued" = "`run.continued` comes only while a run waits.";
+        "wait.regroup" = "When `run.continued` leaves something open, `run.waiting` with the rest comes before anything else goes on.";
+
+        "cost.falls" = "Totals never fall.";
+        "cost.prior" = "Totals begin at or above what earlier runs of the chain used.";
+        "cost.sum" = "Totals of an own run are what was used before and in its completed turns.";
+        "cost.remaining" = "What remains of a budget is the budget less what was used, and not less than nothing.";
+        "cost.warned" = "The budget warning comes once a threshold.";
+        "cost.halted" = "After `cost.budget_exceeded` no turn begins and no call is invoked.";
+    }
+    Command {
+        "append.runtime_only" = "A producer does not report types that only this server writes.";
+        "append.experimental_off" = "A producer does not report experimental types while they are switched off.";
+        "append.unknown_type" = "A type outside the registry is an extension: `ext.`, a name of its owner, and at least one more word.";
+        "progress.external" = "Of an external run this server itself reports only `gap.*`.";
+        "progress.answer" = "A performer withdraws what it asked, but does not answer it: answers and timeouts have commands of their own.";
+    }
+}
+
+/// The reference page, `docs/grammar.md`.
 pub fn grammar_page() -> String {
-    String::new()
+    let mut page = String::from(
+        "# The grammar of a run\n\n\
+         What may happen in a run, one sentence a rule. A refusal with code `event_refused` carries the id of \
+         the rule it broke, and so does an audit. Each rule has an example of its breach in \
+         `testdata/illegal/`, whose last line is the event that may not stand there. This page is \
+         generated from `crates/run/src/rule.rs`.\n",
+    );
+    let heads = [
+        (
+            Reach::Log,
+            "Rules of the log",
+            "They can be seen in the events, so they are checked when events are made and again by `audit`.",
+        ),
+        (
+            Reach::Command,
+            "Rules of reporting",
+            "The log does not say who reported an event, so these are checked at the door only.",
+        ),
+    ];
+    for (reach, head, words) in heads {
+        page.push_str(&format!("\n## {head}\n\n{words}\n\n| rule | sentence |\n| --- | --- |\n"));
+        for rule in RULES.iter().filter(|rule| rule.reach == reach) {
+            page.push_str(&format!("| `{}` | {} |\n", rule.id, rule.sentence));
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_used_once_and_sentences_end() {
+        for (at, rule) in RULES.iter().enumerate() {
+            assert!(RULES[..at].iter().all(|other| other.id != rule.id), "{} stands twice", rule.id);
+            assert!(rule.sentence.ends_with('.') && !rule.sentence.contains('|'), "{}", rule.id);
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use recount_event::family::run::{Driver, Queued, RunKind};
 use recount_event::family::tool::Executor;
-use recount_event::family::{approval, clarification, handoff, run, turn};
+use recount_event::family::{approval, clarification, handoff, run};
 use recount_event::{EventId, ForeignId, Json, RunId, SessionId, TaskId};
 
 use crate::view::{Status, Summary};
@@ -73,7 +73,7 @@ pub(crate) enum How {
 }
 
 /// The calls of the model so far.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turns {
     /// The highest index begun.
     pub(crate) highest: Option<u64>,
@@ -82,10 +82,27 @@ pub(crate) struct Turns {
     pub(crate) open: Option<Turn>,
     pub(crate) begun: u64,
     pub(crate) completed: u64,
-    pub(crate) last_stop: Option<turn::StopReason>,
+    /// Whether the model is to be called when nothing is open: at first, after calls, to try again, and
+    /// after a person's message.
+    pub(crate) wants_model: bool,
     /// Blocks of the highest index that are closed, in order. They stay so when it is begun again.
     pub(crate) closed_blocks: Vec<u64>,
     pub(crate) final_answer: bool,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns {
+            highest: None,
+            may_retry: false,
+            open: None,
+            begun: 0,
+            completed: 0,
+            wants_model: true,
+            closed_blocks: Vec::new(),
+            final_answer: false,
+        }
+    }
 }
 
 /// The turn that is open.

@@ -1,0 +1,154 @@
+//! `approval.*`, `clarification.*` and `handoff.*`: what is asked of people, and what came of it.
+
+use std::sync::Arc;
+
+use recount_event::family::approval::{Decision, DefaultDecision};
+use recount_event::family::clarification::Applied;
+use recount_event::family::{approval, clarification, handoff};
+use recount_event::{ForeignId, time};
+
+use crate::state::{Answer, Asked, Call, CallStage, Fate, Prompt, PromptKind, Said, Space, State, Verdict};
+
+pub(super) fn approval(state: &mut State, asked: &approval::Requested, at_ms: u64) {
+    let asked = Arc::new(asked.clone());
+    let since = state.next_sequence;
+    let seen = &mut state.calls_seen;
+    let call = state.calls.entry(asked.tool_call_id.clone()).or_insert_with(|| {
+        *seen += 1;
+        Call {
+            tool_name: None,
+            input: None,
+            turn_index: None,
+            stage: CallStage::Announced,
+            since,
+            verdict: None,
+            answer: None,
+        }
+    });
+    call.verdict = None;
+    let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
+    ask(
+        state,
+        &asked.approval_id,
+        Prompt { asked_ms: at_ms, deadline_ms, asked: Asked::Approval(asked.clone()) },
+    );
+}
+
+pub(super) fn clarification(state: &mut State, asked: &clarification::Requested, at_ms: u64) {
+    let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
+    let asked = Arc::new(asked.clone());
+    let id = &asked.clarification_id.clone();
+    ask(state, id, Prompt { asked_ms: at_ms, deadline_ms, asked: Asked::Clarification(asked) });
+}
+
+pub(super) fn handoff(state: &mut State, asked: &handoff::Requested, at_ms: u64) {
+    let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
+    let asked = Arc::new(asked.clone());
+    let id = &asked.handoff_id.clone();
+    ask(state, id, Prompt { asked_ms: at_ms, deadline_ms, asked: Asked::Handoff(asked) });
+}
+
+/// By the time allowed, counted from when it was asked; else by the instant named; else none.
+fn deadline(asked_ms: u64, timeout_seconds: Option<u64>, expires_at: Option<&str>) -> Option<u64> {
+    match timeout_seconds {
+        Some(seconds) => Some(asked_ms.saturating_add(seconds.saturating_mul(1_000))),
+        None => expires_at.and_then(time::parse_ms),
+    }
+}
+
+fn ask(state: &mut State, id: &ForeignId, prompt: Prompt) {
+    state.prompts_seen += 1;
+    if let Some(call) = prompt.tool_call_id().and_then(|id| state.calls.get_mut(id)) {
+        call.answer = None;
+    }
+    state.prompts.insert(prompt.kind().named(id), prompt);
+}
+
+pub(super) fn approval_resolved(state: &mut State, resolved: &approval::Resolved) {
+    let (fate, said) = match resolved.decision {
+        Decision::Approved => (format!("approved by {}", resolved.by), Said::Granted),
+        Decision::Rejected => (
+            format!("rejected by {}", resolved.by),
+            Said::Denied {
+                by: resolved.by.as_str().into(),
+                comment: resolved.comment.as_deref().map(Into::into),
+            },
+        ),
+        Decision::Cancelled => (format!("cancelled by {}", resolved.by), Said::Cancelled),
+    };
+    judged(state, &resolved.approval_id, &fate, said);
+}
+
+pub(super) fn approval_timed_out(state: &mut State, missed: &approval::TimedOut) {
+    let prompt = state.prompts.get(&PromptKind::Approval.named(&missed.approval_id));
+    let approves = matches!(
+        prompt.map(|prompt| &prompt.asked),
+        Some(Asked::Approval(asked))
+            if asked.default_decision == Some(DefaultDecision::Approve) && !asked.is_grave()
+    );
+    if approves {
+        judged(state, &missed.approval_id, "approved by its timeout", Said::Granted);
+    } else {
+        judged(state, &missed.approval_id, "rejected by its timeout", Said::Missed);
+    }
+}
+
+fn judged(state: &mut State, approval_id: &ForeignId, fate: &str, said: Said) {
+    let prompt = over(state, PromptKind::Approval, approval_id, fate);
+    let Asked::Approval(asked) = prompt.asked else { panic!("{approval_id} is not an approval") };
+    let tool_call_id = asked.tool_call_id.clone();
+    // The call may have been refused while the question stood.
+    let Some(call) = state.calls.get_mut(&tool_call_id) else { return };
+    if call.stage == CallStage::Announced && said != Said::Granted {
+        state.calls.remove(&tool_call_id);
+        state.ledger.set(Space::Call, &tool_call_id, Fate::Denied);
+        return;
+    }
+    call.verdict = Some(Verdict { asked, said });
+}
+
+pub(super) fn clarification_answered(state: &mut State, answered: &clarification::Answered) {
+    let fate = format!("answered by {}", answered.by);
+    let answer = Answer::Response(Arc::new(answered.response.clone()));
+    let prompt = over(state, PromptKind::Clarification, &answered.clarification_id, &fate);
+    answer_call(state, &prompt, answer);
+}
+
+pub(super) fn clarification_timed_out(state: &mut State, missed: &clarification::TimedOut) {
+    let id = &missed.clarification_id;
+    let prompt = over(state, PromptKind::Clarification, id, "given up without an answer");
+    let Asked::Clarification(asked) = &prompt.asked else { panic!("{id} is not a question") };
+    let answer = match (missed.applied, &asked.default_response) {
+        (Applied::Default, Some(response)) => Answer::Response(Arc::new(response.clone())),
+        _ => Answer::Unanswered,
+    };
+    answer_call(state, &prompt, answer);
+}
+
+pub(super) fn handoff_acknowledged(state: &mut State, taken: &handoff::Acknowledged) {
+    let prompt =
+        over(state, PromptKind::Handoff, &taken.handoff_id, &format!("acknowledged by {}", taken.by));
+    answer_call(state, &prompt, Answer::TakenOver { by: taken.by.as_str().into() });
+}
+
+pub(super) fn handoff_rejected(state: &mut State, refused: &handoff::Rejected) {
+    let prompt =
+        over(state, PromptKind::Handoff, &refused.handoff_id, &format!("rejected by {}", refused.by));
+    answer_call(state, &prompt, Answer::NotTakenOver { by: refused.by.as_str().into() });
+}
+
+pub(super) fn handoff_timed_out(state: &mut State, missed: &handoff::TimedOut) {
+    let prompt = over(state, PromptKind::Handoff, &missed.handoff_id, "given up when its time was over");
+    answer_call(state, &prompt, Answer::NobodyCame);
+}
+
+fn over(state: &mut State, kind: PromptKind, id: &ForeignId, fate: &str) -> Prompt {
+    state.ledger.set(kind.space(), id, Fate::Over(fate.into()));
+    state.prompts.remove(&kind.named(id)).expect("only what is pending has an outcome")
+}
+
+fn answer_call(state: &mut State, prompt: &Prompt, answer: Answer) {
+    if let Some(call) = prompt.tool_call_id().and_then(|id| state.calls.get_mut(id)) {
+        call.answer = Some(answer);
+    }
+}

@@ -1,0 +1,60 @@
+//! `tool.*`: calls on their way from invoked to settled.
+
+use recount_event::ForeignId;
+use recount_event::family::shell::{Command, Exited, OutputChunk, Stream};
+use recount_event::family::tool;
+use recount_event::family::tool::Executor;
+
+use crate::state::{Call, CallStage, Fate, Invoked, Shell, Space, State};
+
+pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
+    let stage =
+        CallStage::Invoked(Invoked { executor: invoked.executor.unwrap_or(Executor::Server), shell: None });
+    if let Some(call) = state.calls.get_mut(&invoked.tool_call_id) {
+        call.stage = stage;
+        call.tool_name.get_or_insert_with(|| invoked.tool_name.as_str().into());
+        return;
+    }
+    state.calls_seen += 1;
+    let call = Call {
+        tool_name: Some(invoked.tool_name.as_str().into()),
+        input: None,
+        turn_index: None,
+        stage,
+        since: state.next_sequence,
+        verdict: None,
+        answer: None,
+    };
+    state.calls.insert(invoked.tool_call_id.clone(), call);
+}
+
+pub(super) fn settled(state: &mut State, tool_call_id: &ForeignId, how: &str) {
+    state.calls.remove(tool_call_id);
+    state.ledger.set(Space::Call, tool_call_id, Fate::Over(how.into()));
+}
+
+fn shell<'a>(state: &'a mut State, tool_call_id: &ForeignId) -> &'a mut Option<Shell> {
+    let call = state.calls.get_mut(tool_call_id).expect("only open calls have a command");
+    match &mut call.stage {
+        CallStage::Invoked(invoked) => &mut invoked.shell,
+        CallStage::Announced | CallStage::Proposed => panic!("{tool_call_id} has a command before it runs"),
+    }
+}
+
+pub(super) fn shell_command(state: &mut State, command: &Command) {
+    *shell(state, &command.tool_call_id) = Some(Shell::default());
+}
+
+pub(super) fn shell_chunk(state: &mut State, chunk: &OutputChunk) {
+    let shell = shell(state, &chunk.tool_call_id).as_mut().expect("output follows a command");
+    let bytes = chunk.byte_count().expect("broken encodings are refused");
+    match chunk.stream {
+        Stream::Stdout => shell.stdout += bytes,
+        Stream::Stderr => shell.stderr += bytes,
+    }
+}
+
+pub(super) fn shell_exited(state: &mut State, exited: &Exited) {
+    let shell = shell(state, &exited.tool_call_id).as_mut().expect("an exit follows a command");
+    shell.exited = true;
+}

@@ -1,0 +1,151 @@
+//! The limits of [`crate::limits`], held against what is reported and against words that come with commands.
+
+use recount_event::Payload;
+use recount_event::family::assistant::{TextComplete, TextDelta};
+
+use crate::command::Command;
+use crate::limits;
+use crate::rejection::Rejection;
+use crate::state::{Space, State};
+
+/// Lengths of what comes with a command.
+pub(super) fn command(command: &Command) -> Result<(), Rejection> {
+    let words: &[&str] = match command {
+        Command::Queue { .. } | Command::Tick => &[],
+        Command::Append { drafts } | Command::Progress { drafts } => {
+            return at_most("a batch", drafts.len(), limits::BATCH_DRAFTS_MAX, "events");
+        }
+        Command::Cancel { reason, .. } => &[reason],
+        Command::ResolveApproval { by, comment, .. } | Command::AcknowledgeHandoff { by, comment, .. } => {
+            &[by, comment.as_deref().unwrap_or("")]
+        }
+        Command::AnswerClarification { response, by, .. } => {
+            at_most("the response", response.text().len(), limits::RESPONSE_BYTES_MAX, "bytes")?;
+            &[by]
+        }
+        Command::RejectHandoff { by, reason, .. } => &[by, reason.as_deref().unwrap_or("")],
+        Command::TakeOver { worker_id, reason, .. } => &[worker_id, reason],
+    };
+    words.iter().try_for_each(|text| {
+        at_most("a name, comment or reason", text.len(), limits::WORDS_BYTES_MAX, "bytes")
+    })
+}
+
+fn at_most(what: &str, size: usize, max: usize, unit: &str) -> Result<(), Rejection> {
+    if size > max {
+        return Err(Rejection::limit(format!("{what} has {size} {unit}: send at most {max}")));
+    }
+    Ok(())
+}
+
+/// What an event would add to a run.
+pub(super) fn event(state: &State, payload: &Payload) -> Result<(), Rejection> {
+    match payload {
+        Payload::TurnStarted(_) if state.turns.begun >= limits::TURNS_MAX => Err(Rejection::limit(format!(
+            "the run has begun {} turns, the most there may be: go on in a new run",
+            limits::TURNS_MAX
+        ))),
+        Payload::AssistantTextDelta(delta) | Payload::AssistantThinkingDelta(delta) => piece(state, delta),
+        Payload::AssistantTextComplete(whole) | Payload::AssistantThinkingComplete(whole) => {
+            text(state, whole)
+        }
+        Payload::AssistantToolCallProposed(proposed) => one_more_call(state, &proposed.tool_call_id),
+        Payload::ToolInvoked(invoked) => one_more_call(state, &invoked.tool_call_id),
+        Payload::ApprovalRequested(asked) => {
+            one_more_call(state, &asked.tool_call_id)?;
+            one_more_prompt(state)
+        }
+        Payload::ClarificationRequested(_) | Payload::HandoffRequested(_) => one_more_prompt(state),
+        Payload::CostBudgetWarning(_) if state.cost.warned.len() >= limits::WARNINGS_MAX => {
+            Err(Rejection::limit(format!(
+                "the run has warned at {} thresholds, the most there may be",
+                limits::WARNINGS_MAX
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn one_more_call(state: &State, tool_call_id: &str) -> Result<(), Rejection> {
+    if state.calls.contains_key(tool_call_id) || state.ledger.get(Space::Call, tool_call_id).is_some() {
+        return Ok(());
+    }
+    if state.calls.len() >= limits::CALLS_OPEN_MAX {
+        return Err(Rejection::limit(format!(
+            "{} calls are open, the most there may be: settle some before call {tool_call_id}",
+            limits::CALLS_OPEN_MAX
+        )));
+    }
+    if state.calls_seen >= limits::CALLS_MAX {
+        return Err(Rejection::limit(format!(
+            "the run has made {} calls, the most there may be: go on in a new run",
+            limits::CALLS_MAX
+        )));
+    }
+    Ok(())
+}
+
+fn one_more_prompt(state: &State) -> Result<(), Rejection> {
+    if state.prompts.len() >= limits::PROMPTS_OPEN_MAX {
+        return Err(Rejection::limit(format!(
+            "{} approvals, questions and handoffs are pending, the most there may be: wait for some",
+            limits::PROMPTS_OPEN_MAX
+        )));
+    }
+    if state.prompts_seen >= limits::PROMPTS_MAX {
+        return Err(Rejection::limit(format!(
+            "the run has asked {} times, the most it may: go on in a new run",
+            limits::PROMPTS_MAX
+        )));
+    }
+    Ok(())
+}
+
+fn piece(state: &State, delta: &TextDelta) -> Result<(), Rejection> {
+    let Some(turn) = &state.turns.open else { return Ok(()) };
+    let before = match turn.blocks.get(&delta.block_index) {
+        Some(block) => block.text.bytes(),
+        None => {
+            if turn.blocks.len() >= limits::BLOCKS_OPEN_MAX {
+                return Err(Rejection::limit(format!(
+                    "{} blocks are open, the most there may be: complete some before block {}",
+                    limits::BLOCKS_OPEN_MAX,
+                    delta.block_index
+                )));
+            }
+            one_more_block(state)?;
+            0
+        }
+    };
+    text_bytes(delta.block_index, before.saturating_add(delta.delta.len()))
+}
+
+fn text(state: &State, whole: &TextComplete) -> Result<(), Rejection> {
+    let Some(turn) = &state.turns.open else { return Ok(()) };
+    if turn.blocks.contains_key(&whole.block_index) {
+        return Ok(());
+    }
+    one_more_block(state)?;
+    text_bytes(whole.block_index, whole.text.len())
+}
+
+fn one_more_block(state: &State) -> Result<(), Rejection> {
+    let open = state.turns.open.as_ref().map_or(0, |turn| turn.blocks.len());
+    if state.turns.closed_blocks.len() + open >= limits::BLOCKS_PER_TURN_MAX {
+        return Err(Rejection::limit(format!(
+            "the turn has {} blocks, the most there may be: go on in a new turn",
+            limits::BLOCKS_PER_TURN_MAX
+        )));
+    }
+    Ok(())
+}
+
+fn text_bytes(block_index: u64, bytes: usize) -> Result<(), Rejection> {
+    if bytes > limits::TEXT_BLOCK_BYTES_MAX {
+        return Err(Rejection::limit(format!(
+            "block {block_index} would have {bytes} bytes: complete it at {} and go on in a new one",
+            limits::TEXT_BLOCK_BYTES_MAX
+        )));
+    }
+    Ok(())
+}

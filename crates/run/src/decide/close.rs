@@ -1,0 +1,94 @@
+//! Closes whatever is open, in an order that is itself legal: texts, running calls, prompts, proposed calls,
+//! and then the turn.
+
+use recount_event::family::approval::{self, Decision};
+use recount_event::family::assistant::TextComplete;
+use recount_event::family::clarification::{self, Applied};
+use recount_event::family::tool::RefusalCode;
+use recount_event::family::{handoff, turn};
+use recount_event::{ForeignId, Payload};
+
+use super::{Batch, settle};
+use crate::rejection::Rejection;
+use crate::state::{BlockKind, Call, CallStage, PromptKind};
+
+/// Why things are closed.
+pub(super) struct Why<'a> {
+    pub(super) by: &'a str,
+    pub(super) reason: &'a str,
+}
+
+/// Every text that is being written is cut where it stands.
+pub(super) fn texts(batch: &mut Batch) -> Result<(), Rejection> {
+    let Some(turn) = batch.state.turns.open.clone() else { return Ok(()) };
+    for (block_index, block) in turn.blocks {
+        let mut cut = TextComplete::new(turn.index, block_index, block.text.text());
+        cut.aborted = Some(true);
+        let cut = Box::new(cut);
+        batch.say(match block.kind {
+            BlockKind::Text => Payload::AssistantTextComplete(cut),
+            BlockKind::Thinking => Payload::AssistantThinkingComplete(cut),
+        })?;
+    }
+    Ok(())
+}
+
+/// Every call and prompt that is open, but for calls that hold an answer when those are `kept`.
+pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) -> Result<(), Rejection> {
+    let keep = |call: &Call| kept && call.answer.is_some();
+    for (id, call) in in_order(batch) {
+        if matches!(call.stage, CallStage::Invoked(_)) && !keep(&call) {
+            let mut ended = settle::ended(&id, &call);
+            ended.code = Some("cancelled".into());
+            ended.error = Some(why.reason.to_owned());
+            batch.say(Payload::ToolCancelled(Box::new(ended)))?;
+        }
+    }
+    prompts(batch, why)?;
+    for (id, call) in in_order(batch) {
+        if call.stage == CallStage::Proposed && !keep(&call) {
+            batch.say(settle::refusal(&id, &call, RefusalCode::Cancelled, why.reason.to_owned()))?;
+        }
+    }
+    Ok(())
+}
+
+fn prompts(batch: &mut Batch, why: &Why<'_>) -> Result<(), Rejection> {
+    for (name, prompt) in batch.state.prompts.clone() {
+        let (id, tool_call_id, by) = (name.id, prompt.tool_call_id().cloned(), why.by.to_owned());
+        batch.say(match name.kind {
+            PromptKind::Approval => {
+                let mut cancelled = approval::Resolved::new(id, Decision::Cancelled, by);
+                cancelled.tool_call_id = tool_call_id;
+                cancelled.comment = Some(why.reason.to_owned());
+                Payload::ApprovalResolved(Box::new(cancelled))
+            }
+            PromptKind::Clarification => {
+                let mut given_up = clarification::TimedOut::new(id, Applied::Unavailable);
+                given_up.tool_call_id = tool_call_id;
+                given_up.by = Some(by);
+                Payload::ClarificationTimedOut(Box::new(given_up))
+            }
+            PromptKind::Handoff => {
+                let mut refused = handoff::Rejected::new(id, by);
+                refused.tool_call_id = tool_call_id;
+                refused.reason = Some(why.reason.to_owned());
+                Payload::HandoffRejected(Box::new(refused))
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The turn that is open fails.
+pub(super) fn turn(batch: &mut Batch, code: &str, message: &str, will_retry: bool) -> Result<(), Rejection> {
+    let Some(index) = batch.state.open_turn() else { return Ok(()) };
+    let failed = turn::Failed::new(index, code.to_owned(), message.to_owned(), will_retry);
+    batch.say(Payload::TurnFailed(Box::new(failed)))
+}
+
+/// Open calls in the order in which they came.
+pub(super) fn in_order(batch: &Batch) -> Vec<(ForeignId, Call)> {
+    let ids = batch.state.calls_in_order();
+    ids.into_iter().map(|id| (id.clone(), batch.state.calls[&id].clone())).collect()
+}

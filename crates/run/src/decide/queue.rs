@@ -1,0 +1,22 @@
+//! A run begins.
+
+use recount_event::family::run::{Queued, ResumedFromEvent};
+use recount_event::{Code, Payload};
+
+use super::Batch;
+use crate::rejection::Rejection;
+
+pub(super) fn queue(
+    batch: &mut Batch,
+    queued: Box<Queued>,
+    resumed_from: Option<Box<ResumedFromEvent>>,
+) -> Result<(), Rejection> {
+    if !batch.state.is_blank() {
+        let taken = format!("{} was queued before: choose another id", batch.state.run_id);
+        return Err(Rejection::new(Code::IdTaken, taken));
+    }
+    if let Some(resumed) = resumed_from {
+        batch.say(Payload::RunResumedFromEvent(resumed))?;
+    }
+    batch.say(Payload::RunQueued(queued))
+}

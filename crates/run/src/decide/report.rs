@@ -1,0 +1,122 @@
+//! What a producer or our own performer reports: judged one by one, taken as a whole or not at all.
+
+use recount_event::family::approval::Decision;
+use recount_event::family::clarification::Applied;
+use recount_event::registry::{self, Appender, Opaque, Status};
+use recount_event::{Code, Draft, Payload};
+
+use super::{Batch, bounds, settle};
+use crate::rejection::{Broken, Rejection, broken};
+use crate::state::Phase;
+
+/// What `run.continued` says of results that came from an application.
+const BY_APPLICATION: &str = "application";
+
+pub(super) fn append(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
+    if batch.state.is_own() {
+        let own = format!("{} is driven by this server: nobody else may append to it", batch.state.run_id);
+        return Err(Rejection::new(Code::RunNotExternal, own));
+    }
+    if batch.state.is_ended() {
+        return Err(ended(batch));
+    }
+    put_all(batch, drafts, may_be_appended)
+}
+
+pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
+    let only_gaps = drafts.iter().all(|draft| is_gap(&draft.payload));
+    if batch.state.is_ended() && !only_gaps {
+        return Err(ended(batch));
+    }
+    if !batch.state.is_own() {
+        return put_all(batch, drafts, may_be_said_of_others);
+    }
+    let waited = batch.state.phase == Phase::Waiting;
+    put_all(batch, drafts, may_be_performed)?;
+    if waited { settle::go_on(batch, BY_APPLICATION) } else { Ok(()) }
+}
+
+fn ended(batch: &Batch) -> Rejection {
+    let status = batch.state.status().as_str();
+    Rejection::new(Code::RunEnded, format!("{} has {status}: its account is closed", batch.state.run_id))
+}
+
+fn put_all(
+    batch: &mut Batch,
+    drafts: Vec<Draft>,
+    door: fn(&Payload) -> Result<(), Broken>,
+) -> Result<(), Rejection> {
+    for (index, draft) in drafts.into_iter().enumerate() {
+        let type_name = draft.payload.type_name().to_owned();
+        door(&draft.payload)
+            .map_err(Rejection::from)
+            .and_then(|()| bounds::event(&batch.state, &draft.payload))
+            .and_then(|()| batch.put(draft))
+            .map_err(|no| Rejection { index: Some(index), type_name: Some(type_name), ..no })?;
+    }
+    Ok(())
+}
+
+fn is_gap(payload: &Payload) -> bool {
+    !matches!(payload, Payload::Opaque(_)) && payload.type_name().starts_with("gap.")
+}
+
+fn may_be_appended(payload: &Payload) -> Result<(), Broken> {
+    extension_or_known(payload)?;
+    let type_name = payload.type_name();
+    match registry::row(type_name) {
+        Some(row) if row.appender == Appender::Runtime => {
+            broken!("append.runtime_only", "only this server writes {type_name}: leave it out")
+        }
+        Some(row) if row.status == Status::Experimental => {
+            broken!("append.experimental_off", "{type_name} is experimental and switched off: leave it out")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn may_be_said_of_others(payload: &Payload) -> Result<(), Broken> {
+    if !is_gap(payload) {
+        return broken!(
+            "progress.external",
+            "{} is for the producer of this run to report, not for this server",
+            payload.type_name()
+        );
+    }
+    Ok(())
+}
+
+fn may_be_performed(payload: &Payload) -> Result<(), Broken> {
+    extension_or_known(payload)?;
+    let answers = match payload {
+        Payload::ApprovalResolved(resolved) => resolved.decision != Decision::Cancelled,
+        Payload::ClarificationTimedOut(missed) => missed.applied != Applied::Unavailable,
+        Payload::ApprovalTimedOut(_)
+        | Payload::ClarificationAnswered(_)
+        | Payload::HandoffAcknowledged(_)
+        | Payload::HandoffTimedOut(_) => true,
+        _ => false,
+    };
+    if answers {
+        return broken!(
+            "progress.answer",
+            "{} answers a prompt: people and timers do that through commands of their own",
+            payload.type_name()
+        );
+    }
+    Ok(())
+}
+
+fn extension_or_known(payload: &Payload) -> Result<(), Broken> {
+    match payload {
+        Payload::Opaque(Opaque { type_name, .. })
+            if !(registry::is_type_name(type_name) && registry::is_extension(type_name)) =>
+        {
+            broken!(
+                "append.unknown_type",
+                "{type_name} is not in the registry: use a registered type, or ext.<owner>.<name>"
+            )
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,189 @@
+//! What follows from answers in our own runs: nothing until the last open item has one, then `run.continued`
+//! and every call that was held; and after a handoff, the ending.
+
+use recount_event::family::approval::{Requested, Reversibility};
+use recount_event::family::run::{Cancelled, Continued, Failed, Finished};
+use recount_event::family::tool::{self, Executor, RefusalCode};
+use recount_event::{ForeignId, Json, Payload};
+
+use super::{Batch, close};
+use crate::command::CancelledBy;
+use crate::rejection::Rejection;
+use crate::state::{Answer, Call, CallStage, Phase, Said};
+
+/// The outcomes are in; the run goes on when nothing else is open.
+pub(super) fn go_on(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
+    if !batch.state.is_own() {
+        return Ok(());
+    }
+    if batch.state.phase == Phase::Waiting && batch.state.waits_for().is_empty() {
+        proceed(batch, by)?;
+    }
+    // A run that was not waiting acts on each answer at once.
+    if batch.state.phase == Phase::Running { held_calls(batch) } else { Ok(()) }
+}
+
+fn proceed(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
+    batch.say(Payload::RunContinued(Box::new(Continued::new(by.to_owned()))))
+}
+
+/// Acts on every answer that a call holds.
+fn held_calls(batch: &mut Batch) -> Result<(), Rejection> {
+    for (id, call) in close::in_order(batch) {
+        if call.is_held() && call.stage != CallStage::Announced && !batch.state.asks_for(&id) {
+            held_call(batch, &id, &call)?;
+        }
+    }
+    Ok(())
+}
+
+fn held_call(batch: &mut Batch, id: &ForeignId, call: &Call) -> Result<(), Rejection> {
+    if call.stage == CallStage::Proposed {
+        let said = call.verdict.as_ref().map(|verdict| &verdict.said);
+        if let Some((code, message)) = said.and_then(no) {
+            return batch.say(refusal(id, call, code, message));
+        }
+        if batch.state.cost.exceeded {
+            return batch.say(refusal(id, call, RefusalCode::Budget, "the budget is used up".into()));
+        }
+        batch.say(invocation(id, call))?;
+    }
+    match &call.answer {
+        Some(answer) => batch.say(outcome(id, call, answer)),
+        None => Ok(()),
+    }
+}
+
+/// Why a call was denied, and what the model is told of it.
+fn no(said: &Said) -> Option<(RefusalCode, String)> {
+    match said {
+        Said::Granted => None,
+        Said::Denied { by, comment: None } => Some((RefusalCode::Denied, format!("{by} refused this call"))),
+        Said::Denied { by, comment: Some(comment) } => {
+            Some((RefusalCode::Denied, format!("{by} refused this call: {comment}")))
+        }
+        Said::Missed => Some((RefusalCode::TimedOut, "nobody approved this call in time".into())),
+        Said::Cancelled => {
+            Some((RefusalCode::Cancelled, "the request to approve this call was withdrawn".into()))
+        }
+    }
+}
+
+pub(super) fn refusal(id: &ForeignId, call: &Call, code: RefusalCode, message: String) -> Payload {
+    let refused = tool::Refused::new(id.clone(), call.name().to_owned(), code, message);
+    Payload::ToolRefused(Box::new(refused))
+}
+
+/// The start of an outcome.
+pub(super) fn ended(id: &ForeignId, call: &Call) -> tool::Ended {
+    let mut ended = tool::Ended::new(id.clone(), call.name().to_owned());
+    ended.turn_index = call.turn_index;
+    ended
+}
+
+fn invocation(id: &ForeignId, call: &Call) -> Payload {
+    let mut invoked = tool::Invoked::new(id.clone(), call.name().to_owned());
+    invoked.turn_index = call.turn_index;
+    invoked.executor = Some(Executor::Server);
+    if let Some(asked) = call.granted() {
+        invoked.risk_level = asked.risk_level;
+        invoked.irreversible = irreversible(asked);
+        invoked.args_summary = Some(asked.summary.clone());
+    }
+    Payload::ToolInvoked(Box::new(invoked))
+}
+
+fn irreversible(asked: &Requested) -> Option<bool> {
+    match asked.reversibility {
+        Some(Reversibility::Irreversible) => Some(true),
+        _ => asked.irreversible,
+    }
+}
+
+/// What the call brought, as its answer says.
+fn outcome(id: &ForeignId, call: &Call, answer: &Answer) -> Payload {
+    let mut ended = ended(id, call);
+    match answer {
+        Answer::Response(response) => {
+            ended.output = Some(Json::clone(response));
+            Payload::ToolCompleted(Box::new(ended))
+        }
+        Answer::TakenOver { by } => {
+            ended.summary = Some(format!("{by} took over"));
+            Payload::ToolCompleted(Box::new(ended))
+        }
+        Answer::NotTakenOver { by } => {
+            ended.code = Some("handoff_rejected".into());
+            ended.error = Some(format!("{by} did not take over"));
+            Payload::ToolFailed(Box::new(ended))
+        }
+        Answer::Unanswered => {
+            ended.code = Some("unanswered".into());
+            ended.error = Some("nobody answered".into());
+            Payload::ToolTimedOut(Box::new(ended))
+        }
+        Answer::NobodyCame => {
+            ended.code = Some("handoff_timed_out".into());
+            ended.error = Some("nobody took over in time".into());
+            Payload::ToolTimedOut(Box::new(ended))
+        }
+    }
+}
+
+/// What became of a handoff.
+pub(super) enum HandedOff {
+    Taken,
+    NotTaken { reason: Option<String> },
+    NobodyCame,
+}
+
+/// After a handoff one of our runs ends: what else is open is closed, the call that asked is settled.
+pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(), Rejection> {
+    if !batch.state.is_own() {
+        return Ok(());
+    }
+    let reason = match &what {
+        HandedOff::Taken => format!("{by} took over"),
+        HandedOff::NotTaken { reason: Some(reason) } => format!("{by} did not take over: {reason}"),
+        HandedOff::NotTaken { reason: None } => format!("{by} did not take over"),
+        HandedOff::NobodyCame => "nobody took over in time".to_owned(),
+    };
+    close::texts(batch)?;
+    close::calls_and_prompts(batch, &close::Why { by, reason: &reason }, true)?;
+    if batch.state.phase == Phase::Waiting {
+        proceed(batch, by)?;
+    }
+    held_calls(batch)?;
+    close::turn(batch, "handed_off", &reason, false)?;
+    batch.say(match what {
+        HandedOff::Taken => finished(batch, "handed_off"),
+        HandedOff::NotTaken { .. } => cancelled(batch, CancelledBy::Operator, reason),
+        HandedOff::NobodyCame => failed(batch, "handoff_timed_out", reason),
+    })
+}
+
+fn finished(batch: &Batch, final_status: &str) -> Payload {
+    let mut ending = Finished::new(final_status.to_owned());
+    (ending.turns, ending.cost_micros_usd, ending.duration_ms) = figures(batch);
+    Payload::RunFinished(Box::new(ending))
+}
+
+fn failed(batch: &Batch, code: &str, message: String) -> Payload {
+    let mut ending = Failed::new(code.to_owned(), message, false);
+    (ending.turns, ending.cost_micros_usd, ending.duration_ms) = figures(batch);
+    Payload::RunFailed(Box::new(ending))
+}
+
+pub(super) fn cancelled(batch: &Batch, by: CancelledBy, reason: String) -> Payload {
+    let mut ending = Cancelled::new(by.as_str().to_owned(), reason);
+    (ending.turns, ending.cost_micros_usd, ending.duration_ms) = figures(batch);
+    Payload::RunCancelled(Box::new(ending))
+}
+
+/// Turns, money and time of this run alone; a run that never began has none.
+fn figures(batch: &Batch) -> (Option<u64>, Option<u64>, Option<u64>) {
+    let state = &batch.state;
+    let Some(started_ms) = state.started_ms else { return (None, None, None) };
+    let cost = state.totals().cost_micros_usd.saturating_sub(state.cost.prior.cost_micros_usd);
+    (Some(state.turns.completed), Some(cost), Some(batch.now_ms().saturating_sub(started_ms)))
+}

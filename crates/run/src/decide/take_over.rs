@@ -1,0 +1,66 @@
+//! Another worker goes on with a run whose worker was lost. What we were doing is told as interrupted and
+//! never done again by itself; what waits for others stays open.
+
+use recount_event::family::gap::RunDisconnected;
+use recount_event::family::run::Started;
+use recount_event::family::tool::RefusalCode;
+use recount_event::{Code, Payload, time};
+
+use super::{Batch, close, settle};
+use crate::rejection::Rejection;
+use crate::state::{CallStage, Phase};
+
+const INTERRUPTED: &str = "interrupted";
+
+pub(super) fn take_over(
+    batch: &mut Batch,
+    worker_id: String,
+    lease_until_ms: Option<u64>,
+    reason: String,
+) -> Result<(), Rejection> {
+    let state = &batch.state;
+    if !state.is_own() {
+        let foreign = format!("{} is driven by its producer: this server cannot take it over", state.run_id);
+        return Err(Rejection::new(Code::EventRefused, foreign));
+    }
+    match state.phase {
+        Phase::Running => {}
+        Phase::Ended(_) => {
+            let over =
+                format!("{} has {}: nothing is left to take over", state.run_id, state.status().as_str());
+            return Err(Rejection::new(Code::RunEnded, over));
+        }
+        // A run in the queue or waiting holds no worker, so none was lost.
+        _ => return Ok(()),
+    }
+    let since = state.next_sequence.saturating_sub(1);
+    let lost = RunDisconnected::new(since, time::format_ms(state.last_ms), reason.clone());
+    batch.say(Payload::GapRunDisconnected(Box::new(lost)))?;
+    close::texts(batch)?;
+    calls(batch, &reason)?;
+    close::turn(batch, INTERRUPTED, &reason, true)?;
+    let mut started = Started::new();
+    started.worker_id = Some(worker_id);
+    started.lease_until = lease_until_ms.map(time::format_ms);
+    batch.say(Payload::RunStarted(Box::new(started)))
+}
+
+fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
+    let cut_turn = batch.state.open_turn();
+    for (id, call) in close::in_order(batch) {
+        if batch.state.asks_for(&id) {
+            continue;
+        }
+        if call.is_with_server() {
+            let mut ended = settle::ended(&id, &call);
+            ended.code = Some(INTERRUPTED.into());
+            ended.error = Some(reason.to_owned());
+            batch.say(Payload::ToolFailed(Box::new(ended)))?;
+        } else if call.stage == CallStage::Proposed && cut_turn.is_some() && call.turn_index == cut_turn {
+            // The turn will be tried again, and the model will ask anew.
+            let message = "the turn that asked for this call was interrupted".to_owned();
+            batch.say(settle::refusal(&id, &call, RefusalCode::Cancelled, message))?;
+        }
+    }
+    Ok(())
+}

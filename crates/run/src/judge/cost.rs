@@ -1,0 +1,52 @@
+//! Totals grow, and budgets add up.
+
+use recount_event::family::cost::{BudgetWarning, Tick};
+
+use crate::rejection::{Broken, broken};
+use crate::state::{State, Totals};
+
+pub(super) fn tick(state: &State, tick: &Tick) -> Result<(), Broken> {
+    let told = Totals {
+        input_tokens: tick.cumulative_input_tokens,
+        output_tokens: tick.cumulative_output_tokens,
+        cost_micros_usd: tick.cumulative_cost_micros_usd,
+    };
+    let cost = &state.cost;
+    if let Some(last) = cost.ticked.filter(|last| told.is_below(*last)) {
+        return broken!("cost.falls", "cost.tick falls from {last} to {told}: send totals");
+    }
+    if told.is_below(cost.prior) {
+        return broken!(
+            "cost.prior",
+            "cost.tick says {told} where earlier runs used {}: add them",
+            cost.prior
+        );
+    }
+    let right = cost.prior.plus(cost.turns);
+    if state.is_own() && told != right {
+        return broken!("cost.sum", "cost.tick says {told} where turns add up to {right}");
+    }
+    let money = (tick.task_budget_micros_usd, tick.task_budget_remaining_micros_usd, told.cost_micros_usd);
+    let tokens = told.input_tokens.saturating_add(told.output_tokens);
+    let tokens = (tick.task_budget_tokens, tick.task_budget_remaining_tokens, tokens);
+    for (what, (budget, remaining, used)) in [("micro-dollars", money), ("tokens", tokens)] {
+        if let (Some(budget), Some(remaining)) = (budget, remaining)
+            && remaining != budget.saturating_sub(used)
+        {
+            return broken!(
+                "cost.remaining",
+                "cost.tick leaves {remaining} {what} of {budget} after {used}: send {}",
+                budget.saturating_sub(used)
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn warning(state: &State, warning: &BudgetWarning) -> Result<(), Broken> {
+    let threshold = warning.threshold_pct;
+    if state.cost.warned.contains(&threshold) {
+        return broken!("cost.warned", "the warning at {threshold} % was given before: leave it out");
+    }
+    Ok(())
+}

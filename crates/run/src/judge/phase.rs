@@ -1,0 +1,226 @@
+//! What may come in which phase of a run.
+
+use recount_event::Payload;
+use recount_event::family::gap;
+use recount_event::family::run::{Finished, Waiting, WaitsFor};
+use recount_event::family::tool::RefusalCode;
+
+use crate::rejection::{Broken, broken};
+use crate::state::{CallStage, Phase, State};
+
+pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
+    let type_name = payload.type_name();
+    match (&state.phase, payload) {
+        (Phase::Blank, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_)) => return Ok(()),
+        (Phase::Resuming, Payload::RunQueued(_)) => return Ok(()),
+        (Phase::Blank | Phase::Resuming, _) => {
+            return broken!("queued.first", "{type_name} comes before run.queued: begin with run.queued");
+        }
+        (_, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_)) => {
+            return broken!("queued.once", "{type_name} comes in a run that has begun: leave it out");
+        }
+        (Phase::Ended(_), _) => return after_the_ending(state, payload),
+        (_, Payload::GapEventsPruned(_)) => {
+            return broken!(
+                "gap.pruned",
+                "gap.events_pruned comes in a run that goes on: prune ended runs only"
+            );
+        }
+        _ => {}
+    }
+    if !state.has_started() && !may_precede_start(payload) {
+        return broken!("start.first", "{type_name} comes before run.started: send run.started first");
+    }
+    match state.phase {
+        Phase::Waiting if !may_come_while_waiting(state, payload) => {
+            return broken!(
+                "wait.quiet",
+                "{type_name} comes while the run waits: answer what it waits for, or let run.continued come first"
+            );
+        }
+        Phase::Regrouping if !may_come_while_regrouping(state, payload) => {
+            return broken!(
+                "wait.regroup",
+                "{type_name} comes behind a run.continued that left something open: send run.waiting first"
+            );
+        }
+        _ => {}
+    }
+    match payload {
+        Payload::RunStarted(_) if state.has_started() && !state.lost => {
+            broken!("start.again", "run.started comes again though nobody lost the run: leave it out")
+        }
+        Payload::RunWaiting(waiting) => begins_to_wait(state, waiting),
+        Payload::RunContinued(_) => continues(state),
+        Payload::RunFinished(finished) => {
+            nothing_open(state, type_name)?;
+            turns_agree(state, finished)
+        }
+        Payload::RunFailed(_) | Payload::RunCancelled(_) => nothing_open(state, type_name),
+        _ => Ok(()),
+    }
+}
+
+fn after_the_ending(state: &State, payload: &Payload) -> Result<(), Broken> {
+    let type_name = payload.type_name();
+    match payload {
+        Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => {
+            broken!("ending.once", "{type_name} comes in a run that has ended: leave it out")
+        }
+        Payload::GapEventsPruned(pruned) => names_a_past(state, pruned),
+        _ if type_name.starts_with("gap.") => Ok(()),
+        _ => broken!("ending.last", "{type_name} comes in a run that has ended: report it in a new run"),
+    }
+}
+
+fn names_a_past(state: &State, pruned: &gap::EventsPruned) -> Result<(), Broken> {
+    let (first, last) = (pruned.first_pruned_sequence, pruned.last_pruned_sequence);
+    if first > last || last >= state.next_sequence {
+        return broken!(
+            "gap.pruned",
+            "gap.events_pruned names the events {first} to {last} where {} are: name events before it",
+            state.next_sequence
+        );
+    }
+    Ok(())
+}
+
+fn may_precede_start(payload: &Payload) -> bool {
+    match payload {
+        Payload::RunStarted(_)
+        | Payload::RunThrottled(_)
+        | Payload::RunFailed(_)
+        | Payload::RunCancelled(_)
+        | Payload::Opaque(_) => true,
+        other => ["user.", "artifact.", "gap."].iter().any(|group| other.type_name().starts_with(group)),
+    }
+}
+
+/// Outcomes of what the run waits for, what closes it, and what says nothing of it.
+fn may_come_while_waiting(state: &State, payload: &Payload) -> bool {
+    matches!(payload, Payload::RunContinued(_)) || closes_a_wait(state, payload)
+}
+
+fn may_come_while_regrouping(state: &State, payload: &Payload) -> bool {
+    matches!(payload, Payload::RunWaiting(_)) || closes_a_wait(state, payload)
+}
+
+fn closes_a_wait(state: &State, payload: &Payload) -> bool {
+    match payload {
+        Payload::ApprovalResolved(_)
+        | Payload::ApprovalTimedOut(_)
+        | Payload::ClarificationAnswered(_)
+        | Payload::ClarificationTimedOut(_)
+        | Payload::HandoffAcknowledged(_)
+        | Payload::HandoffRejected(_)
+        | Payload::HandoffTimedOut(_)
+        | Payload::ToolCancelled(_)
+        | Payload::RunFinished(_)
+        | Payload::RunFailed(_)
+        | Payload::RunCancelled(_) => true,
+        Payload::ToolRefused(refused) => refused.code == RefusalCode::Cancelled,
+        Payload::ToolCompleted(ended) | Payload::ToolFailed(ended) | Payload::ToolTimedOut(ended) => {
+            state.calls.get(&ended.tool_call_id).is_none_or(|call| call.is_with_client())
+        }
+        other => other.type_name().starts_with("gap."),
+    }
+}
+
+fn nothing_open(state: &State, type_name: &str) -> Result<(), Broken> {
+    if let Some(turn) = &state.turns.open {
+        if let Some((block_index, block)) = turn.blocks.first_key_value() {
+            return broken!(
+                "ending.text_open",
+                "{type_name} comes while {} block {block_index} of turn {} is open: complete it first",
+                block.kind,
+                turn.index
+            );
+        }
+        return broken!(
+            "ending.turn_open",
+            "{type_name} comes while turn {} is open: send turn.completed or turn.failed first",
+            turn.index
+        );
+    }
+    if let Some((id, call)) = state.calls.iter().find(|(_, call)| call.stage != CallStage::Announced) {
+        return broken!(
+            "ending.call_open",
+            "{type_name} comes while call {id} ({}) is open: settle it first",
+            call.name()
+        );
+    }
+    if let Some(name) = state.prompts.keys().next() {
+        return broken!(
+            "ending.prompt_open",
+            "{type_name} comes while {name} is pending: wait for its outcome, or cancel the run"
+        );
+    }
+    Ok(())
+}
+
+fn turns_agree(state: &State, finished: &Finished) -> Result<(), Broken> {
+    match finished.turns {
+        Some(turns) if state.is_own() && turns != state.turns.completed => broken!(
+            "ending.turns",
+            "run.finished counts {turns} turns where {} were completed: count again",
+            state.turns.completed
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn begins_to_wait(state: &State, waiting: &Waiting) -> Result<(), Broken> {
+    if !state.is_own() {
+        return broken!("wait.own", "run.waiting comes in an external run: leave it out");
+    }
+    if let Some(turn) = &state.turns.open {
+        return broken!(
+            "wait.turn",
+            "run.waiting comes while turn {} is open: end the turn first",
+            turn.index
+        );
+    }
+    let busy = state
+        .calls
+        .iter()
+        .find(|(id, call)| !(call.is_with_client() || call.is_held() || state.asks_for(id)));
+    if let Some((id, call)) = busy {
+        return broken!(
+            "wait.calls",
+            "run.waiting comes while call {id} ({}) is neither settled nor with somebody: settle it first",
+            call.name()
+        );
+    }
+    let open = state.waits_for();
+    if open.is_empty() {
+        return broken!("wait.nothing", "run.waiting comes though nothing is open: leave it out");
+    }
+    if !same(&open, &waiting.waits_for) {
+        return broken!(
+            "wait.names",
+            "run.waiting names {} where {} is open: name exactly that",
+            in_words(&waiting.waits_for),
+            in_words(&open)
+        );
+    }
+    Ok(())
+}
+
+fn same(a: &[WaitsFor], b: &[WaitsFor]) -> bool {
+    a.len() == b.len() && a.iter().all(|one| b.contains(one)) && b.iter().all(|one| a.contains(one))
+}
+
+fn in_words(list: &[WaitsFor]) -> String {
+    let words: Vec<String> = list.iter().map(|one| format!("{} {}", one.kind, one.id)).collect();
+    if words.is_empty() { "nothing".into() } else { words.join(", ") }
+}
+
+fn continues(state: &State) -> Result<(), Broken> {
+    if !state.is_own() {
+        return broken!("wait.own", "run.continued comes in an external run: leave it out");
+    }
+    if state.phase != Phase::Waiting {
+        return broken!("wait.continued", "run.continued comes in a run that does not wait: leave it out");
+    }
+    Ok(())
+}
