@@ -1,0 +1,83 @@
+// A real browser, and pages whose complaints fail the test.
+
+import { chromium } from 'playwright-core';
+
+const EXECUTABLE = process.env.RECOUNT_CHROMIUM ?? '/usr/bin/chromium';
+
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/// One browser for a file of tests; close it in `after`.
+export function launch() {
+  return chromium.launch({ executablePath: EXECUTABLE, headless: true, args: FLAGS });
+}
+
+/// A page in a context of its own. Errors on its console fail the test, except failures to reach a
+/// server that the test has taken away (`page.expectOutage(true)`).
+export async function openPage(t, browser, url) {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const complaints = [];
+  let outage = false;
+  page.expectOutage = (expected) => {
+    outage = expected;
+  };
+  page.on('pageerror', (error) => complaints.push(`uncaught: ${error.message}`));
+  page.on('console', (message) => {
+    if (message.type() !== 'error') return;
+    const unreachable = /net::ERR_(CONNECTION|INCOMPLETE|EMPTY|SOCKET|NETWORK)/.test(message.text());
+    if (!(outage && unreachable)) complaints.push(`${message.text()} (${message.location().url})`);
+  });
+  t.after(async () => {
+    await context.close();
+    if (complaints.length > 0) throw new Error(`the page complained:\n${complaints.join('\n')}`);
+  });
+  const response = await page.goto(url);
+  if (!response.ok()) throw new Error(`${url} answered ${response.status()}`);
+  return page;
+}
+
+const HEARD_MS_MAX = 30_000;
+const LOOK_EVERY_MS = 20;
+
+/// Lets the page follow an event stream. What it hears gathers in the page.
+export async function follow(page, path) {
+  await page.evaluate((path) => {
+    const heard = { messages: [], level: 0, opened: 0 };
+    const source = new EventSource(path);
+    source.onopen = () => (heard.opened += 1);
+    source.onmessage = ({ data, lastEventId }) => heard.messages.push({ id: lastEventId, data });
+    source.addEventListener('caught_up', () => (heard.level += 1));
+    window.follower = { heard, source };
+  }, path);
+}
+
+/// What the page has heard, once `enough` holds of it: `{ messages, level, opened, state }`.
+export async function heardWhen(page, enough) {
+  const until = Date.now() + HEARD_MS_MAX;
+  for (;;) {
+    const heard = await page.evaluate(() => ({
+      ...window.follower.heard,
+      state: window.follower.source.readyState,
+    }));
+    if (enough(heard)) return heard;
+    if (Date.now() > until) {
+      throw new Error(`the page never heard enough: ${enough}; ${summary(heard)}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+  }
+}
+
+function summary({ messages, level, opened, state }) {
+  const last = messages.at(-1);
+  return `it opened ${opened} times, was level ${level} times, is in state ${state} and heard ${
+    messages.length} messages, the last with id ${last?.id}: ${last?.data.slice(0, 300)}`;
+}

@@ -1,0 +1,103 @@
+// Starts and stops the real server, each time on a data folder that goes away with the test.
+// Knows the program's command line and the first line it prints, nothing else.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const BINARY =
+  process.env.RECOUNT_BINARY ?? fileURLToPath(new URL('../target/debug/recount', import.meta.url));
+
+const START_MS_MAX = 30_000;
+const STOP_MS_MAX = 20_000;
+
+/// A server for one test.
+export async function startServer(t) {
+  const folder = await mkdtemp(join(tmpdir(), 'recount-web-'));
+  const server = new Server(folder);
+  t.after(async () => {
+    await server.stop('SIGKILL');
+    await rm(folder, { recursive: true, force: true });
+  });
+  await server.start('127.0.0.1:0');
+  return server;
+}
+
+class Server {
+  constructor(folder) {
+    this.folder = folder;
+    this.origin = null;
+    this.child = null;
+    this.printed = [];
+  }
+
+  async start(bind) {
+    const child = spawn(BINARY, ['serve', '--bind', bind, '--data', join(this.folder, 'data')], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: plainEnvironment(this.folder),
+    });
+    this.child = child;
+    this.origin = await new Promise((resolve, reject) => {
+      const fail = (why) => {
+        clearTimeout(timer);
+        reject(new Error(`${why}; it printed:\n${this.printed.join('\n')}`));
+      };
+      const timer = setTimeout(() => fail('the server named no address in time'), START_MS_MAX);
+      child.once('error', (error) => fail(`${BINARY} does not start: ${error.message}`));
+      child.once('exit', (code, signal) => fail(`the server ended with ${code ?? signal}`));
+      for (const stream of [child.stdout, child.stderr]) {
+        createInterface({ input: stream }).on('line', (line) => {
+          this.printed.push(line);
+          const address = /http:\/\/[0-9.]+:[0-9]+/.exec(line);
+          if (address) {
+            clearTimeout(timer);
+            resolve(address[0]);
+          }
+        });
+      }
+    });
+  }
+
+  /// Ends it, and answers once it is gone.
+  async stop(signal) {
+    const child = this.child;
+    this.child = null;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill(signal);
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX);
+    const [, by] = await gone;
+    clearTimeout(timer);
+    if (signal !== 'SIGKILL' && by === 'SIGKILL') {
+      throw new Error(`the server did not end on ${signal} within ${STOP_MS_MAX} ms`);
+    }
+  }
+
+  /// Again on the same port and the same data.
+  async startAgain() {
+    await this.start(new URL(this.origin).host);
+  }
+
+  /// Sends JSON text as it is, and answers the text that came back.
+  async request(method, path, body) {
+    const response = await fetch(this.origin + path, {
+      method,
+      headers: body === undefined ? {} : { 'content-type': 'application/json' },
+      body,
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
+    return text;
+  }
+}
+
+/// Nothing of whoever runs the tests: no settings, no home.
+function plainEnvironment(folder) {
+  const ours = ([name]) => name.startsWith('RECOUNT_') || name.startsWith('XDG_');
+  const rest = Object.fromEntries(Object.entries(process.env).filter((entry) => !ours(entry)));
+  return { ...rest, HOME: folder, XDG_CONFIG_HOME: join(folder, 'config') };
+}
