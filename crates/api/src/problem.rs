@@ -9,7 +9,7 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 /// One refusal or failure. `code` is for machines, `detail` for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// Where the code is described.
+    /// `urn:recount:error:` and the code, which `docs/errors.md` describes.
     #[serde(rename = "type")]
     pub problem_type: String,
     /// What the code means.

@@ -48,7 +48,7 @@ impl From<Error> for Refusal {
 pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
     let row = refusal.code.row();
     Problem {
-        problem_type: format!("https://recount.dev/errors#{}", row.name),
+        problem_type: format!("urn:recount:error:{}", row.name),
         title: row.meaning.trim_end_matches('.').to_owned(),
         status: row.status,
         detail: refusal.detail.clone(),

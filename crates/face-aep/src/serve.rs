@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Extension, Path, RawQuery, Request, State};
+use axum::extract::{Extension, OriginalUri, Path, RawQuery, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use recount_api::reply::{One, Page, Receipt};
 use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, ResolveApproval, Verdict};
@@ -128,14 +128,13 @@ impl IntoResponse for Refusal {
 }
 
 /// For every path that is not there.
-pub async fn not_found(request: Request) -> Response {
-    let path: String = request.uri().path().chars().take(120).collect();
+pub async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
+    let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
 }
 
-async fn method_not_allowed(request: Request) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path());
-    let path: String = path.chars().take(120).collect();
+async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
+    let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()
 }
 
