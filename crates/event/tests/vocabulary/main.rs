@@ -1,10 +1,11 @@
 //! What the vocabulary promises, held against files that are committed.
 
 mod blessed;
-//mod codec;
-//mod door;
-//mod fixtures;
+mod codec;
+mod door;
+mod fixtures;
 mod generated;
-//mod mutations;
-//mod rfc;
-//mod schemas;
+mod json_text;
+mod mutations;
+mod rfc;
+mod schemas;
