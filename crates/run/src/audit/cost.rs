@@ -1,0 +1,90 @@
+//! What was used, and where the budget stands.
+
+use std::collections::BTreeSet;
+
+use recount_event::Payload;
+use recount_event::family::cost::Tick;
+use recount_event::family::run::Queued;
+use recount_event::family::turn::Completed;
+
+use super::Reading;
+use crate::rejection::{Broken, broken};
+
+/// Input tokens, output tokens, micro-dollars.
+type Figures = [u64; 3];
+
+#[derive(Default)]
+pub(super) struct Cost {
+    before: Figures,
+    /// What was used before, and in the completed turns.
+    due: Figures,
+    ticks: Vec<Figures>,
+    warnings: BTreeSet<u64>,
+    halted: bool,
+}
+
+impl Cost {
+    pub(super) fn begin(&mut self, queued: &Queued) {
+        let before = [queued.prior_input_tokens, queued.prior_output_tokens, queued.prior_cost_micros_usd];
+        self.before = before.map(Option::unwrap_or_default);
+        self.due = self.before;
+        if queued.budget_warned == Some(true) {
+            self.warnings.insert(80);
+        }
+    }
+
+    pub(super) fn spend(&mut self, turn: &Completed) {
+        let used = [turn.input_tokens, turn.output_tokens, turn.cost_micros_usd];
+        for (due, used) in self.due.iter_mut().zip(used) {
+            *due = due.saturating_add(used.unwrap_or_default());
+        }
+    }
+
+    pub(super) fn is_halted(&self) -> bool {
+        self.halted
+    }
+
+    fn tick(&mut self, tick: &Tick, own: bool) -> Result<(), Broken> {
+        let now =
+            [tick.cumulative_input_tokens, tick.cumulative_output_tokens, tick.cumulative_cost_micros_usd];
+        let falls_below = |floor: &Figures| now.iter().zip(floor).any(|(now, floor)| now < floor);
+        if self.ticks.last().is_some_and(falls_below) {
+            return broken!("cost.falls", "the totals fall to {now:?}");
+        }
+        if falls_below(&self.before) {
+            return broken!("cost.prior", "the totals {now:?} leave out {:?} of before", self.before);
+        }
+        if own && now != self.due {
+            return broken!("cost.sum", "the totals are {now:?} and should be {:?}", self.due);
+        }
+        let budgets = [
+            (tick.task_budget_micros_usd, tick.task_budget_remaining_micros_usd, now[2]),
+            (tick.task_budget_tokens, tick.task_budget_remaining_tokens, now[0].saturating_add(now[1])),
+        ];
+        for (budget, remaining, used) in budgets {
+            let right = budget.map(|budget| budget.saturating_sub(used));
+            if right.is_some() && remaining.is_some() && right != remaining {
+                return broken!("cost.remaining", "the budget should have {right:?} left, not {remaining:?}");
+            }
+        }
+        self.ticks.push(now);
+        Ok(())
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// Whether the event was of cost.
+    pub(super) fn read_cost(&mut self, payload: &'a Payload) -> Result<bool, Broken> {
+        match payload {
+            Payload::CostTick(tick) => self.cost.tick(tick, self.course.is_own())?,
+            Payload::CostBudgetWarning(warning) => {
+                if !self.cost.warnings.insert(warning.threshold_pct) {
+                    return broken!("cost.warned", "two warnings at {} %", warning.threshold_pct);
+                }
+            }
+            Payload::CostBudgetExceeded(_) => self.cost.halted = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,240 @@
+//! The course of a run: how it begins, waits, goes on and ends.
+
+use recount_event::family::run::{Driver, WaitKind, WaitsFor};
+use recount_event::family::tool::RefusalCode;
+use recount_event::{Event, Payload};
+
+use super::Reading;
+use crate::rejection::{Broken, broken};
+
+/// What the run has been through.
+#[derive(Default)]
+pub(super) struct Course {
+    resumed: bool,
+    driver: Option<Driver>,
+    starts: u64,
+    /// A `gap.run_disconnected` stands behind the last `run.started`.
+    abandoned: bool,
+    waits: Waits,
+    ending: Option<String>,
+}
+
+/// Whether the run is suspended.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    #[default]
+    No,
+    Yes,
+    /// Continued with a rest that must be waited for again.
+    ForTheRest,
+}
+
+impl Course {
+    pub(super) fn is_own(&self) -> bool {
+        self.driver == Some(Driver::Own)
+    }
+}
+
+fn is_ending(payload: &Payload) -> bool {
+    matches!(payload, Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_))
+}
+
+/// The first word of a type.
+fn group(payload: &Payload) -> &str {
+    payload.type_name().split_once('.').map_or("", |(group, _)| group)
+}
+
+impl<'a> Reading<'a> {
+    /// Whether the event may stand at this point of the course.
+    pub(super) fn stands_in_course(&self, event: &Event) -> Result<(), Broken> {
+        let (payload, name) = (event.payload(), event.type_name());
+        let course = &self.course;
+        let begins = matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_));
+        if course.driver.is_none() {
+            let fits = matches!(payload, Payload::RunQueued(_)) || (begins && !course.resumed);
+            return if fits { Ok(()) } else { broken!("queued.first", "{name} stands before run.queued") };
+        }
+        if begins {
+            return broken!("queued.once", "{name} stands in the middle of a run");
+        }
+        if let Some(ending) = &course.ending {
+            return self.stands_behind(ending, event);
+        }
+        if matches!(payload, Payload::GapEventsPruned(_)) {
+            return broken!("gap.pruned", "{name} stands before the ending");
+        }
+        if course.starts == 0 && !self.stands_before_start(payload) {
+            return broken!("start.first", "{name} stands before run.started");
+        }
+        self.respects_the_wait(payload)?;
+        match payload {
+            Payload::RunStarted(_) if course.starts > 0 && !course.abandoned => {
+                broken!("start.again", "run.started stands again, and nobody had lost the run")
+            }
+            Payload::RunWaiting(waiting) => self.may_wait(&waiting.waits_for),
+            Payload::RunContinued(_) if !course.is_own() => {
+                broken!("wait.own", "run.continued stands in an external run")
+            }
+            Payload::RunContinued(_) if course.waits != Waits::Yes => {
+                broken!("wait.continued", "run.continued stands where nothing waited")
+            }
+            ending if is_ending(ending) => self.may_end(ending),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the event means for the course.
+    pub(super) fn moves_course(&mut self, event: &Event) {
+        match event.payload() {
+            Payload::RunResumedFromEvent(_) => self.course.resumed = true,
+            Payload::RunQueued(queued) => self.course.driver = Some(queued.driver),
+            Payload::RunStarted(_) => {
+                self.course.starts += 1;
+                self.course.abandoned = false;
+            }
+            Payload::GapRunDisconnected(_) => self.course.abandoned = true,
+            Payload::RunWaiting(_) => self.course.waits = Waits::Yes,
+            Payload::RunContinued(_) => self.course.waits = Waits::ForTheRest,
+            payload if is_ending(payload) => self.course.ending = Some(event.type_name().to_owned()),
+            _ => {}
+        }
+        if self.course.waits == Waits::ForTheRest && self.with_others().is_empty() {
+            self.course.waits = Waits::No;
+        }
+    }
+
+    fn stands_behind(&self, ending: &str, event: &Event) -> Result<(), Broken> {
+        let name = event.type_name();
+        if is_ending(event.payload()) {
+            return broken!("ending.once", "{name} stands behind {ending}");
+        }
+        if group(event.payload()) != "gap" {
+            return broken!("ending.last", "{name} stands behind {ending}");
+        }
+        if let Payload::GapEventsPruned(pruned) = event.payload() {
+            let (first, last) = (pruned.first_pruned_sequence, pruned.last_pruned_sequence);
+            if !(first <= last && last < event.sequence) {
+                return broken!("gap.pruned", "{first} to {last} is no range before {}", event.sequence);
+            }
+        }
+        Ok(())
+    }
+
+    fn stands_before_start(&self, payload: &Payload) -> bool {
+        matches!(
+            payload,
+            Payload::Opaque(_)
+                | Payload::RunStarted(_)
+                | Payload::RunThrottled(_)
+                | Payload::RunFailed(_)
+                | Payload::RunCancelled(_)
+        ) || matches!(group(payload), "user" | "artifact" | "gap")
+    }
+
+    fn respects_the_wait(&self, payload: &Payload) -> Result<(), Broken> {
+        let name = payload.type_name();
+        let quiet = self.is_quiet(payload);
+        match self.course.waits {
+            Waits::Yes if !quiet && !matches!(payload, Payload::RunContinued(_)) => {
+                broken!("wait.quiet", "{name} stands while the run waits")
+            }
+            Waits::ForTheRest if !quiet && !matches!(payload, Payload::RunWaiting(_)) => {
+                broken!("wait.regroup", "{name} stands where run.waiting with the rest should")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an event leaves a waiting run in peace.
+    fn is_quiet(&self, payload: &Payload) -> bool {
+        match payload {
+            Payload::Opaque(_) => true,
+            Payload::ToolRefused(refused) => refused.code == RefusalCode::Cancelled,
+            Payload::ToolCancelled(_) => true,
+            Payload::ToolCompleted(ended) | Payload::ToolFailed(ended) | Payload::ToolTimedOut(ended) => {
+                !self.calls.is_open(&ended.tool_call_id) || self.calls.is_with_client(&ended.tool_call_id)
+            }
+            payload if is_ending(payload) => true,
+            payload => match payload.type_name().split_once('.') {
+                Some(("approval" | "clarification" | "handoff", what)) => what != "requested",
+                Some((group, _)) => group == "gap",
+                None => false,
+            },
+        }
+    }
+
+    /// What people and applications have before them.
+    fn with_others(&self) -> Vec<WaitsFor> {
+        let mut all = self.people.pending();
+        all.extend(self.calls.open().filter(|id| self.calls.is_with_client(id)).map(|id| WaitsFor {
+            kind: WaitKind::ClientTool,
+            id: recount_event::ForeignId::parse(id).expect("the name of a call that was read"),
+        }));
+        all.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
+        all
+    }
+
+    fn may_wait(&self, named: &[WaitsFor]) -> Result<(), Broken> {
+        if !self.course.is_own() {
+            return broken!("wait.own", "run.waiting stands in an external run");
+        }
+        if let Some(turn) = self.turns.open_index() {
+            return broken!("wait.turn", "run.waiting stands in the middle of turn {turn}");
+        }
+        for id in self.calls.open() {
+            let outside = self.calls.is_with_client(id) || self.people.waits_on(id);
+            if !outside && !self.calls.holds_answer(id) {
+                return broken!("wait.calls", "run.waiting stands while {id} is still to be done");
+            }
+        }
+        let open = self.with_others();
+        if open.is_empty() {
+            return broken!("wait.nothing", "run.waiting stands where nothing is open");
+        }
+        let mut named = named.to_vec();
+        named.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
+        if named != open {
+            return broken!(
+                "wait.names",
+                "run.waiting names {} things, and not the {} open ones",
+                named.len(),
+                open.len()
+            );
+        }
+        Ok(())
+    }
+
+    fn may_end(&self, ending: &Payload) -> Result<(), Broken> {
+        let name = ending.type_name();
+        if let Some((turn, block)) = self.turns.open_block() {
+            return broken!("ending.text_open", "{name} stands while block {block} of turn {turn} is open");
+        }
+        if let Some(turn) = self.turns.open_index() {
+            return broken!("ending.turn_open", "{name} stands in the middle of turn {turn}");
+        }
+        if let Some(id) = self.calls.open().find(|id| self.calls.is_more_than_asked_for(id)) {
+            return broken!("ending.call_open", "{name} stands while {id} is not settled");
+        }
+        if let Some(first) = self.people.pending().first() {
+            return broken!(
+                "ending.prompt_open",
+                "{name} stands while {} {} is pending",
+                first.kind,
+                first.id
+            );
+        }
+        match ending {
+            Payload::RunFinished(finished) if self.course.is_own() => match finished.turns {
+                Some(told) if told != self.turns.completed() => {
+                    broken!(
+                        "ending.turns",
+                        "{told} turns are told, {} were completed",
+                        self.turns.completed()
+                    )
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}

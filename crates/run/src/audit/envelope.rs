@@ -1,0 +1,55 @@
+//! Places: numbers, names, times.
+
+use recount_event::{Event, EventId, RunId, SessionId, TaskId};
+
+use crate::rejection::{Broken, broken};
+
+#[derive(Default)]
+pub(super) struct Envelopes {
+    last: Option<Last>,
+}
+
+struct Last {
+    sequence: u64,
+    event_id: EventId,
+    occurred_ms: u64,
+    of: (RunId, Option<TaskId>, Option<SessionId>),
+}
+
+impl Envelopes {
+    pub(super) fn read(&mut self, event: &Event) -> Result<(), Broken> {
+        let of = (event.run_id, event.task_id, event.session_id);
+        let wanted = self.last.as_ref().map_or(0, |last| last.sequence + 1);
+        if event.sequence != wanted {
+            return broken!("envelope.sequence", "event {} stands where {wanted} should", event.sequence);
+        }
+        if let Some(last) = &self.last {
+            if of != last.of {
+                return broken!(
+                    "envelope.ids",
+                    "event {} is of {of:?}, not of {:?}",
+                    event.sequence,
+                    last.of
+                );
+            }
+            if event.occurred_ms < last.occurred_ms {
+                return broken!(
+                    "envelope.time",
+                    "event {} occurred {} ms before the one before it",
+                    event.sequence,
+                    last.occurred_ms - event.occurred_ms
+                );
+            }
+            if event.event_id <= last.event_id {
+                return broken!("envelope.event_id", "{} follows {}", event.event_id, last.event_id);
+            }
+        }
+        self.last = Some(Last {
+            sequence: event.sequence,
+            event_id: event.event_id,
+            occurred_ms: event.occurred_ms,
+            of,
+        });
+        Ok(())
+    }
+}
