@@ -134,7 +134,8 @@ function eventItem(event) {
 function describe(run) {
   byId('account-title').textContent = title(run);
   const parts = [`Status: ${run.status}`];
-  if (run.ending) parts.push(`ended with ${run.ending}`);
+  if (run.status === 'failed') parts.push(`code ${run.ending}`);
+  if (run.status === 'cancelled') parts.push(`by ${run.ending}`);
   if (run.message) parts.push(run.message);
   byId('run-status').textContent = `${parts.join('; ')}.`;
   showApprovals(run).catch(tell);
