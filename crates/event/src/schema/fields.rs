@@ -54,7 +54,7 @@ pub(crate) const SHARED: &[(&str, &str)] = &[
     ("fallback_strategy", "What is done instead."),
     ("field", "Which field changed."),
     ("files_searched", "How many files were looked into."),
-    ("final_status", "How the run ended; `completed`."),
+    ("final_status", "How the run ended, such as `completed` or `handed_off`."),
     ("first_pruned_sequence", "The first event that is gone."),
     ("for", "All that is waited for."),
     ("from_model", "The model that was asked for."),
