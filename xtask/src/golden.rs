@@ -37,15 +37,19 @@ fn find(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
         if speaks_of_it(&folder.join("src"))? {
             selection.push("--lib".to_owned());
         }
-        let tests = folder.join("tests");
-        let mut files = list(&tests)?;
-        files.sort();
-        let shared = files.iter().any(|path| path.is_dir() && speaks_of_it(path).unwrap_or(false));
-        for file in files.iter().filter(|path| path.extension().is_some_and(|end| end == "rs")) {
-            // A helper beside the tests may hold the word for all of them.
-            if shared || std::fs::read_to_string(file)?.contains(VARIABLE) {
-                let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-                selection.extend(["--test".to_owned(), stem.into_owned()]);
+        let mut tests = list(&folder.join("tests"))?;
+        tests.sort();
+        // A folder without `main.rs` is no test but a helper of those beside it.
+        let is_target = |path: &Path| path.is_file() || path.join("main.rs").is_file();
+        let (targets_there, helpers): (Vec<_>, Vec<_>) = tests.into_iter().partition(|path| is_target(path));
+        let mut shared = false;
+        for helper in &helpers {
+            shared |= speaks_of_it(helper)?;
+        }
+        for target in targets_there {
+            if shared || speaks_of_it(&target)? {
+                let name = target.file_stem().unwrap_or_default().to_string_lossy();
+                selection.extend(["--test".to_owned(), name.into_owned()]);
             }
         }
         if !selection.is_empty() {
@@ -55,15 +59,14 @@ fn find(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     Ok(targets)
 }
 
-fn speaks_of_it(folder: &Path) -> Result<bool> {
-    for path in list(folder)? {
-        let speaks = if path.is_dir() {
-            speaks_of_it(&path)?
-        } else {
-            path.extension().is_some_and(|end| end == "rs")
-                && std::fs::read_to_string(&path)?.contains(VARIABLE)
-        };
-        if speaks {
+/// Whether the word stands in this Rust file, or in one under this folder.
+fn speaks_of_it(path: &Path) -> Result<bool> {
+    if !path.is_dir() {
+        let is_rust = path.extension().is_some_and(|end| end == "rs");
+        return Ok(is_rust && std::fs::read_to_string(path)?.contains(VARIABLE));
+    }
+    for inside in list(path)? {
+        if speaks_of_it(&inside)? {
             return Ok(true);
         }
     }
@@ -93,13 +96,17 @@ mod tests {
             ("crates/server/tests/http.rs", ""),
             ("crates/server/tests/support/golden.rs", "RECOUNT_BLESS"),
             ("crates/log/src/lib.rs", ""),
+            ("crates/cli/tests/quiet/main.rs", ""),
+            ("crates/cli/tests/transcripts/main.rs", ""),
+            ("crates/cli/tests/transcripts/help.rs", "RECOUNT_BLESS"),
         ] {
             let place = root.path().join(path);
             std::fs::create_dir_all(place.parent().unwrap()).unwrap();
             std::fs::write(place, text).unwrap();
         }
         let found = find(root.path()).unwrap();
-        let wanted: [(&str, &[&str]); 3] = [
+        let wanted: [(&str, &[&str]); 4] = [
+            ("recount-cli", &["--test", "transcripts"]),
             ("recount-event", &["--lib"]),
             ("recount-run", &["--test", "views"]),
             ("recount-server", &["--test", "http"]),
