@@ -22,7 +22,7 @@ use crate::output::Output;
 #[derive(Parser)]
 #[command(name = "recount", version, term_width = 100, after_help = exit::TABLE)]
 struct CommandLine {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Options of every command")]
     common: Common,
     #[command(subcommand)]
     verb: Verb,
@@ -32,7 +32,13 @@ struct CommandLine {
 #[derive(Args)]
 struct Common {
     /// The server's address
-    #[arg(long, global = true, env = "RECOUNT_URL", default_value = "http://127.0.0.1:8765")]
+    #[arg(
+        long,
+        global = true,
+        env = "RECOUNT_URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:8765"
+    )]
     url: String,
     /// The token to show the server
     #[arg(long, global = true, env = "RECOUNT_TOKEN", hide_env_values = true)]

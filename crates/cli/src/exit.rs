@@ -12,16 +12,18 @@ pub(crate) const TABLE: &str = "\
 Exit status:
   0  it was done, or the answer is yes
   1  the answer is no: the server refused, or verify found something wrong
-  2  the command line cannot be understood
+  2  the command line or the configuration cannot be used
   3  no server answers at the address
   4  what answered is not a Recount server, or one of another release
-  5  the program itself failed: it could not start the server, read the data folder or write its output";
+  5  the program itself failed, such as a server that cannot start";
 
 /// Why a verb did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server said no.
     Refused(String),
+    /// Something was asked for that cannot be.
+    Usage(String),
     /// The answer is no, and was told as data.
     No,
     Unreachable(String),
@@ -37,6 +39,7 @@ impl Failure {
         match self {
             Failure::OutputClosed => 0,
             Failure::Refused(_) | Failure::No => 1,
+            Failure::Usage(_) => 2,
             Failure::Unreachable(_) => 3,
             Failure::Protocol(_) => 4,
             Failure::Own(_) => 5,
@@ -48,6 +51,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Refused(why)
+            | Failure::Usage(why)
             | Failure::Unreachable(why)
             | Failure::Protocol(why)
             | Failure::Own(why) => f.write_str(why),
@@ -64,6 +68,15 @@ impl From<ClientError> for Failure {
                 Failure::Unreachable(format!("{why}; is a server running there? (recount serve starts one)"))
             }
             ClientError::Protocol { .. } => Failure::Protocol(why.to_string()),
+        }
+    }
+}
+
+impl From<recount_server::StartError> for Failure {
+    fn from(why: recount_server::StartError) -> Self {
+        match why.exit_code() {
+            2 => Failure::Usage(why.to_string()),
+            _ => Failure::Own(why.to_string()),
         }
     }
 }

@@ -23,11 +23,13 @@ use crate::tail::{Source, Tail, Until};
 /// A page of envelopes, each as the very bytes the server sent.
 pub type EventsPage = Page<Box<RawValue>>;
 
-/// Which page of a list: behind `after` (the `next` of the page before), at most `limit` things.
+/// Which page of a list: behind `after` (the `next` of the page before), at most `limit` things, and only
+/// those with a status, when one is named.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     pub after: Option<serde_json::Value>,
     pub limit: Option<usize>,
+    pub status: Option<String>,
 }
 
 /// Speaks to one server. Cheap to clone.
@@ -93,8 +95,8 @@ impl Client {
         self.get_one(self.at(&["tasks", task])).await
     }
 
-    /// Answers the run that was cancelled.
-    pub async fn cancel_task(&self, task: &str, request: &Cancel) -> Result<Run, ClientError> {
+    /// Cancels the task's active run.
+    pub async fn cancel_task(&self, task: &str, request: &Cancel) -> Result<Task, ClientError> {
         self.post(self.at(&["tasks", task, "cancel"]), request).await
     }
 
@@ -226,7 +228,8 @@ impl Client {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         });
-        self.page(address.with(query::AFTER, after).with(query::LIMIT, listing.limit)).await
+        let address = address.with(query::AFTER, after).with(query::LIMIT, listing.limit);
+        self.page(address.with("status", listing.status.as_deref())).await
     }
 
     async fn page<T: DeserializeOwned>(&self, address: Address) -> Result<Page<T>, ClientError> {

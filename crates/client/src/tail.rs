@@ -84,7 +84,7 @@ impl Tail {
             retry_ms: RETRY_MS,
             connected_once: false,
             in_vain: 0,
-            state: State::Waiting(Instant::now()),
+            state: State::Waiting(recount_world::moment()),
         }
     }
 
@@ -120,7 +120,7 @@ impl Tail {
             Ok(Some(response)) => {
                 self.connected_once = true;
                 let decoder = Decoder::new();
-                let since = Instant::now();
+                let since = recount_world::moment();
                 let reading = Reading { response, decoder, caught_up: false, worked: false, since };
                 self.state = State::Reading(Box::new(reading));
                 Ok(None)
@@ -159,7 +159,7 @@ impl Tail {
                 // Closed in good order, which is what the server does behind the ending: ask at once, but
                 // not over and over.
                 self.in_vain = if reading.worked { 0 } else { 1 };
-                self.state = State::Waiting(Instant::now());
+                self.state = State::Waiting(recount_world::moment());
                 return Ok(None);
             }
             Ok(Ok(None)) => lost("the stream was closed".to_owned()),
@@ -183,7 +183,7 @@ impl Tail {
         let scatter = u64::try_from(self.client.world().entropy.draw() % 256).expect("it is below 256");
         let planned = planned.min(limits::RECONNECT_WAIT_MS_MAX);
         let wait_ms = planned + planned * scatter / 1024;
-        self.state = State::Waiting(Instant::now() + Duration::from_millis(wait_ms));
+        self.state = State::Waiting(recount_world::moment() + Duration::from_millis(wait_ms));
         let reason = match why {
             ClientError::Unreachable { reason, .. } => reason,
             other => other.to_string(),

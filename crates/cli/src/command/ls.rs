@@ -2,7 +2,7 @@
 
 use clap::Args;
 use recount_client::query::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
-use recount_client::reply::{Page, Run, Task};
+use recount_client::reply::Page;
 use recount_client::{ClientError, Listing};
 use serde::Serialize;
 
@@ -26,14 +26,13 @@ pub(super) struct Ls {
 impl Ls {
     pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
-        let wanted = |status: &str| self.status.as_deref().is_none_or(|wanted| wanted == status);
         if self.tasks {
             let fetch = async |listing: Listing| client.list_tasks(&listing).await;
-            let tasks = gather(fetch, self.limit, |task: &Task| wanted(&task.status)).await?;
+            let tasks = gather(fetch, self.limit, self.status).await?;
             print(&mut asking, &tasks, list::tasks)
         } else {
             let fetch = async |listing: Listing| client.list_runs(&listing).await;
-            let runs = gather(fetch, self.limit, |run: &Run| wanted(&run.status)).await?;
+            let runs = gather(fetch, self.limit, self.status).await?;
             print(&mut asking, &runs, list::runs)
         }
     }
@@ -50,19 +49,19 @@ fn print<T: Serialize>(
     asking.out.lines(&lines(things))
 }
 
-/// Page after page until so many wanted things were found, or there are no more.
+/// Page after page until so many things were found, or there are no more.
 pub(super) async fn gather<T>(
     fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
     count_max: usize,
-    wanted: impl Fn(&T) -> bool,
+    status: Option<String>,
 ) -> Result<Vec<T>, Failure> {
     let mut found = Vec::new();
     let mut after = None;
     while found.len() < count_max {
         let limit = Some((count_max - found.len()).clamp(1, LIST_LIMIT_MAX));
-        let page = fetch(Listing { after: after.clone(), limit }).await?;
+        let page = fetch(Listing { after: after.clone(), limit, status: status.clone() }).await?;
         let stuck = page.next == after;
-        found.extend(page.data.into_iter().filter(&wanted));
+        found.extend(page.data);
         if !page.has_more {
             break;
         }

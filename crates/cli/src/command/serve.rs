@@ -39,6 +39,6 @@ impl Serve {
             log: self.log,
             log_format,
         };
-        recount_server::serve(options).map_err(|why| Failure::Own(why.to_string()))
+        Ok(recount_server::serve(options)?)
     }
 }

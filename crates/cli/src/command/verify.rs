@@ -35,7 +35,7 @@ impl Verify {
             None => {
                 let client = asking.client.clone();
                 let fetch = async |listing| client.list_runs(&listing).await;
-                let runs = ls::gather(fetch, usize::MAX, |_| true).await?;
+                let runs = ls::gather(fetch, usize::MAX, None).await?;
                 runs.into_iter().map(|run| run.id).collect()
             }
         };
@@ -50,7 +50,7 @@ impl Verify {
 
 /// Checks all runs of a data folder without a server.
 pub(super) fn offline(data: &Path, json: bool) -> Result<(), Failure> {
-    let reports = recount_server::verify::offline(data).map_err(|why| Failure::Own(why.to_string()))?;
+    let reports = recount_server::verify::offline(data)?;
     let mut out = Output::new();
     let mut tally = Tally::default();
     for report in &reports {
@@ -65,7 +65,6 @@ async fn check(client: &Client, run: &str) -> Result<Report, Failure> {
     let mut checker = Checker::new(run);
     let mut left = digest.events;
     let mut after = None;
-    let mut broken = None;
     'pages: while left > 0 {
         let page = client.read_run_events(run, after, None).await?;
         for envelope in &page.data {
@@ -73,10 +72,8 @@ async fn check(client: &Client, run: &str) -> Result<Report, Failure> {
                 break 'pages;
             }
             left -= 1;
-            if let Err(why) = checker.event(envelope.get().as_bytes()) {
-                broken = Some(why);
-                break 'pages;
-            }
+            // What is wrong is kept for the report.
+            drop(checker.event(envelope.get().as_bytes()));
         }
         let next = page.next.as_ref().and_then(serde_json::Value::as_u64);
         if !page.has_more || next.is_none() || next == after {
@@ -84,13 +81,7 @@ async fn check(client: &Client, run: &str) -> Result<Report, Failure> {
         }
         after = next;
     }
-    let mut report = checker.finish(Some((digest.events, &digest.head)));
-    if let Some(broken) = broken
-        && !report.problems.contains(&broken)
-    {
-        report.problems.insert(0, broken);
-    }
-    Ok(report)
+    Ok(checker.finish(Some((digest.events, &digest.head))))
 }
 
 #[derive(Default)]

@@ -192,7 +192,7 @@ impl Account {
         let shown = if self.all { usize::MAX } else { TEXT_LINES_MAX };
         lines.extend(clean::lines(text).take(shown).map(|line| format!("    {line}").trim_end().to_owned()));
         if total > shown {
-            lines.push(format!("    ({} more lines; --all shows them)", total - shown));
+            lines.push(format!("    ({} more lines, not shown)", total - shown));
         }
     }
 }

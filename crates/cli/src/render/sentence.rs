@@ -8,14 +8,17 @@ mod run;
 mod speech;
 mod tool;
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// The `data` of an event.
-pub(super) struct Data(Value);
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The `data` of an event: read, and as it stands.
+pub(super) struct Data(Value, Box<str>);
 
 impl Data {
     pub(super) fn read(text: &str) -> Self {
-        Data(serde_json::from_str(text).unwrap_or(Value::Null))
+        Data(serde_json::from_str(text).unwrap_or(Value::Null), text.into())
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -34,6 +37,12 @@ impl Data {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
+    /// A field as it stands, number for number and key for key.
+    fn raw(&self, name: &str) -> Option<String> {
+        let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(&self.1).ok()?;
+        fields.remove(name).map(|raw| raw.get().to_owned())
+    }
+
     fn texts(&self, name: &str) -> Option<Vec<&str>> {
         self.0.get(name)?.as_array()?.iter().map(Value::as_str).collect()
     }
@@ -47,8 +56,8 @@ impl Data {
         };
         match value {
             Value::String(text) => Some(text.clone()),
-            Value::Array(list) if !list.is_empty() => Some(blocks(list).unwrap_or_else(|| value.to_string())),
-            other => Some(other.to_string()),
+            Value::Array(list) if !list.is_empty() => blocks(list).or_else(|| self.raw(name)),
+            _ => self.raw(name),
         }
     }
 }

@@ -31,7 +31,7 @@ fn is_of(template: &str, target: &str) -> bool {
 async fn every_route_has_its_call() {
     let server = Scripted::start([Answer::problem(404, "route_not_found", false)]).await;
     let client = Client::new(&server.url, Some("secret")).unwrap();
-    let listing = Listing { after: Some(json!("c 1")), limit: Some(7) };
+    let listing = Listing { after: Some(json!("c 1")), limit: Some(7), status: Some("failed".to_owned()) };
     let producer = Producer { id: "p".to_owned(), epoch: 1, seq: 0 };
     let batch = AppendEvents { producer, events: Vec::new() };
     let cancel = Cancel { reason: Some("enough".to_owned()) };
@@ -73,7 +73,7 @@ async fn every_route_has_its_call() {
         let at = ROUTES.iter().position(|route| format!("{:?}", route.name) == name);
         heard[at.expect("the route exists")].clone()
     };
-    assert_eq!(target("ListRuns").target, "/v1/runs?after=c%201&limit=7");
+    assert_eq!(target("ListRuns").target, "/v1/runs?after=c%201&limit=7&status=failed");
     assert_eq!(target("ReadRunEvents").target, "/v1/runs/r/events?after_sequence=3&limit=10");
     assert_eq!(target("ReadFeed").target, "/v1/events?after_position=3");
     assert_eq!(target("StreamFeed").target, "/v1/events/stream?after_position=4");

@@ -44,8 +44,13 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             Said::with(line, data.readable("response"))
         }
         "handoff.requested" => {
-            let target = data.text("target_kind")?.replace('_', " ");
-            let line = format!("{} asks a {target} to take over", data.text("handoff_id")?);
+            let target = match data.text("target_kind")? {
+                "human" => "a person",
+                "specialist_agent" => "a specialist agent",
+                "escalation_queue" => "the escalation queue",
+                other => other,
+            };
+            let line = format!("{} asks {target} to take over", data.text("handoff_id")?);
             Said::with(line, data.text("reason"))
         }
         "handoff.acknowledged" => {

@@ -15,7 +15,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         }
         "assistant.tool_call_proposed" => {
             let line = format!("{} {}", data.text("tool_name")?, call(data)?);
-            Said::with(line, data.value("input").map(ToString::to_string))
+            Said::with(line, data.raw("input"))
         }
         "assistant.image_block" => {
             Said::with(format!("picture {}", data.text("artifact_id")?), data.text("summary"))

@@ -48,8 +48,10 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         }
         "tool.http.response" | "tool.web_fetch.response" | "tool.web_search.response" => {
             let status = data.number("status").map(|status| format!("status {status}"));
-            let hits =
-                data.value("hits").and_then(Value::as_array).map(|hits| format!("{} hits", hits.len()));
+            let hits = data.value("hits").and_then(Value::as_array).map(|hits| match hits.len() {
+                1 => "1 hit".to_owned(),
+                count => format!("{count} hits"),
+            });
             let line = format!("{}{}", call(data)?, facts([status, hits, duration(data)]));
             Said::with(line, data.text("error"))
         }
@@ -62,7 +64,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             Said::line(format!("{} as {}", data.text("artifact_id")?, data.text("relation")?))
         }
         "artifact.updated" => {
-            let (old, new) = (data.0.get("old_value")?, data.0.get("new_value")?);
+            let (old, new) = (data.raw("old_value")?, data.raw("new_value")?);
             let (artifact, field) = (data.text("artifact_id")?, data.text("field")?);
             Said::line(format!("{artifact}: {field} was {old}, is {new}"))
         }
@@ -137,18 +139,16 @@ fn patch(type_name: &str, data: &Data) -> Option<Said> {
         Some(path) => path.to_owned(),
         None => data.texts("paths").unwrap_or_default().join(" and "),
     };
-    let what = match type_name.rsplit('.').next()? {
-        "proposed" | "patch" => "ready to change",
-        "applied" => "changed",
-        "reverted" => "took back the change of",
-        _ => return None,
-    };
-    let objects: Vec<&str> =
-        [paths.as_str(), artifacts.as_str()].into_iter().filter(|o| !o.is_empty()).collect();
-    if objects.is_empty() {
+    if !matches!(type_name.rsplit('.').next()?, "proposed" | "patch" | "applied" | "reverted") {
         return None;
     }
+    let objects = match (paths.is_empty(), artifacts.is_empty()) {
+        (true, true) => return None,
+        (false, true) => paths,
+        (true, false) => format!("patch {artifacts}"),
+        (false, false) => format!("{paths}, patch {artifacts}"),
+    };
     let by = data.text("reverted_by").map_or(String::new(), |by| format!(", by {by}"));
-    let line = format!("{what} {}{by}", objects.join(", patch "));
+    let line = format!("{objects}{by}");
     Some(Said::with(line, data.text("summary").or_else(|| data.text("reason"))))
 }

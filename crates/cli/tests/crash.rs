@@ -1,0 +1,350 @@
+//! A server under load is killed two hundred times; nothing that was acknowledged may be missing.
+//!
+//! Several producers append to a few runs over HTTP and repeat what was not acknowledged. After each
+//! start: acknowledged events are at their sequence, sequences have no gaps, the chain agrees with the
+//! digest, bytes are what they were. Readers that resume by cursor see each event once and in order.
+//!
+//! `RECOUNT_CRASH_SEED` and `RECOUNT_CRASH_KILLS` choose another course.
+
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "shared with the tests of the verbs")]
+#[path = "process/server.rs"]
+mod server;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer};
+use recount_client::{Client, ClientError, Source, Tail, Told, Until};
+use recount_world::{Entropy, SeededEntropy};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use server::{PATIENCE, Server};
+
+const RUNS: usize = 3;
+const PRODUCERS_A_RUN: usize = 2;
+const KILLS: u64 = 200;
+/// After so many kills everything is read again from the start.
+const WHOLE_EVERY: u64 = 50;
+
+/// What was promised, and what is told to the tasks of this test.
+struct Course {
+    client: Client,
+    random: SeededEntropy,
+    runs: Vec<String>,
+    /// Acknowledged and not yet looked for: run, sequence, text.
+    promised: RefCell<Vec<(usize, u64, String)>>,
+    /// Every text that was acknowledged, with its place.
+    landed: RefCell<BTreeMap<String, (usize, u64)>>,
+    batches: watch::Sender<u64>,
+    repeated: Cell<u64>,
+    resumed: Cell<u64>,
+    stop: Cell<bool>,
+    /// Counts starts of the server.
+    up: watch::Sender<u64>,
+    /// Where the feed ends, when nothing more comes.
+    end: watch::Sender<Option<u64>>,
+}
+
+impl Course {
+    fn below(&self, bound: u64) -> u64 {
+        u64::try_from(self.random.draw() % u128::from(bound)).unwrap()
+    }
+
+    /// Until the server is started again, or a little while.
+    async fn server_up(&self) {
+        let mut up = self.up.subscribe();
+        drop(tokio::time::timeout(Duration::from_millis(20), up.changed()).await);
+    }
+}
+
+/// One run as it was read so far.
+#[derive(Default)]
+struct Account {
+    envelopes: Vec<String>,
+    heads: Vec<blake3::Hash>,
+}
+
+impl Account {
+    /// Reads what is new: in order, without a gap, each linked to all before it.
+    async fn read_on(&mut self, client: &Client, run: &str) {
+        let mut head = match self.heads.last() {
+            Some(head) => *head,
+            None => blake3::hash(&[b"recount.run.v1", run.as_bytes()].concat()),
+        };
+        loop {
+            let after = self.envelopes.len().checked_sub(1).map(|last| last as u64);
+            let page = client.read_run_events(run, after, Some(1000)).await.unwrap();
+            for envelope in page.data {
+                let text = envelope.get().to_owned();
+                assert_eq!(parse(&text)["sequence"], self.envelopes.len(), "{run} has a gap");
+                let length = u32::try_from(text.len()).unwrap().to_le_bytes();
+                head = blake3::hash(&[&head.as_bytes()[..], &length, text.as_bytes()].concat());
+                self.envelopes.push(text);
+                self.heads.push(head);
+            }
+            if !page.has_more {
+                return;
+            }
+        }
+    }
+}
+
+fn parse(envelope: &str) -> Value {
+    serde_json::from_str(envelope).expect("an envelope is JSON")
+}
+
+fn text_of(envelope: &str) -> Option<String> {
+    Some(parse(envelope)["data"].get("text")?.as_str()?.to_owned())
+}
+
+fn event(event_type: &str, data: &Value) -> NewEvent {
+    NewEvent { event_type: event_type.to_owned(), data: RawValue::from_string(data.to_string()).unwrap() }
+}
+
+/// Appends batch after batch; one that was not acknowledged is sent again as it was.
+async fn produce(course: &Course, run: usize, number: usize) {
+    let id = format!("producer-{number}");
+    for seq in 0.. {
+        if course.stop.get() {
+            return;
+        }
+        let texts: Vec<String> =
+            (0..1 + course.below(6)).map(|place| format!("{id} batch {seq} event {place}")).collect();
+        let events = texts.iter().map(|text| event("user.message", &serde_json::json!({ "text": text })));
+        let producer = Producer { id: id.clone(), epoch: 1, seq };
+        let batch = AppendEvents { producer, events: events.collect() };
+        let receipt = loop {
+            match course.client.append_run_events(&course.runs[run], &batch).await {
+                Ok(receipt) => break receipt,
+                Err(why) if why.may_pass() => {
+                    course.repeated.set(course.repeated.get() + 1);
+                    course.server_up().await;
+                }
+                Err(why) => panic!("{id} batch {seq} is refused: {why}"),
+            }
+        };
+        let places = receipt.first_sequence..=receipt.last_sequence;
+        assert_eq!(places.clone().count(), texts.len(), "{receipt:?}");
+        for (sequence, text) in places.zip(texts) {
+            course.promised.borrow_mut().push((run, sequence, text.clone()));
+            let twice = course.landed.borrow_mut().insert(text, (run, sequence));
+            assert_eq!(twice, None);
+        }
+        course.batches.send_modify(|count| *count += 1);
+    }
+}
+
+/// How a reader comes back.
+#[derive(Clone, Copy)]
+enum Resuming {
+    /// One tail, which resumes by itself.
+    Itself,
+    /// A new tail behind the last event that was seen, at once.
+    Anew,
+}
+
+/// Follows a run or the feed over all starts of the server; what it saw, in order.
+async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut cursor = None;
+    let mut end = course.end.subscribe();
+    let begin = |cursor| course.client.tail(source.clone(), cursor, Until::Ended);
+    let mut tail: Tail = begin(None);
+    loop {
+        let at_the_end = |end: Option<u64>| end.is_some() && source == Source::Feed && cursor >= end;
+        if at_the_end(*end.borrow_and_update()) {
+            return seen;
+        }
+        let told = tokio::select! {
+            told = tail.next() => told,
+            changed = end.changed() => {
+                changed.expect("the course lives on");
+                continue;
+            }
+        };
+        match told {
+            None => return seen,
+            Some(Ok(Told::Event { cursor: place, envelope })) => {
+                assert!(cursor.is_none_or(|cursor| place > cursor), "{place} comes behind {cursor:?}");
+                cursor = Some(place);
+                seen.push(envelope);
+            }
+            Some(Ok(Told::CaughtUp { .. })) => {}
+            Some(Ok(Told::Disconnected { .. })) => {
+                course.resumed.set(course.resumed.get() + 1);
+                if matches!(resuming, Resuming::Anew) {
+                    course.server_up().await;
+                    tail = begin(cursor);
+                }
+            }
+            Some(Err(ClientError::Unreachable { .. })) if matches!(resuming, Resuming::Anew) => {
+                course.server_up().await;
+                tail = begin(cursor);
+            }
+            Some(Err(why)) => panic!("a reader of {source:?} behind {cursor:?} is refused: {why}"),
+        }
+    }
+}
+
+/// What was acknowledged before the last start, against what is there now.
+async fn check(course: &Course, accounts: &mut [Account]) {
+    let promised = std::mem::take(&mut *course.promised.borrow_mut());
+    for (run, account) in course.runs.iter().zip(accounts.iter_mut()) {
+        let digest = course.client.get_run_digest(run).await.unwrap();
+        account.read_on(&course.client, run).await;
+        let covered = usize::try_from(digest.events).unwrap();
+        assert!(account.heads.len() >= covered, "{run} has fewer events than its digest says");
+        assert_eq!(account.heads[covered - 1].to_hex().as_str(), digest.head, "the chain of {run}");
+    }
+    for (run, sequence, text) in promised {
+        let envelope = accounts[run].envelopes.get(usize::try_from(sequence).unwrap());
+        let found = envelope.and_then(|envelope| text_of(envelope));
+        assert_eq!(found.as_ref(), Some(&text), "acknowledged at {sequence} of {}", course.runs[run]);
+    }
+}
+
+/// Everything once more from the start: the same bytes.
+async fn check_whole(course: &Course, accounts: &[Account]) {
+    for (run, account) in course.runs.iter().zip(accounts) {
+        let mut again = Account::default();
+        again.read_on(&course.client, run).await;
+        assert!(again.envelopes.starts_with(&account.envelopes), "{run} has changed");
+    }
+}
+
+/// Kills and starts, and looks each time.
+async fn kill_and_check(
+    course: &Course,
+    mut server: Server,
+    data: &Path,
+    kills: u64,
+    accounts: &mut [Account],
+) -> Server {
+    let mut batches = course.batches.subscribe();
+    for kill in 1..=kills {
+        let target = *batches.borrow() + 1 + course.below(24);
+        let reached = tokio::time::timeout(PATIENCE, batches.wait_for(|count| *count >= target)).await;
+        reached.expect("the producers get on").expect("the course lives on");
+        tokio::time::sleep(Duration::from_micros(course.below(4_000))).await;
+        let address = server.address.clone();
+        server.kill();
+        if kill % 8 == 0 {
+            // Killed again while it comes up.
+            let mut early = Server::spawn(data, &address);
+            tokio::time::sleep(Duration::from_millis(course.below(40))).await;
+            early.kill();
+        }
+        server = Server::start_at(data, &address);
+        course.up.send_modify(|starts| *starts += 1);
+        check(course, accounts).await;
+        if kill % WHOLE_EVERY == 0 {
+            check_whole(course, accounts).await;
+        }
+    }
+    server
+}
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a whole number"))
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
+    let seed = from_environment("RECOUNT_CRASH_SEED", 20_260_503);
+    let kills = from_environment("RECOUNT_CRASH_KILLS", KILLS);
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        let request = CreateRun {
+            kind: "external".to_owned(),
+            task_id: None,
+            session_id: None,
+            title: None,
+            request_text: None,
+            agent: None,
+        };
+        let run = client.create_run(&request).await.unwrap().id;
+        let producer = Producer { id: "frame".to_owned(), epoch: 1, seq: 0 };
+        let events = vec![event("run.started", &serde_json::json!({}))];
+        client.append_run_events(&run, &AppendEvents { producer, events }).await.unwrap();
+        runs.push(run);
+    }
+    let course = Course {
+        client: client.clone(),
+        random: SeededEntropy::new(seed),
+        runs: runs.clone(),
+        promised: RefCell::default(),
+        landed: RefCell::default(),
+        batches: watch::Sender::new(0),
+        repeated: Cell::default(),
+        resumed: Cell::default(),
+        stop: Cell::default(),
+        up: watch::Sender::new(0),
+        end: watch::Sender::new(None),
+    };
+    let mut accounts: Vec<Account> = runs.iter().map(|_| Account::default()).collect();
+
+    let load = async {
+        let producers = (0..RUNS * PRODUCERS_A_RUN).map(|number| produce(&course, number % RUNS, number));
+        let killing = async {
+            let server = kill_and_check(&course, server, data.path(), kills, &mut accounts).await;
+            course.stop.set(true);
+            server
+        };
+        let (server, _) = tokio::join!(killing, join_all(producers));
+        let mut position = 0;
+        for run in &runs {
+            let producer = Producer { id: "frame".to_owned(), epoch: 1, seq: 1 };
+            let events = vec![event("run.finished", &serde_json::json!({ "final_status": "completed" }))];
+            let batch = AppendEvents { producer, events };
+            position = client.append_run_events(run, &batch).await.unwrap().position.max(position);
+        }
+        check(&course, &mut accounts).await;
+        check_whole(&course, &accounts).await;
+        course.end.send_replace(Some(position));
+        server
+    };
+    let readers = [Resuming::Itself, Resuming::Anew].map(|resuming| {
+        let of_runs = runs.iter().map(|run| Source::Run(run.clone()));
+        join_all(
+            of_runs.chain([Source::Feed]).map(|source| follow(&course, source, resuming)).collect::<Vec<_>>(),
+        )
+    });
+    let (server, seen) =
+        tokio::join!(load, tokio::time::timeout(Duration::from_secs(600), join_all(readers)));
+
+    let whole: Vec<&String> = accounts.iter().flat_map(|account| &account.envelopes).collect();
+    for seen in seen.expect("readers end") {
+        let [of_runs @ .., of_feed] = &seen[..] else { panic!("there is a reader of the feed") };
+        for (seen, account) in of_runs.iter().zip(&accounts) {
+            assert!(*seen == account.envelopes, "a reader saw something else than what is stored");
+        }
+        assert_eq!(of_feed.len(), whole.len(), "a reader of the feed missed or repeated events");
+        let once: BTreeSet<&String> = of_feed.iter().collect();
+        assert!(once == whole.iter().copied().collect(), "a reader of the feed saw something else");
+    }
+    let texts: Vec<String> = whole.iter().filter_map(|envelope| text_of(envelope)).collect();
+    let once: BTreeSet<&String> = texts.iter().collect();
+    assert_eq!(texts.len(), once.len(), "a batch that was sent again was appended again");
+    let landed = course.landed.borrow();
+    assert!(once == landed.keys().collect(), "what is stored is what was acknowledged");
+    let answer = server.ask(&["verify", "--all"]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    println!(
+        "seed {seed}: {kills} kills under load and {} while starting; {} batches with {} events acknowledged, {} sent again; {} times a reader resumed",
+        kills / 8,
+        *course.batches.borrow(),
+        landed.len(),
+        course.repeated.get(),
+        course.resumed.get(),
+    );
+}

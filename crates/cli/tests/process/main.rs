@@ -1,0 +1,8 @@
+//! The real binary: a server process, and verbs that ask it.
+
+#![allow(clippy::unwrap_used)]
+
+mod refusals;
+mod server;
+mod story;
+mod verbs;

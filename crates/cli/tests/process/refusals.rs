@@ -1,0 +1,77 @@
+//! How verbs end when they cannot do what is asked, and what help says.
+
+use crate::server::{Answer, Server, recount};
+
+fn ask(arguments: &[&str]) -> Answer {
+    Answer::of(recount().args(arguments))
+}
+
+#[test]
+fn every_status_has_its_cause() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let unknown = "run_01KQPNV2ZVNJX2AM9103W0PNQW";
+    for verb in [&["show"][..], &["digest"], &["cancel"], &["tail"], &["tail", "-f"], &["verify"]] {
+        server.ask(&[verb, &[unknown]].concat()).bad(1, "run_not_found");
+    }
+    server.ask(&["approve", "appr_nobody"]).bad(1, "approval_not_found");
+    server.ask(&["show"]).bad(2, "Usage");
+    server.ask(&["tail"]).bad(2, "Usage");
+    server.ask(&["tail", unknown, "--all"]).bad(2, "Usage");
+    server.ask(&["verify"]).bad(2, "Usage");
+    server.ask(&["ls", "--limit", "many"]).bad(2, "many");
+    server.ask(&["nothing"]).bad(2, "nothing");
+    // A second server on the same folder, and a reader of a folder in use.
+    let folder = data.path().to_str().unwrap();
+    ask(&["serve", "--bind", "127.0.0.1:0", "--data", folder]).bad(5, "another --data");
+    ask(&["verify", "--data", folder]).bad(5, "recount: ");
+    let gone = server.url();
+    drop(server);
+    ask(&["ls", "--url", &gone]).bad(3, "no answer from");
+    ask(&["tail", "-f", "--all", "--url", &gone]).bad(3, "no answer from");
+    ask(&["ls", "--url", "https://localhost"]).bad(4, "http://");
+}
+
+#[test]
+fn only_loopback_is_served_without_tokens() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().to_str().unwrap();
+    let answer = ask(&["serve", "--bind", "0.0.0.0:0", "--data", folder]);
+    assert!(answer.words.contains("loopback") && answer.status == 2, "{answer:?}");
+    ask(&["serve", "--durability", "none", "--data", folder]).bad(2, "strict");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    use std::io::Read as _;
+    let mut child = recount().arg("help").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut one = [0];
+    child.stdout.take().unwrap().read_exact(&mut one).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// `RECOUNT_BLESS=1` writes it anew.
+#[test]
+fn help_is_as_it_was() {
+    let mut help = String::new();
+    for verb in ["", "serve", "ls", "show", "tail", "verify", "digest", "cancel", "approve", "deny"] {
+        let arguments: Vec<&str> = ["help", verb].into_iter().filter(|word| !word.is_empty()).collect();
+        help.push_str(&format!("$ recount {}\n{}\n", arguments.join(" "), ask(&arguments).good()));
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help.txt");
+    if std::env::var_os("RECOUNT_BLESS").is_some() {
+        std::fs::write(&path, &help).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        help == expected,
+        "{} differs; look at this, then run with RECOUNT_BLESS=1:\n{help}",
+        path.display()
+    );
+    let page = std::fs::read_to_string(path.ancestors().nth(4).unwrap().join("docs/cli.md")).unwrap();
+    let statuses = help.lines().skip_while(|line| *line != "Exit status:").skip(1);
+    for status in statuses.take_while(|line| !line.is_empty()) {
+        let meaning = status.trim().split_once("  ").unwrap().1;
+        assert!(page.contains(meaning), "docs/cli.md does not say: {meaning}");
+    }
+}

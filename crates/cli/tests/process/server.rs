@@ -1,0 +1,170 @@
+//! The real binary as a server in a process of its own, and its verbs.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long anything in these tests may take; reached only when it will never come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that is killed when its test is over.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Server {
+    /// Starts on a free port.
+    pub(crate) fn start(data: &Path) -> Self {
+        Server::start_at(data, "127.0.0.1:0")
+    }
+
+    /// Starts and waits until it listens.
+    pub(crate) fn start_at(data: &Path, bind: &str) -> Self {
+        let mut server = Server::spawn(data, bind);
+        let words = lines_of(server.child.stderr.take().expect("it is piped"));
+        let mut heard = Vec::new();
+        loop {
+            let line = words.recv_timeout(PATIENCE);
+            let Ok(line) = line else { panic!("the server does not listen; it said: {heard:?}") };
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                server.address = address.trim().to_owned();
+                return server;
+            }
+            heard.push(line);
+        }
+    }
+
+    /// Starts and does not wait.
+    pub(crate) fn spawn(data: &Path, bind: &str) -> Self {
+        let child = recount()
+            .args(["serve", "--bind", bind, "--log", "warn", "--data"])
+            .arg(data)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        Server { child, address: String::new() }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Kills it at once, as a power cut of the process.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it can be waited for");
+    }
+
+    /// Runs a verb against it.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Answer {
+        Answer::of(recount().args(["--url", &self.url()]).args(arguments))
+    }
+
+    /// Starts a verb that goes on.
+    pub(crate) fn follow(&self, arguments: &[&str]) -> Following {
+        let mut child = recount()
+            .args(["--url", &self.url()])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let data = lines_of(child.stdout.take().expect("it is piped"));
+        let words = lines_of(child.stderr.take().expect("it is piped"));
+        Following { child, data, words }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have been killed before, which is just as well.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A verb that goes on, line by line.
+pub(crate) struct Following {
+    child: Child,
+    data: Receiver<String>,
+    words: Receiver<String>,
+}
+
+impl Following {
+    pub(crate) fn line(&self) -> String {
+        self.data.recv_timeout(PATIENCE).expect("a line of data comes")
+    }
+
+    /// Waits for words on standard error that begin so.
+    pub(crate) fn words(&self, begin: &str) {
+        while !self.words.recv_timeout(PATIENCE).expect("words come").starts_with(begin) {}
+    }
+
+    /// Waits until it ends; what was not read yet, and the status.
+    pub(crate) fn end(mut self) -> (Vec<String>, i32) {
+        let rest = self.data.iter().collect();
+        let status = self.child.wait().expect("it can be waited for");
+        (rest, status.code().unwrap_or(-1))
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What a verb answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: i32,
+    pub(crate) data: String,
+    pub(crate) words: String,
+}
+
+impl Answer {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let Output { status, stdout, stderr } = command.output().expect("the binary starts");
+        let text = |bytes| String::from_utf8(bytes).expect("the output is text");
+        Answer { status: status.code().unwrap_or(-1), data: text(stdout), words: text(stderr) }
+    }
+
+    #[track_caller]
+    pub(crate) fn good(self) -> String {
+        assert_eq!(self.status, 0, "{self:?}");
+        self.data
+    }
+
+    #[track_caller]
+    pub(crate) fn bad(self, status: i32, word: &str) {
+        assert!(self.status == status && self.words.contains(word), "not {status} and {word:?}: {self:?}");
+    }
+}
+
+/// The binary, untouched by the environment of who runs the tests.
+pub(crate) fn recount() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_recount"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("RECOUNT_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    command
+}
+
+fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = channel();
+    recount_world::thread("pipe", move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            // The pipe is drained to its end even when nobody listens any more.
+            drop(send.send(line));
+        }
+    });
+    receive
+}
