@@ -6,6 +6,8 @@ use recount_event::Code;
 use recount_log::{AppendError, Fault, FaultKind, Retry};
 use recount_run::Rejection;
 
+use crate::limits;
+
 /// The rules said no, or the world failed. Never mixed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -46,7 +48,7 @@ impl Error {
         Error::Failed(Failure {
             code: Code::ShuttingDown,
             message: "the server is going down and takes nothing new".into(),
-            retry_after: Some(Duration::from_secs(1)),
+            retry_after: Some(limits::TRY_AGAIN),
         })
     }
 }
@@ -63,7 +65,7 @@ impl From<Fault> for Error {
         };
         let retry_after = match fault.retry {
             Retry::After(wait) => Some(wait),
-            Retry::Maybe => Some(Duration::from_secs(1)),
+            Retry::Maybe => Some(limits::TRY_AGAIN),
             Retry::Never => None,
         };
         Error::Failed(Failure { code, message: fault.message, retry_after })

@@ -46,3 +46,6 @@ pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a sender looks for a writer that has just gone to sleep before it gives up.
 pub const WAKE_TRIES: usize = 16;
+
+/// When to come again after a failure that may pass.
+pub const TRY_AGAIN: Duration = Duration::from_secs(1);

@@ -9,6 +9,8 @@ use recount_api::problem::{MEDIA_TYPE, Problem};
 use recount_engine::Error;
 use recount_event::Code;
 
+use crate::limits;
+
 /// Why a request was not done.
 #[derive(Debug, Clone)]
 pub struct Refusal {
@@ -74,7 +76,7 @@ pub fn problem_response(refusal: &Refusal, request_id: &str) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(wait) = refusal.retry_after.or(problem.retryable.then_some(Duration::from_secs(1))) {
+    if let Some(wait) = refusal.retry_after.or(problem.retryable.then_some(limits::TRY_AGAIN)) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
     }
     response

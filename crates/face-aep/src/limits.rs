@@ -19,3 +19,6 @@ pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
 
 /// Texts that people write into commands; longer is refused.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// When to come again after a failure that may pass and names no time of its own.
+pub const TRY_AGAIN: Duration = Duration::from_secs(1);

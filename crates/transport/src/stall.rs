@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 /// A connection whose writes fail with [`io::ErrorKind::TimedOut`] when the peer takes nothing for too long.
 ///
@@ -37,7 +37,7 @@ impl<IO> StallGuard<IO> {
         }
         if !self.waiting {
             self.waiting = true;
-            self.timer.as_mut().reset(Instant::now() + self.limit);
+            self.timer.as_mut().reset(recount_world::moment() + self.limit);
         }
         match self.timer.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
@@ -101,7 +101,7 @@ mod tests {
         let (near, far) = tokio::io::duplex(8);
         let mut near = StallGuard::new(near, LIMIT);
         near.write_all(b"12345678").await.expect("there is room");
-        let began = Instant::now();
+        let began = recount_world::moment();
         let failed = near.write_all(b"9").await.expect_err("nobody reads");
         assert_eq!(failed.kind(), io::ErrorKind::TimedOut);
         assert_eq!(failed.to_string(), "the peer took no byte for 30000 ms");

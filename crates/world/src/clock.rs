@@ -33,7 +33,7 @@ impl RuntimeClock {
 
 impl Clock for RuntimeClock {
     fn now_ms(&self) -> u64 {
-        let origin = self.origin.get_or_init(tokio::time::Instant::now);
+        let origin = self.origin.get_or_init(moment);
         self.start_ms + u64::try_from(origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
@@ -56,4 +56,11 @@ impl Clock for ManualClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+/// The runtime's own moment: it never steps back, and a test may pause it. For measuring how long
+/// something waits; never written down.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub fn moment() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }
