@@ -35,7 +35,8 @@ fn find(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
         let package = format!("recount-{}", folder.file_name().unwrap_or_default().to_string_lossy());
         let mut selection = Vec::new();
         if speaks_of_it(&folder.join("src"))? {
-            selection.push("--lib".to_owned());
+            let kind = if folder.join("src/lib.rs").is_file() { "--lib" } else { "--bins" };
+            selection.push(kind.to_owned());
         }
         let mut tests = list(&folder.join("tests"))?;
         tests.sort();
@@ -96,6 +97,7 @@ mod tests {
             ("crates/server/tests/http.rs", ""),
             ("crates/server/tests/support/golden.rs", "RECOUNT_BLESS"),
             ("crates/log/src/lib.rs", ""),
+            ("crates/sim/src/main.rs", "RECOUNT_BLESS"),
             ("crates/cli/tests/quiet/main.rs", ""),
             ("crates/cli/tests/transcripts/main.rs", ""),
             ("crates/cli/tests/transcripts/help.rs", "RECOUNT_BLESS"),
@@ -105,11 +107,12 @@ mod tests {
             std::fs::write(place, text).unwrap();
         }
         let found = find(root.path()).unwrap();
-        let wanted: [(&str, &[&str]); 4] = [
+        let wanted: [(&str, &[&str]); 5] = [
             ("recount-cli", &["--test", "transcripts"]),
             ("recount-event", &["--lib"]),
             ("recount-run", &["--test", "views"]),
             ("recount-server", &["--test", "http"]),
+            ("recount-sim", &["--bins"]),
         ];
         let wanted = wanted.map(|(package, words)| {
             (package.to_owned(), words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())

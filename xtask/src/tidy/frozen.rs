@@ -8,16 +8,19 @@ use super::tree::{FROZEN_FOLDER, Git, Tree};
 
 const RULE: &str = "rule 3";
 
-/// Names, fields and fixtures as released.
-const REGISTRY_LOCK: &str = "docs/registry.lock";
+/// What was released, as the tests of `event` compare it: names with their fields, and fixtures.
+const FREEZERS: &[(&str, &str)] = &[
+    ("docs/registry.lock", "the file that freezes released names is missing"),
+    ("testdata/events/.hashes", "the file that freezes fixtures is missing"),
+];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     let fixtures: Vec<&str> = tree.under(FROZEN_FOLDER).filter(|path| path.ends_with(".json")).collect();
     if fixtures.is_empty() {
         report.refuse(FROZEN_FOLDER, 1, RULE, "there is no fixture; every event type has one");
     }
-    if !tree.exists(REGISTRY_LOCK) {
-        report.refuse(REGISTRY_LOCK, 1, RULE, "the file that freezes released names is missing");
+    for (path, missing) in FREEZERS.iter().filter(|(path, _)| !tree.exists(path)) {
+        report.refuse(path, 1, RULE, *missing);
     }
     let (tracked, edited) = match &tree.git {
         Git::Absent => {
@@ -26,7 +29,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         }
         Git::Repository { tracked, edited } => (tracked, edited),
     };
-    for path in fixtures.iter().chain([&REGISTRY_LOCK]) {
+    for path in fixtures.iter().chain(FREEZERS.iter().map(|(path, _)| path)) {
         if tree.exists(path) && !tracked.contains(*path) {
             report.refuse(path, 1, RULE, "is not tracked by git, so nobody else has it");
         }
@@ -58,10 +61,12 @@ mod tests {
     fn a_missing_lock_and_missing_fixtures_are_refused() {
         let mut tree = clean_tree();
         tree.texts.remove("docs/registry.lock");
+        tree.texts.remove("testdata/events/.hashes");
         tree.texts.remove(FIXTURE);
         let report = judge(&tree);
         assert_eq!(rules_at(&report, "docs/registry.lock"), ["rule 3"]);
         assert_eq!(rules_at(&report, "testdata/events"), ["rule 3"]);
+        assert_eq!(rules_at(&report, "testdata/events/.hashes"), ["rule 3"]);
     }
 
     #[test]

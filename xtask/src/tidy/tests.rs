@@ -17,6 +17,7 @@ fn texts() -> BTreeMap<String, String> {
         ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n"),
         ("Cargo.lock", "version = 4\n"),
         ("docs/registry.lock", "run.queued\n"),
+        ("testdata/events/.hashes", "0  run.queued.json\n"),
         ("testdata/events/run.queued.json", "{}\n"),
         ("web-tests/read.test.mjs", "test('reads a run', () => {});\n"),
         ("crates/engine/src/live.rs", "//! Head.\npub fn push_committed() {}\n"),
