@@ -68,7 +68,7 @@ impl<'a> People<'a> {
     fn find<'s>(
         &'s self,
         kind: WaitKind,
-        id: &ForeignId,
+        id: &'s ForeignId,
         call: Option<&ForeignId>,
     ) -> Result<(usize, &'s Asked<'a>), Broken> {
         let place = self.pending.iter().position(|one| *one == (kind, id));
