@@ -86,39 +86,44 @@ async fn check(client: &Client, run: &str) -> Result<Report, Failure> {
 
 #[derive(Default)]
 struct Tally {
-    runs: u64,
-    wrong: u64,
+    runs: usize,
+    problems: usize,
 }
 
 impl Tally {
-    fn tell(&mut self, out: &mut Output, as_json: bool, run: &str, report: &Report) -> Result<(), Failure> {
-        self.runs += 1;
+    /// `subject` is a run, or the store as a whole.
+    fn tell(
+        &mut self,
+        out: &mut Output,
+        as_json: bool,
+        subject: &str,
+        report: &Report,
+    ) -> Result<(), Failure> {
+        let is_run = subject.starts_with("run_");
+        self.runs += usize::from(is_run);
+        self.problems += report.problems.len();
         let ok = report.problems.is_empty();
-        if !ok {
-            self.wrong += 1;
-        }
         if as_json {
             return out.value(&json!({
-                "run_id": run, "ok": ok, "events": report.events, "head": report.head, "problems": report.problems,
+                "run_id": is_run.then_some(subject), "ok": ok, "events": report.events, "head": report.head,
+                "problems": report.problems,
             }));
         }
-        let run = clean::line(run);
+        let subject = clean::line(subject);
         if ok {
-            return out.line(&format!("{run} ok, {} events, head {}", report.events, report.head));
+            return out.line(&format!("{subject} ok, {} events, head {}", report.events, report.head));
         }
-        report
-            .problems
-            .iter()
-            .try_for_each(|problem| out.line(&format!("{run} wrong: {}", clean::line(problem))))
+        let wrong = |problem: &String| format!("{subject} wrong: {}", clean::line(problem));
+        report.problems.iter().try_for_each(|problem| out.line(&wrong(problem)))
     }
 
     fn verdict(self) -> Result<(), Failure> {
         let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
-        if self.wrong == 0 {
-            note(&format!("{runs} checked, nothing wrong"));
-            return Ok(());
+        match self.problems {
+            0 => note(&format!("{runs} checked, nothing wrong")),
+            1 => note(&format!("{runs} checked, 1 problem")),
+            problems => note(&format!("{runs} checked, {problems} problems")),
         }
-        note(&format!("{runs} checked, {} of them wrong", self.wrong));
-        Err(Failure::No)
+        if self.problems == 0 { Ok(()) } else { Err(Failure::No) }
     }
 }
