@@ -57,6 +57,11 @@ impl Course {
         u64::try_from(self.random.draw() % u128::from(bound)).unwrap()
     }
 
+    /// A client without connections from before the last start, whose calls must all succeed.
+    fn newcomer(&self) -> Client {
+        Client::new(self.client.base_url(), None).unwrap()
+    }
+
     /// Until the server is started again, or a little while.
     async fn server_up(&self) {
         let mut up = self.up.subscribe();
@@ -195,10 +200,11 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
 
 /// What was acknowledged before the last start, against what is there now.
 async fn check(course: &Course, accounts: &mut [Account]) {
+    let client = course.newcomer();
     let promised = std::mem::take(&mut *course.promised.borrow_mut());
     for (run, account) in course.runs.iter().zip(accounts.iter_mut()) {
-        let digest = course.client.get_run_digest(run).await.unwrap();
-        account.read_on(&course.client, run).await;
+        let digest = client.get_run_digest(run).await.unwrap();
+        account.read_on(&client, run).await;
         let covered = usize::try_from(digest.events).unwrap();
         assert!(account.heads.len() >= covered, "{run} has fewer events than its digest says");
         assert_eq!(account.heads[covered - 1].to_hex().as_str(), digest.head, "the chain of {run}");
@@ -212,9 +218,10 @@ async fn check(course: &Course, accounts: &mut [Account]) {
 
 /// Everything once more from the start: the same bytes.
 async fn check_whole(course: &Course, accounts: &[Account]) {
+    let client = course.newcomer();
     for (run, account) in course.runs.iter().zip(accounts) {
         let mut again = Account::default();
-        again.read_on(&course.client, run).await;
+        again.read_on(&client, run).await;
         assert!(again.envelopes.starts_with(&account.envelopes), "{run} has changed");
     }
 }
