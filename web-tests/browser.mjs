@@ -2,6 +2,8 @@
 
 import { chromium } from 'playwright-core';
 
+import { atEnd } from './ending.mjs';
+
 const EXECUTABLE = process.env.RECOUNT_CHROMIUM ?? '/usr/bin/chromium';
 
 const FLAGS = [
@@ -36,7 +38,7 @@ export async function openPage(t, browser, url) {
     const unreachable = /net::ERR_(CONNECTION|INCOMPLETE|EMPTY|SOCKET|NETWORK)/.test(message.text());
     if (!(outage && unreachable)) complaints.push(`${message.text()} (${message.location().url})`);
   });
-  t.after(async () => {
+  atEnd(t, async () => {
     await context.close();
     if (complaints.length > 0) throw new Error(`the page complained:\n${complaints.join('\n')}`);
   });

@@ -9,6 +9,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
+import { atEnd } from './ending.mjs';
+
 const BINARY =
   process.env.RECOUNT_BINARY ?? fileURLToPath(new URL('../target/debug/recount', import.meta.url));
 
@@ -19,7 +21,7 @@ const STOP_MS_MAX = 20_000;
 export async function startServer(t) {
   const folder = await mkdtemp(join(tmpdir(), 'recount-web-'));
   const server = new Server(folder);
-  t.after(async () => {
+  atEnd(t, async () => {
     await server.stop('SIGKILL');
     await rm(folder, { recursive: true, force: true });
   });
