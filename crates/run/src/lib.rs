@@ -17,6 +17,8 @@ pub mod limits;
 mod rejection;
 mod rule;
 mod state;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 pub use apply::apply;
