@@ -239,12 +239,14 @@ async fn kill_and_check(
         let target = *batches.borrow() + 1 + course.below(24);
         let reached = tokio::time::timeout(PATIENCE, batches.wait_for(|count| *count >= target)).await;
         reached.expect("the producers get on").expect("the course lives on");
+        // tidy: a random point of the load is what is wanted here, not a condition.
         tokio::time::sleep(Duration::from_micros(course.below(4_000))).await;
         let address = server.address.clone();
         server.kill();
         if kill % 8 == 0 {
             // Killed again while it comes up.
             let mut early = Server::spawn(data, &address);
+            // tidy: a random point of the start.
             tokio::time::sleep(Duration::from_millis(course.below(40))).await;
             early.kill();
         }

@@ -117,6 +117,7 @@ mod tests {
         let slow = async {
             let mut got = Vec::new();
             for _ in 0..5 {
+                // tidy: time is paused and what is tested.
                 tokio::time::sleep(LIMIT - Duration::from_secs(1)).await;
                 got.push(far.read_u8().await.expect("the writer lives"));
             }
@@ -126,9 +127,11 @@ mod tests {
         wrote.expect("one byte at a time is progress");
         assert_eq!(got, b"12345");
         // Nothing to write for long, and then a write that waits a little.
+        // tidy: time is paused and what is tested.
         tokio::time::sleep(LIMIT * 10).await;
         near.write_all(b"6").await.expect("there is room");
         let late = async {
+            // tidy: time is paused and what is tested.
             tokio::time::sleep(LIMIT / 2).await;
             [far.read_u8().await.expect("the writer lives"), far.read_u8().await.expect("the writer lives")]
         };

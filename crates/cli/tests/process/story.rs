@@ -64,7 +64,7 @@ pub(crate) async fn tell(client: &Client, run: &str, seq: u64, events: &[Told]) 
     client.append_run_events(run, &batch(seq, events)).await.expect("the events follow the rules");
 }
 
-/// Waits until the request for permission can be answered.
+/// A run from its beginning to its ending.
 pub(crate) async fn whole(client: &Client, title: &str) -> String {
     let run = create(client, title).await;
     tell(client, &run, 0, BEGINNING).await;

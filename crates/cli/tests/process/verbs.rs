@@ -179,3 +179,23 @@ async fn tasks_and_cancelling() {
     server.ask(&["cancel", &run]).bad(1, "run_ended");
     assert!(server.ask(&["show", &run]).good().contains("run.cancelled  by operator"));
 }
+
+#[tokio::test]
+async fn a_reader_that_leaves_is_no_failure() {
+    use std::io::Read as _;
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = client(&server);
+    let run = story::create(&client, "long").await;
+    story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
+    // More than a pipe holds, so that the writer must notice.
+    let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(200_000));
+    let events = [("user.message", long.leak() as &'static str); 3];
+    story::tell(&client, &run, 1, &events).await;
+    for arguments in [["show", &run, "--url", &server.url()], ["tail", &run, "--url", &server.url()]] {
+        let mut child = recount().args(arguments).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut one = [0];
+        child.stdout.take().unwrap().read_exact(&mut one).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+}
