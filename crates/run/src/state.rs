@@ -444,6 +444,11 @@ impl Call {
         self.answer.is_some() || (self.verdict.is_some() && !matches!(self.stage, CallStage::Invoked(_)))
     }
 
+    /// Whether a command of it runs. What such a call asks is for the command, and does not settle it.
+    pub(crate) fn runs_command(&self) -> bool {
+        matches!(self.stage, CallStage::Invoked(Invoked { shell: Some(Shell { exited: false, .. }), .. }))
+    }
+
     /// The request that was granted, when there was one.
     pub fn granted(&self) -> Option<&approval::Requested> {
         self.verdict.as_ref().filter(|verdict| verdict.said == Said::Granted).map(|verdict| &*verdict.asked)

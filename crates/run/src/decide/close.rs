@@ -35,7 +35,7 @@ pub(super) fn texts(batch: &mut Batch) -> Result<(), Rejection> {
 
 /// Every call and prompt that is open, but for calls that hold an answer when those are `kept`.
 pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) -> Result<(), Rejection> {
-    let keep = |call: &Call| kept && call.answer.is_some();
+    let keep = |call: &Call| kept && call.answer.is_some() && !call.runs_command();
     for (id, call) in in_order(batch) {
         if matches!(call.stage, CallStage::Invoked(_)) && !keep(&call) {
             let mut ended = settle::ended(&id, &call);

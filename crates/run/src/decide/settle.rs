@@ -30,7 +30,8 @@ fn proceed(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
 /// Acts on every answer that a call holds.
 fn held_calls(batch: &mut Batch) -> Result<(), Rejection> {
     for (id, call) in close::in_order(batch) {
-        if call.is_held() && call.stage != CallStage::Announced && !batch.state.asks_for(&id) {
+        let acts = call.is_held() && call.stage != CallStage::Announced && !call.runs_command();
+        if acts && !batch.state.asks_for(&id) {
             held_call(batch, &id, &call)?;
         }
     }
