@@ -26,7 +26,9 @@ use stories::teller::Story;
 /// All stories, and what each run has come to.
 fn all() -> Vec<(Story, Status)> {
     let mut told = Vec::new();
-    for family in [stories::plain::all(), stories::tools::all(), stories::people::all(), stories::endings::all()] {
+    for family in
+        [stories::plain::all(), stories::tools::all(), stories::people::all(), stories::endings::all()]
+    {
         told.extend(family);
     }
     told
@@ -48,13 +50,15 @@ fn committed(name: &str) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|why| panic!("{name}: {why}: RECOUNT_BLESS=1 writes it"))
 }
 
-fn events(name: &str) -> Vec<Event> {
+/// The events as a reader of the file has them.
+fn events(story: &Story) -> Vec<Event> {
     let read = |(index, line): (usize, &str)| {
-        let event = decode(line.as_bytes()).unwrap_or_else(|why| panic!("{name}:{}: {why}", index + 1));
-        assert_eq!(encode(&event), line.as_bytes(), "{name}:{}", index + 1);
+        let event =
+            decode(line.as_bytes()).unwrap_or_else(|why| panic!("{}:{}: {why}", story.name, index + 1));
+        assert_eq!(encode(&event), line.as_bytes(), "{}:{}", story.name, index + 1);
         event
     };
-    committed(name).lines().enumerate().map(read).collect()
+    story.text().lines().enumerate().map(read).collect()
 }
 
 #[test]
@@ -82,7 +86,7 @@ fn the_files_are_what_is_told() {
 #[test]
 fn every_story_is_legal_and_ends_as_told() {
     for (story, status) in all() {
-        let events = events(story.name);
+        let events = events(&story);
         assert_eq!(audit(&events), None, "{}", story.name);
         let first = &events[0];
         let mut state = State::blank(first.run_id, first.task_id, first.session_id);
@@ -99,7 +103,7 @@ fn every_story_is_legal_and_ends_as_told() {
 #[test]
 fn every_beginning_of_a_story_is_legal() {
     for (story, _) in all() {
-        let events = events(story.name);
+        let events = events(&story);
         for end in 1..events.len() {
             assert_eq!(audit(&events[..end]), None, "{} up to {end}", story.name);
         }
@@ -110,7 +114,7 @@ fn every_beginning_of_a_story_is_legal() {
 fn event_ids_are_unique_over_all_stories() {
     let mut seen = BTreeSet::new();
     for (story, _) in all() {
-        for event in events(story.name) {
+        for event in events(&story) {
             assert!(seen.insert(event.event_id), "{}: {} was used before", story.name, event.event_id);
         }
     }
@@ -121,11 +125,8 @@ const UNTOLD: [&str; 1] = ["gap.events_pruned"];
 
 #[test]
 fn every_type_is_told_somewhere() {
-    let told: BTreeSet<String> = all()
-        .iter()
-        .flat_map(|(story, _)| events(story.name))
-        .map(|event| event.type_name().to_owned())
-        .collect();
+    let told: BTreeSet<String> =
+        all().iter().flat_map(|(story, _)| events(story)).map(|event| event.type_name().to_owned()).collect();
     for row in registry::TABLE {
         let expected = !UNTOLD.contains(&row.type_name);
         assert_eq!(told.contains(row.type_name), expected, "{}", row.type_name);
@@ -136,7 +137,7 @@ fn every_type_is_told_somewhere() {
 #[test]
 fn only_one_story_is_experimental_and_only_producers_are_old_fashioned() {
     for (story, _) in all() {
-        for event in events(story.name) {
+        for event in events(&story) {
             let external = story.name.starts_with("external");
             match registry::row(event.type_name()).map(|row| row.status) {
                 Some(Settled::Experimental) => assert_eq!(story.name, "experimental"),

@@ -10,7 +10,10 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
     vec![
         (plain_answer(), Status::Finished),
         (stop("stop-end-turn", "end_turn", "The budget is checked before each turn."), Status::Finished),
-        (stop("stop-max-tokens", "max_tokens", "The budget is checked before each turn, and then the"), Status::Finished),
+        (
+            stop("stop-max-tokens", "max_tokens", "The budget is checked before each turn, and then the"),
+            Status::Finished,
+        ),
         (stop("stop-refusal", "refusal", "I will not help to get around a budget."), Status::Finished),
         (stop_error(), Status::Failed),
         (failed, Status::Failed),
@@ -44,7 +47,12 @@ fn plain_answer() -> Story {
     story.text_block(
         640,
         0,
-        &["The budget is checked ", "twice: before a turn, ", "and again – with the real figures – ", "after it. ✔"],
+        &[
+            "The budget is checked ",
+            "twice: before a turn, ",
+            "and again – with the real figures – ",
+            "after it. ✔",
+        ],
     );
     story.answer(820, "The budget is checked before and after each turn.");
     story.turn_done(820, "end_turn", [412, 38, 1806]);
@@ -84,8 +92,18 @@ fn failed_mid_text() -> Story {
     story.propose(900, "read", "read_file", r#"{"path":"internal/budget/governor.go"}"#);
     story.turn_done(910, "tool_use", [603, 41, 2424]);
     story.tool(915, "tool.invoked", "read", r#""kind":"file","executor":"server""#);
-    story.told_by(921, "tool.file_read.completed", "read", r#""path":"internal/budget/governor.go","size_bytes":8124,"lines":312,"truncated":false"#);
-    story.tool(921, "tool.completed", "read", r#""kind":"file","duration_ms":6,"summary":"312 lines","output":"package budget\n""#);
+    story.told_by(
+        921,
+        "tool.file_read.completed",
+        "read",
+        r#""path":"internal/budget/governor.go","size_bytes":8124,"lines":312,"truncated":false"#,
+    );
+    story.tool(
+        921,
+        "tool.completed",
+        "read",
+        r#""kind":"file","duration_ms":6,"summary":"312 lines","output":"package budget\n""#,
+    );
     story.say(930, "run.checkpoint_saved", r#"{"checkpoint_id":"@ckpt.one"}"#);
     story.turn(934, 1);
     story.pieces(1500, 0, &["A governor ", "holds one "]);
@@ -95,12 +113,20 @@ fn failed_mid_text() -> Story {
         )
     };
     story.say(1800, "error.upstream", &upstream(1));
-    story.say(1800, "assistant.text_complete", r#"{"turn_index":1,"block_index":0,"text":"A governor holds one ","aborted":true}"#);
+    story.say(
+        1800,
+        "assistant.text_complete",
+        r#"{"turn_index":1,"block_index":0,"text":"A governor holds one ","aborted":true}"#,
+    );
     story.turn_failed(1800, "model_overloaded", "the provider answered 529", true);
     story.turn(3800, 1);
     story.pieces(4400, 1, &["A governor holds"]);
     story.say(5100, "error.upstream", &upstream(2));
-    story.say(5100, "assistant.text_complete", r#"{"turn_index":1,"block_index":1,"text":"A governor holds","aborted":true}"#);
+    story.say(
+        5100,
+        "assistant.text_complete",
+        r#"{"turn_index":1,"block_index":1,"text":"A governor holds","aborted":true}"#,
+    );
     story.turn_failed(5100, "model_overloaded", "the provider answered 529 twice", false);
     story.failed(5102, "model_unreachable", "the provider answered 529 twice", true);
     story
@@ -142,15 +168,33 @@ fn budget_exceeded() -> Story {
     story.turn(11, 0);
     story.propose(800, "list", "glob", r#"{"pattern":"internal/*"}"#);
     story.turn_done(805, "tool_use", [1204, 83, 4857]);
-    story.say(805, "cost.budget_warning", r#"{"threshold_pct":80,"cumulative_cost_micros_usd":4857,"task_budget_micros_usd":6000}"#);
+    story.say(
+        805,
+        "cost.budget_warning",
+        r#"{"threshold_pct":80,"cumulative_cost_micros_usd":4857,"task_budget_micros_usd":6000}"#,
+    );
     story.tool(809, "tool.invoked", "list", r#""kind":"file","executor":"server""#);
     story.told_by(812, "tool.glob.completed", "list", r#""pattern":"internal/*","matches":["internal/budget","internal/keys"],"match_count":2,"truncated":false"#);
-    story.tool(812, "tool.completed", "list", r#""kind":"file","duration_ms":3,"summary":"2 matches","output":"internal/budget\ninternal/keys""#);
+    story.tool(
+        812,
+        "tool.completed",
+        "list",
+        r#""kind":"file","duration_ms":3,"summary":"2 matches","output":"internal/budget\ninternal/keys""#,
+    );
     story.turn(816, 1);
     story.propose(1500, "read", "read_file", r#"{"path":"internal/budget/governor.go"}"#);
     story.turn_done(1506, "tool_use", [1311, 40, 4533]);
-    story.say(1506, "cost.budget_exceeded", r#"{"cumulative_cost_micros_usd":9390,"task_budget_micros_usd":6000,"action":"halted"}"#);
-    story.tool(1506, "tool.refused", "read", r#""code":"budget","message":"The budget of the task is used up.""#);
+    story.say(
+        1506,
+        "cost.budget_exceeded",
+        r#"{"cumulative_cost_micros_usd":9390,"task_budget_micros_usd":6000,"action":"halted"}"#,
+    );
+    story.tool(
+        1506,
+        "tool.refused",
+        "read",
+        r#""code":"budget","message":"The budget of the task is used up.""#,
+    );
     story.failed(1506, "budget_exceeded", "the task's budget of 6000 micro-dollars is used up", false);
     story
 }
@@ -169,7 +213,11 @@ fn compacted() -> Story {
         r#"{"model":"claude-sonnet-4-5","missing_capability":"audio_input","fallback_strategy":"transcript"}"#,
     );
     story.turn(11, 0);
-    story.say(690, "assistant.text_complete", r#"{"turn_index":0,"block_index":0,"text":"As before: twice."}"#);
+    story.say(
+        690,
+        "assistant.text_complete",
+        r#"{"turn_index":0,"block_index":0,"text":"As before: twice."}"#,
+    );
     story.turn_done(700, "end_turn", [2290, 6, 6960]);
     story.finished(703);
     story
@@ -179,18 +227,18 @@ fn never_started() -> Story {
     let mut story = Story::of_task("cancelled-in-queue");
     story.say(0, "run.queued", r#"{"kind":"agent_loop","title":"Describe the budget","request_text":"Describe how the budget works."}"#);
     story.say(3, "run.throttled", r#"{"reason":"runs_active_max","place":2}"#);
-    story.say(
-        2100,
-        "user.attachment",
-        r#"{"kind":"image","mime":"image/png","artifact_id":"@art.sketch"}"#,
-    );
+    story.say(2100, "user.attachment", r#"{"kind":"image","mime":"image/png","artifact_id":"@art.sketch"}"#);
     story.say(61_000, "run.cancelled", r#"{"by":"shutdown","reason":"the server is going down"}"#);
     story
 }
 
 fn experimental() -> Story {
     let mut story = asked("experimental");
-    story.say(6, "run.branched_from", r#"{"from_run_id":"@run.plain-answer","from_sequence":1,"reason":"with thinking"}"#);
+    story.say(
+        6,
+        "run.branched_from",
+        r#"{"from_run_id":"@run.plain-answer","from_sequence":1,"reason":"with thinking"}"#,
+    );
     story.turn(9, 0);
     let thinking = |rest: &str| format!(r#"{{"turn_index":0,"block_index":0,{rest}}}"#);
     story.say(300, "assistant.thinking_delta", &thinking(r#""delta":"Checked where? ""#));
@@ -204,7 +252,12 @@ fn experimental() -> Story {
     story.propose(480, "child", "delegate", r#"{"task":"find the checks"}"#);
     story.turn_done(490, "tool_use", [512, 61, 2451]);
     story.tool(495, "tool.invoked", "child", r#""kind":"agent","executor":"server""#);
-    story.told_by(498, "child_run.started", "child", r#""child_run_id":"@run.todo-and-search","summary":"find the checks""#);
+    story.told_by(
+        498,
+        "child_run.started",
+        "child",
+        r#""child_run_id":"@run.todo-and-search","summary":"find the checks""#,
+    );
     story.tool(4000, "tool.completed", "child", r#""kind":"agent","duration_ms":3505,"summary":"2 places","output":"governor.go:84 and governor.go:131""#);
     story.turn(4005, 1);
     story.say(4600, "assistant.image_block", r#"{"turn_index":1,"artifact_id":"@art.picture","mime":"image/png","summary":"where the budget is checked"}"#);

@@ -64,7 +64,8 @@ fn hash(words: &str) -> u128 {
 }
 
 fn start_of(story: &str) -> u64 {
-    let at = u64::try_from(hash(&format!("{story} starts")) % u128::from(SPREAD_MS)).expect("below the spread");
+    let at =
+        u64::try_from(hash(&format!("{story} starts")) % u128::from(SPREAD_MS)).expect("below the spread");
     FIRST_MS + at
 }
 
@@ -148,7 +149,7 @@ impl Story {
         let data = self.filled(data);
         let draft = door::draft(type_name, &data)
             .unwrap_or_else(|why| panic!("{}: {type_name} {data}: {why}", self.name));
-        if type_name == "run.started" && self.turns_completed == 0 && self.turn.index.is_none() {
+        if type_name == "run.started" && self.events.iter().all(|event| event.type_name() != type_name) {
             self.run_started = at;
         }
         let sequence = self.events.len() as u64;
@@ -312,8 +313,9 @@ impl Story {
     pub(crate) fn turn_failed(&mut self, at: u64, code: &str, message: &str, will_retry: bool) {
         let (turn, message) = (self.open_turn(), Value::from(message));
         self.turn = Turn::default();
-        let data =
-            format!(r#"{{"turn_index":{turn},"code":"{code}","message":{message},"will_retry":{will_retry}}}"#);
+        let data = format!(
+            r#"{{"turn_index":{turn},"code":"{code}","message":{message},"will_retry":{will_retry}}}"#
+        );
         self.say(at, "turn.failed", &data);
     }
 
