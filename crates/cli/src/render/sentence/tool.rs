@@ -25,7 +25,8 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         "tool.completed" | "tool.failed" | "tool.cancelled" | "tool.timed_out" => ended(data)?,
         "tool.shell.command" => {
             let argv = data.texts("argv")?;
-            Said::text(format!("{} in {}", call(data)?, data.text("cwd")?), argv.join(" "))
+            let words: Vec<String> = argv.iter().map(|word| one_word(word)).collect();
+            Said::text(format!("{} in {}", call(data)?, data.text("cwd")?), words.join(" "))
         }
         "tool.shell.output_chunk" => {
             let (stream, chunk) = (data.text("stream")?, data.text("data")?);
@@ -83,6 +84,15 @@ fn ended(data: &Data) -> Option<Said> {
     Some(Said::with(line, words.or_else(|| data.readable("output"))))
 }
 
+/// An argument so that one sees where it ends.
+fn one_word(argument: &str) -> String {
+    if argument.is_empty() || argument.contains([' ', '\t', '\n', '\'', '"']) {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    } else {
+        argument.to_owned()
+    }
+}
+
 fn exited(data: &Data) -> Option<Said> {
     let how = match (data.0.get("exit_code").and_then(Value::as_i64), data.text("signal")) {
         (Some(code), _) => format!("exited with status {code}"),
@@ -112,7 +122,8 @@ fn found(data: &Data) -> Option<Said> {
             }
         })
         .collect();
-    let line = format!("{}: {count} matches of {pattern}{}", call(data)?, facts([cut]));
+    let matches_word = if count == 1 { "match" } else { "matches" };
+    let line = format!("{}: {count} {matches_word} of {pattern}{}", call(data)?, facts([cut]));
     Some(Said::with(line, Some(matches?.join("\n"))))
 }
 
