@@ -1,1 +1,37 @@
-//! (being laid)
+//! The store in one SQLite database: the default, and it needs nothing beside a folder.
+//!
+//! ```text
+//!   appends ─▶ bounded queue ─▶ writer thread ─▶ one transaction, one sync a group ─▶ observer ─▶ answers
+//!                                     │ pages written
+//!                                     ▼
+//!                              checkpoint thread ─▶ copies the write-ahead log into the database
+//!   reads ───▶ bounded queue ─▶ reader threads, one read-only connection each
+//!   blobs ───▶ bounded queue ─▶ blob threads ─▶ one file a blob, named by its hash
+//! ```
+//!
+//! The data folder holds `lock`, `recount.db` (with `-wal` and `-shm` beside it) and `blobs/`. One process
+//! at a time has it. The writer takes whatever waits, checks each append before it writes anything of
+//! it, commits all of them at once and answers after the sync. There is no timer: the sync in flight is
+//! the gathering window.
+//!
+//! This crate must never know what a record contains. Start reading at [`SqliteStore`]; what the tables
+//! look like is said in `schema.rs` and spoken in `layout.rs` only.
+
+mod blobs;
+mod checkpoint;
+mod connection;
+mod examine;
+mod fault;
+mod folder;
+mod group;
+mod layout;
+pub mod limits;
+mod options;
+mod pool;
+mod schema;
+mod store;
+mod tails;
+mod writer;
+
+pub use options::{Durability, SqliteOptions};
+pub use store::{SqliteStore, inspect};

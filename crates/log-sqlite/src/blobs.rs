@@ -1,0 +1,147 @@
+//! Blobs as files: `blobs/<first two digits>/<hash>`, each complete or not there.
+//!
+//! A blob is written beside its place, synced, renamed into it, and the folder is synced. Its name is the
+//! hash of its bytes, so a reader can tell whether they are the right ones. It must not know SQLite.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use recount_log::Fault;
+use recount_log::limits::BLOB_BYTES_MAX;
+
+use crate::fault::{Doing as _, corrupt};
+use crate::folder::{make_folder, private, sync_folder};
+
+/// What a file is called until it is complete.
+const UNFINISHED: &str = "unfinished-";
+
+/// The folder of blobs. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Blobs {
+    root: PathBuf,
+    counter: Arc<AtomicU64>,
+}
+
+impl Blobs {
+    /// Names the folder without touching it.
+    pub(crate) fn at(root: PathBuf) -> Self {
+        Blobs { root, counter: Arc::default() }
+    }
+
+    /// Makes the folder and clears away what an earlier process left unfinished.
+    pub(crate) fn prepare(&self) -> Result<(), Fault> {
+        make_folder(&self.root)?;
+        let doing = format!("clearing {}", self.root.display());
+        for entry in std::fs::read_dir(&self.root).doing(&doing)? {
+            let entry = entry.doing(&doing)?;
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                std::fs::remove_file(entry.path()).doing(&doing)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put(&self, bytes: &[u8]) -> Result<String, Fault> {
+        let hash = blake3::hash(bytes).to_hex().to_string();
+        let path = self.path(&hash);
+        let folder = path.parent().unwrap_or(&self.root);
+        // What is there and right stays. The folders are synced all the same: whoever put it there may have
+        // died before doing so.
+        if !matches!(self.get(&hash), Ok(Some(_))) {
+            make_folder(folder)?;
+            let written = self.write(bytes, &path);
+            written.doing(&format!("writing blob {hash} into {}", folder.display()))?;
+        }
+        sync_folder(folder)?;
+        sync_folder(&self.root)?;
+        Ok(hash)
+    }
+
+    pub(crate) fn get(&self, hash: &str) -> Result<Option<Bytes>, Fault> {
+        if !is_hash(hash) {
+            return Ok(None);
+        }
+        let path = self.path(hash);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).doing(&format!("opening blob {}", path.display())),
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(BLOB_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+        read.doing(&format!("reading blob {}", path.display()))?;
+        let found = blake3::hash(&bytes).to_hex();
+        if found.as_str() != hash {
+            return Err(corrupt(format!(
+                "blob {} does not hold the bytes of its name ({} bytes with hash {found}); store it again or remove the file",
+                path.display(),
+                bytes.len()
+            )));
+        }
+        Ok(Some(Bytes::from(bytes)))
+    }
+
+    /// Reads every blob and tells of each that is not right. Stops early when told to.
+    pub(crate) fn examine(&self, mut tell: impl FnMut(String), stop: &dyn Fn() -> bool) {
+        let list = |path: &Path| -> io::Result<Vec<PathBuf>> {
+            let mut names: Vec<PathBuf> = std::fs::read_dir(path)?
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect::<io::Result<_>>()?;
+            names.sort();
+            Ok(names)
+        };
+        if !self.root.exists() {
+            return;
+        }
+        let folders = list(&self.root).unwrap_or_else(|error| {
+            tell(format!("the folder {} cannot be read: {error}", self.root.display()));
+            Vec::new()
+        });
+        for folder in folders.into_iter().filter(|path| path.is_dir()) {
+            let files = list(&folder).unwrap_or_else(|error| {
+                tell(format!("the folder {} cannot be read: {error}", folder.display()));
+                Vec::new()
+            });
+            for file in files {
+                if stop() {
+                    return;
+                }
+                let name =
+                    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                if !is_hash(&name) || self.path(&name) != file {
+                    tell(format!("{} is not a blob; move it elsewhere", file.display()));
+                } else if let Err(fault) = self.get(&name) {
+                    tell(fault.message);
+                }
+            }
+        }
+    }
+
+    fn path(&self, hash: &str) -> PathBuf {
+        self.root.join(hash.get(..2).unwrap_or(hash)).join(hash)
+    }
+
+    fn write(&self, bytes: &[u8], path: &Path) -> io::Result<()> {
+        let count = self.counter.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.root.join(format!("{UNFINISHED}{count}"));
+        let written = private(OpenOptions::new().write(true).create(true).truncate(true))
+            .open(&unfinished)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| std::fs::rename(&unfinished, path));
+        if written.is_err()
+            && let Err(error) = std::fs::remove_file(&unfinished)
+        {
+            tracing::debug!(%error, file = %unfinished.display(), "an unfinished blob stays until the next start");
+        }
+        written
+    }
+}
+
+/// Exactly what [`Blobs::put`] answers: anything else could name a file elsewhere.
+fn is_hash(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

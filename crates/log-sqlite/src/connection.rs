@@ -1,0 +1,173 @@
+//! Opening connections: which settings each role needs, and proof that SQLite took them.
+
+use std::path::PathBuf;
+
+use recount_log::{Fault, FaultKind, Retry};
+use rusqlite::config::DbConfig;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::fault::Doing as _;
+use crate::limits;
+use crate::options::Durability;
+
+/// Where the database is and how it is to be opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) database: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) vfs: Option<String>,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The only one that changes anything.
+    Writer,
+    /// Copies the write-ahead log into the database.
+    Checkpointer,
+    Reader,
+    /// Reads what can be read of a database that may be damaged.
+    Salvager,
+}
+
+impl Place {
+    /// What messages call the database.
+    pub(crate) fn name(&self) -> String {
+        self.database.display().to_string()
+    }
+
+    /// Opens without any setting. A connection that writes leaves the write-ahead log alone when it is
+    /// closed, until [`Place::settle`] was called.
+    pub(crate) fn connect(&self, role: Role) -> Result<Connection, Fault> {
+        let access = match role {
+            Role::Writer | Role::Checkpointer => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::Reader | Role::Salvager => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let opened = match &self.vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(&self.database, flags, vfs.as_str()),
+            None => Connection::open_with_flags(&self.database, flags),
+        };
+        let doing = format!("opening {}", self.name());
+        let connection = opened.doing(&doing)?;
+        connection.set_prepared_statement_cache_capacity(limits::STATEMENTS_KEPT_MAX);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(&doing)?;
+        connection.busy_timeout(limits::BUSY_WAIT).doing(&doing)?;
+        Ok(connection)
+    }
+
+    /// Applies the settings of a role and reads each of them back.
+    pub(crate) fn settle(&self, connection: &Connection, role: Role) -> Result<(), Fault> {
+        let set = |name: &str, value: i64| self.set(connection, name, Value::Integer(value));
+        if role == Role::Salvager {
+            // Lets SQLite read a file that is shorter than its header says; before anything makes it look.
+            set("writable_schema", 1)?;
+            return set("query_only", 1);
+        }
+        set("busy_timeout", i64::try_from(limits::BUSY_WAIT.as_millis()).unwrap_or(i64::MAX))?;
+        set("trusted_schema", 0)?;
+        set("cell_size_check", 1)?;
+        set("foreign_keys", 1)?;
+        set("cache_size", -i64::from(limits::CACHE_KIB))?;
+        if role == Role::Reader {
+            self.check(connection, "journal_mode", &Value::Text("wal".to_owned()))?;
+            return set("query_only", 1);
+        }
+        self.set(connection, "journal_mode", Value::Text("wal".to_owned()))?;
+        set("synchronous", if self.durability == Durability::Strict { 2 } else { 1 })?;
+        // Where a sync does not reach the disk by itself, ask for one that does.
+        set("fullfsync", 1)?;
+        set("checkpoint_fullfsync", 1)?;
+        set("wal_autocheckpoint", 0)?;
+        set("journal_size_limit", i64::try_from(limits::WAL_KEPT_BYTES).unwrap_or(i64::MAX))?;
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .doing(&format!("opening {}", self.name()))?;
+        Ok(())
+    }
+
+    /// Both steps.
+    pub(crate) fn open(&self, role: Role) -> Result<Connection, Fault> {
+        let connection = self.connect(role)?;
+        self.settle(&connection, role)?;
+        Ok(connection)
+    }
+
+    fn set(&self, connection: &Connection, name: &str, value: Value) -> Result<(), Fault> {
+        connection.pragma_update(None, name, &value).doing(&format!("setting {name} on {}", self.name()))?;
+        self.check(connection, name, &value)
+    }
+
+    fn check(&self, connection: &Connection, name: &str, wanted: &Value) -> Result<(), Fault> {
+        let found: Value = connection
+            .pragma_query_value(None, name, |row| row.get(0))
+            .doing(&format!("reading {name} of {}", self.name()))?;
+        if found == *wanted {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has {name} {found:?} where {wanted:?} is needed; is it on a network or read-only file system?",
+            self.name()
+        );
+        Err(Fault::new(FaultKind::Io, Retry::Never, message))
+    }
+}
+
+/// Refuses a SQLite that is older than the fixes this store relies on.
+pub(crate) fn check_version() -> Result<(), Fault> {
+    if rusqlite::version_number() >= limits::SQLITE_VERSION_MIN {
+        return Ok(());
+    }
+    let message = format!(
+        "SQLite {} is too old, 3.53.0 is the oldest that works; build with the bundled one",
+        rusqlite::version()
+    );
+    Err(Fault::new(FaultKind::Io, Retry::Never, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings that durability rests on, asked of SQLite and not of what we set.
+    #[test]
+    fn each_role_has_its_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("recount.db");
+        std::fs::write(&database, "").unwrap();
+        for (durability, synchronous) in [(Durability::Strict, 2), (Durability::Relaxed, 1)] {
+            let place = Place { database: database.clone(), durability, vfs: None };
+            let ask = |connection: &Connection, name: &str| {
+                connection.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap()
+            };
+            for role in [Role::Writer, Role::Checkpointer] {
+                let connection = place.open(role).unwrap();
+                assert_eq!(ask(&connection, "synchronous"), Value::Integer(synchronous));
+                assert_eq!(ask(&connection, "wal_autocheckpoint"), Value::Integer(0));
+                assert_eq!(ask(&connection, "journal_mode"), Value::Text("wal".to_owned()));
+                assert_eq!(ask(&connection, "journal_size_limit"), Value::Integer(64 << 20));
+                assert_eq!(ask(&connection, "secure_delete"), Value::Integer(0));
+            }
+            let reader = place.open(Role::Reader).unwrap();
+            assert_eq!(ask(&reader, "query_only"), Value::Integer(1));
+            assert!(reader.execute_batch("CREATE TABLE t (x)").is_err());
+        }
+    }
+
+    #[test]
+    fn a_setting_that_does_not_take_is_a_fault() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("recount.db");
+        std::fs::write(&database, "").unwrap();
+        let place = Place { database, durability: Durability::Strict, vfs: None };
+        // Nobody has made it a write-ahead log yet, and a reader cannot.
+        let fault = place.open(Role::Reader).unwrap_err();
+        assert!(fault.message.contains("journal_mode") && fault.message.contains("delete"), "{fault}");
+    }
+
+    #[test]
+    fn the_bundled_version_is_new_enough() {
+        assert_eq!(check_version(), Ok(()));
+    }
+}

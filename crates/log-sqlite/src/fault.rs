@@ -1,0 +1,73 @@
+//! How failures of SQLite and of the file system are told: which kind, and whether trying again may help.
+
+use std::io;
+
+use recount_log::{Fault, FaultKind, Retry};
+use rusqlite::ErrorCode;
+
+/// Names what was being done when SQLite failed.
+pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
+    let (kind, retry, advice) = match error {
+        rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::DiskFull => (FaultKind::Full, Retry::Maybe, "; make space on the disk"),
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+                (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount doctor`")
+            }
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+                (FaultKind::Busy, Retry::Maybe, "; another program holds the database")
+            }
+            ErrorCode::TooBig => (FaultKind::TooLarge, Retry::Never, ""),
+            ErrorCode::ConstraintViolation => (
+                FaultKind::Corrupt,
+                Retry::Never,
+                "; its tables contradict each other, look with `recount doctor`",
+            ),
+            _ => (FaultKind::Io, Retry::Maybe, ""),
+        },
+        // A column that does not hold what we put there.
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::Utf8Error(..) => {
+            (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount doctor`")
+        }
+        _ => (FaultKind::Io, Retry::Maybe, ""),
+    };
+    Fault::new(kind, retry, format!("{doing}: {error}{advice}"))
+}
+
+/// Names what was being done when the file system failed.
+pub(crate) fn of_io(doing: &str, error: &io::Error) -> Fault {
+    let (kind, advice) = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (FaultKind::Full, "; make space on the disk")
+        }
+        _ => (FaultKind::Io, ""),
+    };
+    Fault::new(kind, Retry::Maybe, format!("{doing}: {error}{advice}"))
+}
+
+pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::Corrupt, Retry::Never, message)
+}
+
+pub(crate) fn closed() -> Fault {
+    Fault::new(FaultKind::Closed, Retry::Never, "the store was closed")
+}
+
+/// Turns SQLite's results into ours, with the words for what was being done.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: &str) -> Result<T, Fault>;
+}
+
+impl<T> Doing<T> for Result<T, rusqlite::Error> {
+    fn doing(self, what: &str) -> Result<T, Fault> {
+        self.map_err(|error| of_sqlite(what, &error))
+    }
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, what: &str) -> Result<T, Fault> {
+        self.map_err(|error| of_io(what, &error))
+    }
+}

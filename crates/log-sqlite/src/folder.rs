@@ -1,0 +1,117 @@
+//! The data folder and the lock that gives it to one process at a time.
+//!
+//! The lock is the operating system's, on an open file: it ends with the process, however that ends.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use recount_log::{Fault, FaultKind, Retry};
+
+use crate::fault::Doing as _;
+
+const LOCK: &str = "lock";
+const DATABASE: &str = "recount.db";
+const BLOBS: &str = "blobs";
+
+/// A data folder that is ours for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder if it is not there, and takes it.
+    pub(crate) fn take(path: &Path) -> Result<Self, Fault> {
+        make_folder(path)?;
+        let lock_path = path.join(LOCK);
+        let mut lock = private(OpenOptions::new().read(true).write(true).create(true))
+            .open(&lock_path)
+            .doing(&format!("opening {}", lock_path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held(path, &mut lock)),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).doing(&format!("locking {}", lock_path.display()));
+            }
+        }
+        // Only a help for people: the lock itself is what counts.
+        let note = format!("{}\n", std::process::id());
+        if let Err(error) = lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())) {
+            tracing::debug!(%error, "the lock file could not be marked with our process");
+        }
+        Ok(Folder { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
+    }
+
+    pub(crate) fn blobs(&self) -> PathBuf {
+        self.path.join(BLOBS)
+    }
+
+    /// Makes an empty database file, readable by its owner only, unless there is one.
+    pub(crate) fn make_database(&self) -> Result<(), Fault> {
+        let path = self.database();
+        match private(OpenOptions::new().write(true).create_new(true)).open(&path) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error).doing(&format!("making {}", path.display())),
+        }
+    }
+
+    /// Makes the names in the folder durable.
+    pub(crate) fn sync(&self) -> Result<(), Fault> {
+        sync_folder(&self.path)
+    }
+}
+
+fn held(path: &Path, lock: &mut File) -> Fault {
+    let mut holder = String::new();
+    let holder = match lock.read_to_string(&mut holder) {
+        Ok(_) if !holder.trim().is_empty() => format!("process {}", holder.trim()),
+        _ => "another process".to_owned(),
+    };
+    let message = format!(
+        "the data folder {} is held by {holder}; stop that one or choose another folder",
+        path.display()
+    );
+    Fault::new(FaultKind::Locked, Retry::Maybe, message)
+}
+
+/// Makes a folder and those above it, for their owner only; one that exists is left as it is.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let fresh: Vec<&Path> =
+        path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
+    builder.create(path).doing(&format!("making the folder {}", path.display()))?;
+    for above in fresh.into_iter().filter_map(Path::parent).filter(|above| !above.as_os_str().is_empty()) {
+        sync_folder(above)?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a folder durable: a file that was made or renamed there is found after a power cut.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), Fault> {
+    // Elsewhere a folder cannot be opened as a file, and names are durable by other means.
+    if cfg!(unix) {
+        let synced = File::open(path).and_then(|folder| folder.sync_all());
+        synced.doing(&format!("syncing the folder {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Files that are made are for their owner only.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}

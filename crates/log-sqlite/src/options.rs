@@ -1,0 +1,42 @@
+//! What an operator may choose about the store.
+
+use std::path::PathBuf;
+
+use crate::limits;
+
+/// Where the store is and how careful it is. Begin with [`SqliteOptions::new`].
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// The data folder; made, for its owner only, when it does not exist.
+    pub data_dir: PathBuf,
+    pub durability: Durability,
+    /// Another way to the disk, by the name it is registered under. For tests that cut the power.
+    #[doc(hidden)]
+    pub vfs: Option<String>,
+    /// See [`limits::CHECKPOINT_PAGES`]. For tests that want many checkpoints.
+    #[doc(hidden)]
+    pub checkpoint_pages: u32,
+}
+
+/// What an acknowledged append survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// A killed process and a power cut: every commit is synced before it is answered.
+    #[default]
+    Strict,
+    /// A killed process. A power cut may take the last appends, though never part of one and never one
+    /// from the middle.
+    Relaxed,
+}
+
+impl SqliteOptions {
+    /// Strict, in this folder.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        SqliteOptions {
+            data_dir: data_dir.into(),
+            durability: Durability::Strict,
+            vfs: None,
+            checkpoint_pages: limits::CHECKPOINT_PAGES,
+        }
+    }
+}

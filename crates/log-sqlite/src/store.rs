@@ -1,0 +1,314 @@
+//! [`SqliteStore`]: opening, handing calls to the threads that do them, and closing.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use recount_log::limits::{APPENDS_WAITING_BYTES_MAX, APPENDS_WAITING_MAX};
+use recount_log::{
+    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Integrity, Observer, ReadBound,
+    Record, Retry, Row, RowRange, Store, StreamKey, Tail, admit_blob,
+};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::blobs::Blobs;
+use crate::checkpoint::Checkpoints;
+use crate::connection::{Place, Role, check_version};
+use crate::fault::{Doing as _, closed, corrupt};
+use crate::folder::Folder;
+use crate::options::SqliteOptions;
+use crate::pool::{Bounds, Pool};
+use crate::schema::Refusal;
+use crate::writer::{Job, Writer};
+use crate::{examine, layout, limits, schema};
+
+/// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
+pub struct SqliteStore {
+    /// `None` once closed.
+    appends: Mutex<Option<mpsc::Sender<Job>>>,
+    waiting_bytes: Arc<AtomicUsize>,
+    observer: Arc<OnceLock<Arc<dyn Observer>>>,
+    readers: Pool<Connection>,
+    blobs: Pool<Blobs>,
+    /// For a look at the whole store.
+    place: Place,
+    blob_folder: Blobs,
+    closing: Arc<AtomicBool>,
+    /// Hangs up when the folder was let go.
+    ended: watch::Receiver<()>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Held by every thread; when the last lets go, the folder is free and closers are told.
+struct Hold {
+    // In this order: the folder first, then the word of it.
+    _folder: Arc<Folder>,
+    _ended: watch::Sender<()>,
+}
+
+impl SqliteStore {
+    /// Opens the store in a data folder, making both if they are not there.
+    pub fn open(options: SqliteOptions) -> Result<SqliteStore, Fault> {
+        check_version()?;
+        let folder = Arc::new(Folder::take(&options.data_dir)?);
+        let place = place(&folder, &options);
+        let blob_folder = Blobs::at(folder.blobs());
+        let writer = open_database(&folder, &place).map_err(|refusal| match refusal {
+            Refusal::Damaged(fault) => with_salvage(fault, &place),
+            Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
+        })?;
+        blob_folder.prepare()?;
+        folder.sync()?;
+        let readers = (0..limits::READERS).map(|_| place.open(Role::Reader)).collect::<Result<_, _>>()?;
+        let checkpointer = place.open(Role::Checkpointer)?;
+
+        let (ending, ended) = watch::channel(());
+        let hold = Arc::new(Hold { _folder: folder, _ended: ending });
+        // Everything but the writer also holds the other end of what the writer waits for.
+        let (in_use, others) = std::sync::mpsc::channel::<()>();
+        let held = (hold.clone(), in_use);
+
+        let bounds = Bounds { count: limits::READS_WAITING_MAX, bytes: usize::MAX };
+        let (readers, mut threads) = Pool::start("recount-read", bounds, readers, &held);
+        let bounds = Bounds { count: limits::BLOBS_WAITING_MAX, bytes: limits::BLOBS_WAITING_BYTES_MAX };
+        let workers = vec![blob_folder.clone(); limits::BLOB_WORKERS];
+        let (blobs, blob_threads) = Pool::start("recount-blob", bounds, workers, &held);
+        threads.extend(blob_threads);
+        let (checkpoints, thread) = Checkpoints::start(checkpointer, options.checkpoint_pages, held);
+        threads.push(thread);
+
+        let observer = Arc::new(OnceLock::new());
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let (appends, jobs) = mpsc::channel(APPENDS_WAITING_MAX);
+        let writer =
+            Writer::new(place.clone(), writer, observer.clone(), waiting_bytes.clone(), checkpoints)?;
+        threads.push(recount_world::thread("recount-store", move || {
+            // Let go last, also when the writer stops with a panic.
+            let _hold = hold;
+            writer.run(jobs, &others);
+        }));
+        Ok(SqliteStore {
+            appends: Mutex::new(Some(appends)),
+            waiting_bytes,
+            observer,
+            readers,
+            blobs,
+            place,
+            blob_folder,
+            closing: Arc::default(),
+            ended,
+            threads,
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Answer<T> {
+        self.readers.ask(0, read)
+    }
+
+    /// Puts an append in line.
+    fn enqueue(&self, append: Append) -> Result<oneshot::Receiver<Result<Committed, AppendError>>, Fault> {
+        let bytes = append.admit()?;
+        let appends = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(appends) = &*appends else { return Err(closed()) };
+        let waiting = self.waiting_bytes.load(Ordering::Relaxed);
+        if waiting > 0 && waiting + bytes > APPENDS_WAITING_BYTES_MAX {
+            return Err(busy(&format!("{waiting} bytes")));
+        }
+        let (answer, fate) = oneshot::channel();
+        // Counted before the writer can take it, and therefore subtract it.
+        self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        appends.try_send(Job { append, bytes, answer }).map_err(|refused| {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            match refused {
+                mpsc::error::TrySendError::Full(_) => busy(&format!("{APPENDS_WAITING_MAX} appends")),
+                mpsc::error::TrySendError::Closed(_) => stopped(),
+            }
+        })?;
+        Ok(fate)
+    }
+
+    /// Lets nothing new in; the threads then end by themselves.
+    fn hang_up(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        *self.appends.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.readers.close();
+        self.blobs.close();
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.hang_up();
+        // An observer may be the last to hold the store. Its thread cannot wait for itself, nor for those
+        // that wait for it; they end by themselves.
+        let this = std::thread::current().id();
+        if self.threads.iter().any(|thread| thread.thread().id() == this) {
+            return;
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store had panicked");
+            }
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn observe(&self, observer: Arc<dyn Observer>) {
+        assert!(self.observer.set(observer).is_ok(), "a store has one observer, set once");
+    }
+
+    fn append(&self, append: Append) -> Answer<Committed, AppendError> {
+        let fate = self.enqueue(append);
+        Box::pin(async move {
+            let lost = || {
+                let message =
+                    "the writer stopped before it answered; the append may have happened, read to find out";
+                AppendError::Fault(Fault::new(FaultKind::Closed, Retry::Never, message))
+            };
+            fate?.await.unwrap_or_else(|_| Err(lost()))
+        })
+    }
+
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
+        let stream = stream.clone();
+        self.ask(move |connection| layout::read_stream(connection, &stream, from, bound))
+    }
+
+    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
+        self.ask(move |connection| layout::read_feed(connection, from, bound))
+    }
+
+    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
+        let stream = stream.clone();
+        self.ask(move |connection| {
+            let tail = layout::stream_tail(connection, &stream)
+                .doing(&format!("reading the tail of stream {stream}"))?;
+            Ok(tail.map(|tail| Tail {
+                next_sequence: tail.next_sequence,
+                last_position: tail.last_position,
+                head: tail.head,
+            }))
+        })
+    }
+
+    fn last_position(&self) -> Answer<u64> {
+        self.ask(|connection| layout::last_position(connection).doing("reading the last position"))
+    }
+
+    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
+        self.ask(move |connection| {
+            layout::list_streams(connection, after.as_deref(), limit).doing("listing the streams")
+        })
+    }
+
+    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
+        let (space, key) = (space.to_owned(), key.to_owned());
+        self.ask(move |connection| {
+            layout::row(connection, &space, &key).doing(&format!("reading row {space}/{key}"))
+        })
+    }
+
+    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
+        self.ask(move |connection| {
+            layout::rows(connection, &range).doing(&format!("reading rows of space {}", range.space))
+        })
+    }
+
+    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
+        if let Err(fault) = admit_blob(bytes.len()) {
+            return Box::pin(std::future::ready(Err(fault)));
+        }
+        self.blobs.ask(bytes.len(), move |blobs| blobs.put(&bytes))
+    }
+
+    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
+        let hash = hash.to_owned();
+        self.blobs.ask(0, move |blobs| blobs.get(&hash))
+    }
+
+    /// Reads everything once, on one reader. While it runs the write-ahead log cannot begin again and
+    /// grows past its usual bound under load. Closing the store ends it.
+    fn integrity(&self) -> Answer<Integrity> {
+        let (place, blobs, closing) = (self.place.clone(), self.blob_folder.clone(), self.closing.clone());
+        // In a connection of its own, so that whatever state this leaves behind ends with it.
+        self.ask(move |_| examine::examine(place.open(Role::Reader)?, Some(&blobs), &closing))
+    }
+
+    fn close(&self) -> Answer<()> {
+        self.hang_up();
+        let mut ended = self.ended.clone();
+        Box::pin(async move {
+            // Nothing is ever sent: the channel closes when the last thread has let go of the folder.
+            while ended.changed().await.is_ok() {}
+            Ok(())
+        })
+    }
+}
+
+/// Reads a data folder that no server holds, damaged or not, and changes nothing in its database.
+///
+/// Where [`SqliteStore::open`] refuses a damaged store, this says what is wrong and what can be read.
+pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
+    check_version()?;
+    if !data_dir.is_dir() {
+        let message = format!("there is no data folder {}; check the path", data_dir.display());
+        return Err(Fault::new(FaultKind::Io, Retry::Never, message));
+    }
+    let folder = Folder::take(data_dir)?;
+    let place = place(&folder, &SqliteOptions::new(data_dir));
+    let connection = place.open(Role::Salvager)?;
+    examine::examine(connection, Some(&Blobs::at(folder.blobs())), &Arc::default())
+}
+
+fn place(folder: &Folder, options: &SqliteOptions) -> Place {
+    Place { database: folder.database(), durability: options.durability, vfs: options.vfs.clone() }
+}
+
+/// The writer's connection, to a database that is ours, of our schema and, as far as was looked, sound.
+fn open_database(folder: &Folder, place: &Place) -> Result<Connection, Refusal> {
+    folder.make_database()?;
+    let name = place.name();
+    let connection = place.connect(Role::Writer)?;
+    // Before any setting: a database that is not ours stays as it is.
+    schema::identify(&connection, &name)?;
+    let size = std::fs::metadata(folder.database()).doing(&format!("reading the size of {name}"))?.len();
+    if size <= limits::OPEN_CHECK_BYTES_MAX {
+        examine::check_pages(&connection)?;
+    }
+    place.settle(&connection, Role::Writer)?;
+    schema::migrate(&connection, &name)?;
+    examine::check_end(&connection)?;
+    Ok(connection)
+}
+
+/// Adds to a fault what of the store can still be read.
+fn with_salvage(fault: Fault, place: &Place) -> Fault {
+    let salvage = place.open(Role::Salvager).and_then(|connection| {
+        // Blobs tell by themselves whether they are right.
+        examine::examine(connection, None, &Arc::default())
+    });
+    let readable = match salvage {
+        Ok(found) => format!(
+            "{} streams are whole and {} records can still be read; nothing was changed",
+            found.readable_streams, found.readable_records
+        ),
+        Err(fault) => format!("nothing in it can be read ({}); nothing was changed", fault.message),
+    };
+    corrupt(format!("{} is damaged ({}): {readable}", place.name(), fault.message))
+}
+
+fn busy(what: &str) -> Fault {
+    let message = format!("{what} wait for the store's writer already; try again shortly");
+    Fault::new(FaultKind::Busy, Retry::Maybe, message)
+}
+
+fn stopped() -> Fault {
+    Fault::new(FaultKind::Closed, Retry::Never, "the store's writer has stopped; restart the server")
+}

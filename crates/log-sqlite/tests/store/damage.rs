@@ -1,0 +1,210 @@
+//! Damage: it is told, what is left can be read, and nothing panics or is passed off as whole.
+
+use std::path::{Path, PathBuf};
+
+use recount_log::conformance::block_on;
+use recount_log::{FaultKind, Integrity, Store};
+use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
+
+use super::work::{Dice, Whole, close, fill, land, open, records, whole};
+
+const PAGE: usize = 4096;
+
+/// A closed store with a few hundred records, and what it holds.
+struct Victim {
+    folder: tempfile::TempDir,
+    whole: Whole,
+}
+
+fn victim() -> Victim {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    fill(&store);
+    for n in 0..300 {
+        land(
+            &store,
+            records("long", n, &[format!("record {n} {}", "of the long stream ".repeat(20)).as_bytes()]),
+        );
+    }
+    let whole = whole(&store);
+    close(store);
+    Victim { folder, whole }
+}
+
+impl Victim {
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("recount.db")
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        std::fs::read(self.path()).unwrap()
+    }
+
+    fn put(&self, bytes: &[u8]) {
+        std::fs::write(self.path(), bytes).unwrap();
+    }
+
+    fn records(&self) -> u64 {
+        self.whole.feed.len() as u64
+    }
+}
+
+fn try_open(folder: &Path) -> Result<SqliteStore, recount_log::Fault> {
+    SqliteStore::open(SqliteOptions::new(folder))
+}
+
+/// Opens, which has to be refused as corrupt, and answers what the message says is left.
+fn told(folder: &Path) -> (u64, u64) {
+    let fault = try_open(folder).err().expect("a refusal");
+    assert_eq!(fault.kind, FaultKind::Corrupt, "{fault}");
+    let numbers = fault.message.split(": ").last().unwrap().split_whitespace();
+    let numbers: Vec<u64> = numbers.filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(numbers.len(), 2, "{fault}");
+    (numbers[0], numbers[1])
+}
+
+#[test]
+fn a_changed_record_is_found_by_the_chain() {
+    let victim = victim();
+    let mut bytes = victim.bytes();
+    let needle = b"record 150 of the long stream";
+    let place = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    bytes[place + 20] ^= 1;
+    victim.put(&bytes);
+    let store = open(victim.folder.path());
+    let found = block_on(store.integrity()).unwrap();
+    assert_eq!(found.problems.len(), 1, "{found:?}");
+    assert!(found.problems[0].contains("stream long was changed"), "{found:?}");
+    assert_eq!(found.readable_records, victim.records());
+    assert_eq!(found.readable_streams, victim.whole.tails.len() as u64 - 1);
+}
+
+#[test]
+fn destroyed_pages_are_told_with_what_is_left() {
+    let victim = victim();
+    let whole = victim.bytes();
+    let needle = b"record 150 of the long stream";
+    let page = whole.windows(needle.len()).position(|window| window == needle).unwrap() / PAGE;
+    for (what, damage) in [("zeros", 0), ("ones", 0xff)] {
+        let mut bytes = whole.clone();
+        bytes[page * PAGE..(page + 1) * PAGE].fill(damage);
+        victim.put(&bytes);
+        let (streams, records) = told(victim.folder.path());
+        assert_eq!(streams, victim.whole.tails.len() as u64 - 1, "{what}: all but the long one");
+        let lost = victim.records() - records;
+        assert!((1..20).contains(&lost), "{what}: {lost} records on one page");
+        let found = inspect(victim.folder.path()).unwrap();
+        assert_eq!((found.readable_streams, found.readable_records), (streams, records));
+        assert!(found.problems.iter().any(|problem| problem.contains("cannot be read")), "{found:?}");
+        assert_eq!(victim.bytes(), bytes, "looking changes nothing");
+    }
+}
+
+#[test]
+fn cut_files_are_told_with_what_is_left() {
+    let victim = victim();
+    let whole = victim.bytes();
+    let pages = whole.len() / PAGE;
+    let mut seen = Vec::new();
+    for kept in [1, 2, pages / 4, pages / 2, pages - 1] {
+        for more in [0, 1, 700] {
+            victim.put(&whole[..kept * PAGE + more]);
+            let fault = try_open(victim.folder.path()).err().expect("a refusal");
+            assert_eq!(fault.kind, FaultKind::Corrupt, "{fault}");
+            let found = inspect(victim.folder.path()).unwrap();
+            assert!(!found.problems.is_empty());
+            assert!(fault.message.contains(&format!("{} records", found.readable_records)), "{fault}");
+            seen.push(found.readable_records);
+        }
+    }
+    assert!(seen.is_sorted(), "{seen:?}");
+    assert!(*seen.last().unwrap() > victim.records() / 2, "{seen:?}");
+    // Not even one page.
+    victim.put(&whole[..100]);
+    assert_eq!(try_open(victim.folder.path()).err().unwrap().kind, FaultKind::Corrupt);
+}
+
+/// Whatever is flipped: either it is told, or every record is still what it was.
+#[test]
+fn no_damage_passes_for_whole() {
+    let victim = victim();
+    let whole_bytes = victim.bytes();
+    let (mut refused, mut found_out, mut harmless) = (0, 0, 0);
+    for seed in 0..150 {
+        let mut dice = Dice(seed);
+        let mut bytes = whole_bytes.clone();
+        for _ in 0..=dice.below(4) {
+            let place = dice.below(bytes.len());
+            let longest = if dice.coin() { 4 } else { 200 };
+            let length = 1 + dice.below(longest);
+            for byte in bytes.iter_mut().skip(place).take(length) {
+                *byte = dice.roll() as u8;
+            }
+        }
+        victim.put(&bytes);
+        for leftover in ["-wal", "-shm"] {
+            drop(std::fs::remove_file(victim.folder.path().join(format!("recount.db{leftover}"))));
+        }
+        // Only that it does not panic and does not hang.
+        drop(inspect(victim.folder.path()));
+        match try_open(victim.folder.path()) {
+            Err(_) => refused += 1,
+            Ok(store) => {
+                let Integrity { problems, .. } = block_on(store.integrity()).unwrap();
+                if problems.is_empty() {
+                    let now = whole(&store);
+                    assert_eq!(
+                        (&now.feed, &now.tails),
+                        (&victim.whole.feed, &victim.whole.tails),
+                        "seed {seed}"
+                    );
+                    harmless += 1;
+                } else {
+                    found_out += 1;
+                }
+                // Reading goes on as far as it can, and says what it cannot.
+                for (key, _) in &victim.whole.tails {
+                    drop(block_on(store.read(key, 0, recount_log::conformance::ALL)));
+                }
+                close(store);
+            }
+        }
+    }
+    println!(
+        "flips: {refused} refused at open, {found_out} found by the look at everything, {harmless} harmless"
+    );
+    assert!(refused > 0 && found_out > 0);
+}
+
+#[test]
+fn a_missing_record_is_never_passed_over() {
+    let victim = victim();
+    let tool = rusqlite::Connection::open(victim.path()).unwrap();
+    tool.execute_batch(
+        "DELETE FROM events WHERE stream = (SELECT id FROM streams WHERE key = 'long') AND sequence = 9",
+    )
+    .unwrap();
+    drop(tool);
+    let store = open(victim.folder.path());
+    let long = "long".into();
+    let read =
+        |from, count| block_on(store.read(&long, from, recount_log::ReadBound { count, bytes: usize::MAX }));
+    assert_eq!(read(0, 9).unwrap().len(), 9, "what is before it can be read");
+    assert_eq!(read(10, 5).unwrap().len(), 5, "and what is after it");
+    for (from, count) in [(0, 20), (9, 1), (9, 5)] {
+        let fault = read(from, count).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Corrupt);
+        assert!(fault.message.contains("stream long has sequence 10 where 9 belongs"), "{fault}");
+    }
+    let problems = block_on(store.integrity()).unwrap().problems;
+    assert!(problems.iter().any(|problem| problem.contains("where 9 belongs")), "{problems:?}");
+}
+
+#[test]
+fn a_folder_without_a_store_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = inspect(&folder.path().join("nothing")).unwrap_err();
+    assert!(missing.message.contains("nothing"), "{missing}");
+    assert!(inspect(folder.path()).is_err());
+    assert!(!folder.path().join("recount.db").exists(), "looking makes nothing");
+}

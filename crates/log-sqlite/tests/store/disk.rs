@@ -1,0 +1,127 @@
+//! A disk that is full or fails: a typed fault, nothing half written, reads go on, and so does the store
+//! when the disk does.
+
+use recount_log::conformance::{ALL, block_on, both};
+use recount_log::{AppendError, Fault, FaultKind, Retry, Store};
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+
+use super::shim::Shim;
+use super::work::{Dice, close, fill, land, open, records, row, whole};
+
+fn shimmed() -> (Shim, SqliteStore, tempfile::TempDir) {
+    let shim = Shim::new();
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions {
+        vfs: Some(shim.name.clone()),
+        checkpoint_pages: 16,
+        ..SqliteOptions::new(folder.path())
+    };
+    (shim, SqliteStore::open(options).unwrap(), folder)
+}
+
+fn fault<T: std::fmt::Debug>(answer: Result<T, AppendError>) -> Fault {
+    match answer {
+        Err(AppendError::Fault(fault)) => fault,
+        other => panic!("a fault was expected, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_service_returns() {
+    let (shim, store, folder) = shimmed();
+    fill(&store);
+    let before = whole(&store);
+    for room in [0, 1, 24, 4096, 5000, 20_000, 100_000] {
+        shim.leave_room(room);
+        let large = records("new", 0, &[&vec![1; 3_000_000]]);
+        // All of a group share its fate, whatever each alone would have met.
+        let group: Vec<_> = [both(large, row("new", b"v")), records("large", 2, &[&vec![2; 3_000_000]])]
+            .map(|append| store.append(append))
+            .into_iter()
+            .collect();
+        for answer in group {
+            let fault = fault(block_on(answer));
+            assert_eq!((fault.kind, fault.retry), (FaultKind::Full, Retry::Maybe), "{fault}");
+            assert!(fault.message.contains("make space"), "{fault}");
+        }
+        assert_eq!(whole(&store), before, "reads go on, and nothing was changed");
+    }
+    shim.heal();
+    land(&store, both(records("new", 0, &[&vec![1; 200_000]]), row("new", b"v")));
+    let after = whole(&store);
+    assert_eq!(after.feed.len(), before.feed.len() + 1);
+    assert!(after.integrity.problems.is_empty());
+    close(store);
+    assert_eq!(whole(&open(folder.path())), after);
+}
+
+#[test]
+fn a_write_that_fails_anywhere_leaves_all_or_nothing() {
+    let (shim, store, folder) = shimmed();
+    let mut dice = Dice(3);
+    let (mut landed, mut refused) = (0, 0);
+    for turn in 0..200_u64 {
+        shim.fail_write_after(dice.below(24) as u32);
+        let append = records("a", landed, &[&vec![turn as u8; 1 + dice.below(12_000)]]);
+        match block_on(store.append(both(append, row("a", b"x")))) {
+            Ok(_) => landed += 1,
+            Err(AppendError::Fault(fault)) => {
+                assert_eq!(fault.kind, FaultKind::Io, "{fault}");
+                refused += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        assert_eq!(block_on(store.last_position()), Ok(landed));
+        let version = block_on(store.row("space", "a")).unwrap().map_or(0, |row| row.version);
+        assert_eq!(version, landed, "the row goes with the record");
+    }
+    println!("writes that failed: {landed} appends landed, {refused} were refused");
+    assert!(landed > 10 && refused > 10);
+    shim.heal();
+    let left = whole(&store);
+    assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+    close(store);
+    assert_eq!(whole(&open(folder.path())), left);
+}
+
+#[test]
+fn a_sync_that_fails_is_told() {
+    let (shim, store, folder) = shimmed();
+    land(&store, records("a", 0, &[b"0"]));
+    shim.fail_wal_syncs(1);
+    let once = fault(block_on(store.append(records("a", 1, &[b"1"]))));
+    assert_eq!(once.kind, FaultKind::Io);
+    assert!(!once.message.contains("may be found"), "a later sync proved that it is gone: {once}");
+    shim.fail_wal_syncs(u32::MAX);
+    for append in [records("a", 1, &[b"1"]), row("k", b"v")] {
+        let doubtful = fault(block_on(store.append(append)));
+        assert_eq!(doubtful.kind, FaultKind::Io);
+        assert!(doubtful.message.contains("may be found"), "no sync works, so a doubt is left: {doubtful}");
+    }
+    assert_eq!(block_on(store.read_feed(1, ALL)).unwrap().len(), 1);
+    shim.heal();
+    land(&store, both(records("a", 1, &[b"one"]), row("k", b"v")));
+    let left = whole(&store);
+    assert_eq!((left.feed.len(), left.rows[0].version), (2, 1));
+    close(store);
+    assert_eq!(whole(&open(folder.path())), left);
+}
+
+#[test]
+fn the_write_ahead_log_stays_bounded() {
+    let pages = 64;
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions { checkpoint_pages: pages, ..SqliteOptions::new(folder.path()) };
+    let store = SqliteStore::open(options).unwrap();
+    let mut longest = 0;
+    for n in 0..1500 {
+        land(&store, records("a", n, &[&[n as u8; 3000]]));
+        longest = longest.max(std::fs::metadata(folder.path().join("recount.db-wal")).unwrap().len());
+    }
+    let bound = u64::from(pages) * 16 * 4120;
+    println!("the log was {longest} bytes long at most, {bound} is where the writer stands still");
+    assert!(longest < bound + 64 * 4120, "one commit may pass it");
+    let database = std::fs::metadata(folder.path().join("recount.db")).unwrap().len();
+    assert!(database > 2_000_000, "it was copied while the store was open");
+    assert!(whole(&store).integrity.problems.is_empty());
+}

@@ -1,0 +1,14 @@
+//! What the SQLite store promises: the contract of every store, and what only a store on a disk can break.
+//!
+//! One binary, one file a subject. `shim.rs` is the way to the disk that can be cut, filled and broken.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod conformance;
+mod damage;
+mod disk;
+mod line;
+mod open;
+mod power;
+mod releases;
+mod shim;
+mod work;

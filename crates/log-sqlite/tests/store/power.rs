@@ -1,0 +1,305 @@
+//! Power cuts: whatever the disk had not been told to keep may be gone, torn or out of order, and still
+//! every acknowledged append is there, whole, in order, and nothing else is broken.
+//!
+//! One run of the store is noted write by write; then the power is cut at many places of it, and the store
+//! is opened from what the disk would hold. The same check must find a loss when the syncs are left out.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use recount_log::chain::ChainValue;
+use recount_log::conformance::{ALL, block_on, both};
+use recount_log::{Append, Guard, RowPut, Store};
+use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
+
+use super::shim::{Disk, Note, Op, Shim};
+use super::work::{Dice, land, open, records};
+
+const SEEDS: u64 = 16;
+const CUTS_A_SEED: usize = 16;
+const APPENDS: usize = 60;
+
+/// Marks that are not numbers of appends.
+const OPENED: u64 = u64::MAX;
+const CLOSED: u64 = u64::MAX - 1;
+
+/// One run: what was appended, in order, and what reached the disk when.
+struct Run {
+    appends: Vec<Append>,
+    log: Vec<Note>,
+}
+
+/// Each append brings records to one or two of three streams, and rows that say what must be there with it:
+/// how many appends there were, and where each stream ends.
+fn draw(dice: &mut Dice) -> Vec<Append> {
+    let mut tails = [0_u64; 3];
+    let mut appends = Vec::new();
+    for count in 1..=APPENDS {
+        let mut append = Append::default();
+        let first = dice.below(3);
+        for stream in [first, (first + 1) % 3].into_iter().take(1 + dice.below(2)) {
+            let name = format!("s{stream}");
+            let payloads: Vec<Vec<u8>> = (0..=dice.below(3))
+                .map(|n| {
+                    let mut payload = format!("{name}/{}/", tails[stream] + n as u64).into_bytes();
+                    let length = if dice.below(6) == 0 { dice.below(9000) } else { dice.below(300) };
+                    payload.extend((0..length).map(|_| dice.roll() as u8));
+                    payload
+                })
+                .collect();
+            let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+            append = both(append, records(&name, tails[stream], &payloads));
+            tails[stream] += payloads.len() as u64;
+            append.rows.push(put(&name, tails[stream]));
+        }
+        append.rows.push(put("count", count as u64));
+        appends.push(append);
+    }
+    appends
+}
+
+fn put(key: &str, value: u64) -> RowPut {
+    let value = Some(Bytes::from(value.to_string()));
+    RowPut { space: "told".into(), key: key.into(), guard: Guard::Any, value }
+}
+
+fn run(seed: u64, durability: Durability) -> Run {
+    let mut dice = Dice(seed);
+    let appends = draw(&mut dice);
+    let shim = Shim::new();
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions {
+        durability,
+        vfs: Some(shim.name.clone()),
+        // So small that logs are copied and begun again several times.
+        checkpoint_pages: 8 + dice.below(24) as u32,
+        ..SqliteOptions::new(folder.path())
+    };
+    let store = SqliteStore::open(options).unwrap();
+    shim.mark(OPENED);
+    let mut next = 0;
+    while next < appends.len() {
+        let group = &appends[next..appends.len().min(next + 1 + dice.below(5))];
+        let answers: Vec<_> = group.iter().map(|append| store.append(append.clone())).collect();
+        for answer in answers {
+            block_on(answer).unwrap();
+            shim.mark(next as u64);
+            next += 1;
+        }
+    }
+    block_on(store.close()).unwrap();
+    shim.mark(CLOSED);
+    Run { appends, log: shim.log() }
+}
+
+/// What a cut is to be survived with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Demand {
+    /// Everything that was acknowledged.
+    Acknowledged,
+    /// Whatever is left is a beginning of what was appended.
+    Beginning,
+}
+
+/// Cuts the power after `cut` notes and opens what is left. Answers how many appends were acknowledged and
+/// how many are there, or what is wrong.
+fn survive(
+    run: &Run,
+    cut: usize,
+    demand: Demand,
+    honours_sync: impl Fn(&str, bool) -> bool,
+    dice: &mut Dice,
+) -> Result<(usize, usize), String> {
+    let mut disk = Disk::default();
+    let mut acknowledged = 0;
+    let mut opened = false;
+    for note in &run.log[..cut] {
+        match note {
+            Note::Mark(OPENED) => opened = true,
+            Note::Mark(CLOSED) => {}
+            Note::Mark(append) => acknowledged = *append as usize + 1,
+            Note::Op(file, Op::Sync) if !honours_sync(file, opened) => {}
+            Note::Op(file, op) => disk.take(file, op),
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    disk.cut(folder.path(), dice);
+    let there = check(folder.path(), &run.appends)?;
+    if demand == Demand::Acknowledged && there < acknowledged {
+        return Err(format!("{acknowledged} appends were acknowledged, {there} are there"));
+    }
+    Ok((acknowledged, there))
+}
+
+/// Opens a store and answers how many of these appends are there; anything but a whole beginning of them
+/// is wrong.
+fn check(folder: &Path, appends: &[Append]) -> Result<usize, String> {
+    let store = SqliteStore::open(SqliteOptions::new(folder)).map_err(|fault| fault.to_string())?;
+    let told = |key: &str| -> Result<u64, String> {
+        let row = block_on(store.row("told", key)).map_err(|fault| fault.to_string())?;
+        Ok(row.map_or(0, |row| str::from_utf8(&row.value).unwrap().parse().unwrap()))
+    };
+    let count = told("count")? as usize;
+    let mut feed = block_on(store.read_feed(1, ALL)).map_err(|fault| fault.to_string())?.into_iter();
+    let mut tails = [0; 3];
+    let mut heads = ["s0", "s1", "s2"].map(ChainValue::start);
+    for (place, append) in appends[..count].iter().enumerate() {
+        for part in &append.streams {
+            let stream = part.stream[1..].parse::<usize>().unwrap();
+            for bytes in &part.records {
+                let record = feed.next().ok_or(format!("append {place} is not whole"))?;
+                if record.stream != part.stream || record.record.bytes != *bytes {
+                    return Err(format!(
+                        "position {} does not hold what was appended",
+                        record.record.position
+                    ));
+                }
+                tails[stream] += 1;
+                heads[stream] = heads[stream].then(bytes);
+            }
+        }
+    }
+    if let Some(record) = feed.next() {
+        return Err(format!(
+            "position {} has a record of an append that is not there",
+            record.record.position
+        ));
+    }
+    for (stream, next_sequence) in tails.into_iter().enumerate() {
+        let key = format!("s{stream}");
+        let tail = block_on(store.tail(&key.as_str().into())).map_err(|fault| fault.to_string())?;
+        let found = tail.map_or((0, heads[stream]), |tail| (tail.next_sequence, tail.head));
+        if found != (next_sequence, heads[stream]) || told(&key)? != next_sequence {
+            return Err(format!("stream {key} ends at {found:?}, not at {next_sequence}"));
+        }
+    }
+    let found = block_on(store.integrity()).map_err(|fault| fault.to_string())?;
+    if !found.problems.is_empty() {
+        return Err(found.problems.join("; "));
+    }
+    // And it goes on from there.
+    land(&store, records("after", 0, &[b"x"]));
+    block_on(store.close()).unwrap();
+    Ok(count)
+}
+
+fn opened_at(run: &Run) -> usize {
+    run.log.iter().position(|note| matches!(note, Note::Mark(OPENED))).unwrap()
+}
+
+/// Cuts every run many times; answers each outcome.
+fn cuts(
+    durability: Durability,
+    seeds: std::ops::Range<u64>,
+    demand: Demand,
+    honours_sync: impl Fn(&str, bool) -> bool + Copy,
+) -> Vec<Result<(usize, usize), String>> {
+    let mut outcomes = Vec::new();
+    for seed in seeds {
+        let run = run(seed, durability);
+        let mut dice = Dice(seed ^ 0xc0ff_ee00);
+        for _ in 0..CUTS_A_SEED {
+            let cut = dice.below(run.log.len() + 1);
+            let outcome = survive(&run, cut, demand, honours_sync, &mut dice);
+            outcomes.push(outcome.map_err(|wrong| format!("seed {seed}, cut after {cut}: {wrong}")));
+        }
+    }
+    outcomes
+}
+
+#[test]
+fn every_acknowledged_append_survives_a_power_cut() {
+    let outcomes = cuts(Durability::Strict, 0..SEEDS, Demand::Acknowledged, |_, _| true);
+    let (mut acknowledged, mut unasked) = (0, 0);
+    for outcome in &outcomes {
+        let (acked, there) = outcome.as_ref().unwrap();
+        acknowledged += acked;
+        unasked += there - acked;
+    }
+    println!(
+        "{} power cuts: {acknowledged} acknowledged appends, all there; {unasked} more were there unanswered",
+        outcomes.len()
+    );
+    assert!(outcomes.len() >= 200);
+    assert!(acknowledged > outcomes.len() * 10, "the cuts come in the middle of work");
+}
+
+#[test]
+fn a_cut_while_the_store_is_made_leaves_one_that_opens() {
+    let run = run(99, Durability::Strict);
+    let mut dice = Dice(99);
+    let end = opened_at(&run);
+    for cut in 0..=end {
+        for _ in 0..3 {
+            let outcome = survive(&run, cut, Demand::Acknowledged, |_, _| true, &mut dice);
+            assert_eq!(outcome, Ok((0, 0)), "cut after {cut}");
+        }
+    }
+    println!("{} cuts while the store was made", (end + 1) * 3);
+}
+
+#[test]
+fn without_syncs_the_same_check_finds_losses() {
+    // The disk lies about every sync after the store was made.
+    let outcomes = cuts(Durability::Strict, 0..4, Demand::Acknowledged, |_, opened| !opened);
+    let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    println!("syncs ignored: {lost} of {} cuts found out", outcomes.len());
+    assert!(lost > outcomes.len() / 4);
+    assert!(
+        outcomes.iter().any(|outcome| matches!(outcome, Err(wrong) if wrong.contains("were acknowledged")))
+    );
+
+    // Only the syncs of the write-ahead log are lies.
+    let outcomes = cuts(Durability::Strict, 4..8, Demand::Acknowledged, |file, _| !file.ends_with("-wal"));
+    let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    println!("syncs of the log ignored: {lost} of {} cuts found out", outcomes.len());
+    assert!(lost > outcomes.len() / 4);
+}
+
+#[test]
+fn relaxed_loses_the_last_appends_and_nothing_else() {
+    let outcomes = cuts(Durability::Relaxed, 0..6, Demand::Beginning, |_, _| true);
+    let mut shorter = 0;
+    for outcome in &outcomes {
+        let (acknowledged, there) = outcome.as_ref().unwrap();
+        shorter += usize::from(there < acknowledged);
+    }
+    println!(
+        "relaxed: {shorter} of {} cuts lost acknowledged appends, none left a part of one",
+        outcomes.len()
+    );
+    assert!(shorter > 0, "otherwise strict would be for nothing");
+}
+
+#[test]
+fn an_append_whose_sync_failed_does_not_come_back() {
+    for seed in 0..8 {
+        let shim = Shim::new();
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions { vfs: Some(shim.name.clone()), ..SqliteOptions::new(folder.path()) };
+        let store = SqliteStore::open(options).unwrap();
+        land(&store, records("s0", 0, &[b"kept"]));
+        shim.fail_wal_syncs(1);
+        let refused = block_on(store.append(records("s0", 1, &[b"refused"])));
+        assert!(refused.is_err(), "{refused:?}");
+        let answered = shim.log().len();
+        assert_eq!(block_on(store.last_position()), Ok(1), "nobody sees it");
+
+        // Every write up to the answer may have reached the disk, synced or not.
+        let mut disk = Disk::default();
+        for note in &shim.log()[..answered] {
+            if let Note::Op(file, op) = note {
+                disk.take(file, op);
+            }
+        }
+        let found = tempfile::tempdir().unwrap();
+        disk.cut(found.path(), &mut Dice(seed));
+        let reopened = open(found.path());
+        let feed = block_on(reopened.read_feed(1, ALL)).unwrap();
+        assert_eq!(feed.iter().map(|feed| &feed.record.bytes[..]).collect::<Vec<_>>(), [b"kept"]);
+
+        land(&store, records("s0", 1, &[b"next"]));
+        assert_eq!(block_on(store.last_position()), Ok(2));
+        block_on(store.close()).unwrap();
+    }
+}

@@ -1,0 +1,98 @@
+//! One small store of every released schema: each build opens a copy of each and finds what was written.
+//!
+//! A released store is never written again. `RECOUNT_BLESS=1` makes the one of the present schema if it is
+//! not there yet.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use recount_log::Store;
+use recount_log::conformance::block_on;
+
+use super::work::{close, fill, land, open, records, row, whole};
+
+const PRESENT: &str = "v1";
+const BLOB: &[u8] = b"a blob that is kept";
+
+fn stores() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/stores")
+}
+
+/// Everything a store tells, as text: what `expected.txt` beside each released store holds.
+fn told(store: &dyn Store) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let whole = whole(store);
+    let mut text = String::new();
+    for feed in whole.feed {
+        let (position, sequence, bytes) = (feed.record.position, feed.record.sequence, feed.record.bytes);
+        // Long records by their hash.
+        let bytes = if bytes.len() > 300 { format!("blake3 {}", blake3::hash(&bytes)) } else { hex(&bytes) };
+        writeln!(text, "record {position} {} {sequence} {bytes}", feed.stream).unwrap();
+    }
+    for (key, tail) in whole.tails {
+        writeln!(text, "stream {key} {} {} {}", tail.next_sequence, tail.last_position, tail.head).unwrap();
+    }
+    for row in whole.rows {
+        writeln!(text, "row {} {} {}", row.key, row.version, hex(&row.value)).unwrap();
+    }
+    let blob = block_on(store.blob(blake3::hash(BLOB).to_hex().as_str())).unwrap();
+    writeln!(text, "blob {}", blob.map_or("none".to_owned(), |bytes| hex(&bytes))).unwrap();
+    assert!(whole.integrity.problems.is_empty(), "{:?}", whole.integrity);
+    text
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+fn bless(path: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    fill(&store);
+    land(&store, row("gone", b"soon"));
+    land(&store, recount_log::conformance::row("space", "gone", recount_log::Guard::Version(1), None));
+    land(&store, records("\u{e9}/odd name", 0, &[b"", b"\0\xff", "{\"text\":\"\u{1f600}\"}".as_bytes()]));
+    block_on(store.put_blob(Bytes::from_static(BLOB))).unwrap();
+    let text = told(&store);
+    close(store);
+    std::fs::remove_file(folder.path().join("lock")).unwrap();
+    copy(folder.path(), path);
+    std::fs::write(path.join("expected.txt"), text).unwrap();
+}
+
+#[test]
+fn every_released_store_opens_and_tells_what_was_written() {
+    let present = stores().join(PRESENT);
+    if std::env::var_os("RECOUNT_BLESS").is_some() && !present.exists() {
+        bless(&present);
+    }
+    assert!(present.exists(), "run once with RECOUNT_BLESS=1 to make {}", present.display());
+    for entry in std::fs::read_dir(stores()).unwrap() {
+        let released = entry.unwrap().path();
+        if !released.is_dir() {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        copy(&released, &path);
+        let expected = std::fs::read_to_string(released.join("expected.txt")).unwrap();
+        // Twice: as it was released, and as this release has left it.
+        for turn in 0..2 {
+            let store = open(&path);
+            assert_eq!(told(&store), expected, "{}, turn {turn}", released.display());
+            close(store);
+        }
+        let store = open(&path);
+        land(&store, records("after", 0, &[b"it can still be written"]));
+    }
+}

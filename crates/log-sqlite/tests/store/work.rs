@@ -1,0 +1,87 @@
+//! Small shorthands the tests share: opening, appending, and comparing whole stores.
+
+use std::path::Path;
+
+use recount_log::conformance::{ALL, block_on};
+use recount_log::{Append, FeedRecord, Guard, Integrity, Row, RowRange, Store, StreamKey, Tail};
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+
+pub(crate) fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(SqliteOptions::new(folder)).unwrap()
+}
+
+pub(crate) fn close(store: SqliteStore) {
+    block_on(store.close()).unwrap();
+}
+
+pub(crate) fn land(store: &dyn Store, append: Append) {
+    block_on(store.append(append)).unwrap();
+}
+
+pub(crate) fn records(stream: &str, expected_tail: u64, records: &[&[u8]]) -> Append {
+    recount_log::conformance::records(stream, expected_tail, records)
+}
+
+pub(crate) fn row(key: &str, value: &[u8]) -> Append {
+    recount_log::conformance::row("space", key, Guard::Any, Some(value))
+}
+
+/// Everything a store tells.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Whole {
+    pub(crate) feed: Vec<FeedRecord>,
+    pub(crate) tails: Vec<(StreamKey, Tail)>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) integrity: Integrity,
+}
+
+pub(crate) fn whole(store: &dyn Store) -> Whole {
+    let keys = block_on(store.streams(None, usize::MAX)).unwrap();
+    let tails = keys.into_iter().map(|key| (key.clone(), block_on(store.tail(&key)).unwrap().unwrap()));
+    let range = RowRange {
+        space: "space".into(),
+        prefix: "".into(),
+        after: None,
+        backwards: false,
+        limit: usize::MAX,
+    };
+    Whole {
+        tails: tails.collect(),
+        feed: block_on(store.read_feed(1, ALL)).unwrap(),
+        rows: block_on(store.rows(range)).unwrap(),
+        integrity: block_on(store.integrity()).unwrap(),
+    }
+}
+
+/// A store with several streams, odd bytes, rows and large records, the same each time.
+pub(crate) fn fill(store: &dyn Store) {
+    for n in 0..40_u64 {
+        let stream = format!("run_{:02}", n % 5);
+        let bytes: Vec<u8> = (0..100 + n * 7).map(|place| (place * (n + 3)) as u8).collect();
+        let append = records(&stream, n / 5 * 2, &[&bytes, format!(r#"{{"n":{n}}}"#).as_bytes()]);
+        land(store, recount_log::conformance::both(append, row(&stream, &bytes[..50])));
+    }
+    land(store, records("large", 0, &[&vec![b'x'; 100_000], b""]));
+}
+
+/// SplitMix64: the same numbers for the same seed.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Less than `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.roll() % bound as u64) as usize
+    }
+
+    pub(crate) fn coin(&mut self) -> bool {
+        self.roll() & 1 == 1
+    }
+}
