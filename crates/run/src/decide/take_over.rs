@@ -2,11 +2,12 @@
 //! never done again by itself; what waits for others stays open.
 
 use recount_event::family::gap::RunDisconnected;
-use recount_event::family::run::Started;
+use recount_event::family::run::{Started, Waiting};
 use recount_event::family::tool::RefusalCode;
 use recount_event::{Code, Payload, time};
 
 use super::{Batch, close, settle};
+use crate::effect::outstanding;
 use crate::rejection::Rejection;
 use crate::state::{CallStage, Phase};
 
@@ -42,7 +43,17 @@ pub(super) fn take_over(
     let mut started = Started::new();
     started.worker_id = Some(worker_id);
     started.lease_until = lease_until_ms.map(time::format_ms);
-    batch.say(Payload::RunStarted(Box::new(started)))
+    batch.say(Payload::RunStarted(Box::new(started)))?;
+    wait_again(batch)
+}
+
+/// When the lost worker's own work was all there was to do besides waiting, nobody else would say so.
+fn wait_again(batch: &mut Batch) -> Result<(), Rejection> {
+    let waits_for = batch.state.waits_for();
+    if waits_for.is_empty() || !outstanding(&batch.state).work.is_empty() {
+        return Ok(());
+    }
+    batch.say(Payload::RunWaiting(Box::new(Waiting::new(waits_for))))
 }
 
 fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {

@@ -1,1 +1,531 @@
-//! next
+//! Each command in the states that matter, told by what it makes happen.
+
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, Draft, Event, Payload, Stamp, codec};
+
+use super::story::{Story, T0, append, drafts, fid, json, payload, progress, run_id};
+use crate::view::{Ending, PromptDefault};
+use crate::{CancelledBy, Command, PromptKind, State, Status, Timer, Work, decide, outstanding};
+
+/// Two calls proposed, one waits for approval and one for the application.
+const SUSPENDED: &str = "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask a c\n@client d\n\
+                         @wait approval a client_tool d";
+
+fn approve(id: &str) -> Command {
+    Command::ResolveApproval { approval_id: fid(id), approve: true, by: "ann".into(), comment: None }
+}
+
+fn reject(id: &str) -> Command {
+    let comment = Some("not today".to_owned());
+    Command::ResolveApproval { approval_id: fid(id), approve: false, by: "ann".into(), comment }
+}
+
+fn answer(id: &str) -> Command {
+    Command::AnswerClarification { clarification_id: fid(id), response: json("'left'"), by: "ann".into() }
+}
+
+fn acknowledge(id: &str) -> Command {
+    Command::AcknowledgeHandoff { handoff_id: fid(id), by: "ann".into(), comment: None }
+}
+
+fn cancel() -> Command {
+    Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() }
+}
+
+fn take_over() -> Command {
+    Command::TakeOver { worker_id: "w2".into(), lease_until_ms: Some(T0 + 60_000), reason: "lost".into() }
+}
+
+fn work(story: &Story) -> Vec<Work> {
+    outstanding(&story.state).work
+}
+
+fn tool(id: &str) -> Work {
+    Work::RunTool { tool_call_id: fid(id) }
+}
+
+// --- queue and report
+
+#[test]
+fn a_run_begins_once() {
+    let blank = State::blank(run_id(), None, None);
+    let stamp = Stamp { now_ms: T0, entropy: 1 };
+    let queue = || {
+        let Payload::RunResumedFromEvent(resumed) = payload(
+            "run.resumed_from_event",
+            "{'from_run_id':'run_x','from_sequence':3,'prior_cost_micros_usd':5}",
+        ) else {
+            unreachable!()
+        };
+        Command::Queue { queued: Box::new(Queued::new(RunKind::AgentLoop)), resumed_from: Some(resumed) }
+    };
+    let events = decide(&blank, queue(), stamp).unwrap();
+    let names: Vec<&str> = events.iter().map(Event::type_name).collect();
+    assert_eq!(names, ["run.resumed_from_event", "run.queued"]);
+    assert_eq!(decide(&blank, Command::Tick, stamp).unwrap_err().code, Code::RunNotFound);
+    assert_eq!(Story::of("@own").refuses(queue()).code, Code::IdTaken);
+}
+
+#[test]
+fn places_grow_when_the_clock_steps_back() {
+    let mut story = Story::of("@ext");
+    story.now_ms = 1_000;
+    story.does(append("user.message {'text':'a'}\nuser.message {'text':'b'}"));
+    let [.., before, a, b] = story.events.as_slice() else { unreachable!() };
+    assert!(before.event_id < a.event_id && a.event_id < b.event_id);
+    assert_eq!((a.occurred_ms, b.occurred_ms), (before.occurred_ms, before.occurred_ms));
+    assert_eq!((a.sequence, b.sequence), (2, 3));
+}
+
+#[test]
+fn what_a_producer_wrote_is_kept_to_the_letter() {
+    let data = r#"{"text":"hi","later":[1.0]}"#;
+    let draft = Draft { payload: Payload::read("user.message", data).unwrap(), verbatim: Some(data.into()) };
+    let events = Story::of("@ext").decide(Command::Append { drafts: vec![draft] }).unwrap();
+    assert!(String::from_utf8(codec::encode(&events[0])).unwrap().ends_with(&format!("{data}}}")));
+}
+
+#[test]
+fn a_batch_is_taken_as_a_whole_or_not_at_all() {
+    let story = Story::of("@ext");
+    let no = story.refuses(append("@turn 0\n@propose c\n@turned 0\n@complete c"));
+    assert_eq!(no.code, Code::EventRefused);
+    assert_eq!(
+        (no.index, no.type_name.as_deref(), no.rule),
+        (Some(3), Some("tool.completed"), Some("call.open"))
+    );
+    assert_eq!(no.message, "call c is not invoked yet: send tool.invoked first");
+    assert_eq!(
+        story.decide(append("@turn 0\n@propose c\n@turned 0\n@invoke c\n@complete c")).unwrap().len(),
+        5
+    );
+}
+
+#[test]
+fn who_may_report_what() {
+    assert_eq!(Story::of("@own").refuses(append("@turn 0")).code, Code::RunNotExternal);
+    assert_eq!(Story::of("@ext\n@finished").refuses(append("@turn 0")).code, Code::RunEnded);
+    assert_eq!(Story::of("@own\n@finished").refuses(progress("@turn 0")).code, Code::RunEnded);
+    let gap = "gap.run_disconnected {'since_sequence':1,'since_at':'x','reason':'lost'}";
+    assert_eq!(Story::of("@ext\n@finished").does(progress(gap)), ["gap.run_disconnected"]);
+    assert_eq!(Story::of("@ext").does(progress(gap)), ["gap.run_disconnected"]);
+    assert_eq!(Story::of("@ext").refuses(append(gap)).rule, Some("append.runtime_only"));
+    assert_eq!(Story::of("@ext").does(append("ext.acme.note {}")), ["ext.acme.note"]);
+    let old = "@invoke c\ntool.file.patch {'tool_call_id':'c','tool_name':'tool'}";
+    assert_eq!(Story::of("@ext").does(append(old)).len(), 2);
+    // A registered type cannot hide as an unknown one.
+    let hidden = Payload::Opaque(recount_event::registry::Opaque {
+        type_name: "run.finished".into(),
+        data: "{}".into(),
+    });
+    let no = Story::of("@own").refuses(Command::Progress { drafts: vec![hidden.into()] });
+    assert_eq!(no.rule, Some("append.unknown_type"));
+}
+
+// --- answers
+
+#[test]
+fn nothing_runs_before_the_last_answer() {
+    let mut story = Story::of(SUSPENDED);
+    assert_eq!(work(&story), []);
+    assert_eq!(story.does(approve("a")), ["approval.resolved"]);
+    assert_eq!(story.state.status(), Status::Waiting);
+    assert_eq!(
+        story.does(progress("@complete d")),
+        ["tool.completed", "run.continued", "tool.invoked"],
+        "the application's result is the last answer"
+    );
+    assert_eq!(story.last("run.continued"), r#"{"by":"application"}"#);
+    assert_eq!(
+        story.last("tool.invoked"),
+        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"executor":"server","args_summary":"may I"}"#
+    );
+    assert_eq!(work(&story), [tool("c")]);
+}
+
+#[test]
+fn a_refused_call_is_told_to_the_model() {
+    let mut story = Story::of(SUSPENDED);
+    story.does(progress("@complete d"));
+    assert_eq!(story.does(reject("a")), ["approval.resolved", "run.continued", "tool.refused"]);
+    assert_eq!(
+        story.last("tool.refused"),
+        r#"{"tool_call_id":"c","tool_name":"tool","code":"denied","message":"ann refused this call: not today"}"#
+    );
+    assert_eq!(work(&story), [Work::CallModel]);
+}
+
+#[test]
+fn a_run_that_does_not_wait_acts_at_once() {
+    let mut story = Story::of("@own\n@turn 0\n@propose c\n@turned 0\n@ask a c");
+    assert_eq!(story.does(approve("a")), ["approval.resolved", "tool.invoked"]);
+    let mut story = Story::of("@own\n@turn 0\n@propose c\n@turned 0\n@ask a c");
+    assert_eq!(story.does(reject("a")), ["approval.resolved", "tool.refused"]);
+    let mut story = Story::of("@own\n@turn 0\n@propose c\n@turned 0\n@ask a c\n@exceeded");
+    assert_eq!(story.does(approve("a")), ["approval.resolved", "tool.refused"]);
+    assert_eq!(work(&story), [Work::Conclude]);
+}
+
+#[test]
+fn of_external_runs_only_the_outcome_is_told() {
+    let mut story = Story::of("@ext\n@turn 0\n@propose c\n@turned 0\n@ask a c");
+    assert_eq!(story.does(approve("a")), ["approval.resolved"]);
+    assert_eq!(work(&story), []);
+    let mut story = Story::of("@ext\n@invoke d\n@handoff h d");
+    assert_eq!(story.does(acknowledge("h")), ["handoff.acknowledged"]);
+}
+
+#[test]
+fn the_first_answer_wins() {
+    let mut story = Story::of("@ext\n@ask a c\n@invoke d\n@question q d\n@handoff h d");
+    story.does(approve("a"));
+    let no = story.refuses(reject("a"));
+    assert_eq!((no.code, no.message.as_str()), (Code::ApprovalNotPending, "approval a was approved by ann"));
+    assert_eq!(story.refuses(approve("z")).code, Code::ApprovalNotFound);
+    story.does(answer("q"));
+    let no = story.refuses(answer("q"));
+    assert_eq!(
+        (no.code, no.message.as_str()),
+        (Code::ClarificationNotPending, "clarification q was answered by ann")
+    );
+    assert_eq!(story.refuses(answer("a")).code, Code::ClarificationNotFound);
+    story.does(acknowledge("h"));
+    assert_eq!(story.refuses(acknowledge("h")).code, Code::HandoffNotPending);
+    assert_eq!(story.refuses(acknowledge("q")).code, Code::HandoffNotFound);
+    story.does(cancel());
+    assert_eq!(story.refuses(reject("a")).code, Code::ApprovalNotPending, "also when the run has ended");
+}
+
+#[test]
+fn a_question_settles_the_call_that_asked() {
+    for ask in ["@invoke c\n@question q c", "@question q c"] {
+        let mut story =
+            Story::of(&format!("@own\n@turn 0\n@propose c\n@turned 0\n{ask}\n@wait clarification q"));
+        let mut events = vec!["clarification.answered", "run.continued", "tool.invoked", "tool.completed"];
+        if ask.starts_with("@invoke") {
+            events.remove(2);
+        }
+        assert_eq!(story.does(answer("q")), events);
+        assert_eq!(
+            story.last("tool.completed"),
+            r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"output":"left"}"#
+        );
+        assert_eq!(work(&story), [Work::CallModel]);
+    }
+}
+
+#[test]
+fn a_handoff_ends_an_own_run() {
+    let script = "@own\n@turn 0\n@propose c\n@turned 0\n@invoke c\n@handoff h c\n@wait handoff h";
+    let mut story = Story::of(script);
+    let events = ["handoff.acknowledged", "run.continued", "tool.completed", "run.finished"];
+    assert_eq!(story.does(acknowledge("h")), events);
+
+    let mut story = Story::of(script);
+    let events = ["handoff.rejected", "run.continued", "tool.failed", "run.cancelled"];
+    let reject = Command::RejectHandoff { handoff_id: fid("h"), by: "ann".into(), reason: None };
+    assert_eq!(story.does(reject), events);
+    assert!(story.last("run.cancelled").starts_with(r#"{"by":"operator","reason":"ann did not take over""#));
+
+    let mut story = Story::of(&script.replace(
+        "@handoff h c",
+        "handoff.requested {'handoff_id':'h','reason':'r',\
+         'target_kind':'human','tool_call_id':'c','timeout_seconds':5}",
+    ));
+    story.now_ms += 5_000;
+    let events = ["handoff.timed_out", "run.continued", "tool.timed_out", "run.failed"];
+    assert_eq!(story.does(Command::Tick), events);
+    assert!(story.last("run.failed").starts_with(r#"{"code":"handoff_timed_out""#));
+}
+
+#[test]
+fn a_handoff_in_the_middle_closes_what_else_is_open() {
+    let mut story = Story::of(
+        "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@client d\n@handoff h c\n@ask a e\n@turn 1\n\
+         assistant.text_delta {'turn_index':1,'block_index':0,'delta':'half'}",
+    );
+    assert_eq!(
+        story.does(acknowledge("h")),
+        [
+            "handoff.acknowledged",
+            "assistant.text_complete",
+            "tool.cancelled",
+            "approval.resolved",
+            "tool.invoked",
+            "tool.completed",
+            "turn.failed",
+            "run.finished"
+        ]
+    );
+}
+
+#[test]
+fn a_command_that_asks_is_not_settled_by_the_answer() {
+    let mut story = Story::of("@own\n@invoke c\n@command c\n@question q c");
+    assert_eq!(work(&story), []);
+    assert_eq!(story.does(answer("q")), ["clarification.answered"]);
+    assert_eq!(work(&story), [tool("c")]);
+}
+
+#[test]
+fn an_application_may_answer_in_parts() {
+    let mut story = Story::of("@own\n@client c\n@client d\n@wait client_tool c client_tool d");
+    let parts = "@complete c\nrun.continued {'by':'app'}\n@wait client_tool d";
+    assert_eq!(story.does(progress(parts)), ["tool.completed", "run.continued", "run.waiting"]);
+    assert_eq!(story.does(progress("@complete d")), ["tool.completed", "run.continued"]);
+    assert_eq!(story.state.status(), Status::Running);
+}
+
+// --- cancel
+
+#[test]
+fn cancelling_closes_everything_in_a_legal_order() {
+    let mut story = Story::of(
+        "@own\n@turn 0\n@propose c\n@propose d\n@propose e\n@invoke d\n@ask a c\n@question q d\n@handoff h e\n\
+         assistant.text_delta {'turn_index':0,'block_index':1,'delta':'ha'}\n\
+         assistant.text_delta {'turn_index':0,'block_index':1,'delta':'lf'}",
+    );
+    assert_eq!(
+        story.does(cancel()),
+        [
+            "assistant.text_complete",
+            "tool.cancelled",
+            "approval.resolved",
+            "clarification.timed_out",
+            "handoff.rejected",
+            "tool.refused",
+            "tool.refused",
+            "turn.failed",
+            "run.cancelled"
+        ]
+    );
+    assert_eq!(
+        story.last("assistant.text_complete"),
+        r#"{"turn_index":0,"block_index":1,"text":"half","aborted":true}"#
+    );
+    assert_eq!(
+        story.last("turn.failed"),
+        r#"{"turn_index":0,"code":"cancelled","message":"enough","will_retry":false}"#
+    );
+    assert_eq!(story.refuses(cancel()).code, Code::RunEnded);
+}
+
+#[test]
+fn a_waiting_or_queued_run_can_be_cancelled() {
+    let mut story = Story::of(SUSPENDED);
+    assert_eq!(
+        story.does(cancel()),
+        ["tool.cancelled", "approval.resolved", "tool.refused", "run.cancelled"]
+    );
+    let mut story = Story::of("run.queued {'kind':'agent_loop','prior_run_id':null}");
+    assert_eq!(work(&story), [Work::Start]);
+    assert_eq!(story.does(cancel()), ["run.cancelled"]);
+    assert_eq!(story.last("run.cancelled"), r#"{"by":"operator","reason":"enough"}"#);
+}
+
+// --- time
+
+#[test]
+fn what_is_due_gets_its_default() {
+    let ask = |id: &str, more: &str| {
+        format!(
+            "approval.requested {{'approval_id':'{id}','tool_call_id':'c_{id}','kind':'tool','summary':'s'{more}}}"
+        )
+    };
+    let script = [
+        "@ext".to_owned(),
+        ask("a", ",'timeout_seconds':10,'default_decision':'approve'"),
+        ask("b", ",'timeout_seconds':5"),
+        ask("c", ",'expires_at':'2026-05-03T10:23:52.000Z'"),
+        ask("d", ""),
+        "clarification.requested {'clarification_id':'q','question':'?','default_response':3,'timeout_seconds':6}"
+            .to_owned(),
+        "clarification.requested {'clarification_id':'r','question':'?','timeout_seconds':6}".to_owned(),
+    ]
+    .join("\n");
+    let mut story = Story::of(&script);
+    let timers = outstanding(&story.state).timers;
+    let names: Vec<&str> = timers.iter().map(|timer| timer.what.id.as_str()).collect();
+    assert_eq!(names, ["b", "q", "r", "c", "a"]);
+    assert!(timers.is_sorted_by_key(|timer: &Timer| timer.at_ms));
+
+    assert_eq!(story.does(Command::Tick), Vec::<String>::new());
+    story.now_ms = timers[3].at_ms;
+    let events =
+        ["approval.timed_out", "clarification.timed_out", "clarification.timed_out", "approval.timed_out"];
+    assert_eq!(story.does(Command::Tick), events);
+    let said: Vec<String> =
+        story.events[story.events.len() - 4..].iter().map(|event| event.payload().write()).collect();
+    assert_eq!(
+        said[0],
+        r#"{"approval_id":"b","after_seconds":5,"tool_call_id":"c_b","decision":"rejected","by":"timeout"}"#
+    );
+    assert_eq!(
+        said[1],
+        r#"{"clarification_id":"q","applied":"default","response":3,"after_seconds":6,"by":"timeout"}"#
+    );
+    assert_eq!(
+        said[2],
+        r#"{"clarification_id":"r","applied":"unavailable","after_seconds":6,"by":"timeout"}"#
+    );
+    story.now_ms = timers[4].at_ms;
+    story.does(Command::Tick);
+    assert!(story.last("approval.timed_out").contains(r#""decision":"approved""#));
+    assert_eq!(story.does(append("tool.invoked {'tool_call_id':'c_a','tool_name':'tool'}")).len(), 1);
+    let no = story.refuses(append("tool.invoked {'tool_call_id':'c_b','tool_name':'tool'}"));
+    assert_eq!(no.rule, Some("approval.denied"));
+    assert_eq!(story.refuses(approve("b")).message, "approval b was rejected by its timeout");
+}
+
+#[test]
+fn a_missed_approval_lets_a_waiting_run_go_on() {
+    let mut story = Story::of(
+        "@own\n@turn 0\n@propose c\n@turned 0\napproval.requested {'approval_id':'a','tool_call_id':'c',\
+         'kind':'tool','summary':'s','timeout_seconds':5}\n@wait approval a",
+    );
+    story.now_ms += 6_000;
+    assert_eq!(story.does(Command::Tick), ["approval.timed_out", "run.continued", "tool.refused"]);
+    assert!(story.last("tool.refused").contains(r#""code":"timed_out""#));
+}
+
+// --- takeover
+
+#[test]
+fn a_takeover_tells_what_was_interrupted() {
+    let mut story = Story::of(
+        "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@invoke c\n@client d\n@turn 1\n\
+         assistant.tool_call_proposed {'turn_index':1,'tool_call_id':'e','tool_name':'tool','input':{}}\n\
+         assistant.text_delta {'turn_index':1,'block_index':0,'delta':'half'}",
+    );
+    assert_eq!(
+        story.does(take_over()),
+        [
+            "gap.run_disconnected",
+            "assistant.text_complete",
+            "tool.failed",
+            "tool.refused",
+            "turn.failed",
+            "run.started",
+            "run.waiting"
+        ],
+        "what the application does goes on, and the model waits for it"
+    );
+    assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
+    assert_eq!(
+        story.last("tool.failed"),
+        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"lost","code":"interrupted"}"#
+    );
+    assert!(story.last("turn.failed").contains(r#""will_retry":true"#));
+    assert_eq!(story.last("run.started"), r#"{"worker_id":"w2","lease_until":"2026-05-03T10:24:45.000Z"}"#);
+    assert_eq!(story.does(progress("@complete d")), ["tool.completed", "run.continued"]);
+    assert_eq!(work(&story), [Work::CallModel]);
+    story.does(progress("@turn 1"));
+}
+
+#[test]
+fn a_takeover_finds_nothing_where_nothing_was_held() {
+    for script in [SUSPENDED, "run.queued {'kind':'agent_loop','prior_run_id':null}"] {
+        assert_eq!(Story::of(script).does(take_over()), Vec::<String>::new());
+    }
+    assert_eq!(Story::of("@own\n@finished").refuses(take_over()).code, Code::RunEnded);
+    assert_eq!(Story::of("@ext").refuses(take_over()).code, Code::EventRefused);
+}
+
+// --- work
+
+#[test]
+fn what_a_performer_owes() {
+    let table: &[(&str, &[Work])] = &[
+        ("run.queued {'kind':'shell','prior_run_id':null}", &[Work::Start]),
+        ("run.queued {'kind':'shell','prior_run_id':null}\nrun.started {}", &[Work::Start]),
+        (
+            "run.queued {'kind':'shell','prior_run_id':null}\nrun.started {}\n@invoke c\n@complete c",
+            &[Work::Conclude],
+        ),
+        ("@own", &[Work::CallModel]),
+        ("@own\n@turn 0", &[Work::CallModel]),
+        ("@own\n@turn 0\n@propose c", &[Work::CallModel]),
+        ("@own\n@turn 0\nturn.completed {'turn_index':0,'stop_reason':'end_turn'}", &[Work::Conclude]),
+        (
+            "@own\n@turn 0\nturn.completed {'turn_index':0,'stop_reason':'end_turn'}\nuser.message {'text':'and?'}",
+            &[Work::CallModel],
+        ),
+        (
+            "@own\n@turn 0\nturn.failed {'turn_index':0,'code':'x','message':'m','will_retry':false}",
+            &[Work::Conclude],
+        ),
+        ("@own\n@exceeded", &[Work::Conclude]),
+        ("@own\n@finished", &[]),
+        ("@ext\n@invoke c", &[]),
+    ];
+    for (script, owed) in table {
+        assert_eq!(work(&Story::of(script)), *owed, "{script}");
+    }
+    let story = Story::of("@own\n@turn 0\n@propose d\n@propose c\n@turned 0");
+    assert_eq!(work(&story), [tool("d"), tool("c")], "in the order in which they came");
+}
+
+// --- limits
+
+#[test]
+fn limits_refuse_and_leave_the_way_out_open() {
+    use crate::limits;
+    let mut story = Story::of("@ext\n@turn 0");
+    let many = |n: usize, line: &dyn Fn(usize) -> String| (0..n).map(|i| line(i) + "\n").collect::<String>();
+    story.does(append(&many(limits::CALLS_OPEN_MAX, &|n| format!("@propose c{n}"))));
+    let no = story.refuses(append("@propose one_more"));
+    assert_eq!((no.code, no.index, no.rule), (Code::LimitReached, Some(0), None));
+    assert_eq!(no.message, "256 calls are open, the most there may be: settle some before call one_more");
+
+    story.does(append(&many(limits::PROMPTS_OPEN_MAX, &|n| format!("@question q{n} c{n}"))));
+    assert_eq!(story.refuses(append("@question one_more c0")).code, Code::LimitReached);
+
+    let delta = |n: usize, text: &str| {
+        format!("assistant.text_delta {{'turn_index':0,'block_index':{n},'delta':'{text}'}}")
+    };
+    story.does(append(&many(limits::BLOCKS_OPEN_MAX, &|n| delta(n, "a"))));
+    assert_eq!(story.refuses(append(&delta(99, "a"))).code, Code::LimitReached);
+    let piece = "x".repeat(limits::TEXT_BLOCK_BYTES_MAX - 1);
+    story.does(append(&delta(0, &piece)));
+    assert_eq!(story.refuses(append(&delta(0, "a"))).code, Code::LimitReached);
+
+    let long = Command::Cancel { by: CancelledBy::System, reason: "x".repeat(limits::WORDS_BYTES_MAX + 1) };
+    assert_eq!(story.refuses(long).code, Code::LimitReached);
+    let batch = Command::Append { drafts: vec![drafts("@turn 5").remove(0); limits::BATCH_DRAFTS_MAX + 1] };
+    assert_eq!(story.refuses(batch).code, Code::LimitReached);
+
+    assert_eq!(story.does(cancel()).last().map(String::as_str), Some("run.cancelled"));
+}
+
+// --- reading
+
+#[test]
+fn a_summary_says_what_lists_say() {
+    let mut story = Story::of(
+        "run.queued {'kind':'agent_loop','title':'Mend it','agent':{'name':'fixer'},'prior_run_id':null,\
+         'prior_input_tokens':2}\nrun.started {}\n@turn 0\n@propose c\n\
+         turn.completed {'turn_index':0,'stop_reason':'tool_use','input_tokens':3,'cost_micros_usd':7}\n\
+         approval.requested {'approval_id':'a','tool_call_id':'c','kind':'tool','summary':'may I',\
+         'timeout_seconds':5,'risk_level':'high'}\n@wait approval a",
+    );
+    let summary = story.state.summary();
+    assert_eq!((summary.status, summary.turns), (Status::Waiting, 1));
+    assert_eq!((summary.totals.input_tokens, summary.totals.cost_micros_usd), (5, 7));
+    assert_eq!(
+        (summary.title.as_deref(), summary.created_ms, summary.started_ms),
+        (Some("Mend it"), T0, Some(T0 + 1))
+    );
+    assert_eq!(summary.next_deadline_ms, Some(T0 + 5 + 5_000));
+    let [prompt] = summary.prompts.as_slice() else { panic!("{:?}", summary.prompts) };
+    assert_eq!(
+        (prompt.kind, prompt.id.as_str(), prompt.summary.as_str()),
+        (PromptKind::Approval, "a", "may I")
+    );
+    assert_eq!(prompt.default, Some(PromptDefault::Reject));
+
+    story.does(cancel());
+    let summary = story.state.summary();
+    assert_eq!((summary.status, summary.ended_ms), (Status::Cancelled, Some(story.now_ms)));
+    assert_eq!(summary.ending, Some(Ending { code: "operator".into(), message: Some("enough".into()) }));
+    assert_eq!(summary.prompts, []);
+}

@@ -1,1 +1,64 @@
-//! next
+//! What judging one more event costs late in a long run: counted, not timed.
+
+use super::story::{Story, payload, placed, progress};
+use crate::apply::apply;
+use crate::limits;
+use crate::state::State;
+
+/// How many things a copy of the state has to touch.
+fn copied(state: &State) -> usize {
+    let blocks: usize = state
+        .turns
+        .open
+        .iter()
+        .flat_map(|turn| turn.blocks.values())
+        .map(|block| 1 + block.text.links())
+        .sum();
+    state.calls.len()
+        + state.prompts.len()
+        + state.cost.warned.len()
+        + state.turns.closed_blocks.len()
+        + blocks
+}
+
+/// A run with as many settled calls and asked questions as that, and one text under way.
+fn long_run(calls: u64, text_bytes: usize) -> State {
+    let mut story = Story::of("@own");
+    let mut tell = |type_name: &str, data: String| {
+        let event = placed(story.state.next_sequence(), payload(type_name, &data));
+        apply(&mut story.state, &event);
+    };
+    for n in 0..calls {
+        tell("tool.invoked", format!("{{'tool_call_id':'call_{n}','tool_name':'t'}}"));
+        tell("clarification.requested", format!("{{'clarification_id':'q{n}','question':'?'}}"));
+        tell("clarification.answered", format!("{{'clarification_id':'q{n}','response':1,'by':'ann'}}"));
+        tell("tool.completed", format!("{{'tool_call_id':'call_{n}','tool_name':'t'}}"));
+    }
+    tell("turn.started", "{'turn_index':0}".into());
+    let piece = "x".repeat(1_000);
+    for _ in 0..text_bytes / 1_000 {
+        tell("assistant.text_delta", format!("{{'turn_index':0,'block_index':0,'delta':'{piece}'}}"));
+    }
+    story.state
+}
+
+#[test]
+fn a_copy_of_a_long_run_is_as_small_as_one_of_a_short_run() {
+    let (short, long) = (long_run(10, 0), long_run(30_000, 0));
+    assert_eq!(copied(&short), copied(&long));
+    assert!(long.next_sequence() > 100_000);
+
+    let talkative = long_run(10, limits::TEXT_BLOCK_BYTES_MAX);
+    assert!(copied(&talkative) < 100, "{} for a text of 1 MiB", copied(&talkative));
+}
+
+#[test]
+fn a_batch_shares_what_is_old() {
+    let state = long_run(2_000, 500_000);
+    let story = Story { state, events: Vec::new(), now_ms: 0 };
+    let events =
+        story.decide(progress("assistant.text_delta {'turn_index':0,'block_index':0,'delta':'a'}")).unwrap();
+    assert_eq!(events.len(), 1);
+    let no = story.refuses(progress("@invoke call_1999"));
+    assert_eq!(no.message, "call call_1999 was settled by tool.completed: use a new id");
+}
