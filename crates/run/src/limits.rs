@@ -15,8 +15,9 @@ pub const BLOCKS_OPEN_MAX: usize = 16;
 /// Text and thinking blocks of one turn, its retries included; one more is refused.
 pub const BLOCKS_PER_TURN_MAX: usize = 4_096;
 
-/// Bytes of one text or thinking block; the piece that would go beyond is refused.
-pub const TEXT_BLOCK_BYTES_MAX: usize = 1 << 20;
+/// Bytes of one text or thinking block; the piece that would go beyond is refused. Half of what one event
+/// may hold, so that the whole text, written down, still fits in the event that completes it.
+pub const TEXT_BLOCK_BYTES_MAX: usize = 512 << 10;
 
 /// Approvals, questions and handoffs without an outcome; one more is refused.
 pub const PROMPTS_OPEN_MAX: usize = 64;

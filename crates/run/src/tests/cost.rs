@@ -2,7 +2,6 @@
 
 use super::story::{Story, payload, placed, progress};
 use crate::apply::apply;
-use crate::limits;
 use crate::state::State;
 
 /// How many things a copy of the state has to touch.
@@ -48,7 +47,7 @@ fn a_copy_of_a_long_run_is_as_small_as_one_of_a_short_run() {
     assert_eq!(copied(&short), copied(&long));
     assert!(long.next_sequence() > 100_000);
 
-    let talkative = long_run(10, limits::TEXT_BLOCK_BYTES_MAX);
+    let talkative = long_run(10, 1 << 20);
     assert!(copied(&talkative) < 100, "{} for a text of 1 MiB", copied(&talkative));
 }
 
