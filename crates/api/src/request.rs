@@ -1,7 +1,12 @@
 //! What a client may send.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// `POST /v1/tasks`
@@ -30,7 +35,7 @@ pub struct CreateRun {
     /// What was asked for, in the words of who asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
     pub agent: Option<AgentName>,
 }
 
@@ -47,7 +52,9 @@ pub struct AgentName {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendEvents {
+    #[serde(deserialize_with = "object")]
     pub producer: Producer,
+    #[serde(deserialize_with = "objects")]
     pub events: Vec<NewEvent>,
 }
 
@@ -94,4 +101,44 @@ pub struct ResolveApproval {
 pub enum Verdict {
     Approve,
     Reject,
+}
+
+/// Reads a thing from an object and nothing else: a derived reader would take a list of its fields, too.
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|Object(thing)| thing)
+}
+
+fn object_or_none<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(thing)| thing))
+}
+
+fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let things = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(things.into_iter().map(|Object(thing)| thing).collect())
 }

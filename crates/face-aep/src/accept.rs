@@ -1,6 +1,6 @@
 //! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
 
-use recount_api::request::{AppendEvents, CreateRun};
+use recount_api::request::{AppendEvents, CreateRun, Object};
 use recount_engine::{NewRun, Triple};
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, SessionId, TaskId, door};
@@ -103,6 +103,7 @@ pub(crate) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Accepted<T> {
         )
     })?;
     serde_json::from_str(text)
+        .map(|Object(thing)| thing)
         .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
 }
 
@@ -241,6 +242,8 @@ mod tests {
             (b"{\"kind\":\"\xff\"}", "byte 9"),
             (b"", "EOF"),
             (b"{\"kind\":\"external\"} x", "trailing"),
+            (b"[\"external\",null]", "an object"),
+            (b"{\"kind\":\"external\",\"agent\":[\"a\"]}", "an object"),
         ] {
             let (code, detail) = code(bytes).expect("refused");
             assert_eq!(code, Code::BodyMalformed);
