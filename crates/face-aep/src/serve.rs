@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use recount_api::reply::{One, Page, Receipt};
 use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, ResolveApproval, Verdict};
@@ -154,16 +155,21 @@ fn json_bytes(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
-/// Reads a body within its bounds of size and time.
+/// Reads a body within its bounds of size and time. What the head says already is refused before the body
+/// is asked for.
 async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Refusal> {
     let declared_json = request
         .headers()
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .is_some_and(media::is_json);
-    let too_large = || {
-        Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; send smaller batches"))
-    };
+    let size = request.body().size_hint();
+    if size.lower() > max as u64 {
+        return Err(too_large(max));
+    }
+    if !declared_json && size.lower() > 0 {
+        return Err(not_json());
+    }
     let limited = Limited::new(request.into_body(), max);
     let collected = tokio::time::timeout(limits::BODY_WAIT, limited.collect()).await;
     let bytes = match collected {
@@ -174,17 +180,25 @@ async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Refusal> {
                 format!("the body did not arrive within {waited} seconds"),
             ));
         }
-        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large()),
+        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large(max)),
         Ok(Err(why)) => return Err(Refusal::new(Code::BodyMalformed, format!("the body broke off: {why}"))),
         Ok(Ok(collected)) => collected.to_bytes(),
     };
     if !bytes.is_empty() && !declared_json {
-        return Err(Refusal::new(
-            Code::MediaTypeUnsupported,
-            "the body is not declared as JSON; send content-type: application/json",
-        ));
+        return Err(not_json());
     }
     Ok(bytes)
+}
+
+fn too_large(max: usize) -> Refusal {
+    Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; send smaller batches"))
+}
+
+fn not_json() -> Refusal {
+    Refusal::new(
+        Code::MediaTypeUnsupported,
+        "the body is not declared as JSON; send content-type: application/json",
+    )
 }
 
 /// The query as pairs; a name that comes twice counts as it came first.
