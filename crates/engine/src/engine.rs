@@ -228,12 +228,14 @@ impl Engine {
     /// Follows a run from after a sequence, or from its start.
     pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
         let stream = journal::stream_of(run);
-        // First the list, then where the stream ends, then whether it has: see `subscribe`.
+        // First the list, then whether the run has ended, then where its stream ends: see `subscribe`. An
+        // ending that is known of then lies before that place, told to the list already or not.
         let list = self.tools.publisher.run(&stream);
+        let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
         let Some(tail) = self.store().tail(&stream).await? else { return Err(run_not_found(run)) };
         let next = next_after(after, tail.next_sequence, "sequence")?;
-        if self.run(run).await?.is_some_and(|row| row.has_ended()) {
-            list.mark_ended();
+        if has_ended {
+            list.mark_ended(tail.next_sequence);
         }
         let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
         Ok(Subscription::new(store, framing, list, Some(stream), next, tail.next_sequence))

@@ -40,8 +40,8 @@ impl Segment {
 pub(crate) struct Level {
     /// The cursor after the last one published; 0 when nothing was published since the list was made.
     pub(crate) next: u64,
-    /// Whether nothing but markers can follow.
-    pub(crate) ended: bool,
+    /// Where the stream ends: the cursor after its last event, once it has come to its end.
+    pub(crate) end: Option<u64>,
 }
 
 /// What a reader finds at its cursor.
@@ -110,9 +110,9 @@ impl List {
         self.level.send_modify(|level| level.next = next);
     }
 
-    /// Tells readers that the stream has come to its end.
-    pub(crate) fn mark_ended(&self) {
-        self.level.send_modify(|level| level.ended = true);
+    /// Tells readers that nothing follows the events before `end`. They may not all have been published.
+    pub(crate) fn mark_ended(&self, end: u64) {
+        self.level.send_modify(|level| level.end = level.end.max(Some(end)));
     }
 
     /// Frames from `cursor` on, as many as fit one write.

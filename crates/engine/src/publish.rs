@@ -45,11 +45,11 @@ impl Publisher {
         list
     }
 
-    /// The run has ended: its readers may close once they are level.
-    pub(crate) fn mark_ended(&self, stream: &StreamKey) {
+    /// The run has ended: its readers may close once they have everything before `end`.
+    pub(crate) fn mark_ended(&self, stream: &StreamKey, end: u64) {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
-            list.mark_ended();
+            list.mark_ended(end);
         }
     }
 }

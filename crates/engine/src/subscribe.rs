@@ -70,12 +70,12 @@ impl Subscription {
                     self.next = next;
                     return Ok(Delivery::Frames { bytes, last: next - 1 });
                 }
-                Found::Nothing if self.next >= self.watermark.max(level.next) => {
+                Found::Nothing if self.next >= self.known_end(level) => {
                     if !self.caught_up {
                         self.caught_up = true;
                         return Ok(Delivery::CaughtUp);
                     }
-                    if level.ended || self.level.changed().await.is_err() {
+                    if level.end.is_some() || self.level.changed().await.is_err() {
                         return Ok(Delivery::Closed);
                     }
                 }
@@ -86,6 +86,11 @@ impl Subscription {
                 }
             }
         }
+    }
+
+    /// The cursor after the last event that is known to be in the store.
+    fn known_end(&self, level: Level) -> u64 {
+        self.watermark.max(level.next).max(level.end.unwrap_or(0))
     }
 
     async fn read_history(&mut self) -> Result<Option<Delivery>, Error> {

@@ -181,7 +181,7 @@ impl Writer {
             Ok(first_position) => {
                 awake.producers.settled();
                 if awake.state.is_ended() && !had_ended {
-                    self.tools.publisher.mark_ended(&self.stream);
+                    self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
                 }
                 let deadline = next_deadline(&awake.state);
                 if deadline != awake.deadline {
