@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Extension, OriginalUri, Path, RawQuery, Request, State};
+use axum::extract::{Extension, FromRequestParts, OriginalUri, Path, RawQuery, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -24,6 +25,7 @@ use recount_transport::media::{self, Wanted};
 use recount_transport::sse;
 use recount_world::Kind;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::error::{Refusal, problem_response};
@@ -125,6 +127,20 @@ impl IntoResponse for Refusal {
         let mut response = Response::new(Body::empty());
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// The ids in a path. One that is not text names nothing.
+struct Ids<T>(T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(ids)) => Ok(Ids(ids)),
+            Err(_) => Err(Refusal::new(Code::RouteNotFound, "the path holds bytes that are not UTF-8")),
+        }
     }
 }
 
@@ -282,12 +298,12 @@ async fn task_row(face: &Face, task: TaskId) -> Result<recount_engine::TaskRow, 
     row.ok_or_else(|| Refusal::new(Code::TaskNotFound, format!("there is no task {task}")))
 }
 
-async fn get_task(State(face): State<Face>, Path(task): Path<String>) -> Answer {
+async fn get_task(State(face): State<Face>, Ids(task): Ids<String>) -> Answer {
     let row = task_row(&face, accept::task_id(&task)?).await?;
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
-async fn cancel_task(State(face): State<Face>, Path(task): Path<String>, request: Request) -> Answer {
+async fn cancel_task(State(face): State<Face>, Ids(task): Ids<String>, request: Request) -> Answer {
     let task = accept::task_id(&task)?;
     let row = task_row(&face, task).await?;
     let Some(run) = face.engine.active_run(task).await? else {
@@ -298,11 +314,7 @@ async fn cancel_task(State(face): State<Face>, Path(task): Path<String>, request
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
-async fn list_task_runs(
-    State(face): State<Face>,
-    Path(task): Path<String>,
-    RawQuery(raw): RawQuery,
-) -> Answer {
+async fn list_task_runs(State(face): State<Face>, Ids(task): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
     let task = accept::task_id(&task)?;
     task_row(&face, task).await?;
     let query = Query::parse(raw.as_deref()).list(Some(RunId::PREFIX), &[])?;
@@ -316,7 +328,7 @@ async fn create_run(State(face): State<Face>, request: Request) -> Answer {
     make_run(&face, None, request).await
 }
 
-async fn create_task_run(State(face): State<Face>, Path(task): Path<String>, request: Request) -> Answer {
+async fn create_task_run(State(face): State<Face>, Ids(task): Ids<String>, request: Request) -> Answer {
     let task = accept::task_id(&task)?;
     make_run(&face, Some(task), request).await
 }
@@ -354,12 +366,12 @@ async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<RunId, Refusa
     }
 }
 
-async fn get_run(State(face): State<Face>, Path(run): Path<String>) -> Answer {
+async fn get_run(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
     let reply = show_run(&face, accept::run_id(&run)?).await?;
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
 
-async fn get_task_run(State(face): State<Face>, Path((task, run)): Path<(String, String)>) -> Answer {
+async fn get_task_run(State(face): State<Face>, Ids((task, run)): Ids<(String, String)>) -> Answer {
     let reply = show_run(&face, run_of_task(&face, &task, &run).await?).await?;
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
@@ -370,14 +382,14 @@ async fn cancel(face: &Face, run: RunId, request: Cancel) -> Result<(), Refusal>
     Ok(())
 }
 
-async fn cancel_run(State(face): State<Face>, Path(run): Path<String>, request: Request) -> Answer {
+async fn cancel_run(State(face): State<Face>, Ids(run): Ids<String>, request: Request) -> Answer {
     let run = accept::run_id(&run)?;
     answer_cancel(&face, run, request).await
 }
 
 async fn cancel_task_run(
     State(face): State<Face>,
-    Path((task, run)): Path<(String, String)>,
+    Ids((task, run)): Ids<(String, String)>,
     request: Request,
 ) -> Answer {
     let run = run_of_task(&face, &task, &run).await?;
@@ -390,7 +402,7 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
     Ok(json(StatusCode::OK, &One::new("run", show_run(face, run).await?)))
 }
 
-async fn get_run_digest(State(face): State<Face>, Path(run): Path<String>) -> Answer {
+async fn get_run_digest(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
     let run = accept::run_id(&run)?;
     let digest = face.engine.digest(run).await?;
     Ok(json(StatusCode::OK, &One::new("digest", project::digest(run.to_string(), digest))))
@@ -398,14 +410,14 @@ async fn get_run_digest(State(face): State<Face>, Path(run): Path<String>) -> An
 
 // ---- events --------------------------------------------------------------------------------------
 
-async fn append_run_events(State(face): State<Face>, Path(run): Path<String>, request: Request) -> Answer {
+async fn append_run_events(State(face): State<Face>, Ids(run): Ids<String>, request: Request) -> Answer {
     let run = accept::run_id(&run)?;
     append(&face, run, request).await
 }
 
 async fn append_task_run_events(
     State(face): State<Face>,
-    Path((task, run)): Path<(String, String)>,
+    Ids((task, run)): Ids<(String, String)>,
     request: Request,
 ) -> Answer {
     let run = run_of_task(&face, &task, &run).await?;
@@ -463,7 +475,7 @@ fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Re
 
 async fn read_run_events(
     State(face): State<Face>,
-    Path(run): Path<String>,
+    Ids(run): Ids<String>,
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
@@ -474,7 +486,7 @@ async fn read_run_events(
 
 async fn read_task_run_events(
     State(face): State<Face>,
-    Path((task, run)): Path<(String, String)>,
+    Ids((task, run)): Ids<(String, String)>,
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
@@ -592,16 +604,12 @@ async fn approval_row(
     row.ok_or_else(|| Refusal::new(Code::ApprovalNotFound, format!("there is no approval {:?}", id.as_str())))
 }
 
-async fn get_approval(State(face): State<Face>, Path(approval): Path<String>) -> Answer {
+async fn get_approval(State(face): State<Face>, Ids(approval): Ids<String>) -> Answer {
     let row = approval_row(&face, &accept::approval_id(&approval)?).await?;
     Ok(json(StatusCode::OK, &One::new("approval", project::approval(row))))
 }
 
-async fn resolve_approval(
-    State(face): State<Face>,
-    Path(approval): Path<String>,
-    request: Request,
-) -> Answer {
+async fn resolve_approval(State(face): State<Face>, Ids(approval): Ids<String>, request: Request) -> Answer {
     let approval_id = accept::approval_id(&approval)?;
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
