@@ -448,8 +448,10 @@ struct Reading {
 
 fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Reading, Refusal> {
     let query = Query::parse(raw);
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    let stream = match media::prefers_event_stream(accept) {
+    // Several headers are one list.
+    let accept: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let stream = match media::prefers_event_stream(Some(&accept.join(","))) {
         Wanted::Json => false,
         Wanted::EventStream => true,
         Wanted::Neither => {
@@ -512,6 +514,7 @@ async fn read_run(
         // Tells a browser to stop coming again.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         return Ok(response);
     }
     event_stream(face, subscription, Cursor::Sequence, id)
