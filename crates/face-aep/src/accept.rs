@@ -71,6 +71,9 @@ pub(crate) fn status(query: Option<&str>, known: &[&str]) -> Accepted<Option<Str
     match query {
         None => Ok(None),
         Some(text) if known.contains(&text) => Ok(Some(text.to_owned())),
+        Some(_) if known.is_empty() => {
+            Err(Refusal::new(Code::ParameterInvalid, "this list has no filter by status; leave status out"))
+        }
         Some(text) => Err(Refusal::new(
             Code::ParameterInvalid,
             format!("status is {:?}; send one of {}", shortened(text), known.join(", ")),

@@ -317,9 +317,17 @@ async fn cancel_task(State(face): State<Face>, Ids(task): Ids<String>, request: 
 async fn list_task_runs(State(face): State<Face>, Ids(task): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
     let task = accept::task_id(&task)?;
     task_row(&face, task).await?;
-    let query = Query::parse(raw.as_deref()).list(Some(RunId::PREFIX), &[])?;
+    let query = Query::parse(raw.as_deref()).list(Some(RunId::PREFIX), &RUN_STATUSES)?;
+    runs_of_task(&face, task, query).await
+}
+
+/// The index of a task's runs does not know their status, so a filter shortens pages; their cursor goes on.
+async fn runs_of_task(face: &Face, task: TaskId, mut query: ListQuery) -> Answer {
+    let status = query.status.take();
     let listed = face.engine.list_task_runs(task, &query).await?;
-    Ok(page(listed.items.into_iter().map(project::run).collect(), listed.next, listed.has_more))
+    let wanted =
+        listed.items.into_iter().filter(|row| status.as_ref().is_none_or(|status| row.status == *status));
+    Ok(page(wanted.map(project::run).collect(), listed.next, listed.has_more))
 }
 
 // ---- runs ----------------------------------------------------------------------------------------
@@ -349,10 +357,10 @@ async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
 async fn list_runs(State(face): State<Face>, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref());
     let wanted = query.list(Some(RunId::PREFIX), &RUN_STATUSES)?;
-    let listed = match query.get("task_id") {
-        Some(task) => face.engine.list_task_runs(accept::task_id(task)?, &wanted).await?,
-        None => face.engine.list_runs(&wanted).await?,
-    };
+    if let Some(task) = query.get("task_id") {
+        return runs_of_task(&face, accept::task_id(task)?, wanted).await;
+    }
+    let listed = face.engine.list_runs(&wanted).await?;
     Ok(page(listed.items.into_iter().map(project::run).collect(), listed.next, listed.has_more))
 }
 
