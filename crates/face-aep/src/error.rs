@@ -64,7 +64,7 @@ pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
 }
 
 /// A refusal as a response.
-pub fn problem_response(refusal: &Refusal, request_id: &str) -> Response {
+pub(crate) fn problem_response(refusal: &Refusal, request_id: &str) -> Response {
     let problem = problem(refusal, request_id);
     if refusal.code == Code::Internal {
         tracing::error!(request_id, detail = refusal.detail, "a belief of ours was false");

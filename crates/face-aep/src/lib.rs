@@ -14,6 +14,6 @@ mod project;
 mod serve;
 mod stream;
 
-pub use error::{Refusal, problem_response};
-pub use serve::{Face, not_found, router};
+pub use error::Refusal;
+pub use serve::{Face, identified, method_not_allowed, router};
 pub use stream::SseFraming;

@@ -23,7 +23,7 @@ use recount_event::{Code, RunId, TaskId};
 use recount_run::{CancelledBy, Command};
 use recount_transport::media::{self, Wanted};
 use recount_transport::sse;
-use recount_world::Kind;
+use recount_world::{Kind, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
@@ -55,7 +55,7 @@ impl Face {
 #[derive(Clone)]
 struct RequestId(Arc<str>);
 
-/// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`.
+/// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. To be served within [`identified`].
 pub fn router(face: Face) -> Router {
     let mut routes: Router<Face> = Router::new();
     for route in ROUTES {
@@ -65,12 +65,13 @@ pub fn router(face: Face) -> Router {
         };
         routes = routes.route(route.path, handler(route.name, filter));
     }
-    let routes = routes.with_state(face.clone()).method_not_allowed_fallback(method_not_allowed);
-    Router::new()
-        .nest("/v1", routes.clone())
-        .nest("/hecate/v1", routes)
-        .fallback(not_found)
-        .layer(middleware::from_fn_with_state(face, identify))
+    let routes = routes.with_state(face).method_not_allowed_fallback(method_not_allowed);
+    Router::new().nest("/v1", routes.clone()).nest("/hecate/v1", routes).fallback(not_found)
+}
+
+/// Gives every request an id and words every refusal: goes around everything that may refuse.
+pub fn identified(router: Router, world: World) -> Router {
+    router.layer(middleware::from_fn_with_state(world, identify))
 }
 
 /// One handler a route; the compiler says when one is missing.
@@ -102,10 +103,9 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Face> {
 }
 
 /// Gives every request an id that its response carries, and words refusals as problems.
-async fn identify(State(face): State<Face>, mut request: Request, next: Next) -> Response {
-    let entropy = face.engine.world().entropy.draw();
-    let now_ms = face.engine.world().clock.now_ms();
-    let id: Arc<str> = format!("req_{}", ulid::Ulid::from_parts(now_ms, entropy)).into();
+async fn identify(State(world): State<World>, mut request: Request, next: Next) -> Response {
+    let ulid = ulid::Ulid::from_parts(world.clock.now_ms(), world.entropy.draw());
+    let id: Arc<str> = format!("req_{ulid}").into();
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
@@ -145,12 +145,13 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
 }
 
 /// For every path that is not there.
-pub async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
+async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
 }
 
-async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
+/// For every path that is there for other methods.
+pub async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()
 }

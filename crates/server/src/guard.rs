@@ -8,26 +8,30 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Uri, header};
 use recount_event::Code;
-use recount_face_aep::{Refusal, problem_response};
+use recount_face_aep::Refusal;
 
 /// Refuses what may not come in.
 pub(crate) async fn guard(State(bound): State<SocketAddr>, request: Request, next: Next) -> Response {
     let exempt = matches!(request.uri().path(), "/healthz" | "/readyz");
     match check(request.headers(), request.uri(), bound) {
-        Err(refusal) if !exempt => problem_response(&refusal, "req_00000000000000000000000000"),
+        Err(refusal) if !exempt => refusal.into_response(),
         _ => next.run(request).await,
     }
 }
 
 fn check(headers: &HeaderMap, uri: &Uri, bound: SocketAddr) -> Result<(), Refusal> {
-    let host = match (uri.authority(), headers.get(header::HOST)) {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = match (uri.authority(), hosts.next()) {
         (Some(authority), _) => authority.as_str(),
         (None, Some(host)) => text(host, Code::HostRefused, "Host")?,
         (None, None) => return Err(Refusal::new(Code::HostRefused, "the Host header is missing; send it")),
     };
+    if hosts.next().is_some() {
+        return Err(Refusal::new(Code::HostRefused, "the Host header comes twice; send it once"));
+    }
     if !names_us(host, bound) {
         return Err(Refusal::new(
             Code::HostRefused,

@@ -39,8 +39,10 @@ impl Running {
 }
 
 fn router(engine: &Engine, address: SocketAddr) -> Router {
-    recount_face_aep::router(Face::new(engine.clone()))
+    let router = recount_face_aep::router(Face::new(engine.clone()))
         .merge(health::router(engine.clone()))
         .merge(web::router())
-        .layer(middleware::from_fn_with_state(address, guard::guard))
+        .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
+        .layer(middleware::from_fn_with_state(address, guard::guard));
+    recount_face_aep::identified(router, engine.world().clone())
 }
