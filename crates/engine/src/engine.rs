@@ -16,7 +16,7 @@ use crate::ingest::Triple;
 use crate::publish::Publisher;
 use crate::subscribe::Subscription;
 use crate::timers::Timers;
-use crate::writer::{Receipt, Tools, Work, run_not_found};
+use crate::writer::{Receipt, Tools, Work, may_have_happened, run_not_found};
 use crate::writers::Writers;
 use crate::{ApprovalRow, Error, RunRow, TaskRow, journal, limits, rows};
 
@@ -149,7 +149,12 @@ impl Engine {
                     format!("task {key} has an active run already; wait for it to end or cancel it"),
                 ));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                if may_have_happened(&error) {
+                    self.tools.timers.look_again(run, &self.tools.world);
+                }
+                return Err(error.into());
+            }
         };
         let Some(landed) = committed.streams.first() else {
             return Err(Error::bug("an append of one stream landed in none"));

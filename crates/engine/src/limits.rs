@@ -41,6 +41,9 @@ pub const TIMER_PAGE: usize = 1000;
 /// How long a timer waits before it tries again when the store was not able to settle it.
 pub const TIMER_RETRY: Duration = Duration::from_secs(1);
 
+/// The same when the run's writer died of it, which is not expected to mend itself.
+pub const TIMER_RETRY_BROKEN: Duration = Duration::from_secs(60);
+
 /// How long each kind of task is given to end at shutdown.
 pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 

@@ -38,7 +38,8 @@ impl Segment {
 /// What readers wait on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Level {
-    /// The cursor after the last one published; 0 when nothing was published since the list was made.
+    /// The cursor after the last one that was published or is known to be in the store; 0 when nothing was
+    /// heard of since the list was made.
     pub(crate) next: u64,
     /// Where the stream ends: the cursor after its last event, once it has come to its end.
     pub(crate) end: Option<u64>,
@@ -107,7 +108,16 @@ impl List {
             }
         }
         drop(segments);
-        self.level.send_modify(|level| level.next = next);
+        self.mark_stored(next);
+    }
+
+    /// Tells readers that everything before `next` is in the store, published here or not.
+    pub(crate) fn mark_stored(&self, next: u64) {
+        self.level.send_if_modified(|level| {
+            let more = next > level.next;
+            level.next = level.next.max(next);
+            more
+        });
     }
 
     /// Tells readers that nothing follows the events before `end`. They may not all have been published.

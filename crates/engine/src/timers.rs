@@ -43,6 +43,14 @@ impl Timers {
         self.changed.notify_one();
     }
 
+    /// Has a run looked at soon, because nobody knows what became of its last append: whoever wakes its
+    /// writer has the log read again, and with it deadlines and an ending that nobody heard of.
+    pub(crate) fn look_again(&self, run: RunId, world: &World) {
+        let soon = world.clock.now_ms().saturating_add(millis(limits::TIMER_RETRY));
+        let known = self.book.lock().unwrap_or_else(PoisonError::into_inner).by_run.get(&run).copied();
+        self.set(run, Some(known.map_or(soon, |known| known.min(soon))));
+    }
+
     fn next(&self) -> Option<(u64, RunId)> {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.by_time.first().copied()
@@ -98,18 +106,20 @@ impl Timers {
                 Ok(_) if self.next() != Some((at_ms, run)) => {}
                 Ok(_) => self.set(run, None),
                 Err(Error::Rejected(rejection)) => {
-                    tracing::warn!(%run, %rejection, "a deadline names a run that has none");
+                    tracing::debug!(%run, %rejection, "a run that was to be looked at is not there");
                     self.set(run, None);
                 }
                 Err(Error::Failed(failure)) => {
-                    tracing::warn!(%run, %failure, "a deadline could not be settled yet");
-                    self.set(run, Some(world.clock.now_ms().saturating_add(retry_ms())));
+                    tracing::warn!(%run, %failure, "a run could not be looked at yet");
+                    let dies = failure.code == recount_event::Code::Internal;
+                    let wait = if dies { limits::TIMER_RETRY_BROKEN } else { limits::TIMER_RETRY };
+                    self.set(run, Some(world.clock.now_ms().saturating_add(millis(wait))));
                 }
             }
         }
     }
 }
 
-fn retry_ms() -> u64 {
-    u64::try_from(limits::TIMER_RETRY.as_millis()).unwrap_or(u64::MAX)
+fn millis(wait: std::time::Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
 }

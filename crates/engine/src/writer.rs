@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use recount_event::{Draft, Event, Payload, RunId, Stamp};
-use recount_log::{Append, AppendError, RowPut, Store, StreamAppend, StreamKey};
+use recount_log::{Append, AppendError, FaultKind, RowPut, Store, StreamAppend, StreamKey};
 use recount_run::{Command, State};
 use recount_world::{Shutdown, World};
 use tokio::sync::{mpsc, oneshot};
@@ -196,6 +196,9 @@ impl Writer {
             }
             Err(error) => {
                 tracing::warn!(run = %self.run, %error, "append failed; the run is read again from the log");
+                if may_have_happened(&error) {
+                    self.tools.timers.look_again(self.run, &self.tools.world);
+                }
                 let error: Error = match error {
                     AppendError::GuardFailed { space, key, .. } => guard_error(&space, &key),
                     other => other.into(),
@@ -231,7 +234,16 @@ impl Writer {
         };
         // These rows are in the store already.
         drop(fold.rows(&state));
+        // The last append may have happened without anybody hearing of it: make up for what follows from
+        // one that is known to have happened.
+        if let Some(tail) = self.tools.store.tail(&self.stream).await? {
+            self.tools.publisher.mark_stored(&self.stream, tail);
+        }
+        if state.is_ended() {
+            self.tools.publisher.mark_ended(&self.stream, state.next_sequence());
+        }
         let deadline = next_deadline(&state);
+        self.tools.timers.set(self.run, deadline);
         Ok(Awake { state, fold, producers: Producers::default(), deadline })
     }
 
@@ -345,6 +357,18 @@ impl Awake {
         for event in events {
             recount_run::apply(&mut self.state, event);
             self.fold.event(event);
+        }
+    }
+}
+
+/// Whether a failed append may be in the log all the same.
+pub(crate) fn may_have_happened(error: &AppendError) -> bool {
+    match error {
+        AppendError::GuardFailed { .. } => false,
+        AppendError::TailMoved { .. } => true,
+        // Refused at the door.
+        AppendError::Fault(fault) => {
+            !matches!(fault.kind, FaultKind::Busy | FaultKind::Closed | FaultKind::TooLarge)
         }
     }
 }

@@ -62,9 +62,9 @@ impl Writers {
         let writer = Writer::new(self.tools.clone(), run);
         let writers = self.clone();
         self.tools.world.tasks.spawn(Kind::Writer, move |shutdown| async move {
-            let of_run = writers.clone();
-            writer.work(receiver, shutdown, move |inbox| of_run.retire(run, inbox)).await;
-            writers.drop_closed(run);
+            let mut end = End { writers: writers.clone(), run, as_meant: false };
+            writer.work(receiver, shutdown, move |inbox| writers.retire(run, inbox)).await;
+            end.as_meant = true;
         });
         inbox
     }
@@ -92,6 +92,23 @@ impl Writers {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if awake.get(&run).is_some_and(mpsc::Sender::is_closed) {
             awake.remove(&run);
+        }
+    }
+}
+
+/// What is left to do when a writer ends, in whatever way.
+struct End {
+    writers: Arc<Writers>,
+    run: RunId,
+    as_meant: bool,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.writers.drop_closed(self.run);
+        if !self.as_meant {
+            let tools = &self.writers.tools;
+            tools.timers.look_again(self.run, &tools.world);
         }
     }
 }
