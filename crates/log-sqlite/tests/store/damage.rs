@@ -6,7 +6,7 @@ use recount_log::conformance::block_on;
 use recount_log::{FaultKind, Integrity, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
-use super::work::{Dice, Whole, close, fill, land, open, records, whole};
+use super::work::{Dice, Whole, close, fill, land, open, records, scratch, whole};
 
 const PAGE: usize = 4096;
 
@@ -17,7 +17,7 @@ struct Victim {
 }
 
 fn victim() -> Victim {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     let store = open(folder.path());
     fill(&store);
     for n in 0..300 {
@@ -202,7 +202,7 @@ fn a_missing_record_is_never_passed_over() {
 
 #[test]
 fn a_folder_without_a_store_is_told() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     let missing = inspect(&folder.path().join("nothing")).unwrap_err();
     assert!(missing.message.contains("nothing"), "{missing}");
     assert!(inspect(folder.path()).is_err());

@@ -13,7 +13,7 @@ use recount_log::{Append, Guard, RowPut, Store};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::shim::{Disk, Note, Op, Shim};
-use super::work::{Dice, land, open, records};
+use super::work::{Dice, land, open, records, scratch};
 
 const SEEDS: u64 = 16;
 const CUTS_A_SEED: usize = 16;
@@ -67,7 +67,7 @@ fn run(seed: u64, durability: Durability) -> Run {
     let mut dice = Dice(seed);
     let appends = draw(&mut dice);
     let shim = Shim::new();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     let options = SqliteOptions {
         durability,
         vfs: Some(shim.name.clone()),
@@ -122,7 +122,7 @@ fn survive(
             Note::Op(file, op) => disk.take(file, op),
         }
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     disk.cut(folder.path(), dice);
     let there = check(folder.path(), &run.appends)?;
     if demand == Demand::Acknowledged && there < acknowledged {
@@ -183,6 +183,13 @@ fn check(folder: &Path, appends: &[Append]) -> Result<usize, String> {
     Ok(count)
 }
 
+/// How often the write-ahead log was begun again after it had been copied.
+fn restarts(run: &Run) -> usize {
+    let is_restart =
+        |note: &&Note| matches!(note, Note::Op(file, Op::Write { offset: 0, .. }) if file.ends_with("-wal"));
+    run.log[opened_at(run)..].iter().filter(is_restart).count()
+}
+
 fn opened_at(run: &Run) -> usize {
     run.log.iter().position(|note| matches!(note, Note::Mark(OPENED))).unwrap()
 }
@@ -222,6 +229,13 @@ fn every_acknowledged_append_survives_a_power_cut() {
     );
     assert!(outcomes.len() >= 200);
     assert!(acknowledged > outcomes.len() * 10, "the cuts come in the middle of work");
+}
+
+#[test]
+fn the_runs_copy_and_begin_the_log_again() {
+    let restarts: usize = (0..SEEDS).map(|seed| restarts(&run(seed, Durability::Strict))).sum();
+    println!("{restarts} times in {SEEDS} runs the log was begun again");
+    assert!(restarts as u64 > SEEDS, "cuts around a copy are among those tried");
 }
 
 #[test]
@@ -275,7 +289,7 @@ fn relaxed_loses_the_last_appends_and_nothing_else() {
 fn an_append_whose_sync_failed_does_not_come_back() {
     for seed in 0..8 {
         let shim = Shim::new();
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let options = SqliteOptions { vfs: Some(shim.name.clone()), ..SqliteOptions::new(folder.path()) };
         let store = SqliteStore::open(options).unwrap();
         land(&store, records("s0", 0, &[b"kept"]));
@@ -292,7 +306,7 @@ fn an_append_whose_sync_failed_does_not_come_back() {
                 disk.take(file, op);
             }
         }
-        let found = tempfile::tempdir().unwrap();
+        let found = scratch();
         disk.cut(found.path(), &mut Dice(seed));
         let reopened = open(found.path());
         let feed = block_on(reopened.read_feed(1, ALL)).unwrap();

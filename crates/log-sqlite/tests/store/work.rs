@@ -6,6 +6,13 @@ use recount_log::conformance::{ALL, block_on};
 use recount_log::{Append, FeedRecord, Guard, Integrity, Row, RowRange, Store, StreamKey, Tail};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
+/// A folder in memory where there is one: for stores that are looked at hundreds of times, and whose
+/// syncs are not what is tested.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
 pub(crate) fn open(folder: &Path) -> SqliteStore {
     SqliteStore::open(SqliteOptions::new(folder)).unwrap()
 }
