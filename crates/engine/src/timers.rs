@@ -32,6 +32,9 @@ impl Timers {
     /// Says when a run must be looked at next, or that it need not be.
     pub(crate) fn set(&self, run: RunId, at_ms: Option<u64>) {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        if book.by_run.get(&run).copied() == at_ms {
+            return;
+        }
         if let Some(old) = book.by_run.remove(&run) {
             book.by_time.remove(&(old, run));
         }
@@ -102,9 +105,9 @@ impl Timers {
             }
             let settled = writers.ask(run, Work::Command(Command::Tick)).await;
             match settled {
-                // The writer has set the next deadline itself, if there is one.
-                Ok(_) if self.next() != Some((at_ms, run)) => {}
-                Ok(_) => self.set(run, None),
+                // The writer has set the next deadline itself, if there is one. It may be this one again:
+                // the clock can step back between our look at it and the writer's.
+                Ok(_) => {}
                 Err(Error::Rejected(rejection)) => {
                     tracing::debug!(%run, %rejection, "a run that was to be looked at is not there");
                     self.set(run, None);

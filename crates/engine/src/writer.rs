@@ -156,8 +156,11 @@ impl Writer {
         let mut records = Vec::new();
         let mut bytes = 0;
         let mut rows: Vec<RowPut> = Vec::new();
+        // Whether the timers wait to hear what is due next.
+        let mut looked = false;
         while bytes < limits::APPEND_BYTES_MAX {
             let Some(Inbox { work, reply }) = left.pop_front() else { break };
+            looked |= matches!(work, Work::Command(Command::Tick));
             let decided = match work {
                 Work::Command(command) => self.command(&mut awake, command).await,
                 Work::Ingest(triple, drafts) => self.ingest(&mut awake, triple, drafts, &mut rows).await,
@@ -184,7 +187,7 @@ impl Writer {
                     self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
                 }
                 let deadline = next_deadline(&awake.state);
-                if deadline != awake.deadline {
+                if looked || deadline != awake.deadline {
                     awake.deadline = deadline;
                     self.tools.timers.set(self.run, deadline);
                 }
