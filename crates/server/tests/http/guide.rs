@@ -1,0 +1,1 @@
+//! The page that users read, held against the program.

@@ -1,0 +1,17 @@
+//! The native face over real sockets: what goes in and what comes out, byte for byte.
+//!
+//! [`wire`] writes and reads raw HTTP, [`house`] starts servers and tells runs; the rest are tests.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod cursors;
+mod guide;
+mod house;
+mod ingest;
+mod readers;
+mod routes;
+mod sockets;
+mod stored_bytes;
+mod streams;
+mod wire;

@@ -1,0 +1,326 @@
+//! Every route of the table, under both prefixes.
+
+use recount_api::routes::{ROUTES, Route, RouteName};
+use recount_event::Code;
+
+use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
+use crate::wire::Frame;
+
+/// A task with a run that waits for an approval.
+struct Scene {
+    task: String,
+    run: String,
+    approval: String,
+}
+
+impl Scene {
+    async fn set(house: &House, number: usize) -> Scene {
+        let task = text(&house.post("/v1/tasks", r#"{"title":"tidy up"}"#).await.data()["id"]);
+        let run = house.post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
+        let run = text(&run.data()["id"]);
+        let approval = format!("appr:{number}");
+        let asked = format!(
+            r#"{{"approval_id":"{approval}","tool_call_id":"c1","kind":"shell","summary":"rm a file"}}"#
+        );
+        house.tell(&run, 0, &[("run.started", "{}"), ("approval.requested", &asked)]).await;
+        Scene { task, run, approval }
+    }
+}
+
+/// What a good request for a route is, and what it is answered with.
+struct Happy {
+    body: Option<String>,
+    status: u16,
+    /// The `object` of the answer; `None` for an event stream.
+    object: Option<&'static str>,
+    /// What `Location` begins with.
+    location: Option<&'static str>,
+}
+
+fn happy(name: RouteName) -> Happy {
+    let shown = |object| Happy { body: None, status: 200, object: Some(object), location: None };
+    let created = |object, location, body: &str| Happy {
+        body: Some(body.to_owned()),
+        status: 201,
+        object: Some(object),
+        location: Some(location),
+    };
+    let said = |object, body: String| Happy { body: Some(body), ..shown(object) };
+    let run = r#"{"kind":"external","title":"t","request_text":"do","agent":{"name":"a","version":"1"}}"#;
+    match name {
+        RouteName::CreateTask => created("task", "/v1/tasks/task_", r#"{"title":"t","kind":"external"}"#),
+        RouteName::ListTasks
+        | RouteName::ListTaskRuns
+        | RouteName::ListRuns
+        | RouteName::ReadTaskRunEvents
+        | RouteName::ReadRunEvents
+        | RouteName::ReadFeed
+        | RouteName::ListApprovals => shown("list"),
+        RouteName::GetTask => shown("task"),
+        // Both forms of no body: none at all, and an empty object.
+        RouteName::CancelTask => shown("task"),
+        RouteName::CreateTaskRun => created("run", "/v1/runs/run_", run),
+        RouteName::GetTaskRun | RouteName::GetRun => shown("run"),
+        RouteName::CancelTaskRun => said("run", "{}".into()),
+        RouteName::CancelRun => said("run", r#"{"reason":"enough"}"#.into()),
+        RouteName::AppendTaskRunEvents | RouteName::AppendRunEvents => {
+            said("receipt", batch("q", 0, 0, &[("user.message", r#"{"text":"hi"}"#)]))
+        }
+        RouteName::CreateRun => created("run", "/v1/runs/run_", run),
+        RouteName::GetRunDigest => shown("digest"),
+        RouteName::StreamFeed => Happy { object: None, ..shown("") },
+        RouteName::GetApproval => shown("approval"),
+        RouteName::ResolveApproval => said("approval", r#"{"decision":"approve","comment":"fine"}"#.into()),
+    }
+}
+
+async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) {
+    let scene = Scene::set(house, number).await;
+    if route.name == RouteName::CreateTaskRun {
+        assert_eq!(house.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
+    }
+    let path = route
+        .path
+        .replace("{task}", &scene.task)
+        .replace("{run}", &scene.run)
+        .replace("{approval}", &scene.approval);
+    let target = format!("{prefix}{path}");
+    let about = format!("{} {target}", route.method);
+    let happy = happy(route.name);
+    let Some(object) = happy.object else {
+        // Without an Accept header, for clients that cannot set one.
+        let mut stream = crate::wire::Listener::open(house.address, &target, &[("accept", "*/*")]).await;
+        assert_eq!(stream.head.header("content-type"), Some("text/event-stream"), "{about}");
+        check_reply(&stream.head);
+        assert!(matches!(stream.next().await, Ok(Frame::Retry(_))), "{about}");
+        return;
+    };
+    let reply = house.ask(route.method, &target, &[], happy.body.as_deref().map(str::as_bytes)).await;
+    assert_eq!(reply.status, happy.status, "{about}: {}", reply.text());
+    assert_eq!(reply.header("content-type"), Some("application/json"), "{about}");
+    check_reply(&reply);
+    let body = reply.json();
+    assert_eq!(body["object"], object, "{about}: {body}");
+    assert!(body["data"].is_object() || object == "list" && body["data"].is_array(), "{about}: {body}");
+    if object == "list" {
+        assert!(body["has_more"].is_boolean() && body.get("next").is_some(), "{about}: {body}");
+    }
+    match (happy.location, reply.header("location")) {
+        (None, None) => {}
+        (Some(start), Some(location)) => {
+            assert!(location.starts_with(start), "{about}: {location}");
+            let there = house.get(location).await;
+            assert_eq!(there.status, 200, "{about}: {location}");
+            assert_eq!(there.data()["id"], body["data"]["id"], "{about}");
+        }
+        other => panic!("{about}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_route_answers_under_both_prefixes() {
+    let house = House::memory().await;
+    for (at, route) in ROUTES.iter().enumerate() {
+        for (which, prefix) in PREFIXES.iter().enumerate() {
+            check_route(&house, route, prefix, at * 2 + which).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_route_tells_other_methods_which_ones_it_takes() {
+    let house = House::memory().await;
+    let scene = Scene::set(&house, 0).await;
+    for route in ROUTES {
+        let path = route
+            .path
+            .replace("{task}", &scene.task)
+            .replace("{run}", &scene.run)
+            .replace("{approval}", &scene.approval);
+        let here = |method: &str| ROUTES.iter().any(|r| r.path == route.path && r.method == method);
+        for prefix in PREFIXES {
+            let target = format!("{prefix}{path}");
+            for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW", "GET", "HEAD", "POST"] {
+                let taken = here(method) || method == "HEAD" && here("GET");
+                if taken {
+                    continue;
+                }
+                let about = format!("{method} {target}");
+                let reply = house.ask(method, &target, &[], None).await;
+                if method == "HEAD" {
+                    assert_eq!(reply.status, 405, "{about}");
+                } else {
+                    check_problem(&reply, Code::MethodNotAllowed, &about);
+                }
+                let allow = reply.header("allow").unwrap_or_else(|| panic!("{about}: no allow"));
+                let mut allowed: Vec<&str> = allow.split(',').map(str::trim).collect();
+                allowed.sort_unstable();
+                let mut expected = Vec::new();
+                if here("GET") {
+                    expected.extend(["GET", "HEAD"]);
+                }
+                if here("POST") {
+                    expected.push("POST");
+                }
+                assert_eq!(allowed, expected, "{about}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_a_problem_everywhere() {
+    let house = House::memory().await;
+    for target in [
+        "/v1",
+        "/v1/",
+        "/v1/unknown",
+        "/v1/runs/",
+        "/v1//runs",
+        "/hecate/v1/unknown",
+        "/hecate",
+        "/hecate/v1",
+        "/v2/runs",
+        "/unknown",
+        "/favicon.ico",
+        "/v1/runs/x/y/z",
+        "/v1/%72uns/x/y",
+        "/V1/runs",
+        "/v1/../v1/runs",
+        "/../../etc/passwd",
+        "/v1/%2e%2e/etc/passwd",
+        "/v1/runs%2F",
+        "/%00",
+        "/v1/;x",
+        "/v1/runs?",
+        "/v1/%ff%fe",
+    ] {
+        let reply = house.get(target).await;
+        if target == "/v1/runs?" {
+            assert_eq!(reply.status, 200, "{target}");
+            continue;
+        }
+        check_problem(&reply, Code::RouteNotFound, target);
+    }
+    for path in ["/healthz", "/readyz", "/", "/console.js", "/console.css"] {
+        let reply = house.ask("DELETE", path, &[], None).await;
+        check_problem(&reply, Code::MethodNotAllowed, path);
+        assert!(reply.header("allow").is_some_and(|allow| allow.contains("GET")), "{path}: {reply:?}");
+        let reply = house.get(path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        assert!(reply.header("x-request-id").is_some(), "{path}: {reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn heads_say_what_gets_would() {
+    let house = House::memory().await;
+    let scene = Scene::set(&house, 0).await;
+    for path in ["/tasks", "/runs", "/events", "/approvals", "/runs/{run}", "/runs/{run}/events"] {
+        let target = format!("/v1{}", path.replace("{run}", &scene.run));
+        let get = house.get(&target).await;
+        let head = house.ask("HEAD", &target, &[], None).await;
+        assert_eq!((head.status, head.body.len()), (200, 0), "{target}");
+        for name in ["content-type", "content-length", "cache-control"] {
+            assert_eq!(head.header(name), get.header(name), "{target}: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_found_under_its_own_task_only() {
+    let house = House::memory().await;
+    let (one, two) = (Scene::set(&house, 1).await, Scene::set(&house, 2).await);
+    let loose = house.new_run().await;
+    for run in [&two.run, &loose] {
+        for (method, path) in [("GET", ""), ("POST", "/cancel"), ("GET", "/events"), ("POST", "/events")] {
+            let target = format!("/v1/tasks/{}/runs/{run}{path}", one.task);
+            let reply = house.ask(method, &target, &[], None).await;
+            check_problem(&reply, Code::RunNotFound, &target);
+        }
+    }
+    let nobody = "run_01JXMZ00000000000000000000";
+    for (method, path) in [("GET", ""), ("POST", "/cancel"), ("GET", "/events"), ("GET", "/digest")] {
+        let target = format!("/v1/runs/{nobody}{path}");
+        check_problem(&house.ask(method, &target, &[], None).await, Code::RunNotFound, &target);
+    }
+    let body = batch("p", 0, 0, &[("run.started", "{}")]);
+    let target = format!("/v1/runs/{nobody}/events");
+    check_problem(&house.post(&target, &body).await, Code::RunNotFound, &target);
+    let task = "task_01JXMZ00000000000000000000";
+    for (method, path) in [("GET", ""), ("POST", "/cancel"), ("GET", "/runs")] {
+        let target = format!("/v1/tasks/{task}{path}");
+        check_problem(&house.ask(method, &target, &[], None).await, Code::TaskNotFound, &target);
+    }
+    let reply = house.post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
+    check_problem(&reply, Code::TaskNotFound, "a run of no task");
+}
+
+#[tokio::test]
+async fn lists_go_from_the_newest_and_their_pages_join() {
+    let house = House::memory().await;
+    let task = text(&house.post("/v1/tasks", "{}").await.data()["id"]);
+    let mut runs = Vec::new();
+    for number in 0..7 {
+        let body = format!(r#"{{"kind":"external","task_id":"{task}","title":"{number}"}}"#);
+        let run = text(&house.post("/v1/runs", &body).await.data()["id"]);
+        if number < 6 {
+            assert_eq!(house.post(&format!("/v1/runs/{run}/cancel"), "{}").await.status, 200);
+        }
+        runs.insert(0, run);
+    }
+    let other = house.new_run().await;
+    let ended = &runs[1..];
+    let mut with_other = runs.clone();
+    with_other.insert(0, other.clone());
+    let open = [other, runs[0].clone()];
+    for (target, expected) in [
+        ("/v1/runs?".to_owned(), with_other.as_slice()),
+        (format!("/v1/tasks/{task}/runs?"), &runs),
+        (format!("/v1/runs?task_id={task}&"), &runs),
+        ("/v1/runs?status=cancelled&".to_owned(), ended),
+        ("/v1/runs?status=queued&".to_owned(), &open),
+        (format!("/v1/runs?task_id={task}&status=cancelled&"), ended),
+        (format!("/v1/runs?task_id={task}&status=queued&"), &runs[..1]),
+        (format!("/v1/tasks/{task}/runs?status=cancelled&"), ended),
+    ] {
+        for limit in [1, 2, 3, 200] {
+            let mut listed = Vec::new();
+            let mut after = String::new();
+            loop {
+                let reply = house.get(&format!("{target}limit={limit}&after={after}")).await;
+                assert_eq!(reply.status, 200, "{target}: {}", reply.text());
+                let page = reply.json();
+                let items = page["data"].as_array().unwrap();
+                assert!(items.len() <= limit, "{target}");
+                listed.extend(items.iter().map(|run| text(&run["id"])));
+                if page["has_more"] == false {
+                    // The cursor stays where it is, so that asking again finds nothing old.
+                    if let Some(next) = page["next"].as_str() {
+                        let again = house.get(&format!("{target}limit={limit}&after={next}")).await.json();
+                        assert_eq!(again["data"], serde_json::json!([]), "{target}");
+                        assert_eq!(again["next"], page["next"], "{target}");
+                    }
+                    break;
+                }
+                after = text(&page["next"]);
+            }
+            assert_eq!(listed, expected, "{target} by {limit}");
+        }
+    }
+    for (target, code) in [
+        ("/v1/runs?status=asleep", Code::ParameterInvalid),
+        ("/v1/tasks?status=queued", Code::ParameterInvalid),
+        ("/v1/approvals?status=running", Code::ParameterInvalid),
+        ("/v1/runs?limit=0", Code::ParameterInvalid),
+        ("/v1/runs?limit=201", Code::ParameterInvalid),
+        ("/v1/runs?limit=x", Code::ParameterInvalid),
+        ("/v1/runs?after=task_01JXMZ00000000000000000000", Code::CursorForeign),
+        ("/v1/tasks?after=run_01JXMZ00000000000000000000", Code::CursorForeign),
+        ("/v1/runs?after=%2e%2e%2f", Code::CursorMalformed),
+        ("/v1/runs?after=%ff", Code::CursorMalformed),
+        ("/v1/runs?task_id=no", Code::TaskNotFound),
+    ] {
+        check_problem(&house.get(target).await, code, target);
+    }
+}
