@@ -174,6 +174,9 @@ impl Engine {
 
     /// Appends a batch from the producer of an external run, exactly once for each triple.
     pub async fn ingest(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Error> {
+        if drafts.is_empty() {
+            return Err(Error::rejected(Code::BodyMalformed, "a batch without events; send at least one"));
+        }
         if drafts.len() > limits::BATCH_EVENTS_MAX {
             return Err(Error::rejected(
                 Code::LimitReached,
