@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use recount_event::{Draft, Event, Payload, RunId, Stamp};
+use recount_event::{Code, Draft, Event, Payload, RunId, Stamp};
 use recount_log::{Append, AppendError, FaultKind, RowPut, Store, StreamAppend, StreamKey};
 use recount_run::{Command, State};
 use recount_world::{Shutdown, World};
@@ -206,15 +206,17 @@ impl Writer {
                     AppendError::GuardFailed { space, key, .. } => guard_error(&space, &key),
                     other => other.into(),
                 };
-                // A guard can only fail here when two runs took the same id in the same moment. When
-                // several commands shared the append it is not known which was at fault; none has
-                // happened, so each may be tried again by who sent it.
+                // A guard can only fail here when two runs took the same id in the same moment, and a size
+                // only be too large when somebody sent that much. When several commands shared the append
+                // it is not known which was at fault; none has happened, so each may be tried again by who
+                // sent it.
                 let shared = pending.len() > 1;
+                let blames_one = error.code() == Code::LimitReached || matches!(error, Error::Rejected(_));
                 for pending in pending {
-                    let answer = match (&error, pending.outcome) {
-                        (_, Outcome::Refused(refused)) if !shared => Err(refused),
-                        (Error::Rejected(_), _) if shared => Err(Error::Failed(crate::Failure {
-                            code: recount_event::Code::StoreBusy,
+                    let answer = match pending.outcome {
+                        Outcome::Refused(refused) if !shared => Err(refused),
+                        _ if shared && blames_one => Err(Error::Failed(crate::Failure {
+                            code: Code::StoreBusy,
                             message: "another command of the same moment was refused; try again".into(),
                             retry_after: Some(std::time::Duration::ZERO),
                         })),
@@ -380,7 +382,7 @@ fn guard_error(space: &str, key: &str) -> Error {
     let id = key.rsplit('/').next().unwrap_or(key);
     match space {
         rows::APPROVALS => Error::rejected(
-            recount_event::Code::IdTaken,
+            Code::IdTaken,
             format!("the approval id {id:?} names another request; choose another id"),
         ),
         _ => Error::bug(format!("the row {space}/{key} is not as this writer left it")),
@@ -388,7 +390,7 @@ fn guard_error(space: &str, key: &str) -> Error {
 }
 
 pub(crate) fn run_not_found(run: RunId) -> Error {
-    Error::rejected(recount_event::Code::RunNotFound, format!("there is no run {run}"))
+    Error::rejected(Code::RunNotFound, format!("there is no run {run}"))
 }
 
 fn send(reply: oneshot::Sender<Answer>, answer: Answer) {
