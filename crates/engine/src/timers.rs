@@ -87,6 +87,7 @@ impl Timers {
         let (timers, writers, clock) = (self.clone(), writers.clone(), world.clone());
         world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             tokio::select! {
+                biased;
                 () = shutdown.requested() => {}
                 () = timers.serve(&clock, &writers) => {}
             }
@@ -99,7 +100,9 @@ impl Timers {
                 self.changed.notified().await;
                 continue;
             };
+            // In this order whenever both are ready: what happens under one seed can be repeated.
             tokio::select! {
+                biased;
                 () = world.sleep_until_ms(at_ms) => {}
                 () = self.changed.notified() => continue,
             }
