@@ -1,0 +1,175 @@
+//! When the store fails or a writer dies: a typed answer, nothing half visible, and then service again.
+
+use std::time::Duration;
+
+use recount_event::Code;
+use recount_log::FaultKind;
+
+use crate::scene::{End, Scene, code, read};
+use crate::store::Fate;
+
+const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_is_answered_by_its_kind_and_leaves_nothing_behind() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+    assert_eq!(read(&mut reader).await.end, End::CaughtUp);
+    for (kind, expected) in [
+        (FaultKind::Busy, Code::StoreBusy),
+        (FaultKind::Corrupt, Code::StoreCorrupt),
+        (FaultKind::Full, Code::StoreFull),
+        (FaultKind::Io, Code::StoreUnavailable),
+        (FaultKind::TooLarge, Code::LimitReached),
+    ] {
+        let digest = scene.engine.digest(run).await.unwrap();
+        scene.store.next_appends([Fate::Refuse(kind)]);
+        let failed = scene.report(run, 1, NOTE).await;
+        assert!(matches!(failed, Err(recount_engine::Error::Failed(_))), "{failed:?}");
+        assert_eq!(code(failed), expected);
+        assert_eq!(scene.engine.digest(run).await.unwrap(), digest);
+    }
+    assert_eq!(read(&mut reader).await.cursors, Vec::<u64>::new(), "nobody saw what did not happen");
+    assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
+    assert_eq!(read(&mut reader).await.cursors, [2]);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_read_fails_typed_and_comes_back() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await;
+    scene.store.fail_reads(true);
+    assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreUnavailable);
+    assert_eq!(code(scene.engine.read_run(run, None, 5).await), Code::StoreUnavailable);
+    assert_eq!(code(scene.engine.follow_run(run, None).await.map(|_| ())), Code::StoreUnavailable);
+    scene.store.fail_reads(false);
+    assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_dies_is_followed_by_one_that_reads_the_log() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    scene.store.next_appends([Fate::Panic]);
+    assert_eq!(code(scene.report(run, 1, NOTE).await), Code::Internal);
+    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(2), "nothing happened");
+    assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
+    scene.store.next_appends([Fate::PanicAfter]);
+    assert_eq!(code(scene.report(run, 2, NOTE).await), Code::Internal);
+    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(4), "it happened");
+    assert_eq!(scene.report(run, 2, NOTE).await.unwrap().last_sequence, 3, "and not twice");
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_with_one_that_dies_are_answered() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    scene.store.next_appends([Fate::Panic]);
+    let names: Vec<String> = (0..300).map(|n| format!("w{n}")).collect();
+    let answers = futures_util::future::join_all(names.iter().map(|name| scene.note(run, name))).await;
+    assert!(answers.iter().any(|answer| answer.is_err()));
+    for answer in answers {
+        if let Err(error) = answer {
+            assert_eq!(error.code(), Code::Internal);
+        }
+    }
+    for name in &names {
+        scene.note(run, name).await.unwrap();
+    }
+    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(302));
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ending_whose_answer_was_lost_closes_its_readers() {
+    for fate in [Fate::LoseAnswer, Fate::LandUnheard, Fate::PanicAfter] {
+        let scene = Scene::new().await;
+        let run = scene.start().await;
+        let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+        assert_eq!(read(&mut reader).await.end, End::CaughtUp);
+        scene.store.next_appends([fate]);
+        assert!(scene.cancel(run).await.is_err());
+        let reading = read(&mut reader).await;
+        assert_eq!((reading.cursors, reading.end), (vec![2], End::Closed));
+        scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_refused_in_bad_company_does_no_harm_to_the_others() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let (good, bad, also_good) = tokio::join!(
+        scene.note(run, "a"),
+        scene.report(run, 1, &[("turn.completed", r#"{"turn_index":0,"stop_reason":"end_turn"}"#)]),
+        scene.note(run, "b")
+    );
+    assert!(good.is_ok() && also_good.is_ok());
+    assert_eq!(code(bad), Code::EventRefused);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_one_command_brought_is_not_final_for_those_beside_it() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    scene.store.next_appends([Fate::Refuse(FaultKind::TooLarge)]);
+    let (a, b) = tokio::join!(scene.note(run, "a"), scene.note(run, "b"));
+    for answer in [a, b] {
+        let Err(recount_engine::Error::Failed(failure)) = answer else { panic!("{answer:?}") };
+        assert_eq!(failure.code, Code::StoreBusy);
+        assert!(failure.retry_after.is_some());
+    }
+    scene.note(run, "a").await.unwrap();
+    scene.note(run, "b").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_its_store_holds_up_no_other() {
+    let scene = Scene::new().await;
+    let (slow, quick) = (scene.start().await, scene.start().await);
+    let (go, held) = tokio::sync::oneshot::channel();
+    scene.store.next_appends([Fate::Hold(held)]);
+    let waits = async {
+        let waiting = tokio::time::timeout(Duration::from_secs(10), scene.note(slow, "a"));
+        assert!(waiting.await.is_err(), "it waits for its store");
+    };
+    let goes_on = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for n in 0..10 {
+            scene.note(quick, &format!("n{n}")).await.unwrap();
+        }
+    };
+    tokio::join!(waits, goes_on);
+    go.send(()).unwrap();
+    // Who sent it has gone; it happens all the same, once.
+    assert_eq!(scene.note(slow, "a").await.unwrap().last_sequence, 2);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_landed_unheard_reaches_readers_who_wait() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+    let mut feed = scene.engine.follow_feed(None).await.unwrap();
+    assert_eq!(read(&mut reader).await.end, End::CaughtUp);
+    assert_eq!(read(&mut feed).await.end, End::CaughtUp);
+    scene.store.next_appends([Fate::LandUnheard]);
+    assert!(scene.report(run, 1, NOTE).await.is_err());
+    assert_eq!(read(&mut reader).await.cursors, [2]);
+    assert_eq!(read(&mut feed).await.cursors, [3]);
+    assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
+    scene.report(run, 2, NOTE).await.unwrap();
+    assert_eq!(read(&mut reader).await.cursors, [3]);
+    // A run that nobody knows was made is in the feed, too.
+    scene.store.next_appends([Fate::LandUnheard]);
+    assert!(scene.queue_for(None).await.is_err());
+    assert_eq!(read(&mut feed).await.cursors, [4, 5]);
+    scene.check().await;
+}

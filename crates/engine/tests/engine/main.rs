@@ -1,0 +1,14 @@
+//! The engine in one process, on the store in memory, with time standing still until somebody waits.
+
+#![allow(clippy::unwrap_used)]
+
+mod approvals;
+mod delivery;
+mod faults;
+mod follow;
+mod ingest;
+mod lists;
+mod runs;
+mod scene;
+mod store;
+mod tasks;

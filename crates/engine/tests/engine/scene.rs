@@ -1,0 +1,256 @@
+//! An engine on a store with hands on it, and short words for what tests do all the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Receipt, Subscription, Triple};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, Draft, Event, ForeignId, RunId, TaskId, codec, door};
+use recount_run::{CancelledBy, Command};
+use recount_world::{Clock, RuntimeClock, World};
+
+use crate::store::{Disk, Handle};
+
+pub(crate) const START_MS: u64 = 1_777_803_825_000;
+
+/// The cursor, the lengths of what follows, the envelope, and as much padding as a test wants.
+struct Padded {
+    padding: usize,
+}
+
+impl Framing for Padded {
+    fn frame(&self, cursor: u64, envelope: &[u8], out: &mut BytesMut) {
+        for number in [cursor, envelope.len() as u64, self.padding as u64] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(envelope);
+        out.resize(out.len() + self.padding, b' ');
+    }
+}
+
+/// The cursors and envelopes of what a reader was given at once.
+pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let mut number = || {
+            let (number, rest) = bytes.split_first_chunk().expect("a frame begins with three numbers");
+            bytes = rest;
+            u64::from_le_bytes(*number)
+        };
+        let (cursor, length, padding) = (number(), number() as usize, number() as usize);
+        found.push((cursor, bytes[..length].to_vec()));
+        bytes = &bytes[length + padding..];
+    }
+    found
+}
+
+pub(crate) struct Scene {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<Handle>,
+    pub(crate) disk: Arc<Disk>,
+    padding: usize,
+    lives: u64,
+}
+
+impl Scene {
+    pub(crate) async fn new() -> Self {
+        Scene::padded(0).await
+    }
+
+    /// With frames so large that few fit a live list.
+    pub(crate) async fn padded(padding: usize) -> Self {
+        let disk = Disk::new();
+        let store = Handle::new(&disk);
+        let engine = open(&store, 0, START_MS, padding).await;
+        Scene { engine, store, disk, padding, lives: 1 }
+    }
+
+    /// Kills the engine and opens another one on what was durable, at a clock that shows `now_ms`.
+    pub(crate) async fn reopen_at(&mut self, now_ms: u64) {
+        self.cut().await;
+        self.engine = open(&self.store, self.lives, now_ms, self.padding).await;
+    }
+
+    /// The same, at a clock that is set back by a minute when it has first shown `at_ms`.
+    pub(crate) async fn reopen_with_a_step_back(&mut self, at_ms: u64) {
+        let now_ms = self.engine.world().clock.now_ms();
+        let clock = RuntimeClock::starting_at(now_ms);
+        let world = World {
+            clock: Arc::new(StepsBack { clock, at_ms, stepped: AtomicBool::new(false) }),
+            ..World::seeded(self.lives, now_ms)
+        };
+        self.cut().await;
+        let framing = Arc::new(Padded { padding: self.padding });
+        self.engine = Engine::open(self.store.clone(), world, framing).await.unwrap();
+    }
+
+    async fn cut(&mut self) {
+        self.store.cut();
+        self.engine.world().tasks.end_all(Duration::ZERO).await;
+        self.store = Handle::new(&self.disk);
+        self.lives += 1;
+    }
+
+    pub(crate) async fn reopen(&mut self) {
+        let now_ms = self.engine.world().clock.now_ms();
+        self.reopen_at(now_ms).await;
+    }
+
+    pub(crate) async fn queue(&self) -> RunId {
+        self.queue_for(None).await.unwrap()
+    }
+
+    pub(crate) async fn queue_for(&self, task: Option<TaskId>) -> Result<RunId, Error> {
+        let new = NewRun { queued: Queued::new(RunKind::External), task, session: None };
+        self.engine.create_run(new).await.map(|(run, _)| run)
+    }
+
+    /// An external run that has started: two events.
+    pub(crate) async fn start(&self) -> RunId {
+        let run = self.queue().await;
+        self.report(run, 0, &[("run.started", "{}")]).await.unwrap();
+        run
+    }
+
+    /// Batch `seq` of producer `p` in epoch 0.
+    pub(crate) async fn report(
+        &self,
+        run: RunId,
+        seq: u64,
+        events: &[(&str, &str)],
+    ) -> Result<Receipt, Error> {
+        self.engine.ingest(run, triple("p", 0, seq), drafts(events)).await
+    }
+
+    /// One event that means nothing, from a producer of its own, so that order does not matter.
+    pub(crate) async fn note(&self, run: RunId, name: &str) -> Result<Receipt, Error> {
+        self.engine.ingest(run, triple(name, 0, 0), drafts(&[("ext.test.note", "{}")])).await
+    }
+
+    pub(crate) async fn cancel(&self, run: RunId) -> Result<Option<Receipt>, Error> {
+        let command = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
+        self.engine.submit(run, command).await
+    }
+
+    pub(crate) async fn answer(
+        &self,
+        run: RunId,
+        id: &str,
+        approve: bool,
+        by: &str,
+    ) -> Result<Option<Receipt>, Error> {
+        let command = Command::ResolveApproval {
+            approval_id: ForeignId::parse(id).unwrap(),
+            approve,
+            by: by.into(),
+            comment: None,
+        };
+        self.engine.submit(run, command).await
+    }
+
+    pub(crate) async fn events(&self, run: RunId) -> Vec<Event> {
+        let mut events = Vec::new();
+        loop {
+            let after = (events.len() as u64).checked_sub(1);
+            let (page, more) = self.engine.read_run(run, after, 100).await.unwrap();
+            events.extend(page.iter().map(|(_, bytes)| codec::decode(bytes).unwrap()));
+            if !more {
+                return events;
+            }
+        }
+    }
+
+    pub(crate) async fn types(&self, run: RunId) -> Vec<String> {
+        self.events(run).await.iter().map(|event| event.type_name().to_owned()).collect()
+    }
+
+    /// What must hold of a store at rest: legal runs, and a catalogue that says what they say.
+    pub(crate) async fn check(&self) {
+        assert_eq!(self.disk.catalogue().await, self.engine.fold_again().await.unwrap());
+        let query = recount_engine::ListQuery { limit: 1000, ..Default::default() };
+        for row in self.engine.list_runs(&query).await.unwrap().items {
+            let events = self.events(row.id.parse().unwrap()).await;
+            assert_eq!(recount_run::audit(&events), None, "{}", row.id);
+        }
+    }
+}
+
+struct StepsBack {
+    clock: RuntimeClock,
+    at_ms: u64,
+    stepped: AtomicBool,
+}
+
+impl Clock for StepsBack {
+    fn now_ms(&self) -> u64 {
+        let now_ms = self.clock.now_ms();
+        if self.stepped.load(Ordering::SeqCst) {
+            return now_ms - 60_000;
+        }
+        self.stepped.store(now_ms >= self.at_ms, Ordering::SeqCst);
+        now_ms
+    }
+}
+
+async fn open(store: &Arc<Handle>, life: u64, now_ms: u64, padding: usize) -> Engine {
+    let world = World::seeded(life, now_ms);
+    Engine::open(store.clone(), world, Arc::new(Padded { padding })).await.unwrap()
+}
+
+pub(crate) fn triple(producer: &str, epoch: u64, seq: u64) -> Triple {
+    Triple { producer: ForeignId::parse(producer).unwrap(), epoch, seq }
+}
+
+pub(crate) fn drafts(events: &[(&str, &str)]) -> Vec<Draft> {
+    events.iter().map(|(type_name, data)| door::draft(type_name, data).unwrap()).collect()
+}
+
+pub(crate) fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
+    answer.expect_err("this should be refused").code()
+}
+
+/// The request that most tests make: answered with yes when nobody answers.
+pub(crate) const ASK: (&str, &str) = (
+    "approval.requested",
+    r#"{"approval_id":"a1","tool_call_id":"c1","kind":"shell","summary":"list files","timeout_seconds":30,"default_decision":"approve"}"#,
+);
+
+/// Everything a reader gets in one go, and what came then.
+pub(crate) struct Reading {
+    pub(crate) cursors: Vec<u64>,
+    pub(crate) bytes: Vec<Vec<u8>>,
+    pub(crate) end: End,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub(crate) enum End {
+    CaughtUp,
+    Closed,
+    /// Nothing came for a minute.
+    Quiet,
+}
+
+/// Reads until something other than events comes, or nothing for a minute.
+pub(crate) async fn read(subscription: &mut Subscription) -> Reading {
+    let mut reading = Reading { cursors: Vec::new(), bytes: Vec::new(), end: End::Quiet };
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(60), subscription.next());
+        match next.await.map(Result::unwrap) {
+            Ok(Delivery::Frames { bytes, last }) => {
+                for (cursor, envelope) in frames(&bytes) {
+                    reading.cursors.push(cursor);
+                    reading.bytes.push(envelope);
+                }
+                assert_eq!(reading.cursors.last(), Some(&last));
+                assert_eq!(subscription.last(), Some(last));
+                continue;
+            }
+            Ok(Delivery::CaughtUp) => reading.end = End::CaughtUp,
+            Ok(Delivery::Closed) => reading.end = End::Closed,
+            Err(_) => {}
+        }
+        return reading;
+    }
+}

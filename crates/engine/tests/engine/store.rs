@@ -1,0 +1,249 @@
+//! The store in memory, with hands on it: appends that fail, wait or panic, and commits told late.
+//!
+//! A [`Handle`] is what one engine holds; the next engine gets another one on the same memory, and the old
+//! one answers nothing but that it is closed. Start at [`Fate`].
+
+use std::collections::VecDeque;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use recount_log::{
+    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Integrity, MemoryStore, Observer,
+    ReadBound, Record, Retry, Row, RowRange, Store, StreamKey, Tail,
+};
+use tokio::sync::oneshot;
+
+/// What becomes of one append.
+pub(crate) enum Fate {
+    Pass,
+    /// Nothing happens, and this is said.
+    Refuse(FaultKind),
+    /// It happens, and failure is said.
+    LoseAnswer,
+    /// It happens, nobody is told, and failure is said.
+    LandUnheard,
+    /// The writer that asked dies.
+    Panic,
+    /// It happens, and the writer that asked dies before it hears of it.
+    PanicAfter,
+    /// It happens when this is sent.
+    Hold(oneshot::Receiver<()>),
+    /// It is there for those who read, and told to the observer only when this is sent.
+    TellLate(oneshot::Receiver<()>),
+}
+
+/// What outlives an engine.
+pub(crate) struct Disk {
+    pub(crate) memory: Arc<MemoryStore>,
+    relay: Arc<Relay>,
+}
+
+#[derive(Default)]
+struct Relay {
+    observer: Mutex<Option<Arc<dyn Observer>>>,
+    held: Mutex<Option<Vec<Vec<FeedRecord>>>>,
+}
+
+impl Observer for Relay {
+    fn committed(&self, records: &[FeedRecord]) {
+        if let Some(held) = self.held.lock().unwrap().as_mut() {
+            held.push(records.to_vec());
+            return;
+        }
+        let observer = self.observer.lock().unwrap().clone();
+        if let Some(observer) = observer {
+            observer.committed(records);
+        }
+    }
+}
+
+impl Relay {
+    fn tell_held(&self) {
+        let held = self.held.lock().unwrap().take().unwrap_or_default();
+        for records in held {
+            self.committed(&records);
+        }
+    }
+}
+
+impl Disk {
+    pub(crate) fn new() -> Arc<Self> {
+        let disk = Disk { memory: Arc::new(MemoryStore::new()), relay: Arc::default() };
+        disk.memory.observe(disk.relay.clone());
+        Arc::new(disk)
+    }
+
+    /// All rows of the spaces whose name begins with `catalogue.`, as `fold_again` gives them.
+    pub(crate) async fn catalogue(&self) -> std::collections::BTreeMap<(String, String), Bytes> {
+        let mut found = std::collections::BTreeMap::new();
+        for space in ["runs", "task_runs", "approvals", "approvals_pending", "deadlines"] {
+            let space = format!("catalogue.{space}");
+            let range = RowRange {
+                space: space.as_str().into(),
+                prefix: "".into(),
+                after: None,
+                backwards: false,
+                limit: usize::MAX,
+            };
+            for row in self.memory.rows(range).await.unwrap() {
+                found.insert((space.clone(), row.key.to_string()), row.value);
+            }
+        }
+        found
+    }
+}
+
+/// What one engine holds.
+pub(crate) struct Handle {
+    disk: Arc<Disk>,
+    fates: Mutex<VecDeque<Fate>>,
+    closed: AtomicBool,
+    reads_fail: AtomicBool,
+    appends: AtomicUsize,
+}
+
+impl Handle {
+    pub(crate) fn new(disk: &Arc<Disk>) -> Arc<Self> {
+        Arc::new(Handle {
+            disk: disk.clone(),
+            fates: Mutex::default(),
+            closed: AtomicBool::new(false),
+            reads_fail: AtomicBool::new(false),
+            appends: AtomicUsize::new(0),
+        })
+    }
+
+    /// Says what becomes of the appends to come; after these, all pass.
+    pub(crate) fn next_appends(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.fates.lock().unwrap().extend(fates);
+    }
+
+    pub(crate) fn fail_reads(&self, fail: bool) {
+        self.reads_fail.store(fail, Ordering::SeqCst);
+    }
+
+    pub(crate) fn appends(&self) -> usize {
+        self.appends.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn cut(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    fn refusal(&self) -> Option<Fault> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Some(Fault::new(FaultKind::Closed, Retry::Never, "the store was closed"));
+        }
+        let fail = self.reads_fail.load(Ordering::SeqCst);
+        fail.then(|| Fault::new(FaultKind::Io, Retry::Maybe, "reading failed, as the test wants it"))
+    }
+
+    fn read_with<T: Send + 'static>(&self, read: impl FnOnce(&MemoryStore) -> Answer<T>) -> Answer<T> {
+        match self.refusal() {
+            Some(fault) => Box::pin(ready(Err(fault))),
+            None => read(&self.disk.memory),
+        }
+    }
+}
+
+impl Store for Handle {
+    fn observe(&self, observer: Arc<dyn Observer>) {
+        *self.disk.relay.observer.lock().unwrap() = Some(observer);
+    }
+
+    fn append(&self, append: Append) -> Answer<Committed, AppendError> {
+        if self.closed.load(Ordering::SeqCst) {
+            let closed = Fault::new(FaultKind::Closed, Retry::Never, "the store was closed");
+            return Box::pin(ready(Err(closed.into())));
+        }
+        self.appends.fetch_add(1, Ordering::SeqCst);
+        let (memory, relay) = (self.disk.memory.clone(), self.disk.relay.clone());
+        // Not within the match: a panic there would hold the lock.
+        let fate = self.fates.lock().unwrap().pop_front();
+        match fate.unwrap_or(Fate::Pass) {
+            Fate::Pass => memory.append(append),
+            Fate::Refuse(kind) => {
+                let fault = Fault::new(kind, Retry::Maybe, "refused, as the test wants it");
+                Box::pin(ready(Err(fault.into())))
+            }
+            Fate::LoseAnswer => {
+                let landed = memory.append(append);
+                Box::pin(async move {
+                    landed.await?;
+                    Err(Fault::new(FaultKind::Io, Retry::Maybe, "the answer was lost").into())
+                })
+            }
+            Fate::LandUnheard => {
+                *relay.held.lock().unwrap() = Some(Vec::new());
+                drop(memory.append(append));
+                *relay.held.lock().unwrap() = None;
+                Box::pin(ready(Err(Fault::new(FaultKind::Io, Retry::Maybe, "nothing was heard").into())))
+            }
+            Fate::Panic => panic!("the append panics, as the test wants it"),
+            Fate::PanicAfter => {
+                drop(memory.append(append));
+                panic!("the append panics when it has happened, as the test wants it")
+            }
+            Fate::Hold(go) => Box::pin(async move {
+                let _sent_or_dropped = go.await;
+                memory.append(append).await
+            }),
+            Fate::TellLate(go) => {
+                *relay.held.lock().unwrap() = Some(Vec::new());
+                let landed = memory.append(append);
+                Box::pin(async move {
+                    let _sent_or_dropped = go.await;
+                    relay.tell_held();
+                    landed.await
+                })
+            }
+        }
+    }
+
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
+        self.read_with(|memory| memory.read(stream, from, bound))
+    }
+
+    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
+        self.read_with(|memory| memory.read_feed(from, bound))
+    }
+
+    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
+        self.read_with(|memory| memory.tail(stream))
+    }
+
+    fn last_position(&self) -> Answer<u64> {
+        self.read_with(|memory| memory.last_position())
+    }
+
+    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
+        self.read_with(|memory| memory.streams(after, limit))
+    }
+
+    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
+        self.read_with(|memory| memory.row(space, key))
+    }
+
+    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
+        self.read_with(|memory| memory.rows(range))
+    }
+
+    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
+        self.disk.memory.put_blob(bytes)
+    }
+
+    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
+        self.read_with(|memory| memory.blob(hash))
+    }
+
+    fn integrity(&self) -> Answer<Integrity> {
+        self.read_with(|memory| memory.integrity())
+    }
+
+    fn close(&self) -> Answer<()> {
+        self.cut();
+        Box::pin(ready(Ok(())))
+    }
+}
