@@ -43,11 +43,17 @@ const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "cancel
 pub struct Face {
     engine: Engine,
     streams: Arc<Semaphore>,
+    streams_max: usize,
 }
 
 impl Face {
     pub fn new(engine: Engine) -> Self {
-        Face { engine, streams: Arc::new(Semaphore::new(limits::STREAMS_MAX)) }
+        Face::with_streams_max(engine, limits::STREAMS_MAX)
+    }
+
+    /// With another bound on open streams than [`limits::STREAMS_MAX`].
+    pub fn with_streams_max(engine: Engine, streams_max: usize) -> Self {
+        Face { engine, streams: Arc::new(Semaphore::new(streams_max)), streams_max }
     }
 }
 
@@ -588,7 +594,7 @@ fn event_stream(
     let Ok(place) = face.streams.clone().try_acquire_owned() else {
         return Err(Refusal {
             retry_after: Some(limits::STREAMS_RETRY),
-            ..Refusal::new(Code::TooManyStreams, format!("{} streams are open already", limits::STREAMS_MAX))
+            ..Refusal::new(Code::TooManyStreams, format!("{} streams are open already", face.streams_max))
         });
     };
     let shutdown = face.engine.world().tasks.shutdown_signal(Kind::Connection);

@@ -1,0 +1,7 @@
+//! The face without sockets, where time is the test's own: heartbeats, slow bodies, places for streams.
+
+#![allow(clippy::unwrap_used)]
+
+mod places;
+mod quiet;
+mod stage;

@@ -1,0 +1,72 @@
+//! Places for streams: bounded, taken by streams only, given back by all.
+
+use axum::body::Body;
+use http::Method;
+use recount_face_aep::Face;
+
+use crate::stage::{Stage, json, piece};
+
+#[tokio::test]
+async fn streams_beyond_the_bound_are_told_to_come_again() {
+    let stage = Stage::set(|engine| Face::with_streams_max(engine, 2)).await;
+    let run = stage.new_run().await;
+    let target = format!("/v1/runs/{run}/events");
+    // What opens no stream takes no place, however often.
+    for _ in 0..5 {
+        for (method, target, accept, status) in [
+            (Method::HEAD, target.as_str(), "text/event-stream", 200),
+            (Method::HEAD, "/v1/events/stream", "*/*", 200),
+            (Method::GET, target.as_str(), "application/json", 200),
+            (Method::GET, "/v1/events/stream?after_position=9", "*/*", 409),
+            (Method::GET, "/v1/runs/x/events", "text/event-stream", 404),
+        ] {
+            let reply = stage.ask(method.clone(), target, accept, Body::empty()).await;
+            assert_eq!(reply.status(), status, "{method} {target}");
+        }
+    }
+    let first = stage.stream(&target).await;
+    let second = stage.stream("/v1/events").await;
+    assert_eq!((first.status(), second.status()), (http::StatusCode::OK, http::StatusCode::OK));
+    for target in [target.as_str(), "/v1/events", "/v1/events/stream"] {
+        let reply = stage.stream(target).await;
+        assert_eq!(reply.status(), 503, "{target}");
+        assert_eq!(reply.headers()["retry-after"], "5");
+        let problem = json(reply).await;
+        assert_eq!((&problem["code"], &problem["retryable"]), (&"too_many_streams".into(), &true.into()));
+    }
+    // Reading in bulk goes on, and a place that is free can be taken.
+    let reply = stage.ask(Method::GET, &target, "*/*", Body::empty()).await;
+    assert_eq!(reply.status(), 200);
+    drop(first);
+    let mut third = stage.stream(&target).await;
+    assert_eq!(third.status(), 200);
+    assert_eq!(stage.stream(&target).await.status(), 503);
+    assert!(piece(third.body_mut()).await.unwrap().starts_with("retry: "));
+    // A stream that ends by itself gives its place back when it is let go.
+    let story = r#"{"type":"run.started","data":{}},{"type":"run.finished","data":{"final_status":"ok"}}"#;
+    stage.append(&run, 0, story).await;
+    while piece(third.body_mut()).await.is_some() {}
+    drop(third);
+    assert_eq!(stage.stream(&target).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_holds_back_nobody() {
+    let stage = Stage::set(Face::new).await;
+    let run = stage.new_run().await;
+    let unread = stage.stream(&format!("/v1/runs/{run}/events")).await;
+    for seq in 0..20 {
+        let large = format!(r#"{{"type":"user.message","data":{{"text":"{}"}}}}"#, "x".repeat(200_000));
+        stage.append(&run, seq, &large).await;
+    }
+    // It was four times too slow for the live list, and still misses nothing.
+    let mut body = unread.into_body();
+    let mut told = String::new();
+    while !told.contains("event: caught_up") {
+        told.push_str(&piece(&mut body).await.unwrap());
+    }
+    let ids: Vec<u64> =
+        told.lines().filter_map(|line| line.strip_prefix("id: ")).map(|id| id.parse().unwrap()).collect();
+    assert_eq!(ids, (0..=20).collect::<Vec<u64>>());
+    assert_eq!(stage.engine.awake(), 1);
+}

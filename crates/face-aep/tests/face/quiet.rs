@@ -1,0 +1,84 @@
+//! What happens when nothing does.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream;
+use http::Method;
+use recount_face_aep::{Face, limits};
+use tokio::time::Instant;
+
+use crate::stage::{Stage, json, piece};
+
+const NOTE: &str = r#"{"type":"user.message","data":{"text":"hi"}}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
+    let stage = Stage::set(Face::new).await;
+    let run = stage.new_run().await;
+    for target in [format!("/v1/runs/{run}/events"), "/v1/events/stream".to_owned()] {
+        let mut body = stage.stream(&target).await.into_body();
+        assert_eq!(piece(&mut body).await.unwrap(), "retry: 1000\n\n");
+        assert!(piece(&mut body).await.unwrap().starts_with("id: "));
+        assert!(piece(&mut body).await.unwrap().starts_with("event: caught_up\n"));
+        for _ in 0..3 {
+            let began = Instant::now();
+            assert_eq!(piece(&mut body).await.unwrap(), ":\n\n");
+            let waited = began.elapsed();
+            assert!(
+                waited >= Duration::from_secs(14) && waited <= Duration::from_millis(15_001),
+                "{waited:?}"
+            );
+        }
+        // It is still a stream: what happens is told at once, and the quiet is measured anew.
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let began = Instant::now();
+        let seq = u64::from(!target.contains("runs"));
+        let (told, ()) = tokio::join!(piece(&mut body), stage.append(&run, seq, NOTE));
+        assert!(told.unwrap().starts_with("id: "));
+        assert!(began.elapsed() < Duration::from_millis(5), "{:?}", began.elapsed());
+        assert_eq!(piece(&mut body).await.unwrap(), ":\n\n");
+        assert!(began.elapsed() >= Duration::from_secs(14), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_given_up() {
+    let stage = Stage::set(Face::new).await;
+    let run = stage.new_run().await;
+    for target in ["/v1/tasks".to_owned(), "/v1/runs".into(), format!("/v1/runs/{run}/events")] {
+        // A byte every ten seconds keeps nobody waiting either: the whole body has its time.
+        for every in [None, Some(Duration::from_secs(10))] {
+            let drops = stream::unfold((), move |()| async move {
+                match every {
+                    None => std::future::pending().await,
+                    Some(every) => {
+                        tokio::time::sleep(every).await; // tidy: the clock is the subject
+                        Some((Ok::<_, std::io::Error>(Bytes::from_static(b" ")), ()))
+                    }
+                }
+            });
+            let began = Instant::now();
+            let reply = stage.ask(Method::POST, &target, "*/*", Body::from_stream(drops)).await;
+            let waited = began.elapsed();
+            assert!(waited >= limits::BODY_WAIT, "{target}: {waited:?}");
+            assert!(waited < limits::BODY_WAIT + Duration::from_millis(5), "{target}: {waited:?}");
+            assert_eq!(reply.status(), 408);
+            assert_eq!(reply.headers()["retry-after"], "1");
+            let problem = json(reply).await;
+            assert_eq!((&problem["code"], &problem["retryable"]), (&"body_timeout".into(), &true.into()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_no_body() {
+    let stage = Stage::set(Face::new).await;
+    let pieces: [Result<Bytes, std::io::Error>; 2] =
+        [Ok(Bytes::from_static(b"{\"kind\":")), Err(std::io::ErrorKind::ConnectionReset.into())];
+    let body = Body::from_stream(stream::iter(pieces));
+    let reply = stage.ask(Method::POST, "/v1/runs", "*/*", body).await;
+    assert_eq!(reply.status(), 400);
+    assert_eq!(json(reply).await["code"], "body_malformed");
+}
