@@ -42,6 +42,13 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     let known: BTreeSet<String> = numbers().map(|number| format!("H-{number:03}")).collect();
     let mut seen = BTreeSet::new();
     for (at, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        if let Some(said) = line.strip_prefix("- ") {
+            let tests = said.split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
+            for missing in tests.filter(|name| !exists(tree, name)) {
+                report.refuse(PAGE, at, RULE, format!("the test `{missing}` does not exist"));
+            }
+            continue;
+        }
         let Some(cells) = line.trim().strip_prefix('|').and_then(|row| row.strip_suffix('|')) else {
             continue;
         };
@@ -142,6 +149,13 @@ mod tests {
         let mut tree = clean_tree();
         tree.texts.remove(PAGE);
         assert_eq!(rules_at(&judge(&tree), PAGE), [RULE]);
+    }
+
+    #[test]
+    fn a_test_named_in_a_list_must_exist() {
+        let said = |name: &str| page_with(ROW, &format!("{ROW}\n- falls short: `{name}`, `no test`"));
+        assert_eq!(said("engine::story::it_is_told"), []);
+        assert_eq!(said("engine::story::it_is_not_told"), [(4, RULE)]);
     }
 
     #[test]
