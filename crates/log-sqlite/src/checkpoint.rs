@@ -58,6 +58,7 @@ impl Checkpoints {
         pages: u32,
         held: impl Send + 'static,
     ) -> (Self, JoinHandle<()>) {
+        // tidy: a second wish while one waits would be the same wish
         let (asks, inbox) = sync_channel(1);
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
@@ -86,6 +87,7 @@ impl Checkpoints {
                 }
             }
             Need::Restart { truncate } => {
+                // tidy: one answer
                 let (done, finished) = sync_channel(1);
                 let restarted =
                     self.asks.send(Ask::Restart { truncate, done }).is_ok() && finished.recv() == Ok(true);

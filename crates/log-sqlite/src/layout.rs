@@ -150,10 +150,10 @@ pub(crate) fn read_stream(
     let found = records.iter().map(|record| Some(record.sequence)).chain([None]);
     match expected.clone().zip(found).find(|(expected, found)| Some(*expected) != *found) {
         Some((expected, Some(found))) => Err(corrupt(format!(
-            "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount doctor`"
+            "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount verify --data`"
         ))),
         Some((expected, None)) if records.is_empty() => Err(corrupt(format!(
-            "stream {key} ends before sequence {expected} though its tail is {}; look at the store with `recount doctor`",
+            "stream {key} ends before sequence {expected} though its tail is {}; look at the store with `recount verify --data`",
             tail.next_sequence
         ))),
         _ => Ok(records),
@@ -192,7 +192,7 @@ pub(crate) fn read_feed(
             None => {
                 let name = stream_name(connection, id).doing(&doing())?.ok_or_else(|| {
                     corrupt(format!(
-                        "the record at position {} belongs to stream number {id}, which has no name; look at the store with `recount doctor`",
+                        "the record at position {} belongs to stream number {id}, which has no name; look at the store with `recount verify --data`",
                         record.position
                     ))
                 })?;

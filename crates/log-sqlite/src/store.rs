@@ -68,6 +68,7 @@ impl SqliteStore {
         let (ending, ended) = watch::channel(());
         let hold = Arc::new(Hold { _folder: folder, _ended: ending });
         // Everything but the writer also holds the other end of what the writer waits for.
+        // tidy: nothing is ever sent; it only tells that all have let go
         let (in_use, others) = std::sync::mpsc::channel::<()>();
         let held = (hold.clone(), in_use);
 
