@@ -11,7 +11,7 @@ pub const CONNECTIONS_RETRY_SECONDS: u64 = 5;
 /// How long a client may take to send the head of a request; then the connection is closed.
 pub const HEAD_WAIT: Duration = Duration::from_secs(15);
 
-/// Bytes of a request's head; more is refused by the protocol layer with 431.
+/// Bytes read for the head of a request; when it is not whole by then it is refused with 431.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Headers of one request; more is refused with 431.
@@ -20,8 +20,10 @@ pub const HEADERS_MAX: usize = 100;
 /// How long the listener rests after the operating system refused it a connection.
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// How long open requests are given at shutdown.
-pub const DRAIN_WAIT: Duration = Duration::from_secs(5);
+/// How long open requests are given at shutdown; then their connections are cut. Less than the engine waits
+/// for its tasks, so that a peer that takes nothing does not count as a task that did not end.
+pub const DRAIN_WAIT: Duration = Duration::from_secs(4);
+const _: () = assert!(DRAIN_WAIT.as_millis() < recount_engine::limits::SHUTDOWN_PATIENCE.as_millis());
 
 /// Events read at a time when a store is verified.
 pub const VERIFY_PAGE_EVENTS: usize = 1000;

@@ -1,6 +1,10 @@
 //! What goes wrong below HTTP, or just within it.
 
+use std::time::Duration;
+
 use recount_event::Code;
+use recount_server::limits::HEAD_WAIT;
+use recount_world::Kind;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::house::{House, STORY, batch, check_problem};
@@ -172,5 +176,34 @@ async fn bodies_where_none_is_wanted() {
     for _ in 0..2 {
         wire.send(&request(house.address, "GET", "/v1/runs", &[], Some(b"{\"not\":\"read\"}"))).await;
         assert_eq!(wire.reply("GET").await.unwrap().status, 200);
+    }
+}
+
+#[tokio::test]
+async fn heads_that_do_not_come_and_connections_at_rest_are_let_go() {
+    let house = House::memory().await;
+    let tasks = house.running.engine.world().tasks.clone();
+    let whole = request(house.address, "GET", "/v1/runs", &[], None);
+    for sent in [0, 10, whole.len()] {
+        let mut wire = Wire::connect(house.address).await;
+        wire.send(&whole[..sent]).await;
+        if sent == whole.len() {
+            assert_eq!(wire.reply("GET").await.unwrap().status, 200);
+        }
+        // Until the server has seen it all; then time passes only when nothing else can happen.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::pause();
+        let began = tokio::time::Instant::now();
+        while tasks.alive(Kind::Connection) > 0 {
+            assert!(began.elapsed() < HEAD_WAIT * 2, "{sent} bytes: it was never let go");
+            tokio::time::advance(Duration::from_secs(1)).await;
+            tokio::task::yield_now().await;
+        }
+        let waited = began.elapsed();
+        assert!(waited + Duration::from_secs(1) >= HEAD_WAIT, "{sent} bytes: let go after {waited:?}");
+        tokio::time::resume();
+        assert_eq!(wire.rest().await, b"", "{sent} bytes");
     }
 }

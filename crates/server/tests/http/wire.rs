@@ -49,7 +49,10 @@ impl Reply {
 
 impl Wire {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).await.expect("the server listens");
+        Wire::over(TcpStream::connect(address).await.expect("the server listens"))
+    }
+
+    pub(crate) fn over(socket: TcpStream) -> Self {
         Wire { socket, held: BytesMut::new() }
     }
 
