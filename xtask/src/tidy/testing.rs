@@ -1,6 +1,7 @@
 //! Hard rule 6, as far as text shows it: tests run, can fail, and do not sleep for luck.
 
 use super::Report;
+use super::source::Source;
 use super::tree::Tree;
 
 const RULE: &str = "rule 6";
@@ -31,10 +32,10 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
                 report.refuse(path, token.line, RULE, "`assert!(true)` cannot fail");
             }
         }
+        let paused = all_tests_pause_time(source);
         for used in source.paths() {
-            let sleeps =
-                (used.has("thread::sleep") || used.has("tokio::time::sleep") || used.has("time::sleep"))
-                    && source.is_sign(used.tokens.end, '(');
+            let sleeps = (used.has("thread::sleep") || (used.has("time::sleep") && !paused))
+                && source.is_sign(used.tokens.end, '(');
             if sleeps && source.is_test(used.tokens.start) && !source.is_excused(used.line) {
                 let message = "sleeps in a test; wait on a condition, or give the reason as `// tidy: …`";
                 report.refuse(path, used.line, RULE, message);
@@ -52,9 +53,37 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     }
 }
 
+/// Whether every test of the file runs on paused time, where a sleep moves the clock and waits for nothing.
+fn all_tests_pause_time(source: &Source) -> bool {
+    let mut any = false;
+    for at in 0..source.tokens.len() {
+        let is_test = source.name(at) == Some("tokio")
+            && source.is_sign(at + 1, ':')
+            && source.is_sign(at + 2, ':')
+            && source.name(at + 3) == Some("test");
+        if is_test {
+            if source.name(at + 5) != Some("start_paused") || source.name(at + 7) != Some("true") {
+                return false;
+            }
+            any = true;
+        }
+    }
+    any
+}
+
 #[cfg(test)]
 mod tests {
     use crate::tidy::tests::{clean, refused_at};
+
+    #[test]
+    fn paused_time_may_be_slept_through() {
+        let paused = "#[tokio::test(start_paused = true)] async fn a() { tokio::time::sleep(x).await; }";
+        clean("crates/engine/tests/a.rs", &format!("//! Head.\n{paused}\n"));
+        let mixed = format!("//! Head.\n{paused}\n#[tokio::test] async fn b() {{}}\n");
+        refused_at("crates/engine/tests/a.rs", &mixed, "rule 6", 2);
+        let thread = paused.replace("tokio::time::sleep(x).await", "std::thread::sleep(x)");
+        refused_at("crates/engine/tests/a.rs", &format!("//! Head.\n{thread}\n"), "rule 6", 2);
+    }
 
     #[test]
     fn tests_that_do_not_test_are_refused() {
