@@ -1,7 +1,7 @@
 //! Hard rule 6, as far as text shows it: tests run, can fail, and do not sleep for luck.
 
 use super::Report;
-use super::source::Source;
+use super::source::{Source, TokenKind};
 use super::tree::Tree;
 
 const RULE: &str = "rule 6";
@@ -58,11 +58,10 @@ fn all_tests_pause_time(source: &Source) -> bool {
     let mut any = false;
     for at in 0..source.tokens.len() {
         let is_test = source.name(at) == Some("tokio")
-            && source.is_sign(at + 1, ':')
-            && source.is_sign(at + 2, ':')
-            && source.name(at + 3) == Some("test");
+            && source.tokens.get(at + 1).is_some_and(|token| token.kind == TokenKind::Sep)
+            && source.name(at + 2) == Some("test");
         if is_test {
-            if source.name(at + 5) != Some("start_paused") || source.name(at + 7) != Some("true") {
+            if source.name(at + 4) != Some("start_paused") || source.name(at + 6) != Some("true") {
                 return false;
             }
             any = true;
