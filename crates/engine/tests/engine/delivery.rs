@@ -117,6 +117,7 @@ async fn play(padding: usize, steps: Vec<Step>) {
             }
             Step::Take { reader, deliveries } => readers[reader].take(deliveries).await,
             Step::Leave { reader } => readers[reader].subscription = None,
+            // tidy: the runtime's time is paused; this lets others have their turn
             Step::Pause => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
             Step::End { run } => {
                 let (id, _, ended) = &mut runs[run];
