@@ -7,7 +7,6 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::Method;
 use recount_face_aep::{Face, limits};
-use tokio::time::Instant;
 
 use crate::stage::{Stage, json, piece};
 
@@ -23,7 +22,7 @@ async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
         assert!(piece(&mut body).await.unwrap().starts_with("id: "));
         assert!(piece(&mut body).await.unwrap().starts_with("event: caught_up\n"));
         for _ in 0..3 {
-            let began = Instant::now();
+            let began = recount_world::moment();
             assert_eq!(piece(&mut body).await.unwrap(), ":\n\n");
             let waited = began.elapsed();
             assert!(
@@ -33,7 +32,7 @@ async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
         }
         // It is still a stream: what happens is told at once, and the quiet is measured anew.
         tokio::time::advance(Duration::from_secs(10)).await;
-        let began = Instant::now();
+        let began = recount_world::moment();
         let seq = u64::from(!target.contains("runs"));
         let (told, ()) = tokio::join!(piece(&mut body), stage.append(&run, seq, NOTE));
         assert!(told.unwrap().starts_with("id: "));
@@ -59,7 +58,7 @@ async fn a_body_that_does_not_come_is_given_up() {
                     }
                 }
             });
-            let began = Instant::now();
+            let began = recount_world::moment();
             let reply = stage.ask(Method::POST, &target, "*/*", Body::from_stream(drops)).await;
             let waited = began.elapsed();
             assert!(waited >= limits::BODY_WAIT, "{target}: {waited:?}");

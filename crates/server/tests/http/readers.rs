@@ -61,7 +61,7 @@ async fn a_reader_that_stops_reading_is_cut_and_misses_nothing_when_it_comes_aga
     }
     // From here on time passes only when nothing else can happen.
     tokio::time::pause();
-    let began = tokio::time::Instant::now();
+    let began = recount_world::moment();
     while tasks.alive(Kind::Connection) > 0 {
         assert!(began.elapsed() < WRITE_STALL * 2, "it was never cut");
         tokio::time::advance(Duration::from_secs(1)).await;

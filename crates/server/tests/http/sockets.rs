@@ -195,7 +195,7 @@ async fn heads_that_do_not_come_and_connections_at_rest_are_let_go() {
             tokio::task::yield_now().await;
         }
         tokio::time::pause();
-        let began = tokio::time::Instant::now();
+        let began = recount_world::moment();
         while tasks.alive(Kind::Connection) > 0 {
             assert!(began.elapsed() < HEAD_WAIT * 2, "{sent} bytes: it was never let go");
             tokio::time::advance(Duration::from_secs(1)).await;
