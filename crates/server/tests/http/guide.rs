@@ -82,13 +82,13 @@ fn masked(text: &str) -> String {
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
         let word: usize = rest.bytes().take_while(|b| b.is_ascii_digit() || b.is_ascii_uppercase()).count();
-        let time = rest.get(..24).filter(|time| time.ends_with('Z') && time.as_bytes()[10] == b'T');
-        if time.is_some() {
-            out.push_str("TIME");
-            rest = &rest[24..];
-        } else if word == 26 {
+        let time = rest.get(..24).filter(|time| time.ends_with('Z') && time.as_bytes()[4] == b'-');
+        if word == 26 {
             out.push_str("ULID");
             rest = &rest[26..];
+        } else if time.is_some() {
+            out.push_str("TIME");
+            rest = &rest[24..];
         } else {
             let step = word.max(next.len_utf8());
             out.push_str(&rest[..step]);
