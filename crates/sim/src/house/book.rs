@@ -1,0 +1,95 @@
+//! What the clients were told, for comparing it with what is stored.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use recount_engine::Receipt;
+use recount_event::{Draft, RunId, codec};
+use recount_log::{ReadBound, Store};
+
+use super::House;
+use crate::store;
+use crate::trace::Check;
+
+/// Where a reader reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Run(RunId),
+    Feed,
+}
+
+/// Which batch of which producer in which run.
+pub(super) type Batch = (RunId, String, u64, u64);
+
+#[derive(Default)]
+pub(super) struct Book {
+    pub(super) runs: Vec<RunId>,
+    /// What was acknowledged.
+    pub(super) acknowledged: BTreeMap<(RunId, u64), blake3::Hash>,
+    /// What was read.
+    pub(super) seen: BTreeMap<(Target, u64), blake3::Hash>,
+    /// Batches that were sent, and the receipt of those that were acknowledged.
+    pub(super) batches: BTreeMap<Batch, Option<Receipt>>,
+    /// Accepted answers, by approval: whose, and where.
+    pub(super) answers: BTreeMap<String, Vec<(RunId, u64, String)>>,
+}
+
+const EVERYTHING: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX };
+
+impl House {
+    /// What is stored of a run.
+    pub(super) fn stored(&self, run: RunId) -> Vec<(u64, u64, Bytes)> {
+        let found = store::answer(self.disk.memory.read(&run.to_string().into(), 0, EVERYTHING));
+        let found = found.expect("the memory is never closed");
+        found.into_iter().map(|record| (record.sequence, record.position, record.bytes)).collect()
+    }
+
+    /// What is stored of everything.
+    pub(super) fn stored_feed(&self) -> Vec<(u64, Bytes)> {
+        let found = store::answer(self.disk.memory.read_feed(1, EVERYTHING));
+        let found = found.expect("the memory is never closed");
+        found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect()
+    }
+
+    /// Notes that events were acknowledged. They must be there already.
+    pub(super) fn acknowledge(&self, run: RunId, receipt: Receipt, drafts: &[Draft]) {
+        let stored = self.stored(run);
+        let from = usize::try_from(receipt.first_sequence).unwrap_or(usize::MAX);
+        for sequence in receipt.first_sequence..=receipt.last_sequence {
+            let Some((_, position, bytes)) = usize::try_from(sequence).ok().and_then(|at| stored.get(at)) else {
+                self.trace.wrong(Check::Durable, format_args!("{run} {sequence} was acknowledged and is not there"));
+                return;
+            };
+            if sequence == receipt.last_sequence && *position != receipt.position {
+                let wrong = format!("{run} {sequence} is at {position}, not at {}", receipt.position);
+                self.trace.wrong(Check::Durable, wrong);
+            }
+            self.book().acknowledged.insert((run, sequence), blake3::hash(bytes));
+        }
+        for (draft, (sequence, _, bytes)) in drafts.iter().zip(stored.iter().skip(from)) {
+            let said = draft.verbatim.as_deref();
+            let same = codec::Envelope::read(bytes)
+                .is_ok_and(|found| found.type_name == draft.payload.type_name() && Some(found.data) == said);
+            if !same {
+                self.trace.wrong(Check::Once, format_args!("{run} {sequence} is not what its producer sent"));
+            }
+        }
+    }
+
+    /// Looks whether everything that was ever acknowledged is there.
+    pub(super) fn compare_acknowledged(&self) {
+        let book = self.book();
+        let mut run_at = None;
+        let mut stored = Vec::new();
+        for ((run, sequence), hash) in &book.acknowledged {
+            if run_at != Some(*run) {
+                run_at = Some(*run);
+                stored = self.stored(*run);
+            }
+            let found = usize::try_from(*sequence).ok().and_then(|at| stored.get(at));
+            if found.is_none_or(|(at, _, bytes)| at != sequence || blake3::hash(bytes) != *hash) {
+                self.trace.wrong(Check::Durable, format_args!("{run} {sequence} is not as it was acknowledged"));
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Producers of external runs, and performers of our own. They send again what was not answered.
+
+use std::sync::Arc;
+
+use recount_engine::{Engine, NewRun, Receipt, Triple};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, Draft, Event, RunId, TaskId, codec, door};
+use recount_run::Command;
+
+use super::{House, Trouble};
+use crate::belief::Belief;
+use crate::dice::Dice;
+use crate::limits;
+use crate::teller::{self, Teller};
+use crate::trace::Check;
+
+/// How often something is sent again before the store is taken to be dead.
+const TRIES_MAX: u64 = 400;
+
+pub(super) async fn produce(house: Arc<House>, n: u64) {
+    let dice = house.dice.fork(&format!("producer {n}"));
+    let mut producer =
+        Producer { name: format!("p{n}"), dice, task: None, round: 0, epoch: 0, seq: 0, last: None, house };
+    for round in 0..2 {
+        producer.round = round;
+        producer.tell_a_run().await;
+    }
+}
+
+struct Producer {
+    house: Arc<House>,
+    dice: Dice,
+    name: String,
+    task: Option<TaskId>,
+    round: u64,
+    epoch: u64,
+    seq: u64,
+    /// The last batch that was acknowledged.
+    last: Option<(Triple, Vec<Draft>, Receipt)>,
+}
+
+/// What a producer knows of its run.
+struct Known {
+    run: RunId,
+    next: u64,
+    belief: Belief,
+}
+
+impl Known {
+    /// Reads what has happened since.
+    async fn catch_up(&mut self, house: &House) -> Result<(), Trouble> {
+        loop {
+            let (run, after) = (self.run, self.next.checked_sub(1));
+            let ask = |engine: Engine| async move { engine.read_run(run, after, 50).await };
+            let (page, more) = house.call("read_run", ask).await?;
+            for (sequence, bytes) in page {
+                match codec::decode(&bytes) {
+                    Ok(event) => self.belief.see(event.payload()),
+                    Err(why) => house.trace.wrong(Check::Grammar, format_args!("{run} {sequence}: {why}")),
+                }
+                self.next = sequence + 1;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl House {
+    /// What is known of a run by reading all of it; `None` when that is not possible now.
+    pub(super) async fn look_at(&self, run: RunId) -> Option<Belief> {
+        let mut known = Known { run, next: 0, belief: Belief::default() };
+        known.catch_up(self).await.ok()?;
+        Some(known.belief)
+    }
+}
+
+impl Producer {
+    async fn tell_a_run(&mut self) {
+        let Some(run) = self.begin().await else { return };
+        self.house.trace.say(format_args!("{} tells {run}", self.name));
+        self.house.trace.count(|counts| counts.runs += 1);
+        self.house.book().runs.push(run);
+        (self.epoch, self.seq, self.last) = (self.dice.below(3), 0, None);
+        let mut known = Known { run, next: 0, belief: Belief::default() };
+        for _ in 0..15 + self.dice.below(25) {
+            self.house.sleep(1 + self.dice.below(400)).await;
+            if known.catch_up(&self.house).await.is_err() {
+                continue;
+            }
+            let tag = format!("{}-{}", self.name, self.round);
+            let teller = Teller { dice: &self.dice, tag: &tag, wild: 30, patience: limits::PATIENCE_S };
+            let batch = teller.batch(&known.belief, 7);
+            if known.belief.ended {
+                break;
+            }
+            if known.belief.own {
+                let drafts = batch.into_iter().map(Draft::from).collect();
+                self.submit(run, drafts).await;
+            } else {
+                self.report(run, batch.iter().filter_map(teller::draft).collect()).await;
+                self.stray(run).await;
+            }
+        }
+    }
+
+    async fn begin(&mut self) -> Option<RunId> {
+        let kind = if self.dice.permille(700) { RunKind::External } else { RunKind::AgentLoop };
+        for _ in 0..TRIES_MAX {
+            let task = self.task;
+            let queued = Queued::new(kind);
+            let begun = if task.is_none() && self.dice.permille(300) {
+                let ask = |engine: Engine| async move { engine.create_task(None, Some(queued)).await };
+                self.house.call("create_task", ask).await.map(|(row, run)| {
+                    self.task = row.id.parse().ok();
+                    run
+                })
+            } else {
+                let new = NewRun { queued, task, session: None };
+                let ask = |engine: Engine| async move { engine.create_run(new).await };
+                self.house.call("create_run", ask).await.map(|(run, receipt)| {
+                    self.house.acknowledge(run, receipt, &[]);
+                    Some(run)
+                })
+            };
+            match begun {
+                Ok(run) => return run,
+                Err(Trouble::Rejected(rejection)) if rejection.code == Code::TaskBusy => {
+                    // It began and nobody told us, or the one before goes on.
+                    self.task = None;
+                }
+                Err(Trouble::Rejected(rejection)) => {
+                    self.house.trace.wrong(Check::Live, format_args!("a run is refused: {rejection}"));
+                    return None;
+                }
+                Err(Trouble::Failed | Trouble::Lost) => {}
+            }
+            self.back_off().await;
+        }
+        self.house.trace.wrong(Check::Live, "no run can be begun");
+        None
+    }
+
+    async fn back_off(&self) {
+        self.house.sleep(20 + self.dice.below(300)).await;
+    }
+
+    /// Reports a batch until it is known what became of it.
+    async fn report(&mut self, run: RunId, drafts: Vec<Draft>) {
+        if drafts.is_empty() {
+            return;
+        }
+        let triple = Triple { producer: teller::id(&self.name), epoch: self.epoch, seq: self.seq };
+        // By this event the batch is found again in the log.
+        let mark = format!(r#"{{"p":"{}","e":{},"s":{}}}"#, self.name, self.epoch, self.seq);
+        let mark = door::draft("ext.sim.batch", &mark).expect("a mark is legal");
+        let drafts: Vec<Draft> = std::iter::once(mark).chain(drafts).collect();
+        self.house.book().batches.entry((run, self.name.clone(), self.epoch, self.seq)).or_insert(None);
+        for _ in 0..TRIES_MAX {
+            match self.send(run, triple.clone(), drafts.clone()).await {
+                Ok(receipt) => {
+                    self.house.trace.say(format_args!(
+                        "{} {}/{} landed at {}..={}",
+                        self.name, self.epoch, self.seq, receipt.first_sequence, receipt.last_sequence
+                    ));
+                    self.house.trace.count(|counts| counts.batches += 1);
+                    self.house.acknowledge(run, receipt, &drafts);
+                    let batch = (run, self.name.clone(), self.epoch, self.seq);
+                    self.house.book().batches.insert(batch, Some(receipt));
+                    self.seq += 1;
+                    self.last = Some((triple, drafts, receipt));
+                    return;
+                }
+                Err(Trouble::Rejected(rejection)) => {
+                    self.house.trace.say(format_args!("{} refused: {rejection}", self.name));
+                    let fair = matches!(
+                        rejection.code,
+                        Code::EventRefused | Code::RunEnded | Code::LimitReached | Code::IdTaken
+                    );
+                    if !fair {
+                        let wrong = format!("batch {}/{} of {run}: {rejection}", self.epoch, self.seq);
+                        self.house.trace.wrong(Check::Once, wrong);
+                    }
+                    return;
+                }
+                Err(Trouble::Failed | Trouble::Lost) => {}
+            }
+            if self.dice.permille(30) {
+                // Another instance takes over, not knowing what became of this batch.
+                (self.epoch, self.seq) = (self.epoch + 1 + self.dice.below(2), 0);
+                self.house.trace.say(format_args!("{} begins anew in {}", self.name, self.epoch));
+                return;
+            }
+            self.back_off().await;
+        }
+        self.house.trace.wrong(Check::Live, format_args!("{run} takes no batch"));
+    }
+
+    async fn send(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Trouble> {
+        self.house.call("ingest", |engine: Engine| async move { engine.ingest(run, triple, drafts).await }).await
+    }
+
+    /// Sends what should not be sent: an old batch, an old number with other events, a number too far, a
+    /// batch of an instance that was replaced.
+    async fn stray(&mut self, run: RunId) {
+        let Some((triple, drafts, receipt)) = self.last.clone() else { return };
+        if !self.dice.permille(250) || triple.epoch != self.epoch {
+            return;
+        }
+        let note = || vec![door::draft("ext.sim.stray", "{}").expect("a note is legal")];
+        let (what, triple, drafts, expected) = match self.dice.below(4) {
+            0 => ("again", triple, drafts, None),
+            1 => ("reused", triple, note(), Some(Code::ProducerReused)),
+            2 => ("too far", Triple { seq: self.seq + 1, ..triple }, note(), Some(Code::ProducerGap)),
+            _ if triple.epoch > 0 => {
+                let old = Triple { epoch: triple.epoch - 1, ..triple };
+                ("old", old, note(), Some(Code::ProducerFenced))
+            }
+            _ => return,
+        };
+        match (self.send(run, triple, drafts).await, expected) {
+            (Ok(other), None) if other == receipt => {}
+            (Err(Trouble::Rejected(rejection)), Some(expected)) if rejection.code == expected => {}
+            (Err(Trouble::Failed | Trouble::Lost), _) => {}
+            (Ok(other), _) => {
+                self.house.trace.wrong(Check::Once, format_args!("{what}: {other:?}, not {receipt:?}"));
+            }
+            (Err(Trouble::Rejected(rejection)), _) => {
+                self.house.trace.wrong(Check::Once, format_args!("{what}: {rejection}"));
+            }
+        }
+    }
+
+    /// A performer of our own looks again when it does not know what became of its report.
+    async fn submit(&self, run: RunId, drafts: Vec<Draft>) {
+        if drafts.is_empty() {
+            return;
+        }
+        let command = Command::Progress { drafts };
+        let ask = |engine: Engine| async move { engine.submit(run, command).await };
+        match self.house.call("submit", ask).await {
+            Ok(Some(receipt)) => self.house.acknowledge(run, receipt, &[]),
+            Ok(None) => {}
+            Err(Trouble::Rejected(rejection)) => {
+                self.house.trace.say(format_args!("{} refused: {rejection}", self.name));
+            }
+            Err(Trouble::Failed | Trouble::Lost) => self.back_off().await,
+        }
+    }
+}
+
+/// A run as a list of events.
+pub(super) fn decoded(stored: &[(u64, u64, bytes::Bytes)]) -> Result<Vec<Event>, codec::DecodeError> {
+    stored.iter().map(|(_, _, bytes)| codec::decode(bytes)).collect()
+}

@@ -1,0 +1,234 @@
+//! Readers of runs and of the feed: they join, lag, leave, and go on by cursor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use recount_engine::{Delivery, Engine, Subscription, limits as engine_limits};
+use recount_event::Code;
+use recount_log::Store;
+
+use super::book::Target;
+use super::{House, Trouble, frame};
+use crate::dice::Dice;
+use crate::trace::Check;
+use crate::{limits, store};
+
+pub(super) async fn read(house: Arc<House>, n: u64) {
+    let dice = house.dice.fork(&format!("reader {n}"));
+    let mut reader = Reader { name: format!("r{n}"), dice, last: None, target: Target::Feed, house };
+    // Every third one stays with the feed.
+    let of_runs = n % 3 != 0;
+    loop {
+        reader.last = None;
+        if of_runs && !reader.choose().await {
+            return;
+        }
+        while reader.visit().await {
+            reader.house.sleep(reader.dice.below(1500)).await;
+        }
+        if reader.house.is_quiet() {
+            return;
+        }
+        reader.house.sleep(100 + reader.dice.below(1500)).await;
+    }
+}
+
+struct Reader {
+    house: Arc<House>,
+    dice: Dice,
+    name: String,
+    target: Target,
+    /// The last cursor it got.
+    last: Option<u64>,
+}
+
+/// How one wait for events ended.
+enum Step {
+    Go(Delivery),
+    Nothing,
+    Broken,
+}
+
+impl Reader {
+    /// Chooses a run to read, from its start or from the middle. False when there is none and none will be.
+    async fn choose(&mut self) -> bool {
+        loop {
+            let run = self.dice.pick(&self.house.book().runs).copied();
+            if let Some(run) = run {
+                self.target = Target::Run(run);
+                let tail = self.tail();
+                self.last = self.dice.permille(400).then(|| self.dice.below(tail));
+                return true;
+            }
+            if self.house.is_quiet() {
+                return false;
+            }
+            self.house.sleep(100 + self.dice.below(200)).await;
+        }
+    }
+
+    /// The cursor after the last event that is stored.
+    fn tail(&self) -> u64 {
+        let memory = &self.house.disk.memory;
+        match self.target {
+            Target::Run(run) => store::answer(memory.tail(&run.to_string().into()))
+                .ok()
+                .flatten()
+                .map_or(0, |tail| tail.next_sequence),
+            Target::Feed => store::answer(memory.last_position()).unwrap_or(0) + 1,
+        }
+    }
+
+    fn next(&self) -> u64 {
+        let first = u64::from(self.target == Target::Feed);
+        self.last.map_or(first, |last| last + 1)
+    }
+
+    /// Reads for a while. False when there is no reason to come back.
+    async fn visit(&mut self) -> bool {
+        let (target, after) = (self.target, self.last);
+        let tail = self.tail();
+        let ask = |engine: Engine| async move {
+            match target {
+                Target::Run(run) => engine.follow_run(run, after).await,
+                Target::Feed => engine.follow_feed(after).await,
+            }
+        };
+        let (_, lost) = self.house.up().await;
+        let mut subscription = match self.house.call("follow", ask).await {
+            Ok(subscription) => subscription,
+            Err(Trouble::Rejected(rejection)) => {
+                let wrong = format!("{} may not go on after {after:?}: {rejection}", self.name);
+                self.house.trace.wrong(Check::Readers, wrong);
+                return false;
+            }
+            Err(Trouble::Failed | Trouble::Lost) => return true,
+        };
+        self.house.trace.count(|counts| counts.readers += 1);
+        self.house.trace.say(format_args!("{} joins {target:?} after {after:?}", self.name));
+        self.far_ahead(target).await;
+        let mut caught_up = false;
+        loop {
+            match self.step(&mut subscription, lost.clone()).await {
+                Step::Broken => return true,
+                Step::Nothing if self.house.is_quiet() => {
+                    if self.next() < self.tail() || !caught_up {
+                        let wrong = format!("{} stays behind in {target:?} at {:?}", self.name, self.last);
+                        self.house.trace.wrong(Check::Live, wrong);
+                    }
+                    return false;
+                }
+                Step::Nothing => {}
+                Step::Go(Delivery::Frames { bytes, last }) => self.take(bytes, last),
+                Step::Go(Delivery::CaughtUp) => {
+                    if caught_up || self.next() < tail {
+                        let wrong = format!("{} is told to be level at {:?} of {tail}", self.name, self.last);
+                        self.house.trace.wrong(Check::Readers, wrong);
+                    }
+                    caught_up = true;
+                }
+                Step::Go(Delivery::Closed) => {
+                    self.closed();
+                    return false;
+                }
+            }
+            if self.house.is_quiet() {
+                continue;
+            }
+            if self.dice.permille(60) {
+                return true;
+            }
+            if self.dice.permille(300) {
+                let lag = if self.dice.permille(200) { 5000 } else { 300 };
+                self.house.sleep(self.dice.below(lag)).await;
+            }
+        }
+    }
+
+    async fn step(
+        &self,
+        subscription: &mut Subscription,
+        mut lost: tokio::sync::watch::Receiver<u64>,
+    ) -> Step {
+        let wait = if self.house.is_quiet() { limits::LEVEL_WAIT } else { Duration::from_secs(1) };
+        tokio::select! {
+            biased;
+            _ = lost.changed() => Step::Broken,
+            next = tokio::time::timeout(wait, subscription.next()) => match next {
+                Err(_) => Step::Nothing,
+                Ok(Ok(delivery)) => Step::Go(delivery),
+                Ok(Err(error)) => {
+                    if error.code() == Code::Internal {
+                        self.house.trace.wrong(Check::Grammar, format_args!("{}: {error}", self.name));
+                    }
+                    Step::Broken
+                }
+            },
+        }
+    }
+
+    fn take(&mut self, bytes: Bytes, last: u64) {
+        let frames = frame::open(bytes);
+        let size: usize = frames.iter().map(|(_, envelope)| envelope.len()).sum();
+        if frames.len() > engine_limits::PAGE_EVENTS || size > engine_limits::PAGE_BYTES {
+            let wrong = format!("{} got {} events and {size} bytes at once", self.name, frames.len());
+            self.house.trace.wrong(Check::Bounds, wrong);
+        }
+        self.house.trace.count(|counts| counts.deliveries += 1);
+        self.house.trace.say(format_args!("{} gets {} to {last}", self.name, frames.len()));
+        for (cursor, envelope) in frames {
+            if cursor != self.next() {
+                let wrong = format!("{} got {cursor} where {} was due", self.name, self.next());
+                self.house.trace.wrong(Check::Readers, wrong);
+            }
+            self.last = Some(cursor);
+            let hash = blake3::hash(&envelope);
+            if self.house.book().seen.insert((self.target, cursor), hash).is_some_and(|other| other != hash) {
+                let wrong = format!("{cursor} of {:?} reads differently from before", self.target);
+                self.house.trace.wrong(Check::Readers, wrong);
+            }
+        }
+        if self.last != Some(last) {
+            let wrong = format!("{} was told {last} and got {:?}", self.name, self.last);
+            self.house.trace.wrong(Check::Readers, wrong);
+        }
+    }
+
+    /// A stream closes only behind the ending.
+    fn closed(&self) {
+        let Target::Run(run) = self.target else {
+            self.house.trace.wrong(Check::Readers, "the feed was closed");
+            return;
+        };
+        let stored = self.house.stored(run);
+        let ending = stored.iter().find(|(_, _, bytes)| super::verdict::is_ending(bytes));
+        if ending.is_none_or(|(sequence, ..)| self.next() <= *sequence) {
+            let wrong = format!("{} of {run} was closed at {:?}, before the ending", self.name, self.last);
+            self.house.trace.wrong(Check::Readers, wrong);
+        }
+        self.house.trace.say(format_args!("{} is closed", self.name));
+    }
+
+    /// A cursor that nobody can have gets a typed answer.
+    async fn far_ahead(&self, target: Target) {
+        if !self.dice.permille(50) {
+            return;
+        }
+        let after = Some(1 << 50);
+        let ask = |engine: Engine| async move {
+            match target {
+                Target::Run(run) => engine.follow_run(run, after).await.map(drop),
+                Target::Feed => engine.follow_feed(after).await.map(drop),
+            }
+        };
+        let ahead = match self.house.call("follow", ask).await {
+            Ok(()) => false,
+            Err(Trouble::Rejected(rejection)) => rejection.code == Code::CursorAhead,
+            Err(Trouble::Failed | Trouble::Lost) => true,
+        };
+        if !ahead {
+            self.house.trace.wrong(Check::Readers, "a cursor far ahead was taken");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The last look: everything that must hold of what is stored, and of what an engine says of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_event::{Event, RunId, codec};
+use recount_log::chain::ChainValue;
+use recount_log::{RowRange, Store};
+use recount_run::{State, apply, audit, outstanding};
+use recount_world::Clock;
+
+use super::book::Target;
+use super::producer::decoded;
+use super::{House, keeper};
+use crate::store;
+use crate::trace::Check;
+
+/// Late by no more than this, in milliseconds.
+const TIMEOUT_SLACK_MS: u64 = 5_000;
+
+pub(super) async fn judge(house: &Arc<House>) {
+    let runs = all_runs(house);
+    let mut histories = BTreeMap::new();
+    for run in &runs {
+        if let Some(events) = history(house, *run) {
+            histories.insert(*run, events);
+        }
+    }
+    timeouts(house, &histories);
+    let engine = house.reopen_calmly().await;
+    catalogue(house, &engine).await;
+    for run in &runs {
+        chain(house, &engine, *run).await;
+    }
+    readers(house);
+    newcomer(house, &engine).await;
+    batches(house, &histories);
+    answers(house, &histories);
+    let events: usize = histories.values().map(Vec::len).sum();
+    house.trace.count(|counts| counts.events += events as u64);
+    house.trace.say("judged");
+}
+
+pub(super) fn is_ending(bytes: &[u8]) -> bool {
+    codec::Envelope::read(bytes)
+        .is_ok_and(|event| matches!(&*event.type_name, "run.finished" | "run.failed" | "run.cancelled"))
+}
+
+fn all_runs(house: &House) -> Vec<RunId> {
+    let streams = store::answer(house.disk.memory.streams(None, usize::MAX)).unwrap_or_default();
+    streams.iter().filter_map(|stream| stream.parse().ok()).collect()
+}
+
+/// The events of a run, when they are legal and end at most once.
+fn history(house: &House, run: RunId) -> Option<Vec<Event>> {
+    let stored = house.stored(run);
+    let endings = stored.iter().filter(|(_, _, bytes)| is_ending(bytes)).count();
+    if endings > 1 {
+        house.trace.wrong(Check::Endings, format_args!("{run} ends {endings} times"));
+    }
+    let events = match decoded(&stored) {
+        Ok(events) => events,
+        Err(why) => {
+            house.trace.wrong(Check::Grammar, format_args!("{run} cannot be read: {why}"));
+            return None;
+        }
+    };
+    if let Some(illegal) = audit(&events) {
+        house.trace.wrong(Check::Grammar, format_args!("{run}: {illegal}"));
+        return None;
+    }
+    Some(events)
+}
+
+/// Nothing waits whose time was over, by the slowest clock of all lives.
+fn timeouts(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
+    let now_ms = house.clock.now_ms() - keeper::SKEW_MAX_MS;
+    for (run, events) in histories {
+        let Some(first) = events.first() else { continue };
+        let mut state = State::blank(*run, first.task_id, first.session_id);
+        events.iter().for_each(|event| apply(&mut state, event));
+        for timer in outstanding(&state).timers {
+            if timer.at_ms + TIMEOUT_SLACK_MS < now_ms {
+                let late = now_ms - timer.at_ms;
+                house.trace.wrong(Check::Timeouts, format_args!("{} of {run} is due since {late} ms", timer.what));
+            }
+        }
+    }
+}
+
+async fn catalogue(house: &House, engine: &recount_engine::Engine) {
+    let folded = match engine.fold_again().await {
+        Ok(folded) => folded,
+        Err(error) => {
+            house.trace.wrong(Check::Catalogue, format_args!("cannot be folded: {error}"));
+            return;
+        }
+    };
+    let mut stored = BTreeMap::<(String, String), Bytes>::new();
+    for space in ["runs", "task_runs", "approvals", "approvals_pending", "deadlines"] {
+        let space = format!("catalogue.{space}");
+        let range = RowRange {
+            space: space.as_str().into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: usize::MAX,
+        };
+        for row in store::answer(house.disk.memory.rows(range)).unwrap_or_default() {
+            stored.insert((space.clone(), row.key.to_string()), row.value);
+        }
+    }
+    let keys: std::collections::BTreeSet<_> = folded.keys().chain(stored.keys()).collect();
+    for key in keys {
+        if folded.get(key) != stored.get(key) {
+            let wrong = format!("{key:?} is {:?} and should be {:?}", stored.get(key), folded.get(key));
+            house.trace.wrong(Check::Catalogue, wrong);
+        }
+    }
+}
+
+async fn chain(house: &House, engine: &recount_engine::Engine, run: RunId) {
+    let stored = house.stored(run);
+    let head = stored.iter().fold(ChainValue::start(&run.to_string()), |head, (.., bytes)| head.then(bytes));
+    match engine.digest(run).await {
+        Ok(digest) if digest.events == stored.len() as u64 && digest.head == head.to_string() => {
+            house.trace.say(format_args!("{run} is {} events, {}", digest.events, digest.head));
+        }
+        Ok(digest) => house.trace.wrong(Check::Chain, format_args!("{run}: {digest:?}, not {head}")),
+        Err(error) => house.trace.wrong(Check::Chain, format_args!("{run}: {error}")),
+    }
+}
+
+/// Everything that anybody read is what is stored in that place.
+fn readers(house: &House) {
+    let feed: BTreeMap<u64, Bytes> = house.stored_feed().into_iter().collect();
+    let book = house.book();
+    let mut runs: BTreeMap<RunId, Vec<(u64, u64, Bytes)>> = BTreeMap::new();
+    for ((target, cursor), hash) in &book.seen {
+        let found = match target {
+            Target::Feed => feed.get(cursor).map(|bytes| blake3::hash(bytes)),
+            Target::Run(run) => {
+                let stored = runs.entry(*run).or_insert_with(|| house.stored(*run));
+                let found = usize::try_from(*cursor).ok().and_then(|at| stored.get(at));
+                found.map(|(.., bytes)| blake3::hash(bytes))
+            }
+        };
+        if found != Some(*hash) {
+            house.trace.wrong(Check::Readers, format_args!("{cursor} of {target:?} was read otherwise"));
+        }
+    }
+}
+
+/// Somebody who reads everything at the end, from the start, gets everything in pieces that are not too large.
+async fn newcomer(house: &House, engine: &recount_engine::Engine) {
+    let all = house.stored_feed();
+    let mut after = None;
+    let mut got = 0;
+    loop {
+        let bound = recount_engine::limits::PAGE_EVENTS;
+        match engine.read_feed(after, bound).await {
+            Ok((page, more)) => {
+                if page.len() > bound {
+                    house.trace.wrong(Check::Bounds, format_args!("a page has {} events", page.len()));
+                }
+                for (position, bytes) in page {
+                    if all.get(got) != Some(&(position, bytes)) {
+                        house.trace.wrong(Check::Readers, format_args!("the feed at {position} is not as stored"));
+                        return;
+                    }
+                    got += 1;
+                    after = Some(position);
+                }
+                if !more {
+                    break;
+                }
+            }
+            Err(error) => {
+                house.trace.wrong(Check::Readers, format_args!("the feed cannot be read: {error}"));
+                return;
+            }
+        }
+    }
+    if got != all.len() {
+        house.trace.wrong(Check::Readers, format_args!("the feed has {got} events of {}", all.len()));
+    }
+}
+
+/// Each acknowledged batch landed once, and no other twice.
+fn batches(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
+    let mut landed: BTreeMap<(RunId, String), u64> = BTreeMap::new();
+    for (run, events) in histories {
+        for event in events.iter().filter(|event| event.type_name() == "ext.sim.batch") {
+            let mark = event.body.verbatim.as_deref().unwrap_or_default().to_owned();
+            *landed.entry((*run, mark)).or_default() += 1;
+        }
+        let strays = events.iter().filter(|event| event.type_name() == "ext.sim.stray").count();
+        if strays > 0 {
+            house.trace.wrong(Check::Once, format_args!("{run} has {strays} events that were refused"));
+        }
+    }
+    for ((run, producer, epoch, seq), receipt) in &house.book().batches {
+        let mark = format!(r#"{{"p":"{producer}","e":{epoch},"s":{seq}}}"#);
+        let times = landed.remove(&(*run, mark)).unwrap_or(0);
+        if times > 1 || (times == 0 && receipt.is_some() && histories.contains_key(run)) {
+            let wrong = format!("batch {epoch}/{seq} of {producer} landed {times} times in {run}");
+            house.trace.wrong(Check::Once, wrong);
+        }
+    }
+    for (run, mark) in landed.keys() {
+        house.trace.wrong(Check::Once, format_args!("{run} has a batch that nobody sent: {mark}"));
+    }
+}
+
+/// Every accepted answer is the one in the log.
+fn answers(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
+    for (approval, answers) in &house.book().answers {
+        for (run, sequence, by) in answers {
+            let Some(events) = histories.get(run) else { continue };
+            let found = usize::try_from(*sequence).ok().and_then(|at| events.get(at));
+            let theirs = found.is_some_and(|event| match event.payload() {
+                recount_event::Payload::ApprovalResolved(resolved) => {
+                    *resolved.approval_id == **approval && resolved.by == *by
+                }
+                _ => false,
+            });
+            if !theirs {
+                house.trace.wrong(Check::Answers, format_args!("{by}'s answer to {approval} is not at {sequence} of {run}"));
+            }
+        }
+    }
+}
