@@ -115,11 +115,7 @@ async fn identify(State(world): State<World>, mut request: Request, next: Next) 
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
-        let allow = response.headers_mut().remove(header::ALLOW);
         response = problem_response(&refusal, &id);
-        if let Some(allow) = allow {
-            response.headers_mut().insert(header::ALLOW, allow);
-        }
     }
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", id);
