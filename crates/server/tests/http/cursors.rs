@@ -127,8 +127,9 @@ async fn cursors_of_the_feed() {
     let house = House::memory().await;
     // Before anything has happened.
     for cursor in ["", "?after_position=-1", "?after_position=0", "?after_position=latest"] {
-        let page = house.get(&format!("/v1/events{cursor}")).await.json();
-        assert_eq!((&page["data"], &page["has_more"]), (&Value::Array(Vec::new()), &Value::Bool(false)));
+        let page = house.get(&format!("/v1/events{cursor}")).await.text().to_owned();
+        let next = if cursor.ends_with('0') || cursor.ends_with("latest") { 0 } else { -1 };
+        assert_eq!(page, format!(r#"{{"object":"list","data":[],"next":{next},"has_more":false}}"#));
         let mut stream = house.listen(&format!("/v1/events{cursor}")).await;
         assert_eq!(stream.until_caught_up().await.pop(), Some(Frame::caught_up("position", 0)));
     }
