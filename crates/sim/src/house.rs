@@ -40,6 +40,8 @@ struct Setting {
     operators: u64,
     readers: u64,
     crashes: u64,
+    /// Whether the power is cut once more when nobody acts any longer.
+    last_crash: bool,
     faults: Faults,
     /// Bytes that each frame is made longer by, so that live lists run over.
     padding: usize,
@@ -47,18 +49,19 @@ struct Setting {
 
 impl Setting {
     fn draw(dice: &Dice) -> Self {
-        let often = |most: u64| if dice.permille(700) { dice.below(most) } else { 0 };
+        let often = |most: u64| if dice.permille(700) { 1 + dice.below(most) } else { 0 };
         Setting {
             producers: 3 + dice.below(5),
             operators: 1 + dice.below(3),
-            readers: 3 + dice.below(5),
-            crashes: dice.below(6),
+            readers: 4 + dice.below(7),
+            crashes: dice.below(9),
+            last_crash: dice.permille(500),
             faults: Faults {
-                refuse: often(40),
-                fail: often(60),
-                lose_answer: often(60),
-                unheard: often(40),
-                read: often(20),
+                refuse: often(60),
+                fail: often(120),
+                lose_answer: often(120),
+                unheard: often(80),
+                read: often(25),
                 write_ms: dice.below(40),
                 tell_ms: dice.below(30),
             },
@@ -126,9 +129,11 @@ impl House {
         if mutant.is_some() {
             // Enough of everything that a lie may meet.
             setting.crashes = 3;
+            setting.last_crash = true;
             setting.producers = 6;
             setting.operators = 3;
-            setting.faults = Faults { write_ms: 20, tell_ms: 10, fail: 30, lose_answer: 30, ..Faults::default() };
+            setting.faults =
+                Faults { write_ms: 20, tell_ms: 10, fail: 30, lose_answer: 30, ..Faults::default() };
         }
         Arc::new(House {
             dice,
@@ -175,12 +180,24 @@ impl House {
         .boxed()
     }
 
+    /// Kills the engine that is there and opens another one.
+    async fn restart(self: &Arc<Self>) {
+        let life = self.life().clone();
+        if let Some(life) = life {
+            self.kill(life).await;
+            self.reopen().await;
+        }
+    }
+
     /// When all work is done and every deadline is past, says that nothing happens any more.
     async fn hush(self: Arc<Self>) {
         while self.is_working() {
             self.sleep(50).await;
         }
         self.trace.say("the work is done");
+        if self.setting.last_crash {
+            self.restart().await;
+        }
         self.sleep((limits::PATIENCE_S + keeper::SKEW_MAX_MS / 500) * 1000).await;
         self.quiet.store(true, Ordering::SeqCst);
         self.trace.say("quiet");
@@ -288,9 +305,10 @@ mod tests {
             (Mutant::ForgetProducers, vec![Check::Once]),
             (Mutant::ForgetDeadlines, vec![Check::Timeouts, Check::Catalogue]),
             (Mutant::NeverAnswer, vec![Check::Live]),
-            (Mutant::AlterByte, vec![Check::Durable]),
+            (Mutant::AlterByte, vec![Check::Readers]),
             (Mutant::WrongHead, vec![Check::Chain]),
             (Mutant::IgnoreBound, vec![Check::Bounds]),
+            (Mutant::LoseLast, vec![Check::Durable]),
         ];
         assert_eq!(lies.len(), Mutant::ALL.len());
         for (mutant, expected) in lies {

@@ -1,12 +1,200 @@
-//! `recount-sim`: plays seeds and says what went wrong, with the seed that shows it.
+//! `recount-sim`: plays seeds, counts what they went through, and says which seed went wrong.
+//!
+//! `fixed` plays the seeds that every change is held to, `random --seconds N` new ones for a while, and
+//! `seed N` one of them again, with its trace. It knows nothing but how to play.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, bail, ensure};
+use recount_sim::rules::Tally;
+use recount_sim::trace::Counts;
+use recount_sim::{house, rules};
+use recount_world::{Clock, Entropy, SystemClock, SystemEntropy};
+
+const USAGE: &str = "usage: recount-sim fixed | random --seconds N | seed N";
+
+/// Seeds of every change, tier A and tier B.
+const RULES_SEEDS: u64 = 300;
+const HOUSE_SEEDS: u64 = 60;
+
+/// Seeds that are played twice, to see that nothing but the seed decides.
+const TWICE_EVERY: u64 = 20;
+
+/// Plays of the rules for each play of the engine, where both go on for a while.
+const RULES_PER_HOUSE: u64 = 5;
+
+/// Plays at a time.
+const PLAYERS: u64 = 2;
 
 fn main() -> ExitCode {
-    let seed: u64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(0);
-    for seed in seed..seed + 20 {
-        let o = recount_sim::house::play(seed, None);
-        println!("{seed} {:?} {:#?} trace {}", o.counts, o.wrong, o.trace.len());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match *arguments {
+        ["fixed"] => fixed(),
+        ["random", "--seconds", seconds] => random(seconds),
+        ["seed", seed] => one(seed),
+        _ => Err(anyhow::anyhow!("{USAGE}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&mut std::io::stderr(), &format!("recount-sim: {error:#}"));
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
+}
+
+/// Output that nobody takes is no failure of a play.
+fn say(to: &mut impl std::io::Write, line: &str) {
+    drop(writeln!(to, "{line}"));
+}
+
+/// What both tiers went through.
+#[derive(Default)]
+struct Sum {
+    rules_seeds: u64,
+    rules: Tally,
+    house_seeds: u64,
+    house: Counts,
+}
+
+impl Sum {
+    fn words(&self) -> String {
+        let (a, b) = (&self.rules, &self.house);
+        let mut words = String::new();
+        let rules = format_args!(
+            "rules:  {} seeds, {} runs, {} events, {} commands, {} refusals, {} crashes, {} endings\n",
+            self.rules_seeds, a.runs, a.events, a.commands, a.refusals, a.crashes, a.endings
+        );
+        let house = format_args!(
+            "engine: {} seeds, {} runs, {} events, {} batches, {} answers, {} refusals, {} readers, \
+             {} deliveries, {} crashes, {} shutdowns, {} faults",
+            self.house_seeds,
+            b.runs,
+            b.events,
+            b.batches,
+            b.answers,
+            b.refusals,
+            b.readers,
+            b.deliveries,
+            b.crashes,
+            b.shutdowns,
+            b.faults
+        );
+        for part in [rules, house] {
+            words.write_fmt(part).expect("writing into a string does not fail");
+        }
+        words
+    }
+}
+
+/// Plays, and keeps the seed also when our own belief broke.
+fn played<T>(what: &str, seed: u64, play: impl FnOnce() -> T) -> anyhow::Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(play))
+        .map_err(|_| anyhow::anyhow!("{what} panicked with seed {seed}"))
+}
+
+fn play_rules(seed: u64, sum: &Mutex<Sum>) -> anyhow::Result<()> {
+    let tally = played("the rules", seed, || rules::play(seed, None))?
+        .with_context(|| format!("the rules broke with seed {seed}"))?;
+    let mut sum = sum.lock().expect("no player panics with the sum in hand");
+    sum.rules_seeds += 1;
+    sum.rules += tally;
+    Ok(())
+}
+
+fn play_house(seed: u64, twice: bool, sum: &Mutex<Sum>) -> anyhow::Result<()> {
+    let outcome = played("the engine", seed, || house::play(seed, None))?;
+    if !outcome.wrong.is_empty() {
+        bail!("the engine broke with seed {seed}: {}", outcome.wrong.join("; "));
+    }
+    if twice {
+        let again = house::play(seed, None);
+        ensure!(again.trace == outcome.trace, "seed {seed} does not play the same way twice");
+    }
+    let mut sum = sum.lock().expect("no player panics with the sum in hand");
+    sum.house_seeds += 1;
+    sum.house += outcome.counts;
+    Ok(())
+}
+
+/// Has players take turn after turn until one fails or says that there are no more.
+fn all_players(
+    turn: impl Fn(u64, &Mutex<Sum>) -> anyhow::Result<bool> + Send + Sync + 'static,
+) -> anyhow::Result<Sum> {
+    let (turn, next, stop) = (Arc::new(turn), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let sum = Arc::new(Mutex::new(Sum::default()));
+    let first_error = Arc::new(Mutex::new(None));
+    let players: Vec<_> = (0..PLAYERS)
+        .map(|n| {
+            let (turn, next, stop) = (turn.clone(), next.clone(), stop.clone());
+            let (sum, first_error) = (sum.clone(), first_error.clone());
+            recount_world::thread(&format!("player-{n}"), move || {
+                while !stop.load(Ordering::SeqCst) {
+                    match turn(next.fetch_add(1, Ordering::SeqCst), &sum) {
+                        Ok(true) => continue,
+                        Ok(false) => {}
+                        Err(error) => {
+                            first_error.lock().expect("no player panics here").get_or_insert(error);
+                        }
+                    }
+                    stop.store(true, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for player in players {
+        player.join().map_err(|_| anyhow::anyhow!("a player panicked"))?;
+    }
+    match first_error.lock().expect("no player panics here").take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut *sum.lock().expect("no player panics with the sum in hand"))),
+    }
+}
+
+fn fixed() -> anyhow::Result<()> {
+    let start_ms = SystemClock.now_ms();
+    let sum = all_players(|n, sum| {
+        if n < HOUSE_SEEDS {
+            play_house(n, n.is_multiple_of(TWICE_EVERY), sum)?;
+        } else if n < HOUSE_SEEDS + RULES_SEEDS {
+            play_rules(n - HOUSE_SEEDS, sum)?;
+        }
+        Ok(n + 1 < HOUSE_SEEDS + RULES_SEEDS)
+    })?;
+    report(start_ms, &sum);
+    Ok(())
+}
+
+fn random(seconds: &str) -> anyhow::Result<()> {
+    let seconds: u64 = seconds.parse().context(USAGE)?;
+    let (start_ms, entropy) = (SystemClock.now_ms(), SystemEntropy::new());
+    let sum = all_players(move |n, sum| {
+        let seed = entropy.draw() as u64;
+        play_house(seed, n.is_multiple_of(TWICE_EVERY), sum)?;
+        for seed in (0..RULES_PER_HOUSE).map(|n| seed.wrapping_add(n)) {
+            play_rules(seed, sum)?;
+        }
+        Ok(SystemClock.now_ms() < start_ms + seconds * 1000)
+    })?;
+    report(start_ms, &sum);
+    Ok(())
+}
+
+fn report(start_ms: u64, sum: &Sum) {
+    let took_ms = SystemClock.now_ms().saturating_sub(start_ms);
+    say(&mut std::io::stdout(), &format!("{}\nall held, in {took_ms} ms", sum.words()));
+}
+
+fn one(seed: &str) -> anyhow::Result<()> {
+    let seed = seed.parse().context(USAGE)?;
+    let (start_ms, sum) = (SystemClock.now_ms(), Mutex::new(Sum::default()));
+    say(&mut std::io::stdout(), house::play(seed, None).trace.trim_end());
+    play_rules(seed, &sum)?;
+    play_house(seed, true, &sum)?;
+    report(start_ms, &sum.into_inner().expect("nobody panicked with the sum in hand"));
+    Ok(())
 }

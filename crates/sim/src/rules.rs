@@ -119,7 +119,8 @@ impl Play {
     fn command(&self, place: usize) -> Option<Command> {
         let (run, dice) = (&self.runs[place], &self.dice);
         if run.log.is_empty() {
-            let kind = *dice.pick(&[RunKind::External, RunKind::External, RunKind::AgentLoop, RunKind::Shell])?;
+            let kind =
+                *dice.pick(&[RunKind::External, RunKind::External, RunKind::AgentLoop, RunKind::Shell])?;
             return Some(Command::Queue { queued: Box::new(Queued::new(kind)), resumed_from: None });
         }
         let by = || format!("person {}", dice.below(3));
@@ -129,10 +130,11 @@ impl Play {
                 let teller = Teller { dice, tag: &run.tag, wild: 40, patience: 30 };
                 let batch = teller.batch(&run.belief, 5);
                 let drafts: Vec<Draft> = batch.into_iter().map(Draft::from).collect();
-                (!drafts.is_empty()).then(|| match run.belief.own {
-                    true => Command::Progress { drafts },
-                    false => Command::Append { drafts },
-                })
+                match (drafts.is_empty(), run.belief.own) {
+                    (true, _) => None,
+                    (false, true) => Some(Command::Progress { drafts }),
+                    (false, false) => Some(Command::Append { drafts }),
+                }
             }
             65..78 => Some(Command::Tick),
             78..86 => Some(Command::ResolveApproval {
@@ -156,11 +158,9 @@ impl Play {
                 by: by(),
                 reason: None,
             }),
-            95..98 => Some(Command::TakeOver {
-                worker_id: "w".into(),
-                lease_until_ms: None,
-                reason: "lost".into(),
-            }),
+            95..98 => {
+                Some(Command::TakeOver { worker_id: "w".into(), lease_until_ms: None, reason: "lost".into() })
+            }
             _ => Some(Command::Cancel { by: *dice.pick(CancelledBy::ALL)?, reason: "enough".into() }),
         }
     }
@@ -292,7 +292,12 @@ impl Run {
         let mut state = State::blank(self.state.run_id(), self.state.task_id(), self.state.session_id());
         let events = self.decoded()?;
         for event in &events {
-            ensure!(event.sequence == state.next_sequence(), "{} in the place of {}", event.sequence, state.next_sequence());
+            ensure!(
+                event.sequence == state.next_sequence(),
+                "{} in the place of {}",
+                event.sequence,
+                state.next_sequence()
+            );
             apply(&mut state, event);
         }
         ensure!(state == self.state, "the state made again from the log is another one");
@@ -310,7 +315,10 @@ impl Run {
         drafts: Vec<Draft>,
         stamp: Stamp,
     ) -> anyhow::Result<()> {
-        ensure!(rejection.code != recount_event::Code::Internal, "{command:?} broke a rule of ours: {rejection}");
+        ensure!(
+            rejection.code != recount_event::Code::Internal,
+            "{command:?} broke a rule of ours: {rejection}"
+        );
         let Some(rule) = rejection.rule else { return Ok(()) };
         let known = RULES.iter().find(|known| known.id == rule).context("a rule without a sentence")?;
         let Some(index) = rejection.index else { return Ok(()) };
@@ -335,9 +343,14 @@ impl Run {
             ..last.clone()
         });
         let all = self.events.iter().chain(&events);
-        let illegal = audit(all).with_context(|| format!("audit sees nothing wrong where {rule} was named"))?;
+        let illegal =
+            audit(all).with_context(|| format!("audit sees nothing wrong where {rule} was named"))?;
         let wanted = self.events.len() + index;
-        ensure!(illegal.index == wanted, "audit stumbles at {} and not at {wanted}: {illegal}", illegal.index);
+        ensure!(
+            illegal.index == wanted,
+            "audit stumbles at {} and not at {wanted}: {illegal}",
+            illegal.index
+        );
         Ok(())
     }
 }

@@ -15,8 +15,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use recount_log::chain::ChainValue;
 use recount_log::{
-    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Integrity, Landed, MemoryStore,
-    Observer, ReadBound, Record, Retry, Row, RowRange, Store, StreamKey, Tail,
+    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Guard, Integrity, Landed,
+    MemoryStore, Observer, ReadBound, Record, Retry, Row, RowPut, RowRange, Store, StreamAppend, StreamKey,
+    Tail,
 };
 use recount_world::{Kind, Shutdown, Tasks};
 use tokio::sync::{Notify, oneshot};
@@ -72,10 +73,12 @@ pub enum Mutant {
     WrongHead,
     /// Reads bring everything, whatever was asked.
     IgnoreBound,
+    /// A cut loses the last things that were acknowledged.
+    LoseLast,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 13] = [
+    pub const ALL: [Mutant; 14] = [
         Mutant::DropAppend,
         Mutant::DropAnswer,
         Mutant::RepeatRecord,
@@ -89,12 +92,13 @@ impl Mutant {
         Mutant::AlterByte,
         Mutant::WrongHead,
         Mutant::IgnoreBound,
+        Mutant::LoseLast,
     ];
 }
 
 /// What outlives the engines of a play.
 pub struct Disk {
-    pub memory: MemoryStore,
+    memory: Mutex<Arc<MemoryStore>>,
     mutant: Option<Mutant>,
     /// How many chances the mutant has had.
     chances: AtomicU64,
@@ -105,7 +109,51 @@ pub struct Disk {
 impl Disk {
     pub fn new(mutant: Option<Mutant>) -> Arc<Self> {
         let (chances, unanswered) = (AtomicU64::new(0), Mutex::default());
-        Arc::new(Disk { memory: MemoryStore::new(), mutant, chances, unanswered })
+        Arc::new(Disk { memory: Mutex::default(), mutant, chances, unanswered })
+    }
+
+    /// What is stored.
+    pub fn memory(&self) -> Arc<MemoryStore> {
+        lock(&self.memory).clone()
+    }
+
+    /// Puts a copy without the last `count` records in the place of what is stored.
+    fn lose_last(&self, count: usize) {
+        let (old, new) = (self.memory(), MemoryStore::new());
+        let everything = ReadBound { count: usize::MAX, bytes: usize::MAX };
+        let feed = answer(old.read_feed(1, everything)).expect("the memory is never closed");
+        for found in &feed[..feed.len().saturating_sub(count)] {
+            let part = StreamAppend {
+                stream: found.stream.clone(),
+                expected_tail: found.record.sequence,
+                records: vec![found.record.bytes.clone()],
+            };
+            answer(new.append(Append { streams: vec![part], rows: Vec::new() }))
+                .expect("it was there before");
+        }
+        let folds = ["runs", "task_runs", "approvals", "approvals_pending", "deadlines"];
+        let records = ["tasks", "task_active", "producers"];
+        let folds = folds.iter().map(|name| format!("catalogue.{name}"));
+        for space in folds.chain(records.iter().map(|name| format!("record.{name}"))) {
+            let space: Arc<str> = space.into();
+            let range = RowRange {
+                space: space.clone(),
+                prefix: "".into(),
+                after: None,
+                backwards: false,
+                limit: usize::MAX,
+            };
+            let rows = answer(old.rows(range)).expect("the memory is never closed").into_iter();
+            let puts = rows.map(|row| RowPut {
+                space: space.clone(),
+                key: row.key,
+                guard: Guard::Any,
+                value: Some(row.value),
+            });
+            let append = Append { streams: Vec::new(), rows: puts.collect() };
+            answer(new.append(append)).expect("rows can be copied");
+        }
+        *lock(&self.memory) = Arc::new(new);
     }
 
     /// Whether the mutant strikes now, at the `nth` chance it has.
@@ -176,6 +224,11 @@ impl FaultStore {
             let _unheard = self.0.write(&waiting.append);
         }
         self.0.tasks.end_all(Duration::ZERO).await;
+        let many = answer(self.0.disk.memory().last_position()).unwrap_or(0) > 60;
+        if many && self.0.disk.strikes(Mutant::LoseLast, 1) {
+            self.0.trace.say("store lied");
+            self.0.disk.lose_last(10);
+        }
     }
 }
 
@@ -212,7 +265,8 @@ impl Inner {
         let group: Vec<Waiting> = lock(&self.line).drain(..count).collect();
         if self.dice.permille(faults.fail) {
             self.trace.count(|counts| counts.faults += 1);
-            let kind = *self.dice.pick(&[FaultKind::Io, FaultKind::Full, FaultKind::Busy]).expect("not empty");
+            let kind =
+                *self.dice.pick(&[FaultKind::Io, FaultKind::Full, FaultKind::Busy]).expect("not empty");
             self.trace.say(format_args!("store fails a group of {count} with {kind:?}"));
             group.into_iter().for_each(|waiting| drop(waiting.answer.send(Err(fault(kind).into()))));
             return;
@@ -259,7 +313,7 @@ impl Inner {
 
     /// Writes one append as it is, or as the mutant has it. Answers with what the observer must hear.
     fn write(&self, append: &Append) -> Result<(Committed, Vec<FeedRecord>), AppendError> {
-        let memory = &self.disk.memory;
+        let memory = self.disk.memory();
         let written = self.mutated(append);
         let as_meant = written.is_none();
         let committed = match written {
@@ -339,7 +393,7 @@ impl Inner {
 
     /// A receipt for what was not written.
     fn invented(&self, append: &Append) -> Committed {
-        let last = answer(self.disk.memory.last_position()).expect("the memory is never closed");
+        let last = answer(self.disk.memory().last_position()).expect("the memory is never closed");
         let streams = append.streams.iter().map(|part| Landed {
             first_sequence: part.expected_tail,
             last_sequence: part.expected_tail + part.records.len() as u64 - 1,
@@ -367,11 +421,11 @@ impl Inner {
             let line = lock(&self.line);
             let [one] = line.as_slices().0 else { return false };
             let [part] = &*one.append.streams else { return false };
-            let tail = answer(self.disk.memory.tail(&part.stream)).ok().flatten();
+            let tail = answer(self.disk.memory().tail(&part.stream)).ok().flatten();
             if tail.is_none_or(|tail| tail.next_sequence != part.expected_tail) {
                 return false;
             }
-            let last = answer(self.disk.memory.last_position()).unwrap_or(0);
+            let last = answer(self.disk.memory().last_position()).unwrap_or(0);
             let records = (0..).zip(&part.records).map(|(n, bytes)| FeedRecord {
                 stream: part.stream.clone(),
                 record: Record {
@@ -409,7 +463,8 @@ impl Inner {
                 inner.trace.count(|counts| counts.faults += 1);
                 return Err(fault(FaultKind::Io));
             }
-            look(&inner.disk.memory).await
+            let answer = look(&inner.disk.memory());
+            answer.await
         })
     }
 
@@ -462,9 +517,7 @@ impl Store for FaultStore {
         if self.0.disk.mutant != Some(Mutant::WrongHead) {
             return tail;
         }
-        Box::pin(async move {
-            Ok(tail.await?.map(|tail| Tail { head: ChainValue([7; 32]), ..tail }))
-        })
+        Box::pin(async move { Ok(tail.await?.map(|tail| Tail { head: ChainValue([7; 32]), ..tail })) })
     }
 
     fn last_position(&self) -> Answer<u64> {
@@ -485,15 +538,15 @@ impl Store for FaultStore {
     }
 
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {
-        self.0.disk.memory.put_blob(bytes)
+        self.0.disk.memory().put_blob(bytes)
     }
 
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
-        self.0.disk.memory.blob(hash)
+        self.0.disk.memory().blob(hash)
     }
 
     fn integrity(&self) -> Answer<Integrity> {
-        self.0.disk.memory.integrity()
+        self.0.disk.memory().integrity()
     }
 
     fn close(&self) -> Answer<()> {

@@ -178,7 +178,10 @@ impl Teller<'_> {
             if call.stage == Stage::Proposed {
                 let code = if denied { RefusalCode::Denied } else { RefusalCode::Blocked };
                 let refused = Refused::new(id.clone(), tool_name(call), code, self.words());
-                choices.push((if denied || belief.halted { 8 } else { 1 }, Payload::ToolRefused(Box::new(refused))));
+                choices.push((
+                    if denied || belief.halted { 8 } else { 1 },
+                    Payload::ToolRefused(Box::new(refused)),
+                ));
                 if !denied && !belief.halted {
                     choices.push((6, self.invoked(belief, id, Some(call))));
                 }

@@ -39,14 +39,14 @@ const EVERYTHING: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX }
 impl House {
     /// What is stored of a run.
     pub(super) fn stored(&self, run: RunId) -> Vec<(u64, u64, Bytes)> {
-        let found = store::answer(self.disk.memory.read(&run.to_string().into(), 0, EVERYTHING));
+        let found = store::answer(self.disk.memory().read(&run.to_string().into(), 0, EVERYTHING));
         let found = found.expect("the memory is never closed");
         found.into_iter().map(|record| (record.sequence, record.position, record.bytes)).collect()
     }
 
     /// What is stored of everything.
     pub(super) fn stored_feed(&self) -> Vec<(u64, Bytes)> {
-        let found = store::answer(self.disk.memory.read_feed(1, EVERYTHING));
+        let found = store::answer(self.disk.memory().read_feed(1, EVERYTHING));
         let found = found.expect("the memory is never closed");
         found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect()
     }
@@ -56,8 +56,12 @@ impl House {
         let stored = self.stored(run);
         let from = usize::try_from(receipt.first_sequence).unwrap_or(usize::MAX);
         for sequence in receipt.first_sequence..=receipt.last_sequence {
-            let Some((_, position, bytes)) = usize::try_from(sequence).ok().and_then(|at| stored.get(at)) else {
-                self.trace.wrong(Check::Durable, format_args!("{run} {sequence} was acknowledged and is not there"));
+            let Some((_, position, bytes)) = usize::try_from(sequence).ok().and_then(|at| stored.get(at))
+            else {
+                self.trace.wrong(
+                    Check::Durable,
+                    format_args!("{run} {sequence} was acknowledged and is not there"),
+                );
                 return;
             };
             if sequence == receipt.last_sequence && *position != receipt.position {
@@ -88,7 +92,8 @@ impl House {
             }
             let found = usize::try_from(*sequence).ok().and_then(|at| stored.get(at));
             if found.is_none_or(|(at, _, bytes)| at != sequence || blake3::hash(bytes) != *hash) {
-                self.trace.wrong(Check::Durable, format_args!("{run} {sequence} is not as it was acknowledged"));
+                self.trace
+                    .wrong(Check::Durable, format_args!("{run} {sequence} is not as it was acknowledged"));
             }
         }
     }

@@ -49,7 +49,7 @@ pub(super) async fn keep(house: Arc<House>) {
 }
 
 impl House {
-    async fn kill(&self, life: Life) {
+    pub(super) async fn kill(&self, life: Life) {
         self.trace.say("killed");
         self.trace.count(|counts| counts.crashes += 1);
         self.bury(life).await;

@@ -60,7 +60,9 @@ impl Operator {
                 }
                 Err(Trouble::Failed | Trouble::Lost) => self.house.sleep(self.dice.below(200)).await,
                 Ok(None) => {
-                    self.house.trace.wrong(Check::Answers, format_args!("{} was answered with nothing", row.id));
+                    self.house
+                        .trace
+                        .wrong(Check::Answers, format_args!("{} was answered with nothing", row.id));
                     return;
                 }
                 Err(Trouble::Rejected(rejection)) => {

@@ -198,7 +198,9 @@ impl Producer {
     }
 
     async fn send(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Trouble> {
-        self.house.call("ingest", |engine: Engine| async move { engine.ingest(run, triple, drafts).await }).await
+        self.house
+            .call("ingest", |engine: Engine| async move { engine.ingest(run, triple, drafts).await })
+            .await
     }
 
     /// Sends what should not be sent: an old batch, an old number with other events, a number too far, a

@@ -18,7 +18,7 @@ pub(super) async fn read(house: Arc<House>, n: u64) {
     let dice = house.dice.fork(&format!("reader {n}"));
     let mut reader = Reader { name: format!("r{n}"), dice, last: None, target: Target::Feed, house };
     // Every third one stays with the feed.
-    let of_runs = n % 3 != 0;
+    let of_runs = !n.is_multiple_of(3);
     loop {
         reader.last = None;
         if of_runs && !reader.choose().await {
@@ -70,7 +70,7 @@ impl Reader {
 
     /// The cursor after the last event that is stored.
     fn tail(&self) -> u64 {
-        let memory = &self.house.disk.memory;
+        let memory = self.house.disk.memory();
         match self.target {
             Target::Run(run) => store::answer(memory.tail(&run.to_string().into()))
                 .ok()

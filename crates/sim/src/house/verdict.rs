@@ -48,7 +48,7 @@ pub(super) fn is_ending(bytes: &[u8]) -> bool {
 }
 
 fn all_runs(house: &House) -> Vec<RunId> {
-    let streams = store::answer(house.disk.memory.streams(None, usize::MAX)).unwrap_or_default();
+    let streams = store::answer(house.disk.memory().streams(None, usize::MAX)).unwrap_or_default();
     streams.iter().filter_map(|stream| stream.parse().ok()).collect()
 }
 
@@ -83,7 +83,9 @@ fn timeouts(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
         for timer in outstanding(&state).timers {
             if timer.at_ms + TIMEOUT_SLACK_MS < now_ms {
                 let late = now_ms - timer.at_ms;
-                house.trace.wrong(Check::Timeouts, format_args!("{} of {run} is due since {late} ms", timer.what));
+                house
+                    .trace
+                    .wrong(Check::Timeouts, format_args!("{} of {run} is due since {late} ms", timer.what));
             }
         }
     }
@@ -107,7 +109,7 @@ async fn catalogue(house: &House, engine: &recount_engine::Engine) {
             backwards: false,
             limit: usize::MAX,
         };
-        for row in store::answer(house.disk.memory.rows(range)).unwrap_or_default() {
+        for row in store::answer(house.disk.memory().rows(range)).unwrap_or_default() {
             stored.insert((space.clone(), row.key.to_string()), row.value);
         }
     }
@@ -166,7 +168,9 @@ async fn newcomer(house: &House, engine: &recount_engine::Engine) {
                 }
                 for (position, bytes) in page {
                     if all.get(got) != Some(&(position, bytes)) {
-                        house.trace.wrong(Check::Readers, format_args!("the feed at {position} is not as stored"));
+                        house
+                            .trace
+                            .wrong(Check::Readers, format_args!("the feed at {position} is not as stored"));
                         return;
                     }
                     got += 1;
@@ -226,7 +230,10 @@ fn answers(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
                 _ => false,
             });
             if !theirs {
-                house.trace.wrong(Check::Answers, format_args!("{by}'s answer to {approval} is not at {sequence} of {run}"));
+                house.trace.wrong(
+                    Check::Answers,
+                    format_args!("{by}'s answer to {approval} is not at {sequence} of {run}"),
+                );
             }
         }
     }
