@@ -233,7 +233,7 @@ fn run_row(state: &State) -> RunRow {
         started_at: summary.started_ms.map(time::format_ms),
         ended_at: summary.ended_ms.map(time::format_ms),
         ending: ending.map(|ending| ending.code.clone()),
-        message: ending.and_then(|ending| ending.message.clone()),
+        message: ending.and_then(|ending| ending.message.clone()).filter(|message| !message.is_empty()),
         turns: summary.turns,
         cost_micros_usd: summary.totals.cost_micros_usd,
         pending: prompts().map(|prompt| prompt.id.to_string()).collect(),

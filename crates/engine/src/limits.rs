@@ -14,6 +14,10 @@ pub const APPEND_BYTES_MAX: usize = 1 << 20;
 /// Events in one batch from a producer; more is refused with `limit_reached`.
 pub const BATCH_EVENTS_MAX: usize = 1000;
 
+/// Runs with a writer awake at a time; a command to another one is refused with `store_busy` until one of
+/// them has gone to sleep.
+pub const AWAKE_MAX: usize = 20_000;
+
 /// How long a writer without work stays awake; then it ends, and the next command wakes another.
 pub const WRITER_IDLE: Duration = Duration::from_secs(60);
 

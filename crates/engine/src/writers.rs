@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recount_event::RunId;
+use recount_event::{Code, RunId};
 use recount_world::Kind;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::writer::{Answer, Inbox, Receipt, Tools, Work, Writer};
-use crate::{Error, limits};
+use crate::writer::{Answer, Inbox, Receipt, Tools, Work, Writer, run_not_found};
+use crate::{Error, Failure, journal, limits};
 
 pub(crate) struct Writers {
     tools: Arc<Tools>,
@@ -27,7 +27,7 @@ impl Writers {
     /// Sends work to the run's writer, waking it when it sleeps, and waits for the answer.
     pub(crate) async fn ask(self: &Arc<Self>, run: RunId, mut work: Work) -> Result<Option<Receipt>, Error> {
         for _ in 0..limits::WAKE_TRIES {
-            let inbox = self.inbox(run);
+            let inbox = self.inbox(run).await?;
             let (reply, answer) = oneshot::channel();
             if let Err(unsent) = inbox.send(Inbox { work, reply }).await {
                 self.forget(run, &inbox);
@@ -52,10 +52,28 @@ impl Writers {
         })
     }
 
-    fn inbox(self: &Arc<Self>, run: RunId) -> mpsc::Sender<Inbox> {
+    /// The inbox of a run's writer, which is woken when it sleeps. Runs that do not exist wake nobody.
+    async fn inbox(self: &Arc<Self>, run: RunId) -> Result<mpsc::Sender<Inbox>, Error> {
+        if let Some(inbox) = self.awake.lock().unwrap_or_else(PoisonError::into_inner).get(&run) {
+            return Ok(inbox.clone());
+        }
+        if self.tools.store.tail(&journal::stream_of(run)).await?.is_none() {
+            return Err(run_not_found(run));
+        }
+        self.wake(run)
+    }
+
+    fn wake(self: &Arc<Self>, run: RunId) -> Result<mpsc::Sender<Inbox>, Error> {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inbox) = awake.get(&run) {
-            return inbox.clone();
+            return Ok(inbox.clone());
+        }
+        if awake.len() >= limits::AWAKE_MAX {
+            return Err(Error::Failed(Failure {
+                code: Code::StoreBusy,
+                message: format!("{} runs are at work already; try again shortly", limits::AWAKE_MAX),
+                retry_after: Some(limits::TRY_AGAIN),
+            }));
         }
         let (inbox, receiver) = mpsc::channel(limits::INBOX_MAX);
         awake.insert(run, inbox.clone());
@@ -66,7 +84,7 @@ impl Writers {
             writer.work(receiver, shutdown, move |inbox| writers.retire(run, inbox)).await;
             end.as_meant = true;
         });
-        inbox
+        Ok(inbox)
     }
 
     /// Lets a writer go to sleep, unless somebody has just written to it.

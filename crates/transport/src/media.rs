@@ -37,13 +37,13 @@ pub fn prefers_event_stream(accept: Option<&str>) -> Wanted {
     }
 }
 
-/// The weight, in thousandths, that the best fitting range gives a type.
 /// Whether a `Content-Type` says that a body is JSON.
 pub fn is_json(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
+/// The weight, in thousandths, that the best fitting range gives a type.
 fn weight(accept: &str, kind: &str, subkind: &str) -> Option<(Fit, u16)> {
     accept.split(',').filter_map(|range| fit(range, kind, subkind)).max()
 }
