@@ -1,0 +1,206 @@
+//! Events: append, read as a page, read as a stream; of one run and of all.
+
+use ::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::body::Body;
+use axum::extract::{Extension, RawQuery, Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use recount_api::query;
+use recount_api::reply::{One, Receipt};
+use recount_api::request::AppendEvents;
+use recount_event::{Code, RunId};
+use recount_transport::media::{self, Wanted};
+use recount_transport::sse;
+use recount_world::Kind;
+
+use super::http::{Answer, Ids, Query, body_bytes, json, json_bytes};
+use super::runs::run_of_task;
+use super::{Face, RequestId};
+use crate::error::Refusal;
+use crate::stream::{self, Cursor};
+use crate::{accept, limits, project};
+
+pub(super) async fn append_run_events(
+    State(face): State<Face>,
+    Ids(run): Ids<String>,
+    request: Request,
+) -> Answer {
+    let run = accept::run_id(&run)?;
+    append(&face, run, request).await
+}
+
+pub(super) async fn append_task_run_events(
+    State(face): State<Face>,
+    Ids((task, run)): Ids<(String, String)>,
+    request: Request,
+) -> Answer {
+    let run = run_of_task(&face, &task, &run).await?;
+    append(&face, run, request).await
+}
+
+async fn append(face: &Face, run: RunId, request: Request) -> Answer {
+    let bytes = body_bytes(request, limits::BATCH_BODY_BYTES_MAX).await?;
+    let request: AppendEvents = accept::body(&bytes)?;
+    let (triple, drafts) = accept::batch(request)?;
+    let receipt = face.engine.ingest(run, triple, drafts).await?;
+    let reply = Receipt {
+        first_sequence: receipt.first_sequence,
+        last_sequence: receipt.last_sequence,
+        position: receipt.position,
+    };
+    Ok(json(StatusCode::OK, &One::new("receipt", reply)))
+}
+
+/// What a reader of events asks for.
+struct Reading {
+    stream: bool,
+    after: Option<u64>,
+    /// Whether the cursor came as `Last-Event-ID`, that is, from a reader that comes again.
+    again: bool,
+    limit: usize,
+}
+
+fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Reading, Refusal> {
+    let query = Query::parse(raw);
+    // Several headers are one list.
+    let accept: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let stream = match media::prefers_event_stream(Some(&accept.join(","))) {
+        Wanted::Json => false,
+        Wanted::EventStream => true,
+        Wanted::Neither => {
+            return Err(Refusal::new(
+                Code::NotAcceptable,
+                "the Accept header allows neither application/json nor text/event-stream",
+            ));
+        }
+    };
+    let last_id = match headers.get("last-event-id") {
+        None => None,
+        Some(value) => Some(value.to_str().map_err(|_| {
+            Refusal::new(Code::CursorMalformed, "Last-Event-ID is not plain text; send a whole number")
+        })?),
+    };
+    Ok(Reading {
+        stream,
+        after: accept::cursor(last_id, query.get(parameter))?,
+        again: last_id.is_some_and(|id| !id.is_empty()),
+        limit: accept::limit(query.get(query::LIMIT), query::EVENTS_LIMIT_DEFAULT, query::EVENTS_LIMIT_MAX)?,
+    })
+}
+
+pub(super) async fn read_run_events(
+    State(face): State<Face>,
+    Ids(run): Ids<String>,
+    RawQuery(raw): RawQuery,
+    Extension(id): Extension<RequestId>,
+    headers: HeaderMap,
+) -> Answer {
+    let run = accept::run_id(&run)?;
+    read_run(&face, run, raw, &id, &headers).await
+}
+
+pub(super) async fn read_task_run_events(
+    State(face): State<Face>,
+    Ids((task, run)): Ids<(String, String)>,
+    RawQuery(raw): RawQuery,
+    Extension(id): Extension<RequestId>,
+    headers: HeaderMap,
+) -> Answer {
+    let run = run_of_task(&face, &task, &run).await?;
+    read_run(&face, run, raw, &id, &headers).await
+}
+
+async fn read_run(
+    face: &Face,
+    run: RunId,
+    raw: Option<String>,
+    id: &RequestId,
+    headers: &HeaderMap,
+) -> Answer {
+    let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
+    if !reading.stream {
+        let (envelopes, has_more) = face.engine.read_run(run, reading.after, reading.limit).await?;
+        return Ok(events_page(&envelopes, reading.after, has_more));
+    }
+    let subscription = face.engine.follow_run(run, reading.after).await?;
+    if reading.again && nothing_can_follow(face, run, reading.after).await? {
+        // Tells a browser to stop coming again.
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        return Ok(response);
+    }
+    event_stream(face, subscription, Cursor::Sequence, id)
+}
+
+async fn nothing_can_follow(face: &Face, run: RunId, after: Option<u64>) -> Result<bool, Refusal> {
+    let ended = face.engine.run(run).await?.is_some_and(|row| row.has_ended());
+    let tail = face.engine.tail(run).await?;
+    Ok(ended && after.map(|after| after + 1) == tail)
+}
+
+pub(super) async fn read_feed(
+    State(face): State<Face>,
+    RawQuery(raw): RawQuery,
+    Extension(id): Extension<RequestId>,
+    headers: HeaderMap,
+) -> Answer {
+    let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
+    if reading.stream {
+        let subscription = face.engine.follow_feed(reading.after).await?;
+        return event_stream(&face, subscription, Cursor::Position, &id);
+    }
+    let (envelopes, has_more) = face.engine.read_feed(reading.after, reading.limit).await?;
+    Ok(events_page(&envelopes, reading.after, has_more))
+}
+
+/// Like any reading, but `after_position=latest` stands for where the feed ends now.
+async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Result<Reading, Refusal> {
+    let comes_again = headers.get("last-event-id").is_some_and(|id| !id.is_empty());
+    if comes_again || Query::parse(raw).get(query::AFTER_POSITION) != Some(query::LATEST) {
+        return reading(headers, raw, query::AFTER_POSITION);
+    }
+    let latest = face.engine.last_position().await?;
+    Ok(Reading { after: Some(latest), ..reading(headers, raw, "")? })
+}
+
+/// Always a stream, also for clients that do not say what they accept.
+pub(super) async fn stream_feed(
+    State(face): State<Face>,
+    RawQuery(raw): RawQuery,
+    Extension(id): Extension<RequestId>,
+    mut headers: HeaderMap,
+) -> Answer {
+    headers.insert(header::ACCEPT, HeaderValue::from_static(sse::MEDIA_TYPE));
+    let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
+    let subscription = face.engine.follow_feed(reading.after).await?;
+    event_stream(&face, subscription, Cursor::Position, &id)
+}
+
+fn events_page(envelopes: &[(u64, Bytes)], after: Option<u64>, has_more: bool) -> Response {
+    let last = envelopes.last().map(|(cursor, _)| *cursor).or(after);
+    let next = last.map_or(-1, |last| i64::try_from(last).unwrap_or(i64::MAX));
+    json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more))
+}
+
+fn event_stream(
+    face: &Face,
+    subscription: recount_engine::Subscription,
+    cursor: Cursor,
+    RequestId(id): &RequestId,
+) -> Answer {
+    let Ok(place) = face.streams.clone().try_acquire_owned() else {
+        return Err(Refusal {
+            retry_after: Some(limits::STREAMS_RETRY),
+            ..Refusal::new(Code::TooManyStreams, format!("{} streams are open already", face.streams_max))
+        });
+    };
+    let shutdown = face.engine.world().tasks.shutdown_signal(Kind::Connection);
+    let mut response = Response::new(stream::body(subscription, cursor, shutdown, id.to_string(), place));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}

@@ -1,0 +1,129 @@
+//! HTTP as every handler meets it: ids in paths, bodies within bounds, queries, JSON replies.
+
+use ::http::request::Parts;
+use ::http::{HeaderValue, StatusCode, header};
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, Request};
+use axum::response::Response;
+use bytes::Bytes;
+use http_body::Body as _;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use recount_api::query;
+use recount_api::reply::Page;
+use recount_engine::ListQuery;
+use recount_event::Code;
+use recount_transport::media;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Refusal;
+use crate::{accept, limits};
+
+/// The ids in a path. One that is not text names nothing.
+pub(super) struct Ids<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(ids)) => Ok(Ids(ids)),
+            Err(_) => Err(Refusal::new(Code::RouteNotFound, "the path holds bytes that are not UTF-8")),
+        }
+    }
+}
+
+pub(super) type Answer = Result<Response, Refusal>;
+
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(value).expect("replies hold nothing that JSON cannot say");
+    json_bytes(status, body.into())
+}
+
+pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Reads a body within its bounds of size and time. What the head says already is refused before the body
+/// is asked for.
+pub(super) async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Refusal> {
+    let declared_json = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(media::is_json);
+    let size = request.body().size_hint();
+    if size.lower() > max as u64 {
+        return Err(too_large(max));
+    }
+    if !declared_json && size.lower() > 0 {
+        return Err(not_json());
+    }
+    let limited = Limited::new(request.into_body(), max);
+    let collected = tokio::time::timeout(limits::BODY_WAIT, limited.collect()).await;
+    let bytes = match collected {
+        Err(_) => {
+            let waited = limits::BODY_WAIT.as_secs();
+            return Err(Refusal::new(
+                Code::BodyTimeout,
+                format!("the body did not arrive within {waited} seconds"),
+            ));
+        }
+        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large(max)),
+        Ok(Err(why)) => return Err(Refusal::new(Code::BodyMalformed, format!("the body broke off: {why}"))),
+        Ok(Ok(collected)) => collected.to_bytes(),
+    };
+    if !bytes.is_empty() && !declared_json {
+        return Err(not_json());
+    }
+    Ok(bytes)
+}
+
+fn too_large(max: usize) -> Refusal {
+    Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; send smaller batches"))
+}
+
+fn not_json() -> Refusal {
+    Refusal::new(
+        Code::MediaTypeUnsupported,
+        "the body is not declared as JSON; send content-type: application/json",
+    )
+}
+
+/// The query as pairs; a name that comes twice counts as it came first.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn parse(raw: Option<&str>) -> Self {
+        Query(form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn list(&self, prefix: Option<&str>, statuses: &[&str]) -> Result<ListQuery, Refusal> {
+        Ok(ListQuery {
+            after: accept::list_cursor(self.get(query::AFTER), prefix)?,
+            limit: accept::limit(self.get(query::LIMIT), query::LIST_LIMIT_DEFAULT, query::LIST_LIMIT_MAX)?,
+            status: accept::status(self.get("status"), statuses)?,
+        })
+    }
+}
+
+pub(super) fn page<T: Serialize>(items: Vec<T>, next: Option<String>, has_more: bool) -> Response {
+    json(StatusCode::OK, &Page::new(items, next.map(serde_json::Value::String), has_more))
+}
+
+pub(super) fn created(location: &str, body: &impl Serialize) -> Response {
+    let mut response = json(StatusCode::CREATED, body);
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}

@@ -1,0 +1,109 @@
+//! Runs: create, list, show, cancel, digest.
+
+use ::http::StatusCode;
+use axum::extract::{RawQuery, Request, State};
+use recount_api::reply::{self, One};
+use recount_api::request::{Cancel, CreateRun};
+use recount_event::{Code, RunId, TaskId};
+use recount_run::{CancelledBy, Command};
+
+use super::Face;
+use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::tasks::runs_of_task;
+use crate::error::Refusal;
+use crate::{accept, limits, project};
+
+/// What a run can be.
+pub(super) const RUN_STATUSES: [&str; 6] =
+    ["queued", "running", "waiting", "finished", "failed", "cancelled"];
+
+pub(super) async fn create_run(State(face): State<Face>, request: Request) -> Answer {
+    make_run(&face, None, request).await
+}
+
+pub(super) async fn create_task_run(
+    State(face): State<Face>,
+    Ids(task): Ids<String>,
+    request: Request,
+) -> Answer {
+    let task = accept::task_id(&task)?;
+    make_run(&face, Some(task), request).await
+}
+
+async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer {
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: CreateRun = accept::body(&bytes)?;
+    let (run, _) = face.engine.create_run(accept::new_run(request, task)?).await?;
+    let reply = show_run(face, run).await?;
+    Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
+}
+
+pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
+    let row = face.engine.run(run).await?;
+    row.map(project::run).ok_or_else(|| Refusal::new(Code::RunNotFound, format!("there is no run {run}")))
+}
+
+pub(super) async fn list_runs(State(face): State<Face>, RawQuery(raw): RawQuery) -> Answer {
+    let query = Query::parse(raw.as_deref());
+    let wanted = query.list(Some(RunId::PREFIX), &RUN_STATUSES)?;
+    if let Some(task) = query.get("task_id") {
+        return runs_of_task(&face, accept::task_id(task)?, wanted).await;
+    }
+    let listed = face.engine.list_runs(&wanted).await?;
+    Ok(page(listed.items.into_iter().map(project::run).collect(), listed.next, listed.has_more))
+}
+
+/// The run of a path under a task: one of another task is not there.
+pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<RunId, Refusal> {
+    let (task, run) = (accept::task_id(task)?, accept::run_id(run)?);
+    let row = face.engine.run(run).await?;
+    match row {
+        Some(row) if row.task_id == Some(task.to_string()) => Ok(run),
+        _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
+    }
+}
+
+pub(super) async fn get_run(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
+    let reply = show_run(&face, accept::run_id(&run)?).await?;
+    Ok(json(StatusCode::OK, &One::new("run", reply)))
+}
+
+pub(super) async fn get_task_run(
+    State(face): State<Face>,
+    Ids((task, run)): Ids<(String, String)>,
+) -> Answer {
+    let reply = show_run(&face, run_of_task(&face, &task, &run).await?).await?;
+    Ok(json(StatusCode::OK, &One::new("run", reply)))
+}
+
+pub(super) async fn cancel(face: &Face, run: RunId, request: Cancel) -> Result<(), Refusal> {
+    let reason = accept::text("reason", request.reason)?.unwrap_or_default();
+    face.engine.submit(run, Command::Cancel { by: CancelledBy::Operator, reason }).await?;
+    Ok(())
+}
+
+pub(super) async fn cancel_run(State(face): State<Face>, Ids(run): Ids<String>, request: Request) -> Answer {
+    let run = accept::run_id(&run)?;
+    answer_cancel(&face, run, request).await
+}
+
+pub(super) async fn cancel_task_run(
+    State(face): State<Face>,
+    Ids((task, run)): Ids<(String, String)>,
+    request: Request,
+) -> Answer {
+    let run = run_of_task(&face, &task, &run).await?;
+    answer_cancel(&face, run, request).await
+}
+
+async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    cancel(face, run, accept::body_or_default(&bytes)?).await?;
+    Ok(json(StatusCode::OK, &One::new("run", show_run(face, run).await?)))
+}
+
+pub(super) async fn get_run_digest(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
+    let run = accept::run_id(&run)?;
+    let digest = face.engine.digest(run).await?;
+    Ok(json(StatusCode::OK, &One::new("digest", project::digest(run.to_string(), digest))))
+}
