@@ -41,7 +41,7 @@ rules! {
         "ending.text_open" = "A run does not end while a text or thinking block is open.";
         "ending.turn_open" = "A run does not end while a turn is open.";
         "ending.call_open" = "A run does not end while a proposed or invoked call is not settled.";
-        "ending.prompt_open" = "A run does not end while an approval, question or handoff has no outcome.";
+        "ending.prompt_open" = "A run does not end while an approval, question or handoff has no outcome; when its producer ends it, what is pending is withdrawn right before the ending.";
         "ending.turns" = "`turns` of an own run's `run.finished` is the number of its completed turns.";
         "gap.pruned" = "`gap.events_pruned` stands behind the ending and names a range of events before it.";
 

@@ -53,7 +53,8 @@ pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) ->
     Ok(())
 }
 
-fn prompts(batch: &mut Batch, why: &Why<'_>) -> Result<(), Rejection> {
+/// Every prompt that is pending is withdrawn, whatever became of the call that asked.
+pub(super) fn prompts(batch: &mut Batch, why: &Why<'_>) -> Result<(), Rejection> {
     for (name, prompt) in batch.state.prompts.clone() {
         let (id, tool_call_id, by) = (name.id, prompt.tool_call_id().cloned(), why.by.to_owned());
         batch.say(match name.kind {

@@ -5,9 +5,12 @@ use recount_event::family::clarification::Applied;
 use recount_event::registry::{self, Appender, Opaque, Status};
 use recount_event::{Code, Draft, Payload};
 
-use super::{Batch, bounds, settle};
+use super::{Batch, bounds, close, settle};
 use crate::rejection::{Broken, Rejection, broken};
 use crate::state::Phase;
+
+/// Who is said to have withdrawn what was still asked when the producer ended its run.
+const BY_PRODUCER: &str = "producer";
 
 /// What `run.continued` says of results that came from an application.
 const BY_APPLICATION: &str = "application";
@@ -20,7 +23,7 @@ pub(super) fn append(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reject
     if batch.state.is_ended() {
         return Err(ended(batch));
     }
-    put_all(batch, drafts, may_be_appended)
+    put_all(batch, drafts, may_be_appended, Ending::Withdraws)
 }
 
 pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
@@ -29,10 +32,10 @@ pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reje
         return Err(ended(batch));
     }
     if !batch.state.is_own() {
-        return put_all(batch, drafts, may_be_said_of_others);
+        return put_all(batch, drafts, may_be_said_of_others, Ending::AsTold);
     }
     let waited = batch.state.phase == Phase::Waiting;
-    put_all(batch, drafts, may_be_performed)?;
+    put_all(batch, drafts, may_be_performed, Ending::AsTold)?;
     if waited { settle::go_on(batch, BY_APPLICATION) } else { Ok(()) }
 }
 
@@ -41,20 +44,44 @@ fn ended(batch: &Batch) -> Rejection {
     Rejection::new(Code::RunEnded, format!("{} has {status}: its account is closed", batch.state.run_id))
 }
 
+/// What an ending brings about that is reported while people are asked something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Nothing: whoever reports it withdraws what it asked first.
+    AsTold,
+    /// What is pending is withdrawn right before it. A producer may not say so itself, and one that was
+    /// started anew does not know what it had asked.
+    Withdraws,
+}
+
 fn put_all(
     batch: &mut Batch,
     drafts: Vec<Draft>,
     door: fn(&Payload) -> Result<(), Broken>,
+    ending: Ending,
 ) -> Result<(), Rejection> {
     for (index, draft) in drafts.into_iter().enumerate() {
         let type_name = draft.payload.type_name().to_owned();
         door(&draft.payload)
             .map_err(Rejection::from)
             .and_then(|()| bounds::event(&batch.state, &draft.payload))
+            .and_then(|()| match ending {
+                Ending::Withdraws if is_ending(&draft.payload) => withdraw(batch, &type_name),
+                _ => Ok(()),
+            })
             .and_then(|()| batch.put(draft))
             .map_err(|no| Rejection { index: Some(index), type_name: Some(type_name), ..no })?;
     }
     Ok(())
+}
+
+fn withdraw(batch: &mut Batch, ending: &str) -> Result<(), Rejection> {
+    let reason = format!("its producer reported {ending}");
+    close::prompts(batch, &close::Why { by: BY_PRODUCER, reason: &reason })
+}
+
+fn is_ending(payload: &Payload) -> bool {
+    matches!(payload, Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_))
 }
 
 fn is_gap(payload: &Payload) -> bool {

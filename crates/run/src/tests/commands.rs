@@ -122,6 +122,79 @@ fn who_may_report_what() {
     assert_eq!(no.rule, Some("append.unknown_type"));
 }
 
+// --- endings by the producer
+
+/// A call that waits for approval, one that runs, and one that only the approval has named.
+const LEFT_BEHIND: &str =
+    "@ext\n@turn 0\n@propose c\n@invoke d\n@ask a c\n@ask b e\n@question q d\n@handoff h d";
+const FAILED_TURN: &str = "turn.failed {'turn_index':0,'code':'restarted','message':'m','will_retry':false}";
+const FAILED: &str = "run.failed {'code':'restarted','message':'m','retriable':true}";
+
+#[test]
+fn a_producer_ends_its_run_whatever_people_were_asked() {
+    let endings = [
+        ("run.finished", "@finished"),
+        ("run.failed", FAILED),
+        ("run.cancelled", "run.cancelled {'by':'operator','reason':'r'}"),
+    ];
+    for (name, ending) in endings {
+        let mut story = Story::of("@ext\n@ask a c\n@invoke d\n@question q d\n@handoff h d\n@complete d");
+        let events = ["approval.resolved", "clarification.timed_out", "handoff.rejected", name];
+        assert_eq!(story.does(append(ending)), events);
+        assert_eq!(
+            story.last("approval.resolved"),
+            format!(
+                r#"{{"approval_id":"a","decision":"cancelled","by":"producer","tool_call_id":"c","comment":"its producer reported {name}"}}"#
+            )
+        );
+        assert_eq!(
+            story.last("clarification.timed_out"),
+            r#"{"clarification_id":"q","applied":"unavailable","tool_call_id":"d","by":"producer"}"#
+        );
+        assert_eq!(
+            story.last("handoff.rejected"),
+            format!(
+                r#"{{"handoff_id":"h","by":"producer","tool_call_id":"d","reason":"its producer reported {name}"}}"#
+            )
+        );
+        assert_eq!(outstanding(&story.state).timers, []);
+    }
+}
+
+#[test]
+fn a_restarted_producer_closes_its_run_in_one_batch() {
+    let refuse = "tool.refused {'tool_call_id':'c','tool_name':'tool','code':'cancelled','message':'m'}";
+    let cancel = "tool.cancelled {'tool_call_id':'d','tool_name':'tool'}";
+    let withdrawn = ["approval.resolved", "approval.resolved", "clarification.timed_out", "handoff.rejected"];
+    let orders =
+        [[FAILED_TURN, refuse, cancel], [refuse, cancel, FAILED_TURN], [cancel, FAILED_TURN, refuse]];
+    for order in orders {
+        let mut story = Story::of(LEFT_BEHIND);
+        let mut events: Vec<&str> =
+            order.iter().map(|line| line.split_once(' ').expect("a type and its data").0).collect();
+        events.extend(withdrawn);
+        events.push("run.failed");
+        assert_eq!(story.does(append(&format!("{}\n{FAILED}", order.join("\n")))), events);
+        assert_eq!(story.refuses(approve("a")).code, Code::ApprovalNotPending);
+    }
+}
+
+#[test]
+fn what_a_producer_left_undone_stays_its_own() {
+    for (left, rule) in [
+        ("@ext\n@turn 0\n@ask a c", "ending.turn_open"),
+        ("@ext\n@turn 0\n@propose c\n@turned 0\n@ask a c", "ending.call_open"),
+        ("@ext\n@invoke c\n@question q c", "ending.call_open"),
+    ] {
+        let no = Story::of(left).refuses(append(FAILED));
+        assert_eq!((no.code, no.index, no.rule), (Code::EventRefused, Some(0), Some(rule)), "{left}");
+    }
+    let no = Story::of("@ext\n@ask a c").refuses(append("@finished\nuser.message {'text':'late'}"));
+    assert_eq!((no.index, no.rule), (Some(1), Some("ending.last")), "counted as it was sent");
+    let no = Story::of("@own\n@ask a c").refuses(progress("@finished"));
+    assert_eq!(no.rule, Some("ending.prompt_open"), "our own performer withdraws what it asked itself");
+}
+
 // --- answers
 
 #[test]

@@ -187,6 +187,12 @@ pub(super) fn draft(dice: &mut Dice<'_>, state: &State) -> Payload {
     if matches!(state.phase, Phase::Waiting | Phase::Regrouping) && !dice.one_in(4) {
         return while_waiting(dice, state);
     }
+    let only_asks = state.turns.open.is_none()
+        && !state.prompts.is_empty()
+        && state.calls.values().all(|call| call.stage == CallStage::Announced);
+    if only_asks && !state.is_own() && dice.one_in(8) {
+        return ending(dice, state);
+    }
     let proposed = state.calls.values().any(|call| call.stage == CallStage::Proposed);
     if proposed && state.turns.open.is_some() && dice.one_in(6) {
         return turn_event(dice, state);

@@ -98,7 +98,7 @@ fn refused_by_both(so_far: &[Event], state: &State, command: &Command, stamp: St
     };
     let mut events = so_far.to_vec();
     let accepted = decide(state, before, stamp).unwrap();
-    // A waiting run may have gone on where the shorter batch ended.
+    // A waiting run may have gone on where the shorter batch ended, or an ending stands in it.
     if accepted.len() != index {
         return;
     }
@@ -259,6 +259,9 @@ fn much_happens_in_the_stories() {
             if pair[0].type_name() == "run.continued" && pair[1].type_name() == "tool.invoked" {
                 *seen.entry("granted after a wait".into()).or_default() += 1;
             }
+            if is_ending(&pair[1]) && pair[0].payload().write().contains(r#""by":"producer""#) {
+                *seen.entry("withdrawn by an ending".into()).or_default() += 1;
+            }
             if pair[0].type_name() == "run.continued" && pair[1].type_name() == "tool.refused" {
                 *seen.entry("refused after a wait".into()).or_default() += 1;
             }
@@ -284,6 +287,7 @@ fn much_happens_in_the_stories() {
         ("run.continued", 60),
         ("granted after a wait", 3),
         ("refused after a wait", 3),
+        ("withdrawn by an ending", 20),
         ("a turn again", 60),
         ("approval.requested", 200),
         ("approval.resolved", 60),
