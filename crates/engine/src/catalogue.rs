@@ -4,14 +4,16 @@
 //! both the writer, as events happen, and the rebuild, as they are read back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use recount_event::family::approval::{Decision, DefaultDecision, Requested};
 use recount_event::{Event, Payload, RunId, TaskId, time};
-use recount_log::{Guard, RowPut};
+use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
 use recount_run::{PromptKind, State};
 use serde::{Deserialize, Serialize};
 
-use crate::rows;
+use crate::{Error, journal, limits, rows};
 
 /// A run as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +55,8 @@ pub struct TaskRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRow {
     pub id: String,
+    /// The event that asked; lists are in its order.
+    pub event_id: String,
     pub run_id: String,
     pub task_id: Option<String>,
     pub tool_call_id: String,
@@ -120,6 +124,7 @@ impl Fold {
         let default = requested.default_decision.unwrap_or(DefaultDecision::Reject);
         let row = ApprovalRow {
             id: requested.approval_id.to_string(),
+            event_id: event.event_id.to_string(),
             run_id: self.run.to_string(),
             task_id: self.task.map(|task| task.to_string()),
             tool_call_id: requested.tool_call_id.to_string(),
@@ -139,9 +144,10 @@ impl Fold {
             decided_at: None,
             comment: None,
         };
-        let key = rows::tenant_key(&row.id);
-        self.put(rows::put(rows::APPROVALS, key.clone(), Guard::Absent, &row));
-        self.put(rows::put(rows::APPROVALS_PENDING, key, Guard::Any, &row.run_id));
+        self.put(rows::put(rows::APPROVALS, rows::tenant_key(&row.id), Guard::Absent, &row));
+        let key = rows::tenant_key(&row.event_id);
+        self.put(rows::put(rows::APPROVALS_LISTED, key.clone(), Guard::Any, &row.id));
+        self.put(rows::put(rows::APPROVALS_PENDING, key, Guard::Any, &row.id));
         self.open_approvals.insert(row.id.clone(), row);
     }
 
@@ -163,9 +169,8 @@ impl Fold {
         row.decided_by = by;
         row.decided_at = Some(at);
         row.comment = comment.filter(|comment| !comment.is_empty());
-        let key = rows::tenant_key(id);
-        self.put(rows::put(rows::APPROVALS, key.clone(), Guard::Any, &row));
-        self.put(rows::delete(rows::APPROVALS_PENDING, key));
+        self.put(rows::put(rows::APPROVALS, rows::tenant_key(id), Guard::Any, &row));
+        self.put(rows::delete(rows::APPROVALS_PENDING, rows::tenant_key(&row.event_id)));
     }
 
     /// One put a row: a request that is decided in the same batch is written once, as decided, and keeps
@@ -210,6 +215,94 @@ impl Fold {
         }
         std::mem::take(&mut self.changes)
     }
+}
+
+/// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.
+pub(crate) async fn fold_again(store: &dyn Store) -> Result<BTreeMap<(String, String), Bytes>, Error> {
+    let mut folded = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let streams = store.streams(after.take(), limits::PAGE_EVENTS).await?;
+        let Some(last) = streams.last() else { return Ok(folded) };
+        after = Some(last.clone());
+        for stream in &streams {
+            for put in fold_run(store, stream).await? {
+                if let Some(value) = put.value {
+                    folded.insert((put.space.to_string(), put.key.to_string()), value);
+                }
+            }
+        }
+    }
+}
+
+/// The catalogue rows of one run, from its events.
+async fn fold_run(store: &dyn Store, stream: &StreamKey) -> Result<Vec<RowPut>, Error> {
+    let mut fold: Option<Fold> = None;
+    let state = journal::replay(store, stream, |event| {
+        fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id)).event(event);
+    })
+    .await?;
+    let (Some(state), Some(mut fold)) = (state, fold) else { return Ok(Vec::new()) };
+    let of_catalogue = |put: &RowPut| rows::CATALOGUE.contains(&&*put.space);
+    Ok(fold.rows(&state).into_iter().filter(of_catalogue).collect())
+}
+
+/// Makes the catalogue again when it is gone although there are runs. Rows are written with the events they
+/// fold, so it is never merely behind.
+pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
+    let first = store.streams(None, 1).await?;
+    if first.is_empty() || !rows_of(store, rows::RUNS, None, 1).await?.is_empty() {
+        return Ok(());
+    }
+    tracing::warn!("the catalogue is gone; it is made again from the log");
+    let mut after = None;
+    loop {
+        let streams = store.streams(after.take(), limits::PAGE_EVENTS).await?;
+        let Some(last) = streams.last() else { return Ok(()) };
+        after = Some(last.clone());
+        for stream in &streams {
+            let mut rows = fold_run(store, stream).await?;
+            for put in &mut rows {
+                put.guard = Guard::Any;
+            }
+            store.append(Append { rows, ..Append::default() }).await?;
+        }
+    }
+}
+
+/// What the catalogue says that the log does not, and the other way about, as sentences. Reads everything.
+pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
+    let mut expected = fold_again(store).await?;
+    let mut problems = Vec::new();
+    for space in rows::CATALOGUE {
+        let mut after = None;
+        loop {
+            let page = rows_of(store, space, after.take(), limits::PAGE_EVENTS).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            for row in page {
+                match expected.remove(&(space.to_owned(), row.key.to_string())) {
+                    Some(value) if value == row.value => {}
+                    Some(_) => problems.push(format!("the row {space}/{} is not what the log says", row.key)),
+                    None => {
+                        problems.push(format!("the row {space}/{} stands for nothing in the log", row.key))
+                    }
+                }
+            }
+        }
+    }
+    problems.extend(expected.keys().map(|(space, key)| format!("the row {space}/{key} is missing")));
+    Ok(problems)
+}
+
+async fn rows_of(
+    store: &dyn Store,
+    space: &str,
+    after: Option<Arc<str>>,
+    limit: usize,
+) -> Result<Vec<Row>, Error> {
+    let range = RowRange { space: space.into(), prefix: "".into(), after, backwards: false, limit };
+    Ok(store.rows(range).await?)
 }
 
 /// When the run must be looked at next.

@@ -1,16 +1,17 @@
 //! The engine as faces see it: create, submit, read, follow, list, shut down.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use recount_event::family::run::Queued;
-use recount_event::{Code, Draft, Event, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
+use recount_event::{Code, Draft, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
 use recount_log::{Append, AppendError, Guard, ReadBound, RowPut, RowRange, Store, StreamAppend};
 use recount_run::{Command, State};
 use recount_world::World;
 use serde::de::DeserializeOwned;
 
-use crate::catalogue::Fold;
+use crate::catalogue::{self, Fold};
 use crate::framing::Framing;
 use crate::ingest::Triple;
 use crate::publish::Publisher;
@@ -66,7 +67,8 @@ impl Engine {
         let publisher = Publisher::new(framing);
         store.observe(publisher.clone());
         let timers = Arc::new(Timers::default());
-        timers.load(&*store).await?;
+        catalogue::restore(&*store).await?;
+        timers.load(&*store, &world).await?;
         let tools = Arc::new(Tools { store, world, publisher, timers });
         let writers = Writers::new(tools.clone());
         tools.timers.start(&tools.world, &writers);
@@ -318,24 +320,27 @@ impl Engine {
         Ok(listed.items.len() as u64)
     }
 
-    /// Approvals; with status `pending` only the open ones are looked at.
+    /// Approvals, the newest request first; with status `pending` only the open ones are looked at.
     pub async fn list_approvals(&self, query: &ListQuery) -> Result<Listed<ApprovalRow>, Error> {
-        let prefix = rows::tenant_key("");
-        if query.status.as_deref() != Some("pending") {
-            let status = |row: &ApprovalRow| row.status.clone();
-            return self.list(rows::APPROVALS, &prefix, query, status).await.map(Listed::from);
+        let pending = query.status.as_deref() == Some("pending");
+        let space = if pending { rows::APPROVALS_PENDING } else { rows::APPROVALS_LISTED };
+        let mut listed = Listed { items: Vec::new(), next: query.after.clone(), has_more: true };
+        let mut looked_at = 0;
+        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
+            let limit = query.limit - listed.items.len();
+            let ids = ListQuery { after: listed.next.take(), limit, status: None };
+            let ids = self.list(space, &rows::tenant_key(""), &ids, |_: &String| String::new()).await?;
+            looked_at += ids.items.len();
+            (listed.next, listed.has_more) = (ids.next, ids.has_more);
+            for id in &ids.items {
+                // One that was decided since the list was read has another status by now.
+                let row = self.row::<ApprovalRow>(rows::APPROVALS, &rows::tenant_key(id)).await?;
+                let wanted =
+                    |row: &ApprovalRow| query.status.as_ref().is_none_or(|status| *status == row.status);
+                listed.items.extend(row.filter(wanted));
+            }
         }
-        let open = ListQuery { status: None, ..query.clone() };
-        let listed = self
-            .list(rows::APPROVALS_PENDING, &rows::tenant_key(""), &open, |_: &String| String::new())
-            .await?;
-        let mut items = Vec::with_capacity(listed.items.len());
-        for id in &listed.keys {
-            // Decided since the list was read: no longer pending, so left out.
-            let row = self.row::<ApprovalRow>(rows::APPROVALS, &rows::tenant_key(id)).await?;
-            items.extend(row.filter(|row| row.status == "pending"));
-        }
-        Ok(Listed { items, next: listed.next, has_more: listed.has_more })
+        Ok(listed)
     }
 
     async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
@@ -354,7 +359,9 @@ impl Engine {
             ListedRows { items: Vec::new(), keys: Vec::new(), next: query.after.clone(), has_more: true };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
-            let wanted = query.limit - listed.items.len();
+            // A filter lets few through: then look at many at once.
+            let missing = query.limit - listed.items.len();
+            let wanted = if query.status.is_some() { missing.max(limits::LIST_CHUNK) } else { missing };
             let range = RowRange {
                 space: space.into(),
                 prefix: prefix.into(),
@@ -364,9 +371,13 @@ impl Engine {
                 limit: wanted + 1,
             };
             let page = self.store().rows(range).await?;
-            listed.has_more = page.len() > wanted;
+            let mut left = page.len();
             for row in page.into_iter().take(wanted) {
+                if listed.items.len() == query.limit {
+                    break;
+                }
                 looked_at += 1;
+                left -= 1;
                 let id = row.key.strip_prefix(prefix).unwrap_or(&row.key).to_owned();
                 let item: T = read_row(space, &row.key, &row.value)?;
                 listed.next = Some(id.clone());
@@ -375,6 +386,7 @@ impl Engine {
                     listed.keys.push(id);
                 }
             }
+            listed.has_more = left > 0;
         }
         Ok(listed)
     }
@@ -390,31 +402,9 @@ impl Engine {
         &self.tools.world
     }
 
-    /// What the catalogue would say if it were made anew from the log: `(space, key, value)`, ordered.
-    /// For checking it, and for making it again.
-    pub async fn fold_again(&self) -> Result<std::collections::BTreeMap<(String, String), Bytes>, Error> {
-        let mut folded = std::collections::BTreeMap::new();
-        let mut after = None;
-        loop {
-            let streams = self.store().streams(after.take(), limits::PAGE_EVENTS).await?;
-            let Some(last) = streams.last() else { return Ok(folded) };
-            after = Some(last.clone());
-            for stream in &streams {
-                let mut fold: Option<Fold> = None;
-                let state = journal::replay(self.store(), stream, |event: &Event| {
-                    fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id)).event(event);
-                })
-                .await?;
-                let (Some(state), Some(mut fold)) = (state, fold) else { continue };
-                for put in fold.rows(&state) {
-                    if let Some(value) = put.value
-                        && rows::CATALOGUE.contains(&&*put.space)
-                    {
-                        folded.insert((put.space.to_string(), put.key.to_string()), value);
-                    }
-                }
-            }
-        }
+    /// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.
+    pub async fn fold_again(&self) -> Result<BTreeMap<(String, String), Bytes>, Error> {
+        catalogue::fold_again(self.store()).await
     }
 
     /// Finishes what was accepted, refuses what comes, and ends. Answers how many tasks did not end in time.

@@ -6,8 +6,7 @@ use recount_event::{Code, Draft, ForeignId, RunId};
 use recount_log::{Guard, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::rows;
+use crate::{Error, limits, rows};
 
 /// Which producer, which instance of it, which batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +131,9 @@ impl Producers {
     /// The append in hand is durable: its rows are in the store from now on.
     pub(crate) fn settled(&mut self) {
         self.in_hand.clear();
+        if self.newest.len() > limits::PRODUCERS_REMEMBERED_MAX {
+            self.newest.clear();
+        }
     }
 }
 

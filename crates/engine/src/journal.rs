@@ -1,12 +1,12 @@
 //! Typed events over the opaque store: replaying a run, and writing its next events.
 
 use bytes::Bytes;
-use recount_event::{Event, RunId, codec};
+use recount_event::{Code, Event, RunId, codec};
 use recount_log::{ReadBound, Store, StreamKey};
 use recount_run::State;
 
-use crate::Error;
 use crate::limits;
+use crate::{Error, Failure};
 
 pub(crate) fn stream_of(run: RunId) -> StreamKey {
     run.to_string().into()
@@ -41,7 +41,13 @@ pub(crate) async fn replay(
 }
 
 fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<Event, Error> {
-    codec::decode(bytes).map_err(|why| Error::bug(format!("{stream} cannot be read at {sequence}: {why}")))
+    codec::decode(bytes).map_err(|why| {
+        Error::Failed(Failure {
+            code: Code::StoreCorrupt,
+            message: format!("{stream} cannot be read at {sequence}: {why}"),
+            retry_after: None,
+        })
+    })
 }
 
 /// The stored bytes of events, with the belief checked that they follow each other.

@@ -26,7 +26,7 @@ mod timers;
 mod writer;
 mod writers;
 
-pub use catalogue::{ApprovalRow, RunRow, TaskRow};
+pub use catalogue::{ApprovalRow, RunRow, TaskRow, check as check_catalogue};
 pub use engine::{Digest, Engine, ListQuery, Listed, NewRun};
 pub use error::{Error, Failure};
 pub use framing::Framing;

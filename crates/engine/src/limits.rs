@@ -11,6 +11,9 @@ pub const APPEND_COMMANDS_MAX: usize = 128;
 /// Bytes of events after which an append takes no further command.
 pub const APPEND_BYTES_MAX: usize = 1 << 20;
 
+/// Producers of one run whose newest batch its writer remembers; beyond that it forgets all and asks the store.
+pub const PRODUCERS_REMEMBERED_MAX: usize = 1024;
+
 /// Events in one batch from a producer; more is refused with `limit_reached`.
 pub const BATCH_EVENTS_MAX: usize = 1000;
 
@@ -39,6 +42,9 @@ pub const MERGE_BYTES_MAX: usize = 64 << 10;
 /// Rows looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
 pub const LIST_SCAN_MAX: usize = 1000;
 
+/// Rows looked at together when a list is filtered.
+pub const LIST_CHUNK: usize = 200;
+
 /// Deadlines loaded at a time when the engine opens.
 pub const TIMER_PAGE: usize = 1000;
 
@@ -56,3 +62,6 @@ pub const WAKE_TRIES: usize = 16;
 
 /// When to come again after a failure that may pass.
 pub const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// The longest wait that is measured by the time that passes; a later deadline comes by the clock alone.
+pub const TIMER_WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);

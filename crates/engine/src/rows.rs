@@ -18,7 +18,9 @@ pub(crate) const TASK_RUNS: &str = "catalogue.task_runs";
 /// Fold: a request for permission and what became of it. Key: tenant / approval. Created with a guard,
 /// so that one id names one request.
 pub(crate) const APPROVALS: &str = "catalogue.approvals";
-/// Fold: the requests that are still open. Key: tenant / approval.
+/// Fold: all requests, in the order they were made. Key: tenant / the event that asked.
+pub(crate) const APPROVALS_LISTED: &str = "catalogue.approvals_listed";
+/// Fold: the requests that are still open, in the order they were made. Key: tenant / the event that asked.
 pub(crate) const APPROVALS_PENDING: &str = "catalogue.approvals_pending";
 /// Fold: when a run must be looked at next. Key: run.
 pub(crate) const DEADLINES: &str = "catalogue.deadlines";
@@ -31,7 +33,8 @@ pub(crate) const TASK_ACTIVE: &str = "record.task_active";
 pub(crate) const PRODUCERS: &str = "record.producers";
 
 /// All folds.
-pub(crate) const CATALOGUE: [&str; 5] = [RUNS, TASK_RUNS, APPROVALS, APPROVALS_PENDING, DEADLINES];
+pub(crate) const CATALOGUE: [&str; 6] =
+    [RUNS, TASK_RUNS, APPROVALS, APPROVALS_LISTED, APPROVALS_PENDING, DEADLINES];
 
 pub(crate) fn tenant_key(id: impl std::fmt::Display) -> String {
     format!("{TENANT}/{id}")

@@ -40,6 +40,8 @@ pub(crate) enum Work {
     Command(Command),
     /// A batch from the producer of an external run.
     Ingest(Triple, Vec<Draft>),
+    /// The time has come for which the run was armed.
+    Due { at_ms: u64 },
 }
 
 pub(crate) enum Answer {
@@ -160,9 +162,15 @@ impl Writer {
         let mut looked = false;
         while bytes < limits::APPEND_BYTES_MAX {
             let Some(Inbox { work, reply }) = left.pop_front() else { break };
-            looked |= matches!(work, Work::Command(Command::Tick));
+            looked |= matches!(work, Work::Due { .. });
             let decided = match work {
-                Work::Command(command) => self.command(&mut awake, command).await,
+                Work::Command(command) => self.command(&mut awake, command, self.stamp()).await,
+                Work::Due { at_ms } => {
+                    // The timer says that it is time, whatever the clock says by now.
+                    let stamp = self.stamp();
+                    let stamp = Stamp { now_ms: stamp.now_ms.max(at_ms), ..stamp };
+                    self.command(&mut awake, Command::Tick, stamp).await
+                }
                 Work::Ingest(triple, drafts) => self.ingest(&mut awake, triple, drafts, &mut rows).await,
             };
             let outcome = match decided {
@@ -189,7 +197,7 @@ impl Writer {
                 let deadline = next_deadline(&awake.state);
                 if looked || deadline != awake.deadline {
                     awake.deadline = deadline;
-                    self.tools.timers.set(self.run, deadline);
+                    self.tools.timers.set(self.run, deadline, &self.tools.world);
                 }
                 self.awake = Some(awake);
                 for pending in pending {
@@ -248,7 +256,7 @@ impl Writer {
             self.tools.publisher.mark_ended(&self.stream, state.next_sequence());
         }
         let deadline = next_deadline(&state);
-        self.tools.timers.set(self.run, deadline);
+        self.tools.timers.set(self.run, deadline, &self.tools.world);
         Ok(Awake { state, fold, producers: Producers::default(), deadline })
     }
 
@@ -257,8 +265,8 @@ impl Writer {
     }
 
     /// Judges a command and applies what was decided to the state in hand.
-    async fn command(&self, awake: &mut Awake, command: Command) -> Result<Decided, Error> {
-        let events = recount_run::decide(&awake.state, command, self.stamp())?;
+    async fn command(&self, awake: &mut Awake, command: Command, stamp: Stamp) -> Result<Decided, Error> {
+        let events = recount_run::decide(&awake.state, command, stamp)?;
         self.check_ids(&events).await?;
         awake.apply(&events);
         Ok(Decided::Events(events))

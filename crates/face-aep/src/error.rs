@@ -46,8 +46,13 @@ impl From<Error> for Refusal {
     }
 }
 
-/// A refusal as the client reads it.
+/// A refusal as the client reads it. What an operator must hear of is logged here, once.
 pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
+    match refusal.code {
+        Code::Internal => tracing::error!(request_id, detail = refusal.detail, "a belief of ours was false"),
+        Code::StoreCorrupt => tracing::error!(request_id, detail = refusal.detail, "the store is damaged"),
+        _ => {}
+    }
     let row = refusal.code.row();
     Problem {
         problem_type: format!("urn:recount:error:{}", row.name),
@@ -66,9 +71,6 @@ pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
 /// A refusal as a response.
 pub(crate) fn problem_response(refusal: &Refusal, request_id: &str) -> Response {
     let problem = problem(refusal, request_id);
-    if refusal.code == Code::Internal {
-        tracing::error!(request_id, detail = refusal.detail, "a belief of ours was false");
-    }
     let body = serde_json::to_vec(&problem).expect("problems hold nothing that JSON cannot say");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() =

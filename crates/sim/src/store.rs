@@ -131,7 +131,7 @@ impl Disk {
             answer(new.append(Append { streams: vec![part], rows: Vec::new() }))
                 .expect("it was there before");
         }
-        let folds = ["runs", "task_runs", "approvals", "approvals_pending", "deadlines"];
+        let folds = ["runs", "task_runs", "approvals", "approvals_listed", "approvals_pending", "deadlines"];
         let records = ["tasks", "task_active", "producers"];
         let folds = folds.iter().map(|name| format!("catalogue.{name}"));
         for space in folds.chain(records.iter().map(|name| format!("record.{name}"))) {

@@ -78,7 +78,8 @@ impl Disk {
     /// All rows of the spaces whose name begins with `catalogue.`, as `fold_again` gives them.
     pub(crate) async fn catalogue(&self) -> std::collections::BTreeMap<(String, String), Bytes> {
         let mut found = std::collections::BTreeMap::new();
-        for space in ["runs", "task_runs", "approvals", "approvals_pending", "deadlines"] {
+        for space in ["runs", "task_runs", "approvals", "approvals_listed", "approvals_pending", "deadlines"]
+        {
             let space = format!("catalogue.{space}");
             let range = RowRange {
                 space: space.as_str().into(),

@@ -191,13 +191,31 @@ fn a_missing_record_is_never_passed_over() {
         |from, count| block_on(store.read(&long, from, recount_log::ReadBound { count, bytes: usize::MAX }));
     assert_eq!(read(0, 9).unwrap().len(), 9, "what is before it can be read");
     assert_eq!(read(10, 5).unwrap().len(), 5, "and what is after it");
-    for (from, count) in [(0, 20), (9, 1), (9, 5)] {
+    assert_eq!(read(0, 20).unwrap().len(), 9, "what is before it is given, however much was asked for");
+    for (from, count) in [(9, 1), (9, 5)] {
         let fault = read(from, count).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Corrupt);
         assert!(fault.message.contains("stream long has sequence 10 where 9 belongs"), "{fault}");
     }
     let problems = block_on(store.integrity()).unwrap().problems;
     assert!(problems.iter().any(|problem| problem.contains("where 9 belongs")), "{problems:?}");
+}
+
+#[test]
+fn an_emptied_database_is_damage_and_no_new_store() {
+    for missing in [false, true] {
+        let victim = victim();
+        if missing {
+            std::fs::remove_file(victim.path()).unwrap();
+        } else {
+            std::fs::write(victim.path(), b"").unwrap();
+        }
+        let fault = SqliteStore::open(SqliteOptions::new(victim.folder.path())).err().expect("refused");
+        assert_eq!(fault.kind, FaultKind::Corrupt);
+        assert!(fault.message.contains("missing or empty"), "{fault}");
+        let left = std::fs::metadata(victim.path()).map(|database| database.len()).unwrap_or(0);
+        assert_eq!(left, 0, "nothing is written over it");
+    }
 }
 
 #[test]
