@@ -67,6 +67,7 @@ impl From<ClientError> for Failure {
             ClientError::Unreachable { .. } => {
                 Failure::Unreachable(format!("{why}; is a server running there? (recount serve starts one)"))
             }
+            ClientError::Unusable(_) => Failure::Usage(why.to_string()),
             ClientError::Protocol { .. } => Failure::Protocol(why.to_string()),
         }
     }

@@ -10,7 +10,7 @@ use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, ResolveA
 use recount_transport::sse;
 use recount_world::World;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Method, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -50,14 +50,12 @@ impl Client {
     /// The same with a given world, from which waits draw their scatter.
     pub fn in_world(world: World, base_url: &str, token: Option<&str>) -> Result<Self, ClientError> {
         let base = base_url.trim_end_matches('/').to_owned();
-        let unusable = |reason: &str| ClientError::protocol(&base, reason);
-        if !base.starts_with("http://") {
-            return Err(unusable("the address must begin with http:// (this client speaks no TLS)"));
-        }
+        check_base(&base)?;
         let token = match token {
             Some(token) => {
-                let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                    .map_err(|_| unusable("the token holds characters that no header can carry"))?;
+                let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
+                    unusable("the token holds characters that no header can carry".to_owned())
+                })?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -252,7 +250,7 @@ impl Client {
         address: Address,
         body: Option<Vec<u8>>,
     ) -> Result<T, ClientError> {
-        let url = address.into_url();
+        let url = address.into_url()?;
         let mut request = self.request(method, &url).header(ACCEPT, "application/json");
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, "application/json").body(body);
@@ -286,7 +284,7 @@ impl Client {
             Some(after) if resume => (address, Some(after)),
             _ => (address.with(parameter, after), None),
         };
-        let url = address.into_url();
+        let url = address.into_url()?;
         let mut request = self.request(Method::GET, &url).header(ACCEPT, sse::MEDIA_TYPE);
         if let Some(after) = header {
             request = request.header("last-event-id", after.to_string());
@@ -347,6 +345,28 @@ impl Client {
             Err(why) => why,
         }
     }
+}
+
+/// Refuses what is no address of a server, before anything is sent.
+fn check_base(base: &str) -> Result<(), ClientError> {
+    const WANTED: &str = "give one such as http://127.0.0.1:8765";
+    let address = Url::parse(base)
+        .map_err(|why| unusable(format!("{base:?} is no address of a server ({why}); {WANTED}")))?;
+    match address.scheme() {
+        "http" => {}
+        "https" => {
+            return Err(unusable(format!("{base:?} cannot be asked: this release speaks no TLS; {WANTED}")));
+        }
+        _ => return Err(unusable(format!("{base:?} does not begin with http://; {WANTED}"))),
+    }
+    if address.query().is_some() || address.fragment().is_some() {
+        return Err(unusable(format!("{base:?} has more than a host and a path; {WANTED}")));
+    }
+    Ok(())
+}
+
+fn unusable(why: String) -> ClientError {
+    ClientError::Unusable(why)
 }
 
 /// Whether a response declares a media type, parameters aside.

@@ -11,6 +11,9 @@ pub enum ClientError {
     /// No answer came: nobody listens there, or the connection broke. The call may have been carried out.
     #[error("no answer from {url}: {reason}")]
     Unreachable { url: String, reason: String },
+    /// Nothing was sent, because what was given to send cannot be.
+    #[error("{0}")]
+    Unusable(String),
     /// What came is not what this face sends: another program listens there, or another release.
     #[error("{url} answered with something unexpected: {reason}")]
     Protocol { url: String, reason: String },
@@ -21,7 +24,7 @@ impl ClientError {
     pub fn code(&self) -> Option<&str> {
         match self {
             ClientError::Problem(problem) => Some(&problem.code),
-            ClientError::Unreachable { .. } | ClientError::Protocol { .. } => None,
+            ClientError::Unusable(_) | ClientError::Unreachable { .. } | ClientError::Protocol { .. } => None,
         }
     }
 
@@ -30,7 +33,7 @@ impl ClientError {
         match self {
             ClientError::Problem(problem) => problem.retryable,
             ClientError::Unreachable { .. } => true,
-            ClientError::Protocol { .. } => false,
+            ClientError::Unusable(_) | ClientError::Protocol { .. } => false,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use recount_api::problem::Problem;
 use recount_transport::limits::RETRY_MS;
 use recount_transport::sse::{Decoder, Frame};
 use reqwest::Response;
@@ -39,7 +40,7 @@ pub enum Told {
     Event { cursor: u64, envelope: String },
     /// Level with the server, told once a connection. `cursor` is the last event given, if any.
     CaughtUp { cursor: Option<u64> },
-    /// The connection broke; after the wait it is made again.
+    /// The connection broke, or the server ended it saying why; after the wait it is made again.
     Disconnected { reason: String, wait_ms: u64 },
 }
 
@@ -93,6 +94,12 @@ impl Tail {
         self.cursor
     }
 
+    /// Asks the server whether nothing can follow what was given, because the run has ended.
+    pub async fn is_whole(&self) -> Result<bool, ClientError> {
+        let Some(cursor) = self.cursor else { return Ok(false) };
+        Ok(self.client.open(&self.source, Some(cursor), true).await?.is_none())
+    }
+
     /// The next thing to tell; `None` when the reading has ended. An error is the last thing told.
     pub async fn next(&mut self) -> Option<Result<Told, ClientError>> {
         loop {
@@ -137,8 +144,20 @@ impl Tail {
     async fn read(&mut self) -> Result<Option<Told>, ClientError> {
         let State::Reading(reading) = &mut self.state else { return Ok(None) };
         while let Some(frame) = reading.decoder.next_frame() {
-            let told = tell(frame, &mut self.cursor, &mut reading.caught_up)
-                .map_err(|reason| ClientError::protocol(self.client.base_url(), reason))?;
+            let told = match frame.event.as_deref() {
+                Some("error") => {
+                    let why = told_error(self.client.base_url(), &frame.data);
+                    if !why.may_pass() {
+                        return Err(why);
+                    }
+                    if reading.worked {
+                        self.in_vain = 0;
+                    }
+                    return self.wait(why).map(Some);
+                }
+                _ => tell(frame, &mut self.cursor, &mut reading.caught_up)
+                    .map_err(|reason| ClientError::protocol(self.client.base_url(), reason))?,
+            };
             let Some(told) = told else { continue };
             reading.worked |= matches!(told, Told::Event { .. });
             if matches!(told, Told::CaughtUp { .. }) && self.until == Until::CaughtUp {
@@ -189,6 +208,14 @@ impl Tail {
             other => other.to_string(),
         };
         Ok(Told::Disconnected { reason, wait_ms })
+    }
+}
+
+/// Why the server ends a stream, in its own words.
+fn told_error(base_url: &str, data: &str) -> ClientError {
+    match serde_json::from_str::<Problem>(data) {
+        Ok(problem) => ClientError::Problem(Box::new(problem)),
+        Err(why) => ClientError::protocol(base_url, format!("a stream ends with a malformed problem: {why}")),
     }
 }
 

@@ -29,7 +29,13 @@ fn every_status_has_its_cause() {
     drop(server);
     ask(&["ls", "--url", &gone]).bad(3, "no answer from");
     ask(&["tail", "-f", "--all", "--url", &gone]).bad(3, "no answer from");
-    ask(&["ls", "--url", "https://localhost"]).bad(4, "http://");
+    ask(&["ls", "--url", "https://localhost"]).bad(2, "no TLS");
+    ask(&["ls", "--url", "foo"]).bad(2, "http://");
+    for verb in ["show", "tail", "verify", "digest", "cancel", "approve", "deny"] {
+        for id in ["", ".", ".."] {
+            ask(&[verb, id]).bad(2, "cannot be an id");
+        }
+    }
 }
 
 #[test]

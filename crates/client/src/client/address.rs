@@ -2,24 +2,28 @@
 
 use std::fmt::{Display, Write};
 
+use crate::error::ClientError;
+
 /// A URL in the making: every part is escaped, so no identifier can lead elsewhere.
 pub(super) struct Address {
     url: String,
     has_query: bool,
+    /// A part that cannot be in a path: servers and libraries resolve it, even when it is escaped.
+    refused: Option<String>,
 }
 
 impl Address {
     pub(super) fn new(base: &str, path: &[&str]) -> Self {
         let mut url = format!("{base}/v1");
+        let mut refused = None;
         for part in path {
             url.push('/');
             match *part {
-                // Segments that servers and libraries resolve, even when escaped, must stay one name.
-                "" | "." | ".." => url.push_str("%00"),
+                "" | "." | ".." => refused = Some((*part).to_owned()),
                 part => escape(&mut url, part),
             }
         }
-        Address { url, has_query: false }
+        Address { url, has_query: false, refused }
     }
 
     pub(super) fn with(mut self, name: &str, value: Option<impl Display>) -> Self {
@@ -33,8 +37,13 @@ impl Address {
         self
     }
 
-    pub(super) fn into_url(self) -> String {
-        self.url
+    pub(super) fn into_url(self) -> Result<String, ClientError> {
+        match self.refused {
+            None => Ok(self.url),
+            Some(part) => Err(ClientError::Unusable(format!(
+                "{part:?} cannot be an id; give the id as ls or show tell it"
+            ))),
+        }
     }
 }
 
@@ -54,14 +63,16 @@ mod tests {
 
     #[test]
     fn nothing_escapes_its_part() {
-        let url = |path: &[&str]| Address::new("http://h", path).into_url();
+        let url = |path: &[&str]| Address::new("http://h", path).into_url().unwrap();
         assert_eq!(url(&["runs", "run_1", "events"]), "http://h/v1/runs/run_1/events");
         assert_eq!(url(&["runs", "a/../b?c#d e%"]), "http://h/v1/runs/a%2F..%2Fb%3Fc%23d%20e%25");
-        assert_eq!(url(&["runs", ".."]), "http://h/v1/runs/%00");
-        assert_eq!(url(&["runs", ""]), "http://h/v1/runs/%00");
+        for resolved in ["", ".", ".."] {
+            let refused = Address::new("http://h", &["runs", resolved, "events"]).into_url();
+            assert!(matches!(refused, Err(ClientError::Unusable(_))), "{resolved:?}");
+        }
         let none: Option<u64> = None;
         let address =
             Address::new("http://h", &["e"]).with("a", Some(1)).with("b", none).with("c", Some("&="));
-        assert_eq!(address.into_url(), "http://h/v1/e?a=1&c=%26%3D");
+        assert_eq!(address.into_url().unwrap(), "http://h/v1/e?a=1&c=%26%3D");
     }
 }

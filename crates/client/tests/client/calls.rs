@@ -127,9 +127,20 @@ async fn nobody_listens() {
     assert!(tail.next().await.is_none(), "an error is the last thing told");
 }
 
-#[test]
-fn unusable_addresses_and_tokens() {
-    assert!(Client::new("https://h", None).is_err());
-    assert!(Client::new("h:1", None).is_err());
-    assert!(Client::new("http://h", Some("a\nb")).is_err());
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused_before() {
+    let addresses = [
+        ("https://h", "no TLS"),
+        ("foo", "is no address"),
+        ("h:80", "does not begin with http://"),
+        ("http://h/?a", "more than"),
+    ];
+    for (address, word) in addresses {
+        let why = Client::new(address, None).err().unwrap();
+        assert!(matches!(&why, ClientError::Unusable(why) if why.contains(word)), "{address}: {why}");
+    }
+    assert!(matches!(Client::new("http://h", Some("a\nb")).err().unwrap(), ClientError::Unusable(_)));
+    let client = Client::new("http://127.0.0.1:1", None).unwrap();
+    let why = client.get_run("..").await.unwrap_err();
+    assert!(matches!(&why, ClientError::Unusable(why) if why.contains("\"..\"")), "{why}");
 }

@@ -27,10 +27,12 @@ async fn follow(server: &Scripted, after: Option<u64>, until: Until) -> Vec<Stri
                 cursor.to_string()
             }
             Ok(Told::CaughtUp { cursor }) => format!("level {}", cursor.map_or(-1, |at| at.cast_signed())),
+            Ok(Told::Disconnected { reason, .. }) if reason.starts_with("d (") => reason,
             Ok(Told::Disconnected { .. }) => "broken".to_owned(),
             Err(ClientError::Problem(problem)) => format!("error {}", problem.code),
             Err(ClientError::Unreachable { .. }) => "error unreachable".to_owned(),
             Err(ClientError::Protocol { .. }) => "error protocol".to_owned(),
+            Err(ClientError::Unusable(why)) => format!("error {why}"),
         });
     }
     told
@@ -52,8 +54,20 @@ async fn it_resumes_until_nothing_follows() {
     ])
     .await;
     let told = follow(&server, None, Until::Ended).await;
-    let expected =
-        ["0", "1", "level 1", "2", "broken", "broken", "broken", "broken", "3", "4", "level 4", "5"];
+    let expected = [
+        "0",
+        "1",
+        "level 1",
+        "2",
+        "broken",
+        "broken",
+        "d (shutting_down)",
+        "broken",
+        "3",
+        "4",
+        "level 4",
+        "5",
+    ];
     assert_eq!(told, expected);
     let two = || Some("2".to_owned());
     assert_eq!(resumed_from(&server), [None, two(), two(), two(), two(), Some("5".to_owned())]);
@@ -89,6 +103,50 @@ async fn a_refusal_ends_it() {
     ])
     .await;
     assert_eq!(follow(&server, None, Until::Ended).await, ["0", "1", "broken", "error cursor_ahead"]);
+}
+
+/// The frame with which the server ends a stream that it cannot go on with.
+fn error_frame(code: &str, retryable: bool) -> String {
+    let Answer::Full { body, .. } = Answer::problem(500, code, retryable) else { unreachable!() };
+    format!("event: error\ndata: {body}\n\n")
+}
+
+#[tokio::test]
+async fn a_refusal_within_the_stream_ends_it_at_once() {
+    let server =
+        Scripted::start([Answer::Stream(format!("{}{}", frames(0..2), error_frame("store_corrupt", false)))]);
+    let server = server.await;
+    assert_eq!(follow(&server, None, Until::Ended).await, ["0", "1", "error store_corrupt"]);
+    assert_eq!(server.heard().len(), 1);
+
+    let odd = Answer::Stream("event: error\ndata: {}\n\n".to_owned());
+    let server = Scripted::start([odd]).await;
+    assert_eq!(follow(&server, None, Until::Ended).await, ["error protocol"]);
+}
+
+#[tokio::test]
+async fn a_failure_within_the_stream_that_may_pass_is_waited_for() {
+    let server = Scripted::start([
+        Answer::Stream(format!("retry: 1\n\n{}{}", frames(0..2), error_frame("store_busy", true))),
+        Answer::Stream(format!("{}{}", frames(2..3), caught_up(2))),
+        NO_CONTENT,
+    ])
+    .await;
+    let told = follow(&server, None, Until::Ended).await;
+    assert_eq!(told, ["0", "1", "d (store_busy)", "2", "level 2"]);
+    assert_eq!(resumed_from(&server)[1], Some("1".to_owned()));
+}
+
+#[tokio::test]
+async fn whether_more_can_follow_is_asked() {
+    let level = Answer::Stream(format!("{}{}", frames(0..1), caught_up(0)));
+    for (then, expected) in [(NO_CONTENT, true), (Answer::Stream(caught_up(0)), false)] {
+        let server = Scripted::start([level.clone(), then]).await;
+        let client = Client::new(&server.url, None).unwrap();
+        let mut tail = client.tail(Source::Run("r".to_owned()), None, Until::CaughtUp);
+        while tail.next().await.is_some() {}
+        assert_eq!(tail.is_whole().await.unwrap(), expected);
+    }
 }
 
 #[tokio::test]
