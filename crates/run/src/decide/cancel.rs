@@ -8,8 +8,8 @@ use crate::rejection::Rejection;
 
 pub(super) fn cancel(batch: &mut Batch, by: CancelledBy, reason: &str) -> Result<(), Rejection> {
     if batch.state.is_ended() {
-        let status = batch.state.status().as_str();
-        let over = format!("{} has {status}: there is nothing to cancel", batch.state.run_id);
+        let said = batch.state.status().said();
+        let over = format!("{} {said}: there is nothing to cancel", batch.state.run_id);
         return Err(Rejection::new(Code::RunEnded, over));
     }
     close::texts(batch)?;

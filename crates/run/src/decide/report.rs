@@ -40,8 +40,9 @@ pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reje
 }
 
 fn ended(batch: &Batch) -> Rejection {
-    let status = batch.state.status().as_str();
-    Rejection::new(Code::RunEnded, format!("{} has {status}: its account is closed", batch.state.run_id))
+    let state = &batch.state;
+    let over = format!("{} {}: its account is closed", state.run_id, state.status().said());
+    Rejection::new(Code::RunEnded, over)
 }
 
 /// What an ending brings about that is reported while people are asked something.

@@ -27,8 +27,7 @@ pub(super) fn take_over(
     match state.phase {
         Phase::Running => {}
         Phase::Ended(_) => {
-            let over =
-                format!("{} has {}: nothing is left to take over", state.run_id, state.status().as_str());
+            let over = format!("{} {}: nothing is left to take over", state.run_id, state.status().said());
             return Err(Rejection::new(Code::RunEnded, over));
         }
         // A run in the queue or waiting holds no worker, so none was lost.

@@ -97,6 +97,18 @@ impl Status {
         }
     }
 
+    /// What can be said of a run that stands so: "it has finished".
+    pub(crate) fn said(self) -> &'static str {
+        match self {
+            Status::Queued => "is queued",
+            Status::Running => "is running",
+            Status::Waiting => "is waiting",
+            Status::Finished => "has finished",
+            Status::Failed => "has failed",
+            Status::Cancelled => "was cancelled",
+        }
+    }
+
     pub fn is_ended(self) -> bool {
         matches!(self, Status::Finished | Status::Failed | Status::Cancelled)
     }
