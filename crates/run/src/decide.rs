@@ -82,7 +82,8 @@ impl Batch {
     fn place(&mut self, body: Draft) -> Result<(), Rejection> {
         let event_id = EventId::new(self.minter.mint(self.stamp));
         if self.state.last_event_id.is_some_and(|last| event_id <= last) {
-            return Err(Rejection::limit("the run has the last event id there is: no other can follow"));
+            let last = "the run has the last event id there is: no other can follow";
+            return Err(Rejection::new(Code::LimitReached, last));
         }
         let event = Event {
             event_id,

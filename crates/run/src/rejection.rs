@@ -13,7 +13,7 @@ pub struct Rejection {
     pub index: Option<usize>,
     /// That draft's type.
     pub type_name: Option<String>,
-    /// The rule of the grammar that it breaks; see [`crate::RULES`].
+    /// The rule of the grammar that it breaks, or the limit it passes; see [`crate::RULES`].
     pub rule: Option<&'static str>,
 }
 
@@ -22,9 +22,9 @@ impl Rejection {
         Rejection { code, message: message.into(), index: None, type_name: None, rule: None }
     }
 
-    /// Beyond a named limit.
-    pub(crate) fn limit(message: impl Into<String>) -> Self {
-        Rejection::new(Code::LimitReached, message)
+    /// Beyond a named limit, by the rule that says which.
+    pub(crate) fn limit(rule: &'static str, message: impl Into<String>) -> Self {
+        Rejection { rule: Some(rule), ..Rejection::new(Code::LimitReached, message) }
     }
 }
 

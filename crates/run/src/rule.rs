@@ -1,5 +1,7 @@
 //! The grammar, one sentence a rule. [`RULES`] is the table; `docs/grammar.md` is made of it.
 
+use crate::limits;
+
 /// One rule of the grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
@@ -7,6 +9,8 @@ pub struct Rule {
     pub id: &'static str,
     pub sentence: &'static str,
     pub reach: Reach,
+    /// How much a limit allows; `None` of other rules.
+    pub at_most: Option<u64>,
 }
 
 /// Where a rule can be seen to hold.
@@ -16,13 +20,25 @@ pub enum Reach {
     Log,
     /// Only where events are reported, because the log does not say who wrote an event.
     Command,
+    /// Only where events are reported or commands given: a number of [`crate::limits`], which other releases
+    /// may set otherwise.
+    Limit,
 }
 
 macro_rules! rules {
-    ($( $reach:ident { $( $id:literal = $sentence:literal; )* } )*) => {
+    ($( $reach:ident { $( $id:literal $( at most $max:ident )? = $sentence:literal; )* } )*) => {
         /// All rules, in the order of the reference page.
-        pub const RULES: &[Rule] = &[$( $( Rule { id: $id, sentence: $sentence, reach: Reach::$reach }, )* )*];
+        pub const RULES: &[Rule] = &[$( $(
+            Rule {
+                id: $id,
+                sentence: $sentence,
+                reach: Reach::$reach,
+                at_most: rules!(@max $( $max )?),
+            },
+        )* )*];
     };
+    (@max) => { None };
+    (@max $max:ident) => { Some(limits::$max as u64) };
 }
 
 rules! {
@@ -111,6 +127,20 @@ rules! {
         "progress.external" = "Of an external run this server itself reports only `gap.*`.";
         "progress.answer" = "A performer withdraws what it asked, but does not answer it: answers and timeouts have commands of their own.";
     }
+    Limit {
+        "limit.turns" at most TURNS_MAX = "Turns begun in a run, retries included.";
+        "limit.blocks_open" at most BLOCKS_OPEN_MAX = "Text and thinking blocks open at once.";
+        "limit.blocks_per_turn" at most BLOCKS_PER_TURN_MAX = "Text and thinking blocks of one turn, its retries included.";
+        "limit.text_block" at most TEXT_BLOCK_BYTES_MAX = "Bytes of one text or thinking block.";
+        "limit.calls_open" at most CALLS_OPEN_MAX = "Calls proposed, invoked or announced by an approval, and not yet settled.";
+        "limit.calls" at most CALLS_MAX = "Calls of a run, settled ones included.";
+        "limit.prompts_open" at most PROMPTS_OPEN_MAX = "Approvals, questions and handoffs without an outcome.";
+        "limit.prompts" at most PROMPTS_MAX = "Approvals, questions and handoffs of a run.";
+        "limit.warnings" at most WARNINGS_MAX = "Different thresholds at which a run warns of its budget.";
+        "limit.batch" at most BATCH_DRAFTS_MAX = "Events reported in one batch; a door may allow fewer.";
+        "limit.words" at most WORDS_BYTES_MAX = "Bytes of a name, comment or reason that comes with a command.";
+        "limit.response" at most RESPONSE_BYTES_MAX = "Bytes of an answer to a question.";
+    }
 }
 
 /// The reference page, `docs/grammar.md`.
@@ -118,9 +148,10 @@ pub fn grammar_page() -> String {
     let mut page = String::from(
         "# The grammar of a run\n\n\
          What may happen in a run, one sentence a rule. A refusal with code `event_refused` carries the id of \
-         the rule it broke, and so does an audit. Each rule has an example of its breach in \
-         `testdata/illegal/`, whose last line is the event that may not stand there. This page is \
-         generated from `crates/run/src/rule.rs`.\n",
+         the rule it broke, and so does an audit; one with code `limit_reached` carries that of the limit. \
+         Each rule of the log and of reporting has an example of its breach in `testdata/illegal/`, whose \
+         last line is the event that may not stand there. This page is generated from \
+         `crates/run/src/rule.rs`.\n",
     );
     let heads = [
         (
@@ -140,6 +171,17 @@ pub fn grammar_page() -> String {
             page.push_str(&format!("| `{}` | {} |\n", rule.id, rule.sentence));
         }
     }
+    page.push_str(
+        "\n## Limits\n\n\
+         They bind what is reported and commanded, never what closes a run, and are checked at the door \
+         only. What would go beyond one is refused with `limit_reached`.\n\n\
+         | rule | at most | of what |\n| --- | --- | --- |\n",
+    );
+    for rule in RULES {
+        if let Some(max) = rule.at_most {
+            page.push_str(&format!("| `{}` | {max} | {} |\n", rule.id, rule.sentence));
+        }
+    }
     page
 }
 
@@ -151,6 +193,7 @@ mod tests {
     fn ids_are_used_once_and_sentences_end() {
         for (at, rule) in RULES.iter().enumerate() {
             assert!(RULES[..at].iter().all(|other| other.id != rule.id), "{} stands twice", rule.id);
+            assert_eq!(rule.at_most.is_some(), rule.reach == Reach::Limit, "{}", rule.id);
             assert!(rule.sentence.ends_with('.') && !rule.sentence.contains('|'), "{}", rule.id);
         }
     }

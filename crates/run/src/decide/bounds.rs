@@ -13,27 +13,33 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
     let words: &[&str] = match command {
         Command::Queue { .. } | Command::Tick => &[],
         Command::Append { drafts } | Command::Progress { drafts } => {
-            return at_most("a batch", drafts.len(), limits::BATCH_DRAFTS_MAX, "events");
+            return at_most("limit.batch", "a batch", drafts.len(), limits::BATCH_DRAFTS_MAX, "events");
         }
         Command::Cancel { reason, .. } => &[reason],
         Command::ResolveApproval { by, comment, .. } | Command::AcknowledgeHandoff { by, comment, .. } => {
             &[by, comment.as_deref().unwrap_or("")]
         }
         Command::AnswerClarification { response, by, .. } => {
-            at_most("the response", response.text().len(), limits::RESPONSE_BYTES_MAX, "bytes")?;
+            at_most(
+                "limit.response",
+                "the response",
+                response.text().len(),
+                limits::RESPONSE_BYTES_MAX,
+                "bytes",
+            )?;
             &[by]
         }
         Command::RejectHandoff { by, reason, .. } => &[by, reason.as_deref().unwrap_or("")],
         Command::TakeOver { worker_id, reason, .. } => &[worker_id, reason],
     };
     words.iter().try_for_each(|text| {
-        at_most("a name, comment or reason", text.len(), limits::WORDS_BYTES_MAX, "bytes")
+        at_most("limit.words", "a name, comment or reason", text.len(), limits::WORDS_BYTES_MAX, "bytes")
     })
 }
 
-fn at_most(what: &str, size: usize, max: usize, unit: &str) -> Result<(), Rejection> {
+fn at_most(rule: &'static str, what: &str, size: usize, max: usize, unit: &str) -> Result<(), Rejection> {
     if size > max {
-        return Err(Rejection::limit(format!("{what} has {size} {unit}: send at most {max}")));
+        return Err(Rejection::limit(rule, format!("{what} has {size} {unit}: send at most {max}")));
     }
     Ok(())
 }
@@ -41,10 +47,13 @@ fn at_most(what: &str, size: usize, max: usize, unit: &str) -> Result<(), Reject
 /// What an event would add to a run.
 pub(super) fn event(state: &State, payload: &Payload) -> Result<(), Rejection> {
     match payload {
-        Payload::TurnStarted(_) if state.turns.begun >= limits::TURNS_MAX => Err(Rejection::limit(format!(
-            "the run has begun {} turns, the most there may be: go on in a new run",
-            limits::TURNS_MAX
-        ))),
+        Payload::TurnStarted(_) if state.turns.begun >= limits::TURNS_MAX => Err(Rejection::limit(
+            "limit.turns",
+            format!(
+                "the run has begun {} turns, the most there may be: go on in a new run",
+                limits::TURNS_MAX
+            ),
+        )),
         Payload::AssistantTextDelta(delta) | Payload::AssistantThinkingDelta(delta) => piece(state, delta),
         Payload::AssistantTextComplete(whole) | Payload::AssistantThinkingComplete(whole) => {
             text(state, whole)
@@ -57,10 +66,10 @@ pub(super) fn event(state: &State, payload: &Payload) -> Result<(), Rejection> {
         }
         Payload::ClarificationRequested(_) | Payload::HandoffRequested(_) => one_more_prompt(state),
         Payload::CostBudgetWarning(_) if state.cost.warned.len() >= limits::WARNINGS_MAX => {
-            Err(Rejection::limit(format!(
-                "the run has warned at {} thresholds, the most there may be",
-                limits::WARNINGS_MAX
-            )))
+            Err(Rejection::limit(
+                "limit.warnings",
+                format!("the run has warned at {} thresholds, the most there may be", limits::WARNINGS_MAX),
+            ))
         }
         _ => Ok(()),
     }
@@ -71,32 +80,41 @@ fn one_more_call(state: &State, tool_call_id: &str) -> Result<(), Rejection> {
         return Ok(());
     }
     if state.calls.len() >= limits::CALLS_OPEN_MAX {
-        return Err(Rejection::limit(format!(
-            "{} calls are open, the most there may be: settle some before call {tool_call_id}",
-            limits::CALLS_OPEN_MAX
-        )));
+        return Err(Rejection::limit(
+            "limit.calls_open",
+            format!(
+                "{} calls are open, the most there may be: settle some before call {tool_call_id}",
+                limits::CALLS_OPEN_MAX
+            ),
+        ));
     }
     if state.calls_seen >= limits::CALLS_MAX {
-        return Err(Rejection::limit(format!(
-            "the run has made {} calls, the most there may be: go on in a new run",
-            limits::CALLS_MAX
-        )));
+        return Err(Rejection::limit(
+            "limit.calls",
+            format!(
+                "the run has made {} calls, the most there may be: go on in a new run",
+                limits::CALLS_MAX
+            ),
+        ));
     }
     Ok(())
 }
 
 fn one_more_prompt(state: &State) -> Result<(), Rejection> {
     if state.prompts.len() >= limits::PROMPTS_OPEN_MAX {
-        return Err(Rejection::limit(format!(
-            "{} approvals, questions and handoffs are pending, the most there may be: wait for some",
-            limits::PROMPTS_OPEN_MAX
-        )));
+        return Err(Rejection::limit(
+            "limit.prompts_open",
+            format!(
+                "{} approvals, questions and handoffs are pending, the most there may be: wait for some",
+                limits::PROMPTS_OPEN_MAX
+            ),
+        ));
     }
     if state.prompts_seen >= limits::PROMPTS_MAX {
-        return Err(Rejection::limit(format!(
-            "the run has asked {} times, the most it may: go on in a new run",
-            limits::PROMPTS_MAX
-        )));
+        return Err(Rejection::limit(
+            "limit.prompts",
+            format!("the run has asked {} times, the most it may: go on in a new run", limits::PROMPTS_MAX),
+        ));
     }
     Ok(())
 }
@@ -107,11 +125,14 @@ fn piece(state: &State, delta: &TextDelta) -> Result<(), Rejection> {
         Some(block) => block.text.bytes(),
         None => {
             if turn.blocks.len() >= limits::BLOCKS_OPEN_MAX {
-                return Err(Rejection::limit(format!(
-                    "{} blocks are open, the most there may be: complete some before block {}",
-                    limits::BLOCKS_OPEN_MAX,
-                    delta.block_index
-                )));
+                return Err(Rejection::limit(
+                    "limit.blocks_open",
+                    format!(
+                        "{} blocks are open, the most there may be: complete some before block {}",
+                        limits::BLOCKS_OPEN_MAX,
+                        delta.block_index
+                    ),
+                ));
             }
             one_more_block(state)?;
             0
@@ -132,20 +153,26 @@ fn text(state: &State, whole: &TextComplete) -> Result<(), Rejection> {
 fn one_more_block(state: &State) -> Result<(), Rejection> {
     let open = state.turns.open.as_ref().map_or(0, |turn| turn.blocks.len());
     if state.turns.closed_blocks.len() + open >= limits::BLOCKS_PER_TURN_MAX {
-        return Err(Rejection::limit(format!(
-            "the turn has {} blocks, the most there may be: go on in a new turn",
-            limits::BLOCKS_PER_TURN_MAX
-        )));
+        return Err(Rejection::limit(
+            "limit.blocks_per_turn",
+            format!(
+                "the turn has {} blocks, the most there may be: go on in a new turn",
+                limits::BLOCKS_PER_TURN_MAX
+            ),
+        ));
     }
     Ok(())
 }
 
 fn text_bytes(block_index: u64, bytes: usize) -> Result<(), Rejection> {
     if bytes > limits::TEXT_BLOCK_BYTES_MAX {
-        return Err(Rejection::limit(format!(
-            "block {block_index} would have {bytes} bytes: complete it at {} and go on in a new one",
-            limits::TEXT_BLOCK_BYTES_MAX
-        )));
+        return Err(Rejection::limit(
+            "limit.text_block",
+            format!(
+                "block {block_index} would have {bytes} bytes: complete it at {} and go on in a new one",
+                limits::TEXT_BLOCK_BYTES_MAX
+            ),
+        ));
     }
     Ok(())
 }

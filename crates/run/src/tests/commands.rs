@@ -67,6 +67,21 @@ fn a_run_begins_once() {
 }
 
 #[test]
+fn what_has_ended_is_told_in_plain_words() {
+    for (ending, said) in [
+        ("@finished", "has finished"),
+        (FAILED, "has failed"),
+        ("run.cancelled {'by':'operator','reason':'r'}", "was cancelled"),
+    ] {
+        let story = Story::of(&format!("@ext\n{ending}"));
+        let no = story.refuses(append("@turn 0"));
+        assert_eq!(no.message, format!("{} {said}: its account is closed", run_id()));
+        let no = story.refuses(cancel());
+        assert_eq!(no.message, format!("{} {said}: there is nothing to cancel", run_id()));
+    }
+}
+
+#[test]
 fn places_grow_when_the_clock_steps_back() {
     let mut story = Story::of("@ext");
     story.now_ms = 1_000;
@@ -547,25 +562,51 @@ fn limits_refuse_and_leave_the_way_out_open() {
     let many = |n: usize, line: &dyn Fn(usize) -> String| (0..n).map(|i| line(i) + "\n").collect::<String>();
     story.does(append(&many(limits::CALLS_OPEN_MAX, &|n| format!("@propose c{n}"))));
     let no = story.refuses(append("@propose one_more"));
-    assert_eq!((no.code, no.index, no.rule), (Code::LimitReached, Some(0), None));
+    assert_eq!((no.code, no.index, no.rule), (Code::LimitReached, Some(0), Some("limit.calls_open")));
     assert_eq!(no.message, "256 calls are open, the most there may be: settle some before call one_more");
+    let limited = |story: &Story, command: Command, rule: &str| {
+        let no = story.refuses(command);
+        assert_eq!((no.code, no.rule), (Code::LimitReached, Some(rule)), "{}", no.message);
+    };
 
     story.does(append(&many(limits::PROMPTS_OPEN_MAX, &|n| format!("@question q{n} c{n}"))));
-    assert_eq!(story.refuses(append("@question one_more c0")).code, Code::LimitReached);
+    limited(&story, append("@question one_more c0"), "limit.prompts_open");
 
     let delta = |n: usize, text: &str| {
         format!("assistant.text_delta {{'turn_index':0,'block_index':{n},'delta':'{text}'}}")
     };
     story.does(append(&many(limits::BLOCKS_OPEN_MAX, &|n| delta(n, "a"))));
-    assert_eq!(story.refuses(append(&delta(99, "a"))).code, Code::LimitReached);
+    limited(&story, append(&delta(99, "a")), "limit.blocks_open");
     let piece = "x".repeat(limits::TEXT_BLOCK_BYTES_MAX - 1);
     story.does(append(&delta(0, &piece)));
-    assert_eq!(story.refuses(append(&delta(0, "a"))).code, Code::LimitReached);
+    limited(&story, append(&delta(0, "a")), "limit.text_block");
 
     let long = Command::Cancel { by: CancelledBy::System, reason: "x".repeat(limits::WORDS_BYTES_MAX + 1) };
-    assert_eq!(story.refuses(long).code, Code::LimitReached);
+    limited(&story, long, "limit.words");
     let batch = Command::Append { drafts: vec![drafts("@turn 5").remove(0); limits::BATCH_DRAFTS_MAX + 1] };
-    assert_eq!(story.refuses(batch).code, Code::LimitReached);
+    limited(&story, batch, "limit.batch");
+    let response = json(&format!("'{}'", "x".repeat(limits::RESPONSE_BYTES_MAX)));
+    let long = Command::AnswerClarification { clarification_id: fid("q0"), response, by: "ann".into() };
+    limited(&story, long, "limit.response");
+
+    // What takes a long run to reach, reached by decree.
+    let mut long = Story::of("@ext\n@turn 0");
+    long.state.calls_seen = limits::CALLS_MAX;
+    limited(&long, append("@propose c"), "limit.calls");
+    long.state.prompts_seen = limits::PROMPTS_MAX;
+    limited(
+        &long,
+        append("clarification.requested {'clarification_id':'q','question':'?'}"),
+        "limit.prompts",
+    );
+    long.state.turns.begun = limits::TURNS_MAX;
+    limited(&long, append("@turned 0\n@turn 1"), "limit.turns");
+    long.state.turns.closed_blocks = (0..limits::BLOCKS_PER_TURN_MAX as u64).collect();
+    limited(&long, append(&delta(5_000, "a")), "limit.blocks_per_turn");
+    long.state.cost.warned = (0..limits::WARNINGS_MAX as u64).collect();
+    let warning =
+        "cost.budget_warning {'threshold_pct':200,'cumulative_cost_micros_usd':8,'task_budget_micros_usd':9}";
+    limited(&long, append(warning), "limit.warnings");
 
     assert_eq!(story.does(cancel()).last().map(String::as_str), Some("run.cancelled"));
 }

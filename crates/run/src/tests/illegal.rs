@@ -8,7 +8,7 @@ use recount_event::{Draft, Event, codec};
 
 use super::story::{event_id, placed_all, run_id, script};
 use crate::judge::judge;
-use crate::{Command, RULES, Reach, State, apply, audit, decide, grammar_page};
+use crate::{Command, RULES, Reach, Rule, State, apply, audit, decide, grammar_page};
 
 /// A rule, and a run whose last event breaks it.
 const BREACHES: &[(&str, &str)] = &[
@@ -177,6 +177,11 @@ const BREACHES: &[(&str, &str)] = &[
     ("progress.answer", "@own\n@ask a c\n@say a approved"),
 ];
 
+/// Limits are left out: their breaches would be as long as they are, and are in the tests of commands.
+fn breakable() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().filter(|rule| rule.reach != Reach::Limit)
+}
+
 fn testdata() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/illegal")
 }
@@ -186,7 +191,7 @@ fn written(rule: &str) -> String {
     static BLESSED: Once = Once::new();
     BLESSED.call_once(|| {
         if blessing() {
-            for rule in RULES {
+            for rule in breakable() {
                 fs::write(testdata().join(format!("{}.jsonl", rule.id)), text(&breach(rule.id))).unwrap();
             }
         }
@@ -221,7 +226,7 @@ fn breach(rule: &str) -> Vec<Event> {
 
 #[test]
 fn every_rule_has_its_breach_written_down() {
-    for rule in RULES {
+    for rule in breakable() {
         assert!(written(rule.id) == text(&breach(rule.id)), "{}: RECOUNT_BLESS=1 writes it anew", rule.id);
     }
     let mut files: Vec<String> = fs::read_dir(testdata())
@@ -229,14 +234,14 @@ fn every_rule_has_its_breach_written_down() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     files.sort();
-    let mut wanted: Vec<String> = RULES.iter().map(|rule| format!("{}.jsonl", rule.id)).collect();
+    let mut wanted: Vec<String> = breakable().map(|rule| format!("{}.jsonl", rule.id)).collect();
     wanted.sort();
     assert_eq!(files, wanted);
 }
 
 #[test]
 fn every_breach_is_found_where_it_stands_and_nowhere_else() {
-    for rule in RULES {
+    for rule in breakable() {
         let file = written(rule.id);
         let events: Vec<Event> = file.lines().map(|line| codec::decode(line.as_bytes()).unwrap()).collect();
         let (last, before) = events.split_last().unwrap();
@@ -264,6 +269,7 @@ fn every_breach_is_found_where_it_stands_and_nowhere_else() {
                 assert_eq!((no.rule, no.index), (Some(rule.id), Some(0)));
                 assert_eq!(no.type_name.as_deref(), Some(last.type_name()));
             }
+            Reach::Limit => unreachable!("limits are left out"),
         }
     }
 }

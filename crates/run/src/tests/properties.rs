@@ -9,7 +9,7 @@ use super::dice::{self, Dice};
 use super::story::{T0, placed_all, run_id};
 use crate::judge::judge;
 use crate::{
-    CancelledBy, Command, Effects, Illegal, RULES, Rejection, State, apply, audit, decide, outstanding,
+    CancelledBy, Command, Effects, Illegal, RULES, Reach, Rejection, State, apply, audit, decide, outstanding,
 };
 
 /// A run as it was lived, and the states it went through.
@@ -82,7 +82,7 @@ fn live(numbers: &[u16], own: bool) -> Lived {
 /// What `decide` refuses by a rule of the log, `audit` finds illegal by the same rule.
 fn refused_by_both(so_far: &[Event], state: &State, command: &Command, stamp: Stamp, no: &Rejection) {
     let (Some(index), Some(rule)) = (no.index, no.rule) else { return };
-    let of_the_log = RULES.iter().any(|row| row.id == rule && row.reach == crate::Reach::Log);
+    let of_the_log = RULES.iter().any(|row| row.id == rule && row.reach == Reach::Log);
     let (Command::Append { drafts } | Command::Progress { drafts }, true) = (command, of_the_log) else {
         assert!(RULES.iter().any(|row| row.id == rule), "{rule} is no rule");
         return;
@@ -313,6 +313,8 @@ fn much_happens_in_the_stories() {
         let count = seen.get(what).copied().unwrap_or(0);
         assert!(count >= at_least, "{what}: {count}, wanted {at_least}");
     }
-    let rules = RULES.iter().filter(|rule| refused.contains_key(rule.id)).count();
-    assert!(rules * 10 >= RULES.len() * 7, "only {rules} of {} rules were broken: {refused:#?}", RULES.len());
+    let breakable: Vec<_> = RULES.iter().filter(|rule| rule.reach != Reach::Limit).collect();
+    let rules = breakable.iter().filter(|rule| refused.contains_key(rule.id)).count();
+    let all = breakable.len();
+    assert!(rules * 10 >= all * 7, "only {rules} of {all} rules were broken: {refused:#?}");
 }
