@@ -32,6 +32,8 @@ pub(crate) enum Failure {
     Own(String),
     /// Nobody reads our output any more, so there is nothing left to do.
     OutputClosed,
+    /// From the keyboard, after we said where we were.
+    Interrupted,
 }
 
 impl Failure {
@@ -43,6 +45,8 @@ impl Failure {
             Failure::Unreachable(_) => 3,
             Failure::Protocol(_) => 4,
             Failure::Own(_) => 5,
+            // What shells show for programs that SIGINT ended.
+            Failure::Interrupted => 130,
         }
     }
 }
@@ -55,7 +59,7 @@ impl fmt::Display for Failure {
             | Failure::Unreachable(why)
             | Failure::Protocol(why)
             | Failure::Own(why) => f.write_str(why),
-            Failure::No | Failure::OutputClosed => Ok(()),
+            Failure::No | Failure::OutputClosed | Failure::Interrupted => Ok(()),
         }
     }
 }

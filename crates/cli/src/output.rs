@@ -34,7 +34,16 @@ impl Output {
 
     /// One JSON value a line: byte for byte into a pipe or a file, harmless on a terminal.
     pub(crate) fn json(&mut self, json: &str) -> Result<(), Failure> {
-        if self.is_terminal { self.line(&clean::json(json)) } else { self.line(json) }
+        self.json_behind("", json)
+    }
+
+    /// The same behind words of ours.
+    pub(crate) fn json_behind(&mut self, words: &str, json: &str) -> Result<(), Failure> {
+        if self.is_terminal {
+            self.line(&format!("{words}{}", clean::json(json)))
+        } else {
+            self.line(&format!("{words}{json}"))
+        }
     }
 
     pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {

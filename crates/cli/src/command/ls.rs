@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Asking;
 use crate::exit::Failure;
+use crate::output::note;
 use crate::render::list;
 
 #[derive(Args)]
@@ -21,6 +22,9 @@ pub(super) struct Ls {
     /// At most so many
     #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
     limit: usize,
+    /// Only those that follow this one in the list, which a list that is not whole names at its end
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
 }
 
 impl Ls {
@@ -28,11 +32,11 @@ impl Ls {
         let client = asking.client.clone();
         if self.tasks {
             let fetch = async |listing: Listing| client.list_tasks(&listing).await;
-            let tasks = gather(fetch, self.limit, self.status).await?;
+            let tasks = collect(fetch, self.after, self.limit, self.status).await?;
             print(&mut asking, &tasks, list::tasks)
         } else {
             let fetch = async |listing: Listing| client.list_runs(&listing).await;
-            let runs = gather(fetch, self.limit, self.status).await?;
+            let runs = collect(fetch, self.after, self.limit, self.status).await?;
             print(&mut asking, &runs, list::runs)
         }
     }
@@ -40,13 +44,24 @@ impl Ls {
 
 fn print<T: Serialize>(
     asking: &mut Asking,
-    things: &[T],
+    found: &Found<T>,
     lines: fn(&[T]) -> Vec<String>,
 ) -> Result<(), Failure> {
     if asking.json {
-        return things.iter().try_for_each(|thing| asking.out.value(thing));
+        found.things.iter().try_for_each(|thing| asking.out.value(thing))?;
+    } else {
+        asking.out.lines(&lines(&found.things))?;
     }
-    asking.out.lines(&lines(things))
+    if let Some(next) = &found.next {
+        note(&format!("there are more; --limit N lists more, --after {next} lists what follows"));
+    }
+    Ok(())
+}
+
+/// A part of a list, and the cursor of what follows if there is more.
+struct Found<T> {
+    things: Vec<T>,
+    next: Option<String>,
 }
 
 /// Page after page until so many things were found, or there are no more.
@@ -55,13 +70,28 @@ pub(super) async fn gather<T>(
     count_max: usize,
     status: Option<String>,
 ) -> Result<Vec<T>, Failure> {
-    let mut found = Vec::new();
-    let mut after = None;
-    while found.len() < count_max {
-        let limit = Some((count_max - found.len()).clamp(1, LIST_LIMIT_MAX));
+    Ok(collect(fetch, None, count_max, status).await?.things)
+}
+
+/// The same from behind `after`, and whether there is more.
+async fn collect<T>(
+    fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
+    after: Option<String>,
+    count_max: usize,
+    status: Option<String>,
+) -> Result<Found<T>, Failure> {
+    let mut found = Found { things: Vec::new(), next: None };
+    let mut after = after.map(serde_json::Value::String);
+    while found.things.len() < count_max {
+        let limit = Some((count_max - found.things.len()).clamp(1, LIST_LIMIT_MAX));
         let page = fetch(Listing { after: after.clone(), limit, status: status.clone() }).await?;
         let stuck = page.next == after;
-        found.extend(page.data);
+        found.things.extend(page.data);
+        found.next = match page.next.as_ref().filter(|_| page.has_more) {
+            Some(serde_json::Value::String(next)) => Some(next.clone()),
+            Some(other) => Some(other.to_string()),
+            None => None,
+        };
         if !page.has_more {
             break;
         }
@@ -70,6 +100,6 @@ pub(super) async fn gather<T>(
         }
         after = page.next;
     }
-    found.truncate(count_max);
+    found.things.truncate(count_max);
     Ok(found)
 }

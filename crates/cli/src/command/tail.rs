@@ -12,15 +12,18 @@ use crate::render::Account;
 pub(super) struct Tail {
     #[command(flatten)]
     subject: Subject,
-    /// Begin behind this event: its sequence in the run, or with --all its position
-    #[arg(long)]
-    after: Option<u64>,
+    /// Begin behind this event: its sequence in the run, or with --all its position; -1 is the start
+    #[arg(long, value_name = "CURSOR", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
+    after: Option<i64>,
     /// Go on with what comes, until the run ends; with --all until interrupted
     #[arg(short, long)]
     follow: bool,
     /// Tell the pieces of texts as they came, and every text in full
     #[arg(long)]
     pieces: bool,
+    /// With --all, put the position and a tab before each line
+    #[arg(long, conflicts_with = "run")]
+    positions: bool,
 }
 
 impl Tail {
@@ -30,42 +33,82 @@ impl Tail {
             None => (Source::Feed, Account::of_feed(self.pieces)),
         };
         let until = if self.follow { Until::Ended } else { Until::CaughtUp };
-        let mut tail = asking.client.tail(source, self.after, until);
+        let after = self.after.and_then(|after| u64::try_from(after).ok());
+        let mut tail = asking.client.tail(source, after, until);
+        let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
         let mut away = false;
-        while let Some(told) = tail.next().await {
-            match told? {
-                Told::Event { envelope, .. } => {
-                    away = false;
-                    tell(&mut asking, &mut account, &envelope)?;
+        loop {
+            let told = tokio::select! {
+                biased;
+                _ = &mut interrupt => {
+                    finish(&mut asking, &mut account)?;
+                    note(&format!("interrupted; {}", goes_on(&tail)));
+                    return Err(Failure::Interrupted);
                 }
-                Told::CaughtUp { cursor } => {
-                    let back = std::mem::take(&mut away);
-                    if back {
+                told = tail.next() => told,
+            };
+            match told {
+                None => break,
+                Some(Ok(Told::Event { cursor, envelope })) => {
+                    away = false;
+                    let position = self.positions.then_some(cursor);
+                    tell_at(&mut asking, &mut account, position, &envelope)?;
+                }
+                Some(Ok(Told::CaughtUp { .. })) => {
+                    if std::mem::take(&mut away) {
                         note("connected again");
                     }
-                    if until == Until::CaughtUp
-                        && let Some(cursor) = cursor
-                    {
-                        note(&format!("caught up; --after {cursor} goes on from here"));
-                    }
                 }
-                Told::Disconnected { reason, .. } => {
+                Some(Ok(Told::Disconnected { reason, .. })) => {
                     if !std::mem::replace(&mut away, true) {
                         note(&format!("the connection broke ({reason}); trying again"));
                     }
                 }
+                Some(Err(why)) => {
+                    if tail.cursor() != after {
+                        note(&goes_on(&tail));
+                    }
+                    return Err(why.into());
+                }
             }
         }
-        finish(&mut asking, &mut account)
+        finish(&mut asking, &mut account)?;
+        // Following ends with the run only. Otherwise the server is asked; without an answer we know less.
+        if self.follow || tail.is_whole().await.unwrap_or(false) {
+            note("the run has ended");
+        } else {
+            note(&format!("caught up; {}", goes_on(&tail)));
+        }
+        Ok(())
+    }
+}
+
+/// How to begin behind the last event that was told.
+fn goes_on(tail: &recount_client::Tail) -> String {
+    match tail.cursor() {
+        Some(cursor) => format!("--after {cursor} goes on from here"),
+        None => "--after -1 goes on from here".to_owned(),
     }
 }
 
 /// Tells one event, as it is or in words.
 pub(super) fn tell(asking: &mut Asking, account: &mut Account, envelope: &str) -> Result<(), Failure> {
+    tell_at(asking, account, None, envelope)
+}
+
+/// The same, with a position before each line.
+fn tell_at(
+    asking: &mut Asking,
+    account: &mut Account,
+    position: Option<u64>,
+    envelope: &str,
+) -> Result<(), Failure> {
+    let before = position.map(|position| format!("{position}\t")).unwrap_or_default();
     if asking.json {
-        return asking.out.json(envelope);
+        return asking.out.json_behind(&before, envelope);
     }
-    asking.out.lines(&account.event(envelope.as_bytes()))
+    let lines = account.event(envelope.as_bytes());
+    lines.iter().try_for_each(|line| asking.out.line(&format!("{before}{line}")))
 }
 
 /// Tells what was begun and never completed.

@@ -38,7 +38,7 @@ pub(crate) fn tasks(tasks: &[Task]) -> Vec<String> {
 }
 
 fn title(title: Option<&str>) -> String {
-    let title = clean::line(title.unwrap_or("(no title)"));
+    let title = clean::line(title.filter(|title| !title.trim().is_empty()).unwrap_or("(no title)"));
     if title.chars().count() <= TITLE_CHARS_MAX {
         return title;
     }
@@ -84,12 +84,14 @@ mod tests {
             task("task_1", Some("a\u{1b}[1m\tb"), 1),
             task("task_22", None, 2),
             task("t", Some(&long), 0),
+            task("e", Some(" "), 0),
         ]);
         let cut = format!("{}…", "x".repeat(47));
         let expected = [
             format!("task_1   idle  {:<48}  2026-05-03 10:23:45  1 run", "a\\u{1b}[1m    b"),
             format!("task_22  idle  {:<48}  2026-05-03 10:23:45  2 runs", "(no title)"),
             format!("t        idle  {cut}  2026-05-03 10:23:45  0 runs"),
+            format!("e        idle  {:<48}  2026-05-03 10:23:45  0 runs", "(no title)"),
         ];
         assert_eq!(lines, expected);
     }

@@ -5,4 +5,5 @@
 mod refusals;
 mod server;
 mod story;
+mod tails;
 mod verbs;

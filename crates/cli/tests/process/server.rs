@@ -99,9 +99,20 @@ impl Following {
         self.data.recv_timeout(PATIENCE).expect("a line of data comes")
     }
 
-    /// Waits for words on standard error that begin so.
-    pub(crate) fn words(&self, begin: &str) {
-        while !self.words.recv_timeout(PATIENCE).expect("words come").starts_with(begin) {}
+    /// Waits for words on standard error that begin so, and answers the line.
+    pub(crate) fn words(&self, begin: &str) -> String {
+        loop {
+            let line = self.words.recv_timeout(PATIENCE).expect("words come");
+            if line.starts_with(begin) {
+                return line;
+            }
+        }
+    }
+
+    /// As ctrl-c does.
+    pub(crate) fn interrupt(&self) {
+        let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(kill.expect("kill is there").success());
     }
 
     /// Waits until it ends; what was not read yet, and the status.
