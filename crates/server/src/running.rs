@@ -8,6 +8,7 @@ use recount_engine::Engine;
 use recount_face_aep::{Face, SseFraming};
 use recount_log::Store;
 use recount_world::World;
+use tokio::net::TcpListener;
 
 use crate::{StartError, guard, health, listen, web};
 
@@ -17,17 +18,23 @@ pub struct Running {
 }
 
 impl Running {
-    /// Opens the engine on a store and listens.
+    /// Binds, then opens the engine on a store and listens.
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
+        Running::on(claim(bind).await?, store, world).await
+    }
+
+    /// The same on an address that is ours already; who connects before waits until the engine is open.
+    pub(crate) async fn on(
+        listener: TcpListener,
+        store: Arc<dyn Store>,
+        world: World,
+    ) -> Result<Self, StartError> {
         let engine = Engine::open(store, world.clone(), Arc::new(SseFraming))
             .await
             .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
-        let listener = listen::bind(bind).await.map_err(|why| {
-            StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind"))
-        })?;
         let address = listener
             .local_addr()
-            .map_err(|why| StartError::failed(format!("{bind} has no address: {why}")))?;
+            .map_err(|why| StartError::failed(format!("what was bound has no address: {why}")))?;
         listen::start(listener, router(&engine, address), &world);
         Ok(Running { address, engine })
     }
@@ -36,6 +43,12 @@ impl Running {
     pub async fn stop(self) -> usize {
         self.engine.shutdown().await
     }
+}
+
+/// Takes an address, before anything else is done that would have to be undone.
+pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
+    let bound = listen::bind(bind).await;
+    bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
 fn router(engine: &Engine, address: SocketAddr) -> Router {

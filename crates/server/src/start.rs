@@ -1,12 +1,13 @@
 //! From configuration to a running server, and to its end.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use recount_log::FaultKind;
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 
 use crate::config::{Config, Options};
+use crate::running::claim;
 use crate::{Running, limits, logging};
 
 /// Why the server did not start, or did not run to a good end.
@@ -36,11 +37,16 @@ impl StartError {
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     let mut options = SqliteOptions::new(&config.data);
     options.durability = config.durability;
-    SqliteStore::open(options).map_err(|fault| match fault.kind {
-        FaultKind::Locked => {
-            StartError::failed(format!("{fault}; stop the other server or choose another --data"))
-        }
-        _ => StartError::failed(fault.to_string()),
+    SqliteStore::open(options).map_err(|fault| StartError::failed(fault.to_string()))
+}
+
+/// Words for an operator whose data folder lets others in; one that we make does not.
+fn openness(data: &Path) -> Option<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(data).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        let data = data.display();
+        format!("others on this machine can get into {data} (mode {mode:04o}); chmod 700 keeps them out")
     })
 }
 
@@ -48,7 +54,6 @@ pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
 pub fn serve(options: Options) -> Result<(), StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
     logging::start(&config);
-    let store = open_store(&config)?;
     let threads =
         std::thread::available_parallelism().map_or(2, usize::from).min(limits::SERVING_THREADS_MAX);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -58,7 +63,9 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         .build()
         .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
     runtime.block_on(async {
-        let running = Running::start(Arc::new(store), World::real(), config.bind).await?;
+        let listener = claim(config.bind).await?;
+        let store = open_store(&config)?;
+        let running = Running::on(listener, Arc::new(store), World::real()).await?;
         announce(&config, &running);
         told_to_stop().await?;
         tracing::info!("stopping");
@@ -74,9 +81,10 @@ pub fn serve(options: Options) -> Result<(), StartError> {
 fn announce(config: &Config, running: &Running) {
     use std::io::Write as _;
     let mut words = std::io::stderr().lock();
+    let openness = openness(&config.data).map(|words| format!("{words}\n")).unwrap_or_default();
     let said = writeln!(
         words,
-        "recount {} keeps its data in {}\nno tokens: whoever can reach this address on this machine may do everything\nlistening on http://{}",
+        "recount {} keeps its data in {}\n{openness}no tokens: whoever can reach this address on this machine may do everything\nlistening on http://{}",
         env!("CARGO_PKG_VERSION"),
         config.data.display(),
         running.address

@@ -23,8 +23,8 @@ fn every_status_has_its_cause() {
     server.ask(&["nothing"]).bad(2, "nothing");
     // A second server on the same folder, and a reader of a folder in use.
     let folder = data.path().to_str().unwrap();
-    ask(&["serve", "--bind", "127.0.0.1:0", "--data", folder]).bad(5, "another --data");
-    ask(&["verify", "--data", folder]).bad(5, "recount: ");
+    ask(&["serve", "--bind", "127.0.0.1:0", "--data", folder]).bad(5, "is held by process");
+    ask(&["verify", "--data", folder]).bad(5, "is held by process");
     let gone = server.url();
     drop(server);
     ask(&["ls", "--url", &gone]).bad(3, "no answer from");
@@ -45,6 +45,33 @@ fn only_loopback_is_served_without_tokens() {
     let answer = ask(&["serve", "--bind", "0.0.0.0:0", "--data", folder]);
     assert!(answer.words.contains("loopback") && answer.status == 2, "{answer:?}");
     ask(&["serve", "--durability", "none", "--data", folder]).bad(2, "strict");
+}
+
+#[test]
+fn an_address_in_use_leaves_no_folder_behind() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    ask(&["serve", "--bind", &address, "--data", data.to_str().unwrap()]).bad(5, "another --bind");
+    assert!(!data.exists());
+}
+
+#[test]
+fn a_data_folder_that_lets_others_in_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    let server = Server::start(&data);
+    assert!(!server.words.iter().any(|line| line.contains("mode")), "{:?}", server.words);
+    drop(server);
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let server = Server::start(&data);
+    let expected = format!(
+        "others on this machine can get into {} (mode 0755); chmod 700 keeps them out",
+        data.display()
+    );
+    assert!(server.words.contains(&expected), "{:?}", server.words);
 }
 
 /// `RECOUNT_BLESS=1` writes it anew.

@@ -13,6 +13,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
+    /// What it said before it listened.
+    pub(crate) words: Vec<String>,
 }
 
 impl Server {
@@ -31,6 +33,7 @@ impl Server {
             let Ok(line) = line else { panic!("the server does not listen; it said: {heard:?}") };
             if let Some(address) = line.strip_prefix("listening on http://") {
                 server.address = address.trim().to_owned();
+                server.words = heard;
                 return server;
             }
             heard.push(line);
@@ -46,7 +49,7 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        Server { child, address: String::new() }
+        Server { child, address: String::new(), words: Vec::new() }
     }
 
     pub(crate) fn url(&self) -> String {
