@@ -83,16 +83,21 @@ id!(
 );
 
 /// An identifier a producer may choose: 1 to 128 of `A-Z a-z 0-9 . _ : -`. Unique within its run.
+///
+/// Not `.` and not `..`: in the path of an address browsers take these for places, so nobody could ask
+/// for what is called so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ForeignId(Box<str>);
 
-const FOREIGN_ID_EXPECTED: &str = "an identifier (1 to 128 of the characters A-Z a-z 0-9 . _ : -)";
+const FOREIGN_ID_EXPECTED: &str =
+    "an identifier (1 to 128 of the characters A-Z a-z 0-9 . _ : -, but neither . nor ..)";
 
 impl ForeignId {
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let good = !text.is_empty()
             && text.len() <= limits::FOREIGN_ID_BYTES_MAX
+            && !matches!(text, "." | "..")
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'));
         if good {
             Ok(ForeignId(text.into()))
@@ -155,7 +160,7 @@ impl JsonSchema for ForeignId {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$" })
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$", "not": { "enum": [".", ".."] } })
     }
 }
 
@@ -176,11 +181,15 @@ mod tests {
 
     #[test]
     fn foreign_ids() {
-        for good in ["call_1", "toolu_01A-b.c:d", "0", &"x".repeat(128)] {
+        let schema = ForeignId::json_schema(&mut SchemaGenerator::default());
+        let fits = jsonschema::draft202012::new(schema.as_value()).unwrap();
+        for good in ["call_1", "toolu_01A-b.c:d", "0", "...", ".a", "..a", &"x".repeat(128)] {
             assert!(ForeignId::parse(good).is_ok(), "{good}");
+            assert!(fits.is_valid(&good.into()), "{good}");
         }
-        for bad in ["", "a b", "a/b", "é", "a\n", &"x".repeat(129)] {
+        for bad in ["", ".", "..", "a b", "a/b", "é", "a\n", &"x".repeat(129)] {
             assert!(ForeignId::parse(bad).is_err(), "{bad}");
+            assert!(!fits.is_valid(&bad.into()), "{bad}");
         }
     }
 }
