@@ -1,9 +1,11 @@
 //! Reads a whole run by the grammar and names the first event that breaks it.
 //!
 //! Written a second time on purpose: nothing of [`crate::State`] or of the rules behind [`crate::decide`]
-//! is used here, so that a mistake in one shows in the other. It remembers everything it has read and asks
-//! that, where a state keeps only what is open. Limits are not its business, and types outside the registry
-//! may stand anywhere between `run.queued` and the ending.
+//! is used here, so that a mistake in one shows in the other. Limits are not its business, and types outside
+//! the registry may stand anywhere between `run.queued` and the ending.
+//!
+//! [`Auditor`] takes the events one by one and borrows none of them: of what is open it keeps what its end
+//! will be held against, of what is over only the name, so that runs of any length can be read.
 
 mod calls;
 mod cost;
@@ -30,28 +32,55 @@ pub struct Illegal {
 
 /// The first illegal event of a run that is read from its beginning; `None` when all of it is legal.
 pub fn audit<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Illegal> {
-    let mut reading = Reading::default();
-    for (index, event) in events.into_iter().enumerate() {
-        if let Err(Broken { rule, message }) = reading.read(event) {
-            return Some(Illegal { index, sequence: event.sequence, rule, message });
-        }
-    }
-    None
+    let mut auditor = Auditor::default();
+    events.into_iter().find_map(|event| auditor.read(event).err())
 }
 
-/// Everything read so far, by subject.
+/// Reads a run event by event, from its beginning.
 #[derive(Default)]
-struct Reading<'a> {
+pub struct Auditor {
+    reading: Reading,
+    events: usize,
+    found: Option<Illegal>,
+}
+
+impl Auditor {
+    /// Takes the next event. After the first illegal one nothing more is judged: it is named again and again.
+    pub fn read(&mut self, event: &Event) -> Result<(), Illegal> {
+        if let Some(found) = &self.found {
+            return Err(found.clone());
+        }
+        let index = self.events;
+        self.events += 1;
+        self.reading.read(event).map_err(|Broken { rule, message }| {
+            let found = Illegal { index, sequence: event.sequence, rule, message };
+            self.found = Some(found.clone());
+            found
+        })
+    }
+
+    /// How many things are remembered with more than a name, and how many names.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        let Reading { turns, calls, people, .. } = &self.reading;
+        let ((open, over), (pending, answered)) = (calls.kept(), people.kept());
+        (turns.kept() + open + pending, over + answered)
+    }
+}
+
+/// What is to be known of the events so far, by subject.
+#[derive(Default)]
+struct Reading {
     envelope: envelope::Envelopes,
     course: course::Course,
-    turns: turns::Turns<'a>,
-    calls: calls::Calls<'a>,
-    people: people::People<'a>,
+    turns: turns::Turns,
+    calls: calls::Calls,
+    people: people::People,
     cost: cost::Cost,
 }
 
-impl<'a> Reading<'a> {
-    fn read(&mut self, event: &'a Event) -> Result<(), Broken> {
+impl Reading {
+    fn read(&mut self, event: &Event) -> Result<(), Broken> {
         self.envelope.read(event)?;
         self.stands_in_course(event)?;
         match event.payload() {

@@ -22,7 +22,7 @@ mod tests;
 pub mod view;
 
 pub use apply::apply;
-pub use audit::{Illegal, audit};
+pub use audit::{Auditor, Illegal, audit};
 pub use command::{CancelledBy, Command};
 pub use decide::decide;
 pub use effect::{Effects, Timer, Work, outstanding};

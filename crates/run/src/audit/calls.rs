@@ -1,35 +1,50 @@
 //! Calls of tools, from proposed to settled, and the commands they run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use recount_event::Payload;
 use recount_event::family::assistant::ToolCallProposed;
 use recount_event::family::shell::{Encoding, Exited, OutputChunk, Stream};
 use recount_event::family::tool::{Executor, Invoked, RiskLevel};
+use recount_event::{ForeignId, Json, Payload};
 
 use super::Reading;
 use crate::rejection::{Broken, broken};
 
 #[derive(Default)]
-pub(super) struct Calls<'a> {
-    all: BTreeMap<&'a str, Call<'a>>,
-    open: BTreeSet<&'a str>,
+pub(super) struct Calls {
+    /// Not settled, and may still be.
+    open: BTreeMap<ForeignId, Call>,
+    over: BTreeMap<ForeignId, Over>,
 }
 
-/// What was read of one call.
+/// How a call came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Settled,
+    /// It was never more than asked for, and the answer was no. It may still be refused.
+    Denied,
+}
+
+/// What was read of one call that is open.
 #[derive(Default)]
-struct Call<'a> {
-    name: Option<&'a str>,
-    proposed: Option<&'a ToolCallProposed>,
-    invoked: Option<&'a Invoked>,
-    settled: bool,
+struct Call {
+    name: Option<Box<str>>,
+    proposed: Option<Proposed>,
+    /// Who carries it out.
+    invoked: Option<Executor>,
     /// What its last approval came to.
     approved: Option<bool>,
     /// A question or handoff for it has its outcome.
     answered: bool,
     command: Option<Process>,
+}
+
+/// What the model asked for.
+struct Proposed {
+    turn_index: u64,
+    input: Json,
 }
 
 #[derive(Default)]
@@ -39,99 +54,109 @@ struct Process {
     gone: bool,
 }
 
-impl<'a> Calls<'a> {
+impl Calls {
     /// Calls that are not settled and may still be.
-    pub(super) fn open(&self) -> impl Iterator<Item = &'a str> {
-        self.open.iter().copied()
+    pub(super) fn open(&self) -> impl Iterator<Item = &ForeignId> {
+        self.open.keys()
     }
 
     pub(super) fn is_open(&self, id: &str) -> bool {
-        self.open.contains(id)
+        self.open.contains_key(id)
     }
 
     pub(super) fn is_with_client(&self, id: &str) -> bool {
-        self.all
-            .get(id)
-            .and_then(|call| call.invoked)
-            .is_some_and(|invoked| invoked.executor == Some(Executor::Client))
+        self.open.get(id).is_some_and(|call| call.invoked == Some(Executor::Client))
     }
 
     /// Whether an outcome is there that the call has not acted on.
     pub(super) fn holds_answer(&self, id: &str) -> bool {
-        self.all
+        self.open
             .get(id)
             .is_some_and(|call| call.answered || (call.approved.is_some() && call.invoked.is_none()))
     }
 
     pub(super) fn is_more_than_asked_for(&self, id: &str) -> bool {
-        self.all.get(id).is_some_and(|call| call.proposed.is_some() || call.invoked.is_some())
+        self.open.get(id).is_some_and(|call| call.proposed.is_some() || call.invoked.is_some())
     }
 
     pub(super) fn is_only_proposed_in(&self, id: &str, turn_index: u64) -> bool {
-        self.all.get(id).is_some_and(|call| {
-            call.invoked.is_none() && call.proposed.is_some_and(|proposed| proposed.turn_index == turn_index)
+        self.open.get(id).is_some_and(|call| {
+            call.invoked.is_none()
+                && call.proposed.as_ref().is_some_and(|proposed| proposed.turn_index == turn_index)
         })
     }
 
-    /// The name and input that the model proposed.
-    pub(super) fn proposal(&self, id: &str) -> Option<&'a ToolCallProposed> {
-        self.all.get(id)?.proposed
+    /// The name and input that the model proposed, while the call is open.
+    pub(super) fn proposal(&self, id: &str) -> Option<(&str, &Json)> {
+        let call = self.open.get(id)?;
+        Some((call.name.as_deref()?, &call.proposed.as_ref()?.input))
     }
 
     /// Whether an approval may be asked for it.
     pub(super) fn may_be_asked_for(&self, id: &str) -> bool {
-        self.all
-            .get(id)
-            .is_none_or(|call| call.invoked.is_none() && !call.settled && call.approved != Some(false))
+        let open = self.open.get(id);
+        !self.over.contains_key(id)
+            && open.is_none_or(|call| call.invoked.is_none() && call.approved != Some(false))
     }
 
-    pub(super) fn ask_for(&mut self, id: &'a str) {
-        self.all.entry(id).or_default().approved = None;
-        self.open.insert(id);
+    pub(super) fn ask_for(&mut self, id: &ForeignId) {
+        self.open.entry(id.clone()).or_default().approved = None;
     }
 
-    pub(super) fn approve(&mut self, id: &str, approved: bool) {
-        let Some(call) = self.all.get_mut(id).filter(|call| !call.settled) else { return };
+    pub(super) fn approve(&mut self, id: &ForeignId, approved: bool) {
+        let Some(call) = self.open.get_mut(id) else { return };
         call.approved = Some(approved);
         if !approved && call.proposed.is_none() {
-            self.open.remove(id);
+            self.ends(id, Over::Denied);
         }
     }
 
     pub(super) fn answer(&mut self, id: &str, answered: bool) {
-        if let Some(call) = self.all.get_mut(id) {
+        if let Some(call) = self.open.get_mut(id) {
             call.answered = answered;
         }
     }
 
-    pub(super) fn propose(&mut self, proposed: &'a ToolCallProposed) -> Result<(), Broken> {
-        let id: &str = &proposed.tool_call_id;
-        if self.all.contains_key(id) {
+    pub(super) fn propose(&mut self, proposed: &ToolCallProposed) -> Result<(), Broken> {
+        let id = &proposed.tool_call_id;
+        if self.open.contains_key(id) || self.over.contains_key(id) {
             return broken!("call.id", "the id {id} names two calls");
         }
-        let call = Call { name: Some(&proposed.tool_name), proposed: Some(proposed), ..Call::default() };
-        self.all.insert(id, call);
-        self.open.insert(id);
+        let call = Call {
+            name: Some(proposed.tool_name.as_str().into()),
+            proposed: Some(Proposed { turn_index: proposed.turn_index, input: proposed.input.clone() }),
+            ..Call::default()
+        };
+        self.open.insert(id.clone(), call);
         Ok(())
     }
 
-    fn settle(&mut self, id: &'a str) {
-        self.all.entry(id).or_default().settled = true;
+    fn ends(&mut self, id: &ForeignId, how: Over) {
         self.open.remove(id);
+        self.over.insert(id.clone(), how);
     }
 
-    fn running(&mut self, id: &str) -> Result<&mut Call<'a>, Broken> {
-        match self.all.get_mut(id) {
-            Some(call) if call.invoked.is_some() && !call.settled => Ok(call),
+    fn is_settled(&self, id: &str) -> bool {
+        self.over.get(id) == Some(&Over::Settled)
+    }
+
+    fn running(&mut self, id: &str) -> Result<&mut Call, Broken> {
+        match self.open.get_mut(id) {
+            Some(call) if call.invoked.is_some() => Ok(call),
             _ => broken!("call.open", "{id} is not running"),
         }
     }
 
     fn agrees(&self, id: &str, name: &str) -> Result<(), Broken> {
-        match self.all.get(id).and_then(|call| call.name) {
+        match self.open.get(id).and_then(|call| call.name.as_deref()) {
             Some(known) if known != name => broken!("call.name", "{id} is called {known} and {name}"),
             _ => Ok(()),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, usize) {
+        (self.open.len(), self.over.len())
     }
 
     /// Something a running tool did.
@@ -185,32 +210,34 @@ impl<'a> Calls<'a> {
     }
 }
 
-impl<'a> Reading<'a> {
+impl Reading {
     /// Whether the event was of a call.
-    pub(super) fn read_call(&mut self, payload: &'a Payload) -> Result<bool, Broken> {
+    pub(super) fn read_call(&mut self, payload: &Payload) -> Result<bool, Broken> {
         let calls = &mut self.calls;
         match payload {
             Payload::ToolInvoked(invoked) => self.invoke(invoked)?,
             Payload::ToolRefused(refused) => {
-                let id: &str = &refused.tool_call_id;
-                match calls.all.get(id) {
-                    Some(call) if call.settled => {
-                        return broken!("call.settled_once", "{id} is settled twice");
-                    }
+                let id = &refused.tool_call_id;
+                if calls.is_settled(id) {
+                    return broken!("call.settled_once", "{id} is settled twice");
+                }
+                match calls.open.get(id) {
                     Some(call) if call.invoked.is_some() => {
                         return broken!("call.refused", "{id} is refused after it was invoked");
                     }
-                    None => return broken!("call.refused", "{id} is refused and was never proposed"),
-                    Some(_) => calls.agrees(id, &refused.tool_name)?,
+                    None if !calls.over.contains_key(id) => {
+                        return broken!("call.refused", "{id} is refused and was never proposed");
+                    }
+                    _ => calls.agrees(id, &refused.tool_name)?,
                 }
-                calls.settle(id);
+                calls.ends(id, Over::Settled);
             }
             Payload::ToolCompleted(ended)
             | Payload::ToolFailed(ended)
             | Payload::ToolCancelled(ended)
             | Payload::ToolTimedOut(ended) => {
-                let id: &str = &ended.tool_call_id;
-                if calls.all.get(id).is_some_and(|call| call.settled) {
+                let id = &ended.tool_call_id;
+                if calls.is_settled(id) {
                     return broken!("call.settled_once", "{id} is settled twice");
                 }
                 calls.does(id, Some(&ended.tool_name))?;
@@ -218,7 +245,7 @@ impl<'a> Reading<'a> {
                 if runs && matches!(payload, Payload::ToolCompleted(_)) {
                     return broken!("shell.exit", "{id} is completed while its command runs");
                 }
-                calls.settle(id);
+                calls.ends(id, Over::Settled);
             }
             Payload::ToolShellCommand(command) => {
                 let id: &str = &command.tool_call_id;
@@ -260,14 +287,13 @@ impl<'a> Reading<'a> {
         Ok(true)
     }
 
-    fn invoke(&mut self, invoked: &'a Invoked) -> Result<(), Broken> {
-        let id: &str = &invoked.tool_call_id;
-        let call = self.calls.all.get(id);
-        if call.is_some_and(|call| call.invoked.is_some() || call.settled) {
+    fn invoke(&mut self, invoked: &Invoked) -> Result<(), Broken> {
+        let id = &invoked.tool_call_id;
+        let call = self.calls.open.get(id);
+        if call.is_some_and(|call| call.invoked.is_some()) || self.calls.is_settled(id) {
             return broken!("call.invoked_once", "{id} is invoked a second time");
         }
-        let denied = call.is_some_and(|call| call.approved == Some(false));
-        if denied && !self.calls.is_open(id) {
+        if self.calls.over.contains_key(id) {
             return broken!("approval.denied", "{id} is invoked after it was denied");
         }
         if self.cost.is_halted() {
@@ -276,11 +302,11 @@ impl<'a> Reading<'a> {
         if self.people.approves(id) {
             return broken!("approval.pending", "{id} is invoked before its approval");
         }
-        if denied {
+        if call.is_some_and(|call| call.approved == Some(false)) {
             return broken!("approval.denied", "{id} is invoked after it was denied");
         }
         self.calls.agrees(id, &invoked.tool_name)?;
-        let proposed_in = call.and_then(|call| call.proposed).map(|proposed| proposed.turn_index);
+        let proposed_in = call.and_then(|call| call.proposed.as_ref()).map(|proposed| proposed.turn_index);
         if invoked.turn_index.is_some() && invoked.turn_index != proposed_in {
             return broken!("call.proposed", "{id} is invoked for a turn that did not propose it");
         }
@@ -289,10 +315,9 @@ impl<'a> Reading<'a> {
         if dangerous && self.course.is_own() && !approved {
             return broken!("approval.required", "{id} is dangerous and nobody approved it");
         }
-        let call = self.calls.all.entry(id).or_default();
-        call.invoked = Some(invoked);
-        call.name = Some(&invoked.tool_name);
-        self.calls.open.insert(id);
+        let call = self.calls.open.entry(id.clone()).or_default();
+        call.invoked = Some(invoked.executor.unwrap_or(Executor::Server));
+        call.name = Some(invoked.tool_name.as_str().into());
         Ok(())
     }
 }

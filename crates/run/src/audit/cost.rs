@@ -18,7 +18,7 @@ pub(super) struct Cost {
     before: Figures,
     /// What was used before, and in the completed turns.
     due: Figures,
-    ticks: Vec<Figures>,
+    ticked: Option<Figures>,
     warnings: BTreeSet<u64>,
     halted: bool,
 }
@@ -48,7 +48,7 @@ impl Cost {
         let now =
             [tick.cumulative_input_tokens, tick.cumulative_output_tokens, tick.cumulative_cost_micros_usd];
         let falls_below = |floor: &Figures| now.iter().zip(floor).any(|(now, floor)| now < floor);
-        if self.ticks.last().is_some_and(falls_below) {
+        if self.ticked.as_ref().is_some_and(falls_below) {
             return broken!("cost.falls", "the totals fall to {now:?}");
         }
         if falls_below(&self.before) {
@@ -67,14 +67,14 @@ impl Cost {
                 return broken!("cost.remaining", "the budget should have {right:?} left, not {remaining:?}");
             }
         }
-        self.ticks.push(now);
+        self.ticked = Some(now);
         Ok(())
     }
 }
 
-impl<'a> Reading<'a> {
+impl Reading {
     /// Whether the event was of cost.
-    pub(super) fn read_cost(&mut self, payload: &'a Payload) -> Result<bool, Broken> {
+    pub(super) fn read_cost(&mut self, payload: &Payload) -> Result<bool, Broken> {
         match payload {
             Payload::CostTick(tick) => self.cost.tick(tick, self.course.is_own())?,
             Payload::CostBudgetWarning(warning) => {

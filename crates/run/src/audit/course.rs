@@ -44,7 +44,7 @@ fn group(payload: &Payload) -> &str {
     payload.type_name().split_once('.').map_or("", |(group, _)| group)
 }
 
-impl<'a> Reading<'a> {
+impl Reading {
     /// Whether the event may stand at this point of the course.
     pub(super) fn stands_in_course(&self, event: &Event) -> Result<(), Broken> {
         let (payload, name) = (event.payload(), event.type_name());
@@ -166,10 +166,12 @@ impl<'a> Reading<'a> {
     /// What people and applications have before them.
     fn with_others(&self) -> Vec<WaitsFor> {
         let mut all = self.people.pending();
-        all.extend(self.calls.open().filter(|id| self.calls.is_with_client(id)).map(|id| WaitsFor {
-            kind: WaitKind::ClientTool,
-            id: recount_event::ForeignId::parse(id).expect("the name of a call that was read"),
-        }));
+        all.extend(
+            self.calls
+                .open()
+                .filter(|id| self.calls.is_with_client(id))
+                .map(|id| WaitsFor { kind: WaitKind::ClientTool, id: id.clone() }),
+        );
         all.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
         all
     }

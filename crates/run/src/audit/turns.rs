@@ -9,10 +9,12 @@ use super::Reading;
 use crate::rejection::{Broken, broken};
 
 #[derive(Default)]
-pub(super) struct Turns<'a> {
-    attempts: Vec<Attempt>,
+pub(super) struct Turns {
+    /// The last that was begun; all before it have lower indexes, or the same.
+    last: Option<Attempt>,
     completed: u64,
-    blocks: BTreeMap<(u64, u64), Block<'a>>,
+    /// Of the last index, in all its attempts: the model cannot come back to an earlier one.
+    blocks: BTreeMap<u64, Block>,
     final_answer: bool,
 }
 
@@ -30,27 +32,25 @@ enum Fate {
     ToBeRetried,
 }
 
-enum Block<'a> {
-    Open { thinking: bool, pieces: Vec<&'a str> },
+enum Block {
+    Open { thinking: bool, text: String },
     Closed,
 }
 
-impl<'a> Turns<'a> {
+impl Turns {
     fn open(&self) -> Option<&Attempt> {
-        self.attempts.last().filter(|attempt| attempt.fate == Fate::Open)
+        self.last.as_ref().filter(|attempt| attempt.fate == Fate::Open)
     }
 
     pub(super) fn open_index(&self) -> Option<u64> {
         self.open().map(|attempt| attempt.index)
     }
 
-    /// Only the blocks of the open turn can be open, and they stand last but for what a producer skipped.
+    /// The open turn and the first of its blocks that is open; no other turn has open ones.
     pub(super) fn open_block(&self) -> Option<(u64, u64)> {
-        let index = self.open_index()?;
-        self.blocks
-            .range((index, 0)..=(index, u64::MAX))
-            .find(|(_, block)| matches!(block, Block::Open { .. }))
-            .map(|(place, _)| *place)
+        let turn = self.open_index()?;
+        let (block, _) = self.blocks.iter().find(|(_, block)| matches!(block, Block::Open { .. }))?;
+        Some((turn, *block))
     }
 
     pub(super) fn completed(&self) -> u64 {
@@ -64,34 +64,34 @@ impl<'a> Turns<'a> {
         broken!("assistant.turn", "the model speaks in turn {index} while that is not open")
     }
 
-    fn block(&self, place: (u64, u64), thinks: bool) -> Result<Option<&[&'a str]>, Broken> {
+    fn block(&self, place: (u64, u64), thinks: bool) -> Result<Option<&str>, Broken> {
         self.is_spoken_in(place.0)?;
-        match self.blocks.get(&place) {
+        match self.blocks.get(&place.1) {
             Some(Block::Closed) => {
                 broken!("text.closed", "block {} of turn {} goes on after its end", place.1, place.0)
             }
             Some(Block::Open { thinking, .. }) if *thinking != thinks => {
                 broken!("text.kind", "block {} of turn {} changes its kind", place.1, place.0)
             }
-            Some(Block::Open { pieces, .. }) => Ok(Some(pieces)),
+            Some(Block::Open { text, .. }) => Ok(Some(text)),
             None => Ok(None),
         }
     }
 
-    fn delta(&mut self, delta: &'a TextDelta, thinks: bool) -> Result<(), Broken> {
+    fn delta(&mut self, delta: &TextDelta, thinks: bool) -> Result<(), Broken> {
         let place = (delta.turn_index, delta.block_index);
         self.block(place, thinks)?;
-        let fresh = Block::Open { thinking: thinks, pieces: Vec::new() };
-        if let Block::Open { pieces, .. } = self.blocks.entry(place).or_insert(fresh) {
-            pieces.push(&delta.delta);
+        let fresh = Block::Open { thinking: thinks, text: String::new() };
+        if let Block::Open { text, .. } = self.blocks.entry(place.1).or_insert(fresh) {
+            text.push_str(&delta.delta);
         }
         Ok(())
     }
 
     fn complete(&mut self, whole: &TextComplete, thinks: bool) -> Result<(), Broken> {
         let place = (whole.turn_index, whole.block_index);
-        if let Some(pieces) = self.block(place, thinks)?
-            && pieces.concat() != whole.text
+        if let Some(text) = self.block(place, thinks)?
+            && text != whole.text
         {
             return broken!(
                 "text.joined",
@@ -100,14 +100,19 @@ impl<'a> Turns<'a> {
                 place.0
             );
         }
-        self.blocks.insert(place, Block::Closed);
+        self.blocks.insert(place.1, Block::Closed);
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.blocks.len()
     }
 }
 
-impl<'a> Reading<'a> {
+impl Reading {
     /// Whether the event was one of the model's turns.
-    pub(super) fn read_turn(&mut self, payload: &'a Payload) -> Result<bool, Broken> {
+    pub(super) fn read_turn(&mut self, payload: &Payload) -> Result<bool, Broken> {
         match payload {
             Payload::TurnStarted(started) => self.turn_starts(started.turn_index)?,
             Payload::TurnCompleted(completed) => {
@@ -150,7 +155,7 @@ impl<'a> Reading<'a> {
                     );
                 }
                 self.calls.propose(proposed)?;
-                if let Some(attempt) = self.turns.attempts.last_mut() {
+                if let Some(attempt) = &mut self.turns.last {
                     attempt.proposals += 1;
                 }
             }
@@ -172,16 +177,15 @@ impl<'a> Reading<'a> {
         if let Some(open) = self.turns.open_index() {
             return broken!("turn.one_open", "turn {index} begins in the middle of turn {open}");
         }
-        let highest = self.turns.attempts.iter().map(|attempt| attempt.index).next_back();
-        let again = self
-            .turns
-            .attempts
-            .last()
-            .is_some_and(|last| last.index == index && last.fate == Fate::ToBeRetried);
-        if !again && highest.is_some_and(|highest| index <= highest) {
-            return broken!("turn.order", "turn {index} begins out of order");
+        let last = self.turns.last.as_ref();
+        let again = last.is_some_and(|last| last.index == index && last.fate == Fate::ToBeRetried);
+        if !again {
+            if last.is_some_and(|last| index <= last.index) {
+                return broken!("turn.order", "turn {index} begins out of order");
+            }
+            self.turns.blocks.clear();
         }
-        self.turns.attempts.push(Attempt { index, proposals: 0, fate: Fate::Open });
+        self.turns.last = Some(Attempt { index, proposals: 0, fate: Fate::Open });
         Ok(())
     }
 
@@ -196,7 +200,7 @@ impl<'a> Reading<'a> {
     }
 
     fn close_turn(&mut self, fate: Fate) {
-        if let Some(attempt) = self.turns.attempts.last_mut() {
+        if let Some(attempt) = &mut self.turns.last {
             attempt.fate = fate;
         }
     }

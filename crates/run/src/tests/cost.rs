@@ -1,6 +1,7 @@
 //! What judging one more event costs late in a long run: counted, not timed.
 
-use super::story::{Story, payload, placed, progress};
+use super::story::{Story, payload, placed, progress, script};
+use crate::Auditor;
 use crate::apply::apply;
 use crate::state::State;
 
@@ -49,6 +50,36 @@ fn a_copy_of_a_long_run_is_as_small_as_one_of_a_short_run() {
 
     let talkative = long_run(10, 1 << 20);
     assert!(copied(&talkative) < 100, "{} for a text of 1 MiB", copied(&talkative));
+}
+
+#[test]
+fn an_audit_keeps_of_what_is_over_only_its_name() {
+    let mut auditor = Auditor::default();
+    let mut sequence = 0;
+    let mut read = |auditor: &mut Auditor, lines: &str| {
+        for payload in script(lines) {
+            auditor.read(&placed(sequence, payload)).unwrap();
+            sequence += 1;
+        }
+    };
+    read(&mut auditor, "@ext");
+    for n in 0..5_000 {
+        let piece = format!("assistant.text_delta {{'turn_index':{n},'block_index':0,'delta':'{n}'}}");
+        read(&mut auditor, &format!("@turn {n}\n{piece}\n{piece}"));
+        read(
+            &mut auditor,
+            &format!(
+                "assistant.text_complete {{'turn_index':{n},'block_index':0,'text':'{n}{n}'}}\n@turned {n}"
+            ),
+        );
+        read(&mut auditor, &format!("@ask a{n} c{n}\n@say a{n} approved\n@invoke c{n}\n@complete c{n}"));
+        read(&mut auditor, &format!("@ask b{n} d{n}\n@say b{n} rejected\n@tick {n} {n} {n}"));
+    }
+    assert_eq!(auditor.kept(), (1, 5_000 * 4), "one block, four names a round");
+    let late = placed(sequence, script("@invoke c7").remove(0));
+    let found = auditor.read(&late).unwrap_err();
+    assert_eq!((found.index as u64, found.rule), (sequence, "call.invoked_once"));
+    assert_eq!(auditor.read(&placed(0, script("@finished").remove(0))), Err(found), "the first stays");
 }
 
 #[test]
