@@ -23,12 +23,16 @@ export function launch() {
 }
 
 /// A page in a context of its own. Errors on its console fail the test, except failures to reach a
-/// server that the test has taken away (`page.expectOutage(true)`).
-export async function openPage(t, browser, url) {
-  const context = await browser.newContext();
+/// server that the test has taken away (`page.expectOutage(true)`) and one answer (`page.expectStatus(404)`).
+export async function openPage(t, browser, url, options = {}) {
+  const context = await browser.newContext(options);
   const page = await context.newPage();
   const complaints = [];
   let outage = false;
+  let answer = null;
+  page.expectStatus = (status) => {
+    answer = `the server responded with a status of ${status} `;
+  };
   page.expectOutage = (expected) => {
     outage = expected;
   };
@@ -36,7 +40,8 @@ export async function openPage(t, browser, url) {
   page.on('console', (message) => {
     if (message.type() !== 'error') return;
     const unreachable = /net::ERR_(CONNECTION|INCOMPLETE|EMPTY|SOCKET|NETWORK)/.test(message.text());
-    if (!(outage && unreachable)) complaints.push(`${message.text()} (${message.location().url})`);
+    const expected = (outage && unreachable) || (answer && message.text().includes(answer));
+    if (!expected) complaints.push(`${message.text()} (${message.location().url})`);
   });
   atEnd(t, async () => {
     await context.close();

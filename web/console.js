@@ -1,200 +1,205 @@
 // The console: a thin view on the native face. The address says which run is shown; everything on the
-// page comes from the same streams that any other client reads.
+// page comes from the same streams that any other client reads. Here: the list of runs, and which is chosen.
 
-const byId = (id) => document.getElementById(id);
+import { Account } from './account.js';
+import { announce, ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
+import { Prompts } from './prompts.js';
+import { said, visible, visibleLines } from './visible.js';
+
+/// How many runs one look at the list brings; the server gives 200 at most.
+const RUNS_OF_A_PAGE = 50;
+const RUNS_OF_A_PAGE_MAX = 200;
+/// Many events of one run in one moment cost one look at it.
+const REFRESH_MS = 100;
+/// How long after a refusal the feed is asked for again; after a broken connection the browser knows.
+const AGAIN_MS = 5000;
+
+const RUN_ID = /^run_[0-9A-Z]{26}$/;
+const CHANGES_A_RUN = /^(run\.|approval\.|clarification\.|handoff\.|turn\.completed)/;
+
 const runs = new Map();
 let chosen = null;
 let account = null;
-let oldest = null;
+/// The next page of the list, and the last run of the pages before it.
+let older = null;
+let bottom = null;
 
-async function ask(path, body) {
-  const options = body === undefined
-    ? {}
-    : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-  const response = await fetch(path, options);
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.detail ?? answer.title ?? response.statusText);
-  return answer;
-}
-
-function element(name, text, properties = {}) {
-  const made = Object.assign(document.createElement(name), properties);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
+const prompts = new Prompts({
+  call: (id) => account?.call(id),
+  decided: refresh,
+});
 
 // ---- the list of runs
 
-function title(run) {
-  return run.title || `${run.kind} run`;
-}
+const title = (run) => run.title || `${run.kind} run`;
 
 function showRun(run) {
   runs.set(run.id, run);
-  const link = element('a', title(run), { href: `#${run.id}` });
-  if (run.id === chosen) link.setAttribute('aria-current', 'true');
+  const link = itemOf(run.id).firstChild;
   const words = [run.status, new Date(run.created_at).toLocaleString()];
-  link.append(element('small', words.join(', ')));
-  if (run.needs_attention) link.append(element('small', 'needs your attention', { className: 'attention' }));
-  const item = element('li', undefined, { id: `item-${run.id}` });
-  item.append(link);
-  const there = byId(item.id);
-  if (there) {
-    const focused = there.contains(document.activeElement);
-    there.replaceWith(item);
-    if (focused) link.focus();
-    return;
-  }
+  const parts = [said(title(run)), element('small', visible(words.join(', ')))];
+  if (run.needs_attention) parts.push(element('small', 'needs your attention', { className: 'attention' }));
+  link.replaceChildren(...parts);
+  mark(link);
+}
+
+/// The place of a run in the list, newest first; it stays the same element.
+function itemOf(id) {
+  const there = byId(`item-${id}`);
+  if (there) return there;
+  const item = element('li', element('a', undefined, { href: `#${id}` }), { id: `item-${id}` });
   const list = byId('runs');
   const after = [...list.children].find((other) => other.id < item.id);
   list.insertBefore(item, after ?? null);
-  byId('no-runs').hidden = true;
+  return item;
 }
 
-async function loadNewest() {
-  const page = await ask('/v1/runs?limit=50');
+function mark(link) {
+  if (chosen && link.hash === `#${chosen}`) link.setAttribute('aria-current', 'true');
+  else link.removeAttribute('aria-current');
+}
+
+async function loadPage(after, limit) {
+  const page = await ask(`/v1/runs?limit=${limit}${after ? `&after=${after}` : ''}`);
   page.data.forEach(showRun);
-  if (oldest === null) noteOlder(page);
-  byId('no-runs').hidden = runs.size > 0;
-}
-
-async function loadOlder() {
-  const page = await ask(`/v1/runs?limit=50&after=${oldest}`);
-  page.data.forEach(showRun);
-  noteOlder(page);
-}
-
-function noteOlder(page) {
-  oldest = page.next;
+  older = page.next;
+  bottom = page.data.at(-1)?.id ?? bottom;
   byId('older').hidden = !page.has_more;
+  byId('no-runs').hidden = runs.size > 0;
+  return page;
 }
 
-// Many events of one run in one moment cost one look at it.
+/// Everything that is listed, and what is new, as it is now.
+async function loadListed() {
+  const before = bottom;
+  const listed = [...runs.keys()];
+  if (chosen && !runs.has(chosen)) listed.push(chosen);
+  let page = await loadPage(null, RUNS_OF_A_PAGE);
+  while (before && page.has_more && bottom > before) page = await loadPage(older, RUNS_OF_A_PAGE_MAX);
+  // Some stand below the pages because something happened in them while the page was open.
+  listed.filter((id) => !bottom || id < bottom || id === chosen).forEach(refresh);
+}
+
+const loading = (work) => work.then(() => wellAgain('list'), (error) => trouble('list', error));
+
 const stale = new Set();
 function refresh(id) {
   if (stale.size === 0) setTimeout(() => {
     const ids = [...stale];
     stale.clear();
-    ids.forEach((run) => ask(`/v1/runs/${run}`).then((answer) => {
-      showRun(answer.data);
-      if (run === chosen) describe(answer.data);
-    }).catch(tell));
-  }, 100);
+    ids.forEach(look);
+  }, REFRESH_MS);
   stale.add(id);
 }
 
-const CHANGES_A_LIST = /^(run\.|approval\.|clarification\.|handoff\.|turn\.completed)/;
+/// The latest look at each run; an answer that was overtaken says nothing.
+const looks = new Map();
+let looked = 0;
 
-// The feed is followed from its end; whatever happened while it was away is in the list.
+async function look(id) {
+  looked += 1;
+  const mine = looked;
+  looks.set(id, mine);
+  try {
+    const { data } = await ask(`/v1/runs/${id}`);
+    if (looks.get(id) !== mine) return;
+    showRun(data);
+    byId('no-runs').hidden = true;
+    if (id !== chosen) return;
+    await describe(data);
+    wellAgain('run');
+  } catch (error) {
+    if (id !== chosen || looks.get(id) !== mine) return;
+    if (error.status === 404) nothing(`There is no run ${id}.`);
+    else trouble('run', error);
+  } finally {
+    if (looks.get(id) === mine) looks.delete(id);
+  }
+}
+
+// ---- the feed
+
+// It is followed from its end; whatever happened while it was away is in the list.
 function followFeed() {
   const feed = new EventSource('/v1/events/stream?after_position=latest');
   feed.addEventListener('caught_up', () => {
-    tell('Connected.');
-    loadNewest().catch(tell);
+    setText(byId('health'), 'Connected.');
+    loading(loadListed());
   });
-  feed.onerror = () => tell('Connection lost; trying again.');
+  feed.onerror = () => {
+    setText(byId('health'), 'Connection lost; trying again.');
+    if (feed.readyState === EventSource.CLOSED) setTimeout(followFeed, AGAIN_MS);
+  };
   feed.onmessage = (message) => {
     const event = JSON.parse(message.data);
-    if (CHANGES_A_LIST.test(event.type)) refresh(event.run_id);
+    if (CHANGES_A_RUN.test(event.type)) refresh(event.run_id);
   };
 }
 
-function tell(words) {
-  byId('health').textContent = words instanceof Error ? words.message : words;
-}
+// ---- the run that is shown
 
-// ---- the account of one run
-
-function says(event) {
-  const { data } = event;
-  const told = data.summary ?? data.text ?? data.delta ?? data.message ?? data.question ?? data.reason
-    ?? data.tool_name ?? data.title ?? data.data ?? (data.argv && data.argv.join(' ')) ?? '';
-  return String(told).split('\n')[0].slice(0, 200);
-}
-
-function eventItem(event) {
-  const item = element('li');
-  const details = element('details');
-  const summary = element('summary');
-  summary.append(
-    element('span', event.sequence, { className: 'sequence' }),
-    element('span', event.type, { className: 'type' }),
-    element('span', says(event), { className: 'says' }),
-  );
-  details.append(summary);
-  details.addEventListener('toggle', () => {
-    if (details.open && details.children.length === 1) {
-      details.append(element('pre', JSON.stringify(event, null, 2)));
-    }
-  });
-  item.append(details);
-  return item;
-}
-
-function describe(run) {
-  byId('account-title').textContent = title(run);
+async function describe(run) {
+  heading(title(run));
   const parts = [`Status: ${run.status}`];
   if (run.status === 'failed') parts.push(`code ${run.ending}`);
   if (run.status === 'cancelled') parts.push(`by ${run.ending}`);
-  if (run.message) parts.push(run.message);
-  byId('run-status').textContent = `${parts.join('; ')}.`;
-  showApprovals(run).catch(tell);
+  setText(byId('run-status'), visible(`${parts.join('; ')}.`));
+  setText(byId('run-message'), visibleLines(run.message ?? ''));
+  if (!account) follow(run.id);
+  await prompts.show(run.pending_approvals);
 }
 
-async function showApprovals(run) {
-  const box = byId('approvals');
-  const pending = await Promise.all(run.pending_approvals.map((id) => ask(`/v1/approvals/${encodeURIComponent(id)}`)));
-  if (run.id !== chosen) return;
-  box.replaceChildren(...pending.filter(({ data }) => data.status === 'pending').map(({ data }) => prompt(data)));
-  box.hidden = box.children.length === 0;
-}
-
-function prompt(approval) {
-  const form = element('form');
-  const words = element('div');
-  words.append(element('p', `May it do this: ${approval.summary}`));
-  if (approval.consequence) words.append(element('p', approval.consequence));
-  if (approval.expires_at) {
-    words.append(element('p', `Without an answer by ${new Date(approval.expires_at).toLocaleTimeString()}: ${approval.default_decision}.`));
-  }
-  for (const [decision, label] of [['approve', 'Approve'], ['reject', 'Reject']]) {
-    form.append(element('button', `${label}: ${approval.summary}`, { type: 'submit', value: decision }));
-  }
-  form.addEventListener('submit', (submitted) => {
-    submitted.preventDefault();
-    ask(`/v1/approvals/${encodeURIComponent(approval.id)}/resolve`, { decision: submitted.submitter.value })
-      .then(() => refresh(approval.run_id))
-      .catch(tell);
+function follow(id) {
+  account = new Account(id, {
+    heard: (event) => {
+      if (CHANGES_A_RUN.test(event.type)) refresh(event.run_id);
+    },
+    known: () => prompts.update(),
   });
-  const box = element('div');
-  box.append(words, form);
-  return box;
+  account.open();
+}
+
+function heading(text) {
+  byId('account-title').replaceChildren(said(text));
+  document.title = `${visible(text)} – Recount`;
+}
+
+/// No account is shown, for a reason or because none was chosen.
+function nothing(why = '') {
+  account?.close();
+  account = null;
+  [...byId('events').children].forEach(remove);
+  byId('earlier').hidden = true;
+  byId('bounds').hidden = true;
+  prompts.clear();
+  byId('account-title').textContent = why ? 'No such run' : 'No run chosen';
+  document.title = 'Recount';
+  setText(byId('run-status'), visible(why));
+  setText(byId('run-message'), '');
 }
 
 function choose() {
-  const id = location.hash.slice(1);
-  account?.close();
-  chosen = /^run_[0-9A-Z]{26}$/.test(id) ? id : null;
-  byId('events').replaceChildren();
-  byId('approvals').hidden = true;
-  for (const link of document.querySelectorAll('nav a')) {
-    link.toggleAttribute('aria-current', link.hash === `#${id}`);
-  }
+  const wanted = location.hash.slice(1);
+  // A place on this page is not a wish for another run.
+  if (wanted && byId(wanted)) return;
+  chosen = RUN_ID.test(wanted) ? wanted : null;
+  nothing(wanted && !chosen ? `There is no run ${wanted}.` : '');
+  wellAgain('run');
+  announce('');
+  document.querySelectorAll('nav a').forEach(mark);
   if (!chosen) return;
-  ask(`/v1/runs/${chosen}`).then((answer) => describe(answer.data)).catch(tell);
-  account = new EventSource(`/v1/runs/${chosen}/events`);
-  const list = byId('events');
-  const seen = new Set();
-  account.onmessage = (message) => {
-    const event = JSON.parse(message.data);
-    if (seen.has(event.event_id)) return;
-    seen.add(event.event_id);
-    list.append(eventItem(event));
-  };
+  const known = runs.get(chosen);
+  heading(known ? title(known) : chosen);
+  look(chosen);
 }
 
 addEventListener('hashchange', choose);
-byId('older').addEventListener('click', () => loadOlder().catch(tell));
+document.querySelector('.skip').addEventListener('click', (click) => {
+  click.preventDefault();
+  byId('account').focus();
+});
+byId('older').addEventListener('click', () => loading(loadPage(older, RUNS_OF_A_PAGE)));
+byId('earlier').addEventListener('click', () => account?.showEarlier());
 
 followFeed();
 choose();

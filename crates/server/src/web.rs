@@ -6,9 +6,13 @@ use axum::routing::get;
 use http::{HeaderValue, header};
 
 /// Path, media type, bytes.
-const FILES: [(&str, &str, &[u8]); 3] = [
+const FILES: [(&str, &str, &[u8]); 7] = [
     ("/", "text/html; charset=utf-8", include_bytes!("../../../web/index.html")),
     ("/console.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/console.js")),
+    ("/account.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/account.js")),
+    ("/page.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/page.js")),
+    ("/prompts.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/prompts.js")),
+    ("/visible.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/visible.js")),
     ("/console.css", "text/css; charset=utf-8", include_bytes!("../../../web/console.css")),
 ];
 

@@ -1,0 +1,349 @@
+// The console as people use it: by mouse and keyboard, by eye and by ear, on a small screen, on a run
+// that somebody wrote to deceive them.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+
+import { launch, openPage } from './browser.mjs';
+import { startServer } from './server.mjs';
+import { BEGINNING, ENDING, OUTPUT, Producer, createRun } from './story.mjs';
+
+const TEST = { timeout: 120_000 };
+const NOBODY = 'run_01M7YHX0000000000000000000';
+
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+});
+
+function proposal(call, input = { argv: ['ls'] }) {
+  return ['assistant.tool_call_proposed', JSON.stringify({ turn_index: 0, tool_call_id: call, tool_name: 'shell', input })];
+}
+
+function request(call, more = {}) {
+  const words = { approval_id: `appr-${call}`, tool_call_id: call, kind: 'shell', summary: `do ${call}`, ...more };
+  return ['approval.requested', JSON.stringify(words)];
+}
+
+const STARTED = [['run.started', '{}'], ['turn.started', '{"turn_index":0}']];
+const TURNED = ['turn.completed', '{"turn_index":0,"stop_reason":"tool_use"}'];
+const FAILED = (message) => ['run.failed', JSON.stringify({ code: 'internal', message, retriable: false })];
+
+/// A run in which the calls wait for permission.
+async function waitingRun(server, title, calls, more) {
+  const run = await createRun(server, title);
+  const producer = new Producer(server, run);
+  await producer.append([...STARTED, ...calls.map((call) => proposal(call)), TURNED, ...calls.map((call) => request(call, more))]);
+  return { run, producer };
+}
+
+const open = (t, server, run, options) => openPage(t, browser, `${server.origin}/${run ? `#${run}` : ''}`, options);
+
+const resolve = (server, call, decision) =>
+  server.request('POST', `/v1/approvals/appr-${call}/resolve`, JSON.stringify({ decision }));
+
+/// While the page cannot see it: the same data, at another address.
+async function whileAway(page, server, work) {
+  const { origin } = server;
+  page.expectOutage(true);
+  await server.stop('SIGTERM');
+  await server.start('127.0.0.1:0');
+  await work();
+  await server.stop('SIGTERM');
+  await server.start(new URL(origin).host);
+}
+
+/// Waits until an expression of the page holds.
+const holds = (page, condition, argument) => page.waitForFunction(condition, argument, { timeout: 15_000 });
+const statusIs = (page, text) =>
+  holds(page, (text) => document.getElementById('run-status').textContent === text, text);
+const focusedId = (page) => page.evaluate(() => document.activeElement.id || document.activeElement.tagName);
+
+// As characters of the source, so that the check does not share its list with the page.
+const HOSTILE = ['\u202e', '\u202c', '\u2066', '\u2069', '\u200f', '\u061c', '\u{e0041}', '\u200b', '\u00ad', '\u2060', '\ufeff',
+  '\u001b', '\u009b', '\u007f', '\u2028', '\u3164'];
+
+test('what steers, reorders or hides is shown wherever text of events is', TEST, async (t) => {
+  const server = await startServer(t);
+  const hostile = `x${HOSTILE.join('y')}z`;
+  const run = await createRun(server, `title ${hostile}`);
+  const summary = 'cat \u202e # txt.seton fr- mr\u202c';
+  await new Producer(server, run).append([
+    ...STARTED, proposal('c', { [hostile]: hostile }), ['ext.webtest.note', JSON.stringify({ text: hostile })], TURNED,
+    request('c', { summary, action: hostile, consequence: hostile, policy_reason: hostile, kind: hostile }),
+  ]);
+
+  const page = await open(t, server, run);
+  const label = 'cat \\u{202e} # txt.seton fr- mr\\u{202c}';
+  await page.getByRole('button', { name: `Approve: ${label}`, exact: true }).waitFor();
+  await page.getByRole('button', { name: `Reject: ${label}`, exact: true }).waitFor();
+  await page.getByRole('heading', { name: `May it do this: ${label}`, exact: true }).waitFor();
+  await page.locator('#events summary', { hasText: 'ext.webtest.note' }).click();
+  await page.locator('#events pre').waitFor();
+  await holds(page, () => document.querySelector('.prompt pre').textContent.startsWith('shell '));
+
+  const text = await page.evaluate(() => `${document.title}${document.body.textContent}`);
+  assert.deepEqual(HOSTILE.filter((c) => text.includes(c)).map((c) => c.codePointAt(0).toString(16)), []);
+  const shown = HOSTILE.map((c) => `\\u{${c.codePointAt(0).toString(16)}}`).join('y');
+  assert.ok(text.includes(`title x${shown}z`));
+  for (const place of ['#account-title bdi', 'nav a bdi', '.prompt h3 bdi', '.prompt button bdi', '.prompt dd bdi', '#events .says',
+    '#events pre', '.prompt pre']) {
+    const isolated = await page.locator(place).first().evaluate((node) => getComputedStyle(node).unicodeBidi);
+    assert.equal(isolated, 'isolate', place);
+  }
+  const input = await page.locator('.prompt pre').textContent();
+  assert.deepEqual(JSON.parse(input.slice('shell '.length)), { [hostile]: hostile }, 'the input means the same');
+});
+
+test('a prompt says all that helps to decide', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'clean up');
+  const lines = Array.from({ length: 300 }, (_, at) => `folder ${at}`);
+  await new Producer(server, run).append([
+    ...STARTED, proposal('c', { remove: lines }), TURNED,
+    request('c', {
+      action: 'Removes folders.', consequence: 'The build starts anew.', policy_reason: 'rule 7 asks', risk_level: 'high',
+      irreversible: true, timeout_seconds: 3600,
+    }),
+  ]);
+
+  const page = await open(t, server, run);
+  const prompt = page.getByRole('group', { name: 'May it do this: do c' });
+  await prompt.waitFor();
+  await holds(page, () => document.querySelector('.prompt pre').textContent.includes('folder 299'));
+  const text = await prompt.textContent();
+  for (const words of ['This cannot be undone.', 'Riskhigh', 'ActionRemoves folders.', 'ConsequenceThe build starts anew.',
+    'Why it is askedrule 7 asks', 'Kindshell', 'Callc', 'Without an answerreject, at']) {
+    assert.ok(text.includes(words), `${words} in ${text.slice(0, 500)}`);
+  }
+  const { height } = await prompt.locator('pre').boundingBox();
+  assert.ok(height <= 200, `${height}`);
+  assert.equal(await prompt.locator('pre').getAttribute('tabindex'), '0', 'the keyboard can scroll it');
+});
+
+test('a prompt finds its call among events that are not shown', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'long ago');
+  const producer = new Producer(server, run);
+  await producer.append([...STARTED, proposal('c', { argv: ['needle'] }), TURNED]);
+  await producer.append(Array.from({ length: 900 }, () => ['ext.webtest.note', '{}']));
+  await producer.append([request('c')]);
+  const page = await open(t, server, run);
+  await holds(page, () => document.querySelector('.prompt pre')?.textContent.includes('needle'));
+});
+
+test('the skip link leads to the account and leaves it there', TEST, async (t) => {
+  const server = await startServer(t);
+  const { run } = await waitingRun(server, 'skipped to', ['c']);
+  const page = await open(t, server, run);
+  await page.locator('#events li').nth(3).waitFor();
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await holds(page, () => document.activeElement.id === 'account');
+  assert.equal(new URL(page.url()).hash, `#${run}`);
+  // The address may name the place, too, as links of old did.
+  await page.evaluate(() => (location.hash = '#account'));
+  await holds(page, () => location.hash === '#account' && document.querySelectorAll('#events li').length > 3);
+  assert.equal(await page.locator('#account-title').textContent(), 'skipped to');
+  assert.equal(await page.locator('.prompt').count(), 1);
+});
+
+test('after a restart the page shows what is, not what was', TEST, async (t) => {
+  const server = await startServer(t);
+  const { run, producer } = await waitingRun(server, 'answered meanwhile', ['c']);
+  for (let at = 0; at < 60; at += 1) await createRun(server, `newer ${at}`);
+  const page = await open(t, server);
+  await page.getByRole('button', { name: 'Show older runs' }).click();
+  await page.getByRole('link', { name: 'answered meanwhile' }).click();
+  await page.locator('.prompt').waitFor();
+  const [other] = await page.evaluate(() => [document.querySelector('nav li:nth-last-child(2) a').hash.slice(1)]);
+  await whileAway(page, server, async () => {
+    await resolve(server, 'c', 'approve');
+    await producer.append([['tool.invoked', '{"tool_call_id":"c","tool_name":"shell"}']]);
+    await new Producer(server, other).append([['run.started', '{}'], FAILED('meanwhile')]);
+  });
+  await page.locator('.prompt').waitFor({ state: 'detached' });
+  await page.locator(`#item-${other}`, { hasText: 'failed' }).waitFor();
+  await page.locator(`#item-${run} .attention`).waitFor({ state: 'detached' });
+  await holds(page, () => document.getElementById('health').textContent === 'Connected.');
+  assert.equal(await page.locator('#trouble').isVisible(), false, 'what was wrong is over');
+});
+
+test('the account of a run alone keeps its prompts right', TEST, async (t) => {
+  const server = await startServer(t);
+  const { run } = await waitingRun(server, 'without the feed', ['c']);
+  const page = await open(t, server);
+  page.expectOutage(true);
+  await page.route('**/v1/events/stream*', (route) => route.abort('connectionrefused'));
+  await page.goto('about:blank');
+  await page.goto(`${server.origin}/#${run}`);
+  await page.locator('.prompt').waitFor();
+  await page.locator('#events li').nth(5).waitFor();
+  await resolve(server, 'c', 'reject');
+  await page.locator('.prompt').waitFor({ state: 'detached' });
+});
+
+test('a run that does not exist is said to be none, and nothing of the last one stays', TEST, async (t) => {
+  const server = await startServer(t);
+  const { run } = await waitingRun(server, 'here', ['c']);
+  const page = await open(t, server, run);
+  page.expectStatus(404);
+  const state = () => page.evaluate(() => [
+    document.getElementById('account-title').textContent, document.getElementById('run-status').textContent,
+    document.querySelectorAll('.prompt, #events li').length,
+  ]);
+  const title = (text) => holds(page, (text) => document.getElementById('account-title').textContent === text, text);
+  for (const [hash, heading, status] of [
+    [`#${NOBODY}`, 'No such run', `There is no run ${NOBODY}.`],
+    ['#', 'No run chosen', ''],
+    ['#run_x', 'No such run', 'There is no run run_x.'],
+  ]) {
+    await page.evaluate((hash) => (location.hash = hash), `#${run}`);
+    await page.locator('.prompt').waitFor();
+    await title('here');
+    await page.evaluate((hash) => (location.hash = hash), hash);
+    await title(heading);
+    assert.deepEqual(await state(), [heading, status, 0]);
+    assert.equal(await page.locator('nav a[aria-current]').count(), 0);
+  }
+  assert.equal(await page.locator('#health').textContent(), 'Connected.');
+});
+
+test('the chosen run is marked with a value that readers know', TEST, async (t) => {
+  const server = await startServer(t);
+  await createRun(server, 'one');
+  await createRun(server, 'two');
+  const page = await open(t, server);
+  for (const name of ['one', 'two', 'one']) {
+    await page.getByRole('link', { name }).click();
+    await holds(page, (name) => document.getElementById('account-title').textContent === name, name);
+    const marks = await page.locator('nav a').evaluateAll((links) => links.map((link) => link.getAttribute('aria-current')));
+    assert.deepEqual(marks, name === 'one' ? [null, 'true'] : ['true', null]);
+  }
+});
+
+test('who answers by keyboard is not thrown out', TEST, async (t) => {
+  const server = await startServer(t);
+  const { run } = await waitingRun(server, 'two prompts', ['a', 'b']);
+  const page = await open(t, server, run);
+  const second = page.getByRole('button', { name: 'Approve: do b' });
+  await second.focus();
+  assert.equal(await page.locator('#news').textContent(), 'Permission is asked for: do a; do b');
+  await second.evaluate((button) => (window.held = button));
+  await resolve(server, 'a', 'reject');
+  await page.getByRole('button', { name: 'Approve: do a' }).waitFor({ state: 'detached' });
+  assert.ok(await page.evaluate(() => document.activeElement === window.held), 'the other prompt is still the same');
+
+  await page.keyboard.press('Enter');
+  await page.locator('.prompt').waitFor({ state: 'detached' });
+  assert.equal(await focusedId(page), 'run-status');
+  assert.equal(JSON.parse(await server.request('GET', '/v1/approvals/appr-b')).data.status, 'approved');
+});
+
+test('of a long account the newest part is shown, and more of it when asked', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'long');
+  const producer = new Producer(server, run);
+  const notes = (count) => Array.from({ length: count }, () => ['ext.webtest.note', '{"text":"n"}']);
+  await producer.append([['run.started', '{}']]);
+  for (let batch = 0; batch < 20; batch += 1) await producer.append(notes(1000));
+
+  const page = await open(t, server, run);
+  const sequences = () => page.locator('#events .sequence').evaluateAll((all) => all.map((one) => Number(one.textContent)));
+  const from = (first, count) => Array.from({ length: count }, (_, at) => first + at);
+  const shows = (first, last) => holds(page, ([first, last]) => {
+    const all = document.querySelectorAll('#events .sequence');
+    return all[0]?.textContent === String(first) && [...all].at(-1).textContent === String(last);
+  }, [first, last]);
+  await shows(19502, 20001);
+  assert.deepEqual(await sequences(), from(19502, 500));
+
+  await page.getByRole('button', { name: 'Show earlier events' }).focus();
+  await page.keyboard.press('Enter');
+  await shows(19002, 20001);
+  assert.deepEqual(await sequences(), from(19002, 1000));
+  assert.equal(await focusedId(page), 'earlier');
+  assert.equal(await page.locator('#news').textContent(), '500 earlier events are shown.');
+
+  // What comes takes the place of what was first; nothing between is lost.
+  await producer.append(notes(600));
+  await shows(19602, 20601);
+  assert.deepEqual(await sequences(), from(19602, 1000));
+});
+
+test('earlier events lead back to the first one', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'back');
+  const producer = new Producer(server, run);
+  await producer.append([['run.started', '{}'], ...Array.from({ length: 700 }, () => ['ext.webtest.note', '{}'])]);
+  const page = await open(t, server, run);
+  await page.getByRole('button', { name: 'Show earlier events' }).focus();
+  await page.keyboard.press('Enter');
+  await page.locator('#event-0').waitFor();
+  assert.equal(await page.locator('#events li').count(), 702);
+  assert.equal(await page.locator('#earlier').isVisible(), false);
+  assert.equal(await focusedId(page), 'events', 'the button went away, its place is taken by the list');
+});
+
+test('on a small screen the account stands near the top and nothing is cut off', TEST, async (t) => {
+  const server = await startServer(t);
+  const long = `${'without-any-space-'.repeat(40)}end`;
+  for (let at = 0; at < 60; at += 1) await createRun(server, `run ${at}`);
+  const { run } = await waitingRun(server, long, ['c'], { summary: long, action: long });
+  const page = await open(t, server, run, { viewport: { width: 360, height: 640 } });
+  await page.locator('.prompt').waitFor();
+  await page.locator('nav li').nth(49).waitFor();
+  const narrow = () => page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok((await page.locator('#account-title').boundingBox()).y < 400);
+  assert.equal(await narrow(), 360);
+  const failed = await createRun(server, 'failed');
+  await new Producer(server, failed).append([['run.started', '{}'], FAILED(long)]);
+  await page.getByRole('link', { name: 'failed' }).click();
+  await statusIs(page, 'Status: failed; code internal.');
+  assert.equal(await page.locator('#run-message').textContent(), long);
+  assert.equal(await narrow(), 360);
+});
+
+test('a long refusal wraps, and goes when it is no longer true', TEST, async (t) => {
+  const server = await startServer(t);
+  const { run } = await waitingRun(server, 'refused', ['c']);
+  const page = await open(t, server, run, { viewport: { width: 360, height: 640 } });
+  const detail = `${'refused-for-a-long-reason-'.repeat(30)}\u202eend`;
+  const refusal = { status: 409, contentType: 'application/problem+json', body: JSON.stringify({ detail, code: 'x' }) };
+  page.expectStatus(409);
+  await page.route('**/resolve', (route) => route.fulfill(refusal));
+  await page.getByRole('button', { name: 'Approve: do c' }).click();
+  const alert = page.getByRole('alert');
+  await alert.waitFor();
+  assert.equal(await alert.textContent(), detail.replace('\u202e', '\\u{202e}'));
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360);
+  await page.unroute('**/resolve');
+  await page.getByRole('button', { name: 'Approve: do c' }).click();
+  await alert.waitFor({ state: 'hidden' });
+  await page.locator('.prompt').waitFor({ state: 'detached' });
+});
+
+test('who listens hears changes of state and prompts, not every event', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'heard');
+  const producer = new Producer(server, run);
+  await producer.append(BEGINNING);
+  const page = await open(t, server, run);
+  await statusIs(page, 'Status: running.');
+  assert.ok((await page.locator('#news').boundingBox()).height <= 1, 'what is only for the ear takes no room');
+  await page.evaluate(() => {
+    window.said = [];
+    const note = (changes) => changes.forEach(({ target }) => window.said.push((target.closest ? target : target.parentElement)
+      .closest('[role=status]').textContent));
+    for (const region of document.querySelectorAll('#account [role=status]')) {
+      new MutationObserver(note).observe(region, { childList: true, characterData: true, subtree: true });
+    }
+  });
+  for (const event of OUTPUT) await producer.append([event]);
+  await producer.append([...ENDING.slice(0, 2), FAILED('a long story '.repeat(30))]);
+  await statusIs(page, 'Status: failed; code internal.');
+  assert.deepEqual(await page.evaluate(() => window.said), ['Status: failed; code internal.']);
+});

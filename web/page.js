@@ -1,0 +1,65 @@
+// What every part of the page uses: asking the server, making elements, saying what is wrong.
+// Knows nothing of runs.
+
+import { visible } from './visible.js';
+
+export const byId = (id) => document.getElementById(id);
+
+/// Asks the native face; a refusal is an error with its `status` and `code`.
+export async function ask(path, body) {
+  const options = body === undefined
+    ? {}
+    : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+  let response;
+  let answer;
+  try {
+    response = await fetch(path, options);
+    answer = await response.json();
+  } catch (cause) {
+    throw new Error('The server does not answer.', { cause });
+  }
+  if (response.ok) return answer;
+  const words = answer.detail ?? answer.title ?? response.statusText;
+  throw Object.assign(new Error(words), { status: response.status, code: answer.code });
+}
+
+export function element(name, content, properties = {}) {
+  const made = Object.assign(document.createElement(name), properties);
+  if (content !== undefined) made.append(...[content].flat());
+  return made;
+}
+
+/// Sets text only where it differs, so that nothing is read out twice.
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/// Says something short to those who listen to the page; everybody else sees it happen.
+export function announce(text) {
+  byId('news').textContent = text;
+}
+
+/// Takes a part off the page; whoever is in it goes on at the status of the run.
+export function remove(node) {
+  const focused = node.contains(document.activeElement);
+  node.remove();
+  if (focused) byId('run-status').focus();
+}
+
+// One thing may be wrong with each subject at a time, until it is right again.
+const troubles = new Map();
+
+export function trouble(subject, error) {
+  troubles.set(subject, visible(error.message));
+  showTroubles();
+}
+
+export function wellAgain(subject) {
+  if (troubles.delete(subject)) showTroubles();
+}
+
+function showTroubles() {
+  const box = byId('trouble');
+  setText(box, [...troubles.values()].join(' '));
+  box.hidden = troubles.size === 0;
+}
