@@ -202,7 +202,8 @@ async fn what_is_not_there_is_a_problem_everywhere() {
         }
         check_problem(&reply, Code::RouteNotFound, target);
     }
-    for path in ["/healthz", "/readyz", "/", "/console.js", "/console.css"] {
+    let scripts = ["/console.js", "/account.js", "/page.js", "/prompts.js", "/visible.js"];
+    for path in ["/healthz", "/readyz", "/", "/console.css"].into_iter().chain(scripts) {
         let reply = house.ask("DELETE", path, &[], None).await;
         check_problem(&reply, Code::MethodNotAllowed, path);
         assert!(reply.header("allow").is_some_and(|allow| allow.contains("GET")), "{path}: {reply:?}");
