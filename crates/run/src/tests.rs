@@ -4,5 +4,6 @@ mod commands;
 mod cost;
 mod dice;
 mod illegal;
+mod limits;
 mod properties;
 mod story;

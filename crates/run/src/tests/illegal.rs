@@ -177,7 +177,7 @@ const BREACHES: &[(&str, &str)] = &[
     ("progress.answer", "@own\n@ask a c\n@say a approved"),
 ];
 
-/// Limits are left out: their breaches would be as long as they are, and are in the tests of commands.
+/// Limits are left out: their breaches would be as long as they are, and are in the tests of limits.
 fn breakable() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().filter(|rule| rule.reach != Reach::Limit)
 }
