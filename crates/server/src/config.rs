@@ -255,6 +255,48 @@ mod tests {
         assert!(parse_file("bind = 1\n").unwrap_err().contains("bind"));
     }
 
+    /// The page and the code agree: each key, variable, default and the example.
+    #[test]
+    fn the_page_about_configuration_says_what_is_so() {
+        let page = include_str!("../../../docs/configuration.md");
+        let (_, example) = page.split_once("```toml\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, example).unwrap();
+        let options = Options { config: Some(file), ..Options::default() };
+        let told = |config: &Config| {
+            [
+                config.bind.to_string(),
+                config.data.display().to_string(),
+                format!("{:?}", config.durability).to_lowercase(),
+                config.log.to_string(),
+                format!("{:?}", config.log_format).to_lowercase(),
+            ]
+        };
+        let from_example = settle(options, &[]).unwrap();
+        assert_eq!(told(&from_example), ["127.0.0.1:9000", "/var/lib/recount", "relaxed", "warn", "json"]);
+
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        let rows: Vec<Vec<&str>> =
+            rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect()).collect();
+        let last = |row: &Vec<&'static str>| row[1].rsplit('.').next().unwrap();
+        let mut keys: Vec<&str> = rows.iter().map(last).collect();
+        // Sections are keys to the speller.
+        keys.extend(["store", "log"]);
+        keys.sort_unstable();
+        let mut known = KEYS.to_vec();
+        known.sort_unstable();
+        assert_eq!(keys, known);
+        let default = told(&settle(Options::default(), &[("HOME", "~")]).unwrap());
+        for (place, row) in rows.iter().enumerate() {
+            let value = &told(&from_example)[place];
+            let by_variable = settle(Options::default(), &[("HOME", "~"), (row[3], value)]).unwrap();
+            assert_eq!(&told(&by_variable)[place], value, "{}", row[3]);
+            assert!(row[4].contains(&default[place]), "{} is not the default of {}", row[4], row[1]);
+        }
+    }
+
     #[test]
     fn every_key_of_the_file_is_read_and_known_to_the_speller() {
         let text = "bind='a'\ndata='b'\n[store]\ndurability='c'\n[log]\nlevel='d'\nformat='e'";
