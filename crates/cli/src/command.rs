@@ -86,7 +86,9 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
     // What needs no server comes first.
     let verb = match verb {
         Verb::Serve(serve) => return serve.run(common.json),
-        Verb::Verify(verify::Verify { data: Some(data), .. }) => return verify::offline(&data, common.json),
+        Verb::Verify(ref verify @ verify::Verify { data: Some(ref data), .. }) => {
+            return verify.offline(data, common.json);
+        }
         verb => verb,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

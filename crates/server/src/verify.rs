@@ -1,24 +1,62 @@
-//! Checking an account: bytes against the chain, events against the grammar.
+//! Checking an account: bytes against the chain, events against the grammar, heads against those noted.
+//!
+//! Begin with [`Checker`], which takes one run; [`offline`] takes a data folder that no server holds. Neither
+//! says more than its bytes do: a head beside the bytes may have been changed with them.
 
-use std::path::Path;
+mod folder;
 
 use recount_event::{Event, codec};
 use recount_log::chain::ChainValue;
-use recount_log::{ReadBound, Store, StreamKey};
 
-use crate::config::{Config, Options};
-use crate::start::open_store;
-use crate::{StartError, limits};
+pub use folder::{Survey, offline};
 
-/// What a check of one run found.
+/// What a check of one run found, or of a store as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub run_id: String,
+    /// `None` for the store as a whole.
+    pub run_id: Option<String>,
     pub events: u64,
     /// The chain over the bytes that were read.
     pub head: String,
     /// Sentences; empty when all is well.
     pub problems: Vec<String>,
+}
+
+impl Report {
+    /// A run that was noted and is not there any more.
+    pub fn missing(run_id: &str) -> Self {
+        Report {
+            run_id: Some(run_id.to_owned()),
+            events: 0,
+            head: String::new(),
+            problems: vec!["it was noted, but is not there".to_owned()],
+        }
+    }
+}
+
+/// What somebody noted of a run, elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noted {
+    pub run_id: String,
+    /// How many events the head covers; `None` when that was not noted, then any number will do.
+    pub events: Option<u64>,
+    head: ChainValue,
+}
+
+impl Noted {
+    /// A head without a count.
+    pub fn head(run_id: &str, head: &str) -> Option<Self> {
+        let head = ChainValue::parse(head)?;
+        Some(Noted { run_id: run_id.to_owned(), events: None, head })
+    }
+
+    /// A line as `recount digest` prints it: run, events, head.
+    pub fn line(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (run, events, head) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+        let noted = Noted { events: Some(events), ..Noted::head(run, head)? };
+        words.next().is_none().then_some(noted)
+    }
 }
 
 /// Takes the events of one run, in order, as stored bytes.
@@ -28,6 +66,10 @@ pub struct Checker {
     events: Vec<Event>,
     count: u64,
     problems: Vec<String>,
+    /// What was noted of this run and did not come yet.
+    noted: Vec<Noted>,
+    /// What differs from what was noted; the rest of the check goes on regardless.
+    differences: Vec<String>,
 }
 
 impl Checker {
@@ -38,7 +80,39 @@ impl Checker {
             events: Vec::new(),
             count: 0,
             problems: Vec::new(),
+            noted: Vec::new(),
+            differences: Vec::new(),
         }
+    }
+
+    /// Compares with what was noted of this run, too; more may have happened since. Before any event.
+    #[must_use]
+    pub fn against(mut self, noted: &[Noted]) -> Self {
+        self.noted = noted.iter().filter(|noted| noted.run_id == self.run_id).cloned().collect();
+        self.compare();
+        self
+    }
+
+    fn compare(&mut self) {
+        let (count, head) = (self.count, self.head);
+        let differences = &mut self.differences;
+        self.noted.retain(|noted| match noted.events {
+            Some(events) if events != count => true,
+            Some(_) if noted.head != head => {
+                differences.push(format!(
+                    "its first {count} events add up to {head}, but {} was noted: they were changed",
+                    noted.head
+                ));
+                false
+            }
+            Some(_) => false,
+            None => noted.head != head,
+        });
+    }
+
+    /// How many events were taken.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// Takes one event. An error names what is wrong with it alone; the check goes on.
@@ -46,6 +120,7 @@ impl Checker {
         let place = self.count;
         self.count += 1;
         self.head = self.head.then(bytes);
+        self.compare();
         let outcome = match codec::decode(bytes) {
             Ok(event) if event.run_id.to_string() != self.run_id => {
                 Err(format!("event {place} belongs to {}", event.run_id))
@@ -81,68 +156,63 @@ impl Checker {
                     .push(format!("the bytes add up to {head}, but {noted} was noted: they were changed"));
             }
         }
-        Report { run_id: self.run_id, events: self.count, head, problems: self.problems }
-    }
-}
-
-/// Checks every run of a store that no server holds.
-pub fn offline(data: &Path) -> Result<Vec<Report>, StartError> {
-    if !data.join("recount.db").is_file() {
-        return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
-    }
-    let options = Options { data: Some(data.to_owned()), ..Options::default() };
-    let store = open_store(&Config::settle(options, |_| None)?)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
-    let failed = |why: recount_log::Fault| StartError::failed(why.to_string());
-    runtime.block_on(async {
-        let integrity = store.integrity().await.map_err(failed)?;
-        let mut reports = Vec::new();
-        if !integrity.problems.is_empty() {
-            reports.push(Report {
-                run_id: "store".to_owned(),
-                events: integrity.readable_records,
-                head: String::new(),
-                problems: integrity.problems,
+        for noted in self.noted {
+            self.differences.push(match noted.events {
+                Some(events) => {
+                    format!("{events} events were noted, but only {} are there", self.count)
+                }
+                None => format!(
+                    "no beginning of its {} events adds up to {}, which was noted: they were changed",
+                    self.count, noted.head
+                ),
             });
         }
-        let mut after = None;
-        loop {
-            let streams = store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(failed)?;
-            let Some(last) = streams.last() else { return Ok(reports) };
-            after = Some(last.clone());
-            for stream in &streams {
-                reports.push(one(&store, stream).await);
-            }
-        }
-    })
+        self.problems.append(&mut self.differences);
+        Report { run_id: Some(self.run_id), events: self.count, head, problems: self.problems }
+    }
 }
 
-async fn one(store: &dyn Store, stream: &StreamKey) -> Report {
-    let mut checker = Checker::new(stream);
-    let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
-    let unreadable = loop {
-        match store.read(stream, checker.count, bound).await {
-            Ok(page) if page.is_empty() => break None,
-            Ok(page) => {
-                for record in page {
-                    // What is wrong is kept in the report.
-                    drop(checker.event(&record.bytes));
-                }
-            }
-            Err(fault) => {
-                break Some(format!("nothing can be read from event {} on: {fault}", checker.count));
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "run_1";
+
+    fn head(events: &[&str]) -> ChainValue {
+        events.iter().fold(ChainValue::start(RUN), |head, event| head.then(event.as_bytes()))
+    }
+
+    /// What differs when a run of three events is compared with one noted line.
+    fn check(noted: Option<Noted>, expected: &str) {
+        let mut checker = Checker::new(RUN).against(&[noted.expect("a head")]);
+        for event in ["a", "b", "c"] {
+            drop(checker.event(event.as_bytes()));
         }
-    };
-    let (expected, tail_unreadable) = match store.tail(stream).await {
-        Ok(tail) => (tail.map(|tail| (tail.next_sequence, tail.head.to_string())), None),
-        Err(fault) => (None, Some(format!("where it ends cannot be read: {fault}"))),
-    };
-    let mut report = checker.finish(expected.as_ref().map(|(events, head)| (*events, head.as_str())));
-    report.problems.extend(unreadable);
-    report.problems.extend(tail_unreadable);
-    report
+        checker.problems.clear();
+        checker.problems.push("not read".to_owned());
+        let problems = checker.finish(None).problems.split_off(1);
+        match expected {
+            "" => assert_eq!(problems, Vec::<String>::new()),
+            expected => assert!(problems.len() == 1 && problems[0].contains(expected), "{problems:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_noted_must_be_there_and_more_may_follow() {
+        let all = ["a", "b", "c"];
+        for events in 0..=3 {
+            let head = head(&all[..events]).to_string();
+            check(Noted::line(&format!("{RUN} {events} {head}\n")), "");
+            check(Noted::head(RUN, &head), "");
+        }
+        check(Noted::line(&format!("run_2 1 {}", head(&["x"]))), "");
+        check(Noted::line(&format!("{RUN} 2 {}", head(&["a", "x"]))), "its first 2 events add up to");
+        check(Noted::line(&format!("{RUN} 2 {}", head(&["a"]))), "its first 2 events add up to");
+        check(Noted::line(&format!("{RUN} 4 {}", head(&all))), "4 events were noted, but only 3 are there");
+        check(Noted::head(RUN, &head(&["x"]).to_string()), "no beginning of its 3 events");
+        for odd in ["", "run_1", "run_1 3", "run_1 x 00", "run_1 3 00"] {
+            assert_eq!(Noted::line(odd), None, "{odd:?}");
+        }
+        assert_eq!(Noted::line(&format!("{RUN} 3 {} more", head(&all))), None);
+    }
 }

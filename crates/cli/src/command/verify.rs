@@ -1,13 +1,13 @@
 //! `recount verify`: reads every event's bytes and says whether the account is whole and unaltered.
 //!
 //! What is compared with the server's digest detects damage, and edits by somebody who did not adjust the
-//! digest as well. Against the others helps only a digest noted elsewhere.
+//! digest as well. Against the others helps only a digest noted elsewhere: `--expect` and `--digests`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use recount_client::Client;
-use recount_server::verify::{Checker, Report};
+use recount_client::{Client, ClientError};
+use recount_server::verify::{Checker, Noted, Report};
 use serde_json::json;
 
 use super::{Asking, ls};
@@ -26,47 +26,112 @@ pub(super) struct Verify {
     /// Read this data folder, while no server uses it; all runs in it
     #[arg(long, value_name = "DIR", conflicts_with = "run")]
     pub(super) data: Option<PathBuf>,
+    /// The run must begin with what this head was noted for; more may have happened since
+    #[arg(long, value_name = "HEAD", requires = "run", conflicts_with_all = ["all", "data", "digests"])]
+    expect: Option<String>,
+    /// Compare with lines that digest printed, noted elsewhere; alone, checks the runs they name
+    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    digests: Option<PathBuf>,
 }
 
 impl Verify {
     pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
-        let runs = match self.run {
+        let mut noted = noted(self.digests.as_deref())?;
+        if let (Some(run), Some(head)) = (&self.run, &self.expect) {
+            let expected = Noted::head(run, head);
+            noted.push(expected.ok_or_else(|| {
+                Failure::Usage(format!(
+                    "--expect {head:?} is no head; give the last word of what digest prints"
+                ))
+            })?);
+        }
+        let mut runs = match self.run {
             Some(run) => vec![run],
-            None => {
+            None if self.all => {
                 let client = asking.client.clone();
                 let fetch = async |listing| client.list_runs(&listing).await;
                 let runs = ls::gather(fetch, usize::MAX, None).await?;
                 runs.into_iter().map(|run| run.id).collect()
             }
+            None => Vec::new(),
         };
+        if self.digests.is_some() {
+            for line in &noted {
+                if !runs.contains(&line.run_id) {
+                    runs.push(line.run_id.clone());
+                }
+            }
+        }
         let mut tally = Tally::default();
         for run in runs {
-            let report = check(&asking.client, &run).await?;
-            tally.tell(&mut asking.out, asking.json, &run, &report)?;
+            let report = match check(&asking.client, &run, &noted).await {
+                Err(ClientError::Problem(why)) if self.digests.is_some() && why.code == "run_not_found" => {
+                    Report::missing(&run)
+                }
+                checked => checked?,
+            };
+            tally.tell(&mut asking.out, asking.json, &report)?;
+        }
+        tally.verdict()
+    }
+
+    /// Checks all runs of a data folder without a server.
+    pub(super) fn offline(&self, data: &Path, json: bool) -> Result<(), Failure> {
+        let noted = noted(self.digests.as_deref())?;
+        let survey = recount_server::verify::offline(data, &noted)?;
+        let mut out = Output::new();
+        let mut tally = Tally::default();
+        for report in &survey.reports {
+            tally.tell(&mut out, json, report)?;
+        }
+        if tally.problems > 0 {
+            let (runs, events) = (survey.readable_runs, survey.readable_events);
+            note(&format!(
+                "readable: {runs} whole runs, {events} events in all; the account was not changed"
+            ));
         }
         tally.verdict()
     }
 }
 
-/// Checks all runs of a data folder without a server.
-pub(super) fn offline(data: &Path, json: bool) -> Result<(), Failure> {
-    let reports = recount_server::verify::offline(data)?;
-    let mut out = Output::new();
-    let mut tally = Tally::default();
-    for report in &reports {
-        tally.tell(&mut out, json, &report.run_id, report)?;
+/// Reads what was noted: a line a run, as `recount digest` prints it.
+fn noted(file: Option<&Path>) -> Result<Vec<Noted>, Failure> {
+    let Some(file) = file else { return Ok(Vec::new()) };
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|why| Failure::Usage(format!("{name} cannot be read: {why}")))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let noted = lines.map(|(at, line)| {
+        Noted::line(line).ok_or_else(|| {
+            let at = at + 1;
+            Failure::Usage(format!("{name}, line {at}: {line:?} is not RUN EVENTS HEAD, as digest prints it"))
+        })
+    });
+    let noted = noted.collect::<Result<Vec<_>, _>>()?;
+    if noted.is_empty() {
+        return Err(Failure::Usage(format!("{name} is empty; it needs lines as digest prints them")));
     }
-    tally.verdict()
+    Ok(noted)
 }
 
 /// Reads a run up to what its digest covers; what comes later is not looked at.
-async fn check(client: &Client, run: &str) -> Result<Report, Failure> {
+async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<Report, ClientError> {
     let digest = client.get_run_digest(run).await?;
-    let mut checker = Checker::new(run);
+    let mut checker = Checker::new(run).against(noted);
     let mut left = digest.events;
     let mut after = None;
     'pages: while left > 0 {
-        let page = client.read_run_events(run, after, None).await?;
+        let page = match client.read_run_events(run, after, None).await {
+            Ok(page) => page,
+            // The other runs may be in order.
+            Err(ClientError::Problem(why)) if !why.retryable => {
+                let from = checker.count();
+                let mut report = checker.finish(None);
+                report.problems.push(format!("nothing can be read from event {from} on: {}", why.detail));
+                return Ok(report);
+            }
+            Err(why) => return Err(why),
+        };
         for envelope in &page.data {
             if left == 0 {
                 break 'pages;
@@ -91,25 +156,17 @@ struct Tally {
 }
 
 impl Tally {
-    /// `subject` is a run, or the store as a whole.
-    fn tell(
-        &mut self,
-        out: &mut Output,
-        as_json: bool,
-        subject: &str,
-        report: &Report,
-    ) -> Result<(), Failure> {
-        let is_run = subject.starts_with("run_");
-        self.runs += usize::from(is_run);
+    fn tell(&mut self, out: &mut Output, as_json: bool, report: &Report) -> Result<(), Failure> {
+        self.runs += usize::from(report.run_id.is_some());
         self.problems += report.problems.len();
         let ok = report.problems.is_empty();
         if as_json {
             return out.value(&json!({
-                "run_id": is_run.then_some(subject), "ok": ok, "events": report.events, "head": report.head,
+                "run_id": report.run_id, "ok": ok, "events": report.events, "head": report.head,
                 "problems": report.problems,
             }));
         }
-        let subject = clean::line(subject);
+        let subject = clean::line(report.run_id.as_deref().unwrap_or("store"));
         if ok {
             return out.line(&format!("{subject} ok, {} events, head {}", report.events, report.head));
         }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod checks;
+mod readme;
 mod refusals;
 mod server;
 mod story;

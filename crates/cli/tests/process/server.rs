@@ -69,16 +69,7 @@ impl Server {
 
     /// Starts a verb that goes on.
     pub(crate) fn follow(&self, arguments: &[&str]) -> Following {
-        let mut child = recount()
-            .args(["--url", &self.url()])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        let data = lines_of(child.stdout.take().expect("it is piped"));
-        let words = lines_of(child.stderr.take().expect("it is piped"));
-        Following { child, data, words }
+        Following::of(recount().args(["--url", &self.url()]).args(arguments))
     }
 }
 
@@ -98,6 +89,14 @@ pub(crate) struct Following {
 }
 
 impl Following {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let data = lines_of(child.stdout.take().expect("it is piped"));
+        let words = lines_of(child.stderr.take().expect("it is piped"));
+        Following { child, data, words }
+    }
+
     pub(crate) fn line(&self) -> String {
         self.data.recv_timeout(PATIENCE).expect("a line of data comes")
     }

@@ -1,0 +1,197 @@
+//! Checking a data folder that no server holds, damaged or not. See [`offline`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use recount_log::{Fault, FaultKind, Integrity, ReadBound, Store, StreamKey};
+use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
+
+use super::{Checker, Noted, Report};
+use crate::{StartError, limits};
+
+/// What was found in a data folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// The store as a whole, if something is wrong with it, then one a run.
+    pub reports: Vec<Report>,
+    /// Runs of which everything can be read and adds up, and events that can be read.
+    pub readable_runs: u64,
+    pub readable_events: u64,
+}
+
+/// Checks every run of a store that no server holds. The account stays as it is: nothing is made where there
+/// is no store, and a store that is damaged or of an older release is only read.
+pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
+    if !data.join("recount.db").is_file() {
+        return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
+    }
+    let integrity = inspect(data).map_err(|fault| refused(&fault))?;
+    let mut found = Found::sorted(&integrity);
+    let may_open = if data.join("blobs").is_dir() {
+        // Where no event can be read there may be no tables, and opening would make them.
+        integrity.problems.is_empty() || integrity.readable_records > 0
+    } else {
+        found
+            .of_store
+            .push("the folder blobs is missing; put a whole copy of the data folder here".to_owned());
+        false
+    };
+    let opened = match may_open.then(|| runs(data, noted)) {
+        Some(Ok(reports)) => Some(reports),
+        // What was found says it already.
+        Some(Err(Unread::Store(fault))) if fault.kind == FaultKind::Corrupt => {
+            if integrity.problems.is_empty() {
+                found.of_store.push(words(&fault.message));
+            }
+            None
+        }
+        Some(Err(Unread::Store(fault))) => return Err(refused(&fault)),
+        Some(Err(Unread::Runtime(why))) => return Err(why),
+        None => None,
+    };
+    if opened.is_none() && !noted.is_empty() {
+        found.of_store.push("it cannot be opened, so nothing was compared with what was noted".to_owned());
+    }
+    let was_opened = opened.is_some();
+    let mut reports = opened.unwrap_or_default();
+    for report in &mut reports {
+        let told = report.run_id.as_ref().and_then(|run| found.of_runs.remove(run)).unwrap_or_default();
+        // Each fault once, in the words of the one who looked closer.
+        if report.problems.is_empty() {
+            report.problems = told;
+        }
+    }
+    let unread = |(run, problems)| Report { run_id: Some(run), events: 0, head: String::new(), problems };
+    reports.extend(found.of_runs.into_iter().map(unread));
+    for line in noted.iter().filter(|_| was_opened) {
+        if !reports.iter().any(|report| report.run_id.as_deref() == Some(&line.run_id)) {
+            reports.push(Report::missing(&line.run_id));
+        }
+    }
+    if !found.of_store.is_empty() {
+        let whole = Report {
+            run_id: None,
+            events: integrity.readable_records,
+            head: String::new(),
+            problems: found.of_store,
+        };
+        reports.insert(0, whole);
+    }
+    Ok(Survey {
+        reports,
+        readable_runs: integrity.readable_streams,
+        readable_events: integrity.readable_records,
+    })
+}
+
+/// Why runs were not read.
+enum Unread {
+    Store(Fault),
+    Runtime(StartError),
+}
+
+/// Opens the store, which refuses one that is damaged before it changes anything, and reads each run.
+fn runs(data: &Path, noted: &[Noted]) -> Result<Vec<Report>, Unread> {
+    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(Unread::Store)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|why| Unread::Runtime(StartError::failed(format!("the runtime cannot start: {why}"))))?;
+    runtime.block_on(async {
+        let mut reports = Vec::new();
+        let mut after = None;
+        loop {
+            let streams =
+                store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(Unread::Store)?;
+            let Some(last) = streams.last() else { return Ok(reports) };
+            after = Some(last.clone());
+            for stream in &streams {
+                reports.push(one(&store, stream, noted).await);
+            }
+        }
+    })
+}
+
+async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> Report {
+    let mut checker = Checker::new(stream).against(noted);
+    let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
+    let unreadable = loop {
+        let from = checker.count();
+        match store.read(stream, from, bound).await {
+            Ok(page) if page.is_empty() => break None,
+            Ok(page) => {
+                for record in page {
+                    // What is wrong is kept in the report.
+                    drop(checker.event(&record.bytes));
+                }
+            }
+            Err(fault) => {
+                break Some(format!("nothing can be read from event {from} on: {}", words(&fault.message)));
+            }
+        }
+    };
+    if let Some(unreadable) = unreadable {
+        // Where it ends and what it adds up to would only say the same again.
+        let mut report = checker.finish(None);
+        report.problems.push(unreadable);
+        return report;
+    }
+    match store.tail(stream).await {
+        Ok(tail) => {
+            let tail = tail.map(|tail| (tail.next_sequence, tail.head.to_string()));
+            checker.finish(tail.as_ref().map(|(events, head)| (*events, head.as_str())))
+        }
+        Err(fault) => {
+            let mut report = checker.finish(None);
+            report.problems.push(format!("where it ends cannot be read: {}", words(&fault.message)));
+            report
+        }
+    }
+}
+
+/// What a look at the whole store found, by what it is about.
+struct Found {
+    of_store: Vec<String>,
+    of_runs: BTreeMap<String, Vec<String>>,
+}
+
+impl Found {
+    fn sorted(integrity: &Integrity) -> Self {
+        let mut found = Found { of_store: Vec::new(), of_runs: BTreeMap::new() };
+        for problem in &integrity.problems {
+            let problem = words(problem);
+            match problem.strip_prefix("stream ").and_then(|rest| rest.split_once(' ')) {
+                Some((run, rest)) if run.starts_with("run_") => {
+                    found.of_runs.entry(run.to_owned()).or_default().push(rest.to_owned());
+                }
+                _ => found.of_store.push(problem),
+            }
+        }
+        // Numbers of events that cannot be read come up again as positions without a record.
+        let unreadable: Vec<String> =
+            found.of_store.iter().filter_map(|problem| lost_numbers(problem)).collect();
+        found.of_store.retain(|problem| !unreadable.contains(problem));
+        found
+    }
+}
+
+/// How the events that a sentence calls unreadable would be missed.
+fn lost_numbers(problem: &str) -> Option<String> {
+    let (numbers, _) = problem.strip_prefix("events: numbers ")?.split_once(" cannot be read")?;
+    Some(format!("positions {numbers} have no readable record"))
+}
+
+fn refused(fault: &Fault) -> StartError {
+    let advice = match fault.kind {
+        FaultKind::Io => "; this needs a folder that can be written, for its lock: look at a copy of it",
+        _ => "",
+    };
+    StartError::failed(format!("{}{advice}", words(&fault.message)))
+}
+
+/// A sentence of the store without its advice to do what is being done.
+fn words(message: &str) -> String {
+    message
+        .replace("; look at the store with `recount verify --data`", "")
+        .replace(", look with `recount verify --data`", "")
+}
