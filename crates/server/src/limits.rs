@@ -33,3 +33,6 @@ pub const VERIFY_PAGE_BYTES: usize = 1 << 20;
 
 /// Threads that serve requests, at most.
 pub const SERVING_THREADS_MAX: usize = 8;
+
+/// Sentences about the catalogue that `verify` says; the rest are counted.
+pub const VERIFY_SENTENCES_MAX: usize = 20;

@@ -5,8 +5,9 @@
 
 mod folder;
 
-use recount_event::{Event, codec};
+use recount_event::codec;
 use recount_log::chain::ChainValue;
+use recount_run::{Auditor, Illegal};
 
 pub use folder::{Survey, offline};
 
@@ -63,7 +64,8 @@ impl Noted {
 pub struct Checker {
     run_id: String,
     head: ChainValue,
-    events: Vec<Event>,
+    auditor: Auditor,
+    illegal: Option<Illegal>,
     count: u64,
     problems: Vec<String>,
     /// What was noted of this run and did not come yet.
@@ -77,7 +79,8 @@ impl Checker {
         Checker {
             run_id: run_id.to_owned(),
             head: ChainValue::start(run_id),
-            events: Vec::new(),
+            auditor: Auditor::default(),
+            illegal: None,
             count: 0,
             problems: Vec::new(),
             noted: Vec::new(),
@@ -126,7 +129,7 @@ impl Checker {
                 Err(format!("event {place} belongs to {}", event.run_id))
             }
             Ok(event) => {
-                self.events.push(event);
+                self.illegal = self.illegal.take().or_else(|| self.auditor.read(&event).err());
                 Ok(())
             }
             Err(why) => Err(format!("event {place} cannot be read: {why}")),
@@ -139,8 +142,9 @@ impl Checker {
 
     /// Compares with the count and head that somebody noted, and reads the whole by the grammar.
     pub fn finish(mut self, expected: Option<(u64, &str)>) -> Report {
+        // Where an event cannot be read, what follows it would break rules by that alone.
         if self.problems.is_empty()
-            && let Some(illegal) = recount_run::audit(&self.events)
+            && let Some(illegal) = &self.illegal
         {
             self.problems.push(format!(
                 "event {} breaks the rule {}: {}",

@@ -90,6 +90,37 @@ async fn a_run_is_told_listed_and_checked() {
 }
 
 #[tokio::test]
+async fn rows_that_contradict_the_log_are_found_and_a_lost_catalogue_comes_back() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let run = story::whole(&client(&server), "one").await;
+    drop(server);
+    let check = || Answer::of(recount().arg("verify").arg("--data").arg(data.path()));
+    assert_eq!(check().status, 0);
+
+    let edit = |sql: &str| {
+        let store = rusqlite::Connection::open(data.path().join("recount.db")).unwrap();
+        assert!(store.execute(sql, []).unwrap() > 0, "{sql}");
+    };
+    edit(
+        r#"UPDATE "rows" SET value = CAST(replace(CAST(value AS TEXT), 'finished', 'failed') AS BLOB)
+           WHERE space = 'catalogue.runs'"#,
+    );
+    let answer = check();
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(answer.data.contains("is not what the log says"), "{answer:?}");
+
+    edit(r#"DELETE FROM "rows" WHERE space LIKE 'catalogue.%'"#);
+    let answer = check();
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(answer.data.contains("is missing"), "{answer:?}");
+    let server = Server::start(data.path());
+    assert!(server.ask(&["ls"]).good().contains(&run));
+    drop(server);
+    assert_eq!(check().status, 0);
+}
+
+#[tokio::test]
 async fn one_changed_byte_is_found() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());

@@ -37,7 +37,10 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
         false
     };
     let opened = match may_open.then(|| runs(data, noted)) {
-        Some(Ok(reports)) => Some(reports),
+        Some(Ok((reports, astray))) => {
+            found.of_store.extend(astray);
+            Some(reports)
+        }
         // What was found says it already.
         Some(Err(Unread::Store(fault))) if fault.kind == FaultKind::Corrupt => {
             if integrity.problems.is_empty() {
@@ -90,8 +93,9 @@ enum Unread {
     Runtime(StartError),
 }
 
-/// Opens the store, which refuses one that is damaged before it changes anything, and reads each run.
-fn runs(data: &Path, noted: &[Noted]) -> Result<Vec<Report>, Unread> {
+/// Opens the store, which refuses one that is damaged before it changes anything, and reads each run; then
+/// the catalogue, where the runs are sound.
+fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<Report>, Vec<String>), Unread> {
     let store = SqliteStore::open(SqliteOptions::new(data)).map_err(Unread::Store)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -103,13 +107,32 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<Vec<Report>, Unread> {
         loop {
             let streams =
                 store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(Unread::Store)?;
-            let Some(last) = streams.last() else { return Ok(reports) };
+            let Some(last) = streams.last() else {
+                let sound = reports.iter().all(|report: &Report| report.problems.is_empty());
+                let astray = if sound { catalogue(&store).await } else { Vec::new() };
+                return Ok((reports, astray));
+            };
             after = Some(last.clone());
             for stream in &streams {
                 reports.push(one(&store, stream, noted).await);
             }
         }
     })
+}
+
+/// What lists would say that the log does not.
+async fn catalogue(store: &dyn Store) -> Vec<String> {
+    let mut astray = match recount_engine::check_catalogue(store).await {
+        Ok(astray) => astray,
+        Err(error) => vec![format!("the catalogue cannot be read: {error}")],
+    };
+    let more = astray.len().saturating_sub(limits::VERIFY_SENTENCES_MAX);
+    if more > 0 {
+        astray.truncate(limits::VERIFY_SENTENCES_MAX);
+        astray
+            .push(format!("and {more} more rows; a catalogue that is wholly gone is made again by `serve`"));
+    }
+    astray
 }
 
 async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> Report {
