@@ -38,6 +38,9 @@ fn every_limit_on_the_page_is_the_program_s() {
         BTreeMap::from([
             ("`face_aep::BATCH_BODY_BYTES_MAX`", bytes(face_aep::BATCH_BODY_BYTES_MAX)),
             ("`face_aep::BODY_BYTES_MAX`", bytes(face_aep::BODY_BYTES_MAX)),
+            ("`face_aep::IMPORT_BODY_BYTES_MAX`", bytes(face_aep::IMPORT_BODY_BYTES_MAX)),
+            ("`face_aep::IMPORTS_MAX`", face_aep::IMPORTS_MAX.to_string()),
+            ("`engine::IMPORT_ENTRIES_MAX`", engine::IMPORT_ENTRIES_MAX.to_string()),
             ("`face_aep::BODY_WAIT`", seconds(face_aep::BODY_WAIT)),
             ("`face_aep::TEXT_BYTES_MAX`", bytes(face_aep::TEXT_BYTES_MAX)),
             ("`face_aep::STREAMS_MAX`", face_aep::STREAMS_MAX.to_string()),
