@@ -50,7 +50,7 @@ fn print<T: Serialize>(
 }
 
 /// Page after page until so many things were found, or there are no more.
-pub(super) async fn gather<T>(
+pub(crate) async fn gather<T>(
     fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
     count_max: usize,
     status: Option<String>,

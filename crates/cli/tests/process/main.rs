@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod moving;
 mod refusals;
 mod server;
 mod story;

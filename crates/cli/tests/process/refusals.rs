@@ -45,7 +45,10 @@ fn only_loopback_is_served_without_tokens() {
 #[test]
 fn help_is_as_it_was() {
     let mut help = String::new();
-    for verb in ["", "serve", "ls", "show", "tail", "verify", "digest", "cancel", "approve", "deny"] {
+    for verb in [
+        "", "serve", "ls", "show", "tail", "verify", "digest", "export", "import", "cancel", "approve",
+        "deny",
+    ] {
         let arguments: Vec<&str> = ["help", verb].into_iter().filter(|word| !word.is_empty()).collect();
         help.push_str(&format!("$ recount {}\n{}\n", arguments.join(" "), ask(&arguments).good()));
     }
