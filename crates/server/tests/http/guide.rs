@@ -73,6 +73,24 @@ fn every_limit_on_the_page_is_the_program_s() {
     assert_eq!(told, there);
 }
 
+#[test]
+fn every_limit_of_exports_is_the_program_s() {
+    use recount_engine::limits as engine;
+    let page = include_str!("../../../../docs/export.md");
+    for (limit, name) in [
+        (recount_api::export::RUN_BYTES_MAX, "api::RUN_BYTES_MAX"),
+        (engine::IMPORT_ENTRIES_MAX, "engine::IMPORT_ENTRIES_MAX"),
+        (engine::IMPORT_BYTES_MAX, "engine::IMPORT_BYTES_MAX"),
+        (recount_face_aep::limits::IMPORTS_MAX, "face_aep::IMPORTS_MAX"),
+    ] {
+        let row = page.lines().find(|line| line.ends_with(&format!("| `{name}` |")));
+        let told = row.and_then(|row| row.split('|').nth(2)).map(str::trim);
+        assert_eq!(told, Some(&*limit.to_string()), "{name}");
+    }
+    let rows = page.lines().filter(|line| line.ends_with("_MAX` |")).count();
+    assert_eq!(rows, 4, "each row was looked at");
+}
+
 /// The blocks of one language, in order.
 fn blocks(language: &str) -> Vec<&'static str> {
     let open = format!("\n```{language}\n");
