@@ -4,6 +4,9 @@
 //! adds up to the head that was noted, a run that is legal by the audit. Nothing here knows the lines or the
 //! header of an export file. Start reading at [`import`].
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use recount_event::{Code, Event, RunId, TaskId, codec, door, time};
 use recount_log::chain::ChainValue;
@@ -50,7 +53,7 @@ pub(crate) struct Taken {
 }
 
 pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Result<Taken, Error> {
-    adds_up(&import)?;
+    adds_up(&import).await?;
     if let Some(tail) = store.tail(&journal::stream_of(import.run)).await? {
         return here_already(&import, &tail);
     }
@@ -63,19 +66,44 @@ pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Resul
     let Some(first) = events.first() else { return Err(without_events(import.run)) };
     let mut state = State::blank(first.run_id, first.task_id, first.session_id);
     let mut fold = Fold::new(first.run_id, first.task_id);
-    for event in &events {
-        recount_run::apply(&mut state, event);
-        fold.event(event);
+    let mut catalogue = Catalogue::default();
+    for slice in events.chunks(limits::IMPORT_SLICE_EVENTS) {
+        for event in slice {
+            recount_run::apply(&mut state, event);
+            fold.event(event);
+        }
+        catalogue.add(fold.rows(&state));
+        give_way(slice.len() - 1).await;
     }
     drop(events);
-    let mut catalogue = fold.rows(&state);
-    // That the task is free again is only for who made it busy.
-    catalogue.retain(|put| *put.space != *rows::TASK_ACTIVE);
-    append(store, &import, &state, catalogue).await
+    append(store, &import, &state, catalogue.puts()).await
+}
+
+/// The rows of a run, as they are when all its events have been folded.
+#[derive(Default)]
+struct Catalogue(BTreeMap<(Arc<str>, Arc<str>), RowPut>);
+
+impl Catalogue {
+    fn add(&mut self, puts: Vec<RowPut>) {
+        for mut put in puts {
+            let key = (put.space.clone(), put.key.clone());
+            // The guard that makes an id unique stays with its row.
+            if self.0.get(&key).is_some_and(|before| before.guard == Guard::Absent) {
+                put.guard = Guard::Absent;
+            }
+            self.0.insert(key, put);
+        }
+    }
+
+    /// A run that is not here has no rows to delete; and that its task is free is only for the run to say
+    /// that made it busy here.
+    fn puts(self) -> Vec<RowPut> {
+        self.0.into_values().filter(|put| put.value.is_some()).collect()
+    }
 }
 
 /// Whether the bytes are those that were noted.
-fn adds_up(import: &Import) -> Result<(), Error> {
+async fn adds_up(import: &Import) -> Result<(), Error> {
     let (run, count) = (import.run, import.records.len() as u64);
     if count != import.events {
         return Err(Error::rejected(
@@ -86,8 +114,12 @@ fn adds_up(import: &Import) -> Result<(), Error> {
     if count == 0 {
         return Err(without_events(run));
     }
-    let start = ChainValue::start(&run.to_string());
-    let head = import.records.iter().fold(start, |head, record| head.then(record)).to_string();
+    let mut head = ChainValue::start(&run.to_string());
+    for (index, record) in import.records.iter().enumerate() {
+        give_way(index).await;
+        head = head.then(record);
+    }
+    let head = head.to_string();
     if head != import.head {
         return Err(Error::rejected(
             Code::ExportAltered,
@@ -151,9 +183,7 @@ fn fits(import: &Import, rows: &[RowPut]) -> Result<(), Error> {
 async fn read(import: &Import) -> Result<Vec<Event>, Error> {
     let mut events = Vec::with_capacity(import.records.len());
     for (index, record) in import.records.iter().enumerate() {
-        if index % limits::IMPORT_SLICE_EVENTS == limits::IMPORT_SLICE_EVENTS - 1 {
-            tokio::task::yield_now().await;
-        }
+        give_way(index).await;
         let event = as_written(record).map_err(|why| refused(index, None, "event.well_formed", why))?;
         if event.run_id != import.run {
             let why = format!("it belongs to {}, not to {}", event.run_id, import.run);
@@ -162,6 +192,13 @@ async fn read(import: &Import) -> Result<Vec<Event>, Error> {
         events.push(event);
     }
     Ok(events)
+}
+
+/// Lets other tasks have their turn, now and then.
+async fn give_way(index: usize) {
+    if index % limits::IMPORT_SLICE_EVENTS == limits::IMPORT_SLICE_EVENTS - 1 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Reads an event that stands exactly as an engine writes it down.

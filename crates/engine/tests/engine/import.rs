@@ -254,6 +254,40 @@ async fn sizes_beyond_one_append_are_named() {
     }
 }
 
+/// Rows are folded slice by slice: ids stay guarded, and what was asked and answered far apart is one row.
+#[tokio::test(start_paused = true)]
+async fn long_runs_come_in_with_their_rows() {
+    let there = Scene::new().await;
+    let run = Box::pin(told_at_length(&there)).await;
+    let import = export(&there, run).await;
+    assert!(import.records.len() > 3 * limits::IMPORT_SLICE_EVENTS);
+    let here = Scene::new().await;
+    let imported = here.engine.import(import.clone()).await.unwrap();
+    check_same(&here, &import, &imported).await;
+    assert_eq!(here.disk.catalogue().await, there.disk.catalogue().await);
+    here.check().await;
+    let mut busy = Scene::new().await;
+    busy.reopen_at(START_MS + 60_000).await;
+    let other = busy.start().await;
+    busy.report(other, 1, &[ASK]).await.unwrap();
+    assert_eq!(code(busy.engine.import(import).await), Code::IdTaken);
+    assert_eq!(busy.engine.tail(run).await.unwrap(), None);
+    busy.check().await;
+}
+
+async fn told_at_length(scene: &Scene) -> RunId {
+    let run = scene.start().await;
+    let notes = vec![("ext.test.note", "{}"); 600];
+    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.report(run, 2, &notes).await.unwrap();
+    scene.answer(run, "a1", false, "operator").await.unwrap();
+    scene.report(run, 3, &notes).await.unwrap();
+    let ask = ASK.1.replace("\"a1\"", "\"a2\"").replace("\"c1\"", "\"c2\"");
+    scene.report(run, 4, &[("approval.requested", &ask)]).await.unwrap();
+    scene.report(run, 5, &notes).await.unwrap();
+    run
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_here_and_says_something_else_stays() {
     let there = Scene::new().await;
@@ -400,6 +434,7 @@ async fn two_at_the_same_moment_bring_one() {
         let here = Scene::new().await;
         let (go, held) = tokio::sync::oneshot::channel();
         here.store.next_appends([Fate::Hold(held)]);
+        // Polled first, a run as short as this comes to its append before the other is asked.
         let late = here.engine.import(one.clone());
         let early = async {
             let early = here.engine.import(other).await.unwrap();
