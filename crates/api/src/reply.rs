@@ -97,6 +97,18 @@ pub struct Digest {
     pub head: String,
 }
 
+/// A run that was exported elsewhere and is here now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Import {
+    pub run_id: String,
+    pub events: u64,
+    pub head: String,
+    /// Whether it came in just now; else it was here before, event for event.
+    pub imported: bool,
+    /// The place of the last event in the whole store.
+    pub position: u64,
+}
+
 /// A request for permission and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {

@@ -40,6 +40,7 @@ routes! {
     GetRunDigest = "GET" "/runs/{run}/digest", "Shows what a run's bytes add up to.";
     ReadRunEvents = "GET" "/runs/{run}/events", "Reads a run's events, as a page or as a stream.";
     AppendRunEvents = "POST" "/runs/{run}/events", "Appends events to an external run.";
+    ImportRun = "POST" "/imports", "Takes in a run that was exported, whole or not at all.";
     ReadFeed = "GET" "/events", "Reads the events of all runs, as a page or as a stream.";
     StreamFeed = "GET" "/events/stream", "Streams the events of all runs.";
     ListApprovals = "GET" "/approvals", "Lists approvals, newest first.";

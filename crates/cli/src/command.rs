@@ -3,6 +3,8 @@
 mod approve;
 mod cancel;
 mod digest;
+mod export;
+mod import;
 mod ls;
 mod serve;
 mod show;
@@ -17,6 +19,8 @@ use recount_client::request::Verdict;
 
 use crate::exit::{self, Failure};
 use crate::output::Output;
+
+pub(crate) use self::ls::gather;
 
 /// Keeps one truthful account of what agents do, and tells it.
 #[derive(Parser)]
@@ -62,12 +66,23 @@ enum Verb {
     Verify(verify::Verify),
     /// Print what a run's bytes add up to: run, events, head
     Digest(digest::Digest),
+    /// Write whole runs to a file, to be imported elsewhere or kept
+    Export(export::Export),
+    /// Take in the runs of such a file, each whole or not at all
+    Import(import::Import),
     /// Stop a run
     Cancel(cancel::Cancel),
     /// Say yes to what a run asks permission for
     Approve(approve::Answer),
     /// Say no to what a run asks permission for
     Deny(approve::Answer),
+}
+
+impl Common {
+    fn client(&self) -> Result<Client, Failure> {
+        let token = self.token.as_deref().filter(|token| !token.is_empty());
+        Ok(Client::new(&self.url, token)?)
+    }
 }
 
 /// What a verb that asks a server works with.
@@ -96,11 +111,15 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
         .build()
         .map_err(|why| Failure::Own(format!("the operating system gives no runtime: {why}")))?;
     runtime.block_on(async {
-        let token = common.token.filter(|token| !token.is_empty());
-        let client = Client::new(&common.url, token.as_deref())?;
-        let asking = Asking { client, json: common.json, out: Output::new() };
+        // These can do without a server.
+        let verb = match verb {
+            Verb::Export(export) => return export.run(common).await,
+            Verb::Import(import) => return import.run(common).await,
+            verb => verb,
+        };
+        let asking = Asking { client: common.client()?, json: common.json, out: Output::new() };
         match verb {
-            Verb::Serve(_) => unreachable!("it asks no server"),
+            Verb::Serve(_) | Verb::Export(_) | Verb::Import(_) => unreachable!("it was done before"),
             Verb::Ls(ls) => ls.run(asking).await,
             Verb::Show(show) => show.run(asking).await,
             Verb::Tail(tail) => tail.run(asking).await,

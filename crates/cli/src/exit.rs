@@ -11,7 +11,7 @@ use crate::render::clean;
 pub(crate) const TABLE: &str = "\
 Exit status:
   0  it was done, or the answer is yes
-  1  the answer is no: the server refused, or verify found something wrong
+  1  the answer is no: something was refused, or an account is not as it should be
   2  the command line or the configuration cannot be used
   3  no server answers at the address
   4  what answered is not a Recount server, or one of another release

@@ -5,6 +5,7 @@
 mod command;
 mod exit;
 mod output;
+mod place;
 mod render;
 
 fn main() -> std::process::ExitCode {

@@ -4,9 +4,9 @@ mod address;
 
 use bytes::{Bytes, BytesMut};
 use recount_api::problem::{self, Problem};
-use recount_api::query;
-use recount_api::reply::{Approval, Digest, One, Page, Receipt, Run, Task};
+use recount_api::reply::{Approval, Digest, Import, One, Page, Receipt, Run, Task};
 use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, ResolveApproval};
+use recount_api::{export, query};
 use recount_transport::sse;
 use recount_world::World;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -172,6 +172,13 @@ impl Client {
         self.post(self.at(&["runs", run, "events"]), request).await
     }
 
+    /// Takes in a run: its lines as they were exported. The same run again changes nothing.
+    pub async fn import_run(&self, lines: Vec<u8>) -> Result<Import, ClientError> {
+        let body = Some((export::MEDIA_TYPE, lines));
+        let one: One<Import> = self.call(Method::POST, self.at(&["imports"]), body).await?;
+        Ok(one.data)
+    }
+
     // The feed.
 
     /// Events of all runs behind position `after`, or from the start.
@@ -240,7 +247,7 @@ impl Client {
         request: &impl Serialize,
     ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
-        let one: One<T> = self.call(Method::POST, address, Some(body)).await?;
+        let one: One<T> = self.call(Method::POST, address, Some(("application/json", body))).await?;
         Ok(one.data)
     }
 
@@ -248,12 +255,12 @@ impl Client {
         &self,
         method: Method,
         address: Address,
-        body: Option<Vec<u8>>,
+        body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<T, ClientError> {
         let url = address.into_url()?;
         let mut request = self.request(method, &url).header(ACCEPT, "application/json");
-        if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        if let Some((media_type, body)) = body {
+            request = request.header(CONTENT_TYPE, media_type).body(body);
         }
         let response = request
             .timeout(limits::CALL_TIMEOUT)

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::catalogue::{self, Fold};
 use crate::framing::Framing;
+use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
 use crate::publish::Publisher;
 use crate::subscribe::Subscription;
@@ -187,6 +188,29 @@ impl Engine {
         }
         let receipt = self.writers.ask(run, Work::Ingest(triple, drafts)).await?;
         receipt.ok_or_else(|| Error::bug("an accepted batch has no receipt"))
+    }
+
+    /// Takes a whole run from elsewhere, with its ids and its bytes, or nothing of it.
+    pub async fn import(&self, import: Import) -> Result<Imported, Error> {
+        let run = import.run;
+        match import::judge_and_append(self.store(), import).await {
+            Ok(Taken { imported, ended, deadline }) => {
+                if imported.is_new {
+                    if ended {
+                        self.tools.publisher.mark_ended(&journal::stream_of(run), imported.events);
+                    }
+                    self.tools.timers.set(run, deadline, &self.tools.world);
+                }
+                Ok(imported)
+            }
+            Err(error) => {
+                // It may be in the log all the same; where it is not, looking finds nothing.
+                if matches!(error, Error::Failed(_)) {
+                    self.tools.timers.look_again(run, &self.tools.world);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The run that an approval belongs to.

@@ -21,6 +21,20 @@ pub const BATCH_EVENTS_MAX: usize = 1000;
 /// them has gone to sleep.
 pub const AWAKE_MAX: usize = 20_000;
 
+/// Events of a run that is imported, and rows of the catalogue that come with them: what one append takes,
+/// because a run comes in whole or not at all. A larger run is refused with `limit_reached`.
+pub const IMPORT_ENTRIES_MAX: usize = recount_log::limits::APPEND_ENTRIES_MAX;
+
+/// Bytes of a run that is imported, rows included; more is refused with `limit_reached`.
+pub const IMPORT_BYTES_MAX: usize = recount_log::limits::APPEND_BYTES_MAX;
+
+/// Events of an import that are read before other tasks have their turn.
+pub const IMPORT_SLICE_EVENTS: usize = 500;
+
+/// How often an import looks again when somebody else has just written the same run or task; then
+/// `store_busy`.
+pub const IMPORT_TRIES: usize = 4;
+
 /// How long a writer without work stays awake; then it ends, and the next command wakes another.
 pub const WRITER_IDLE: Duration = Duration::from_secs(60);
 

@@ -61,13 +61,14 @@ codes! {
     CursorForeign = "cursor_foreign", 400, final, "permanent", "The cursor was made for another list.", "Use the cursor that this list gave.";
     CursorMalformed = "cursor_malformed", 400, final, "permanent", "The cursor cannot be read.", "Send a whole number from -1, or the cursor exactly as it was given.";
     EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index the problem names; the rule is described in docs/grammar.md.";
+    ExportAltered = "export_altered", 422, final, "permanent", "The lines of an export do not add up to what their header notes; nothing was imported.", "Export the run again, and bring the file over unchanged.";
     HandoffNotFound = "handoff_not_found", 404, final, "permanent", "The run has no handoff with this id.", "Read the run's events for the handoffs it asked for.";
     HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was answered before, or its time is over.", "Read the run's events to see the answer; the first valid answer wins.";
     HostRefused = "host_refused", 403, final, "permanent", "The Host header names a host that this server does not answer for.", "Use the address the server printed when it started.";
     IdTaken = "id_taken", 409, final, "permanent", "An identifier that must be unique in the store is in use.", "Choose another identifier.";
     Internal = "internal", 500, retry, "transient", "The server found its own belief to be wrong and restarted the part concerned from the log.", "Try again; if it stays, report it with the request id.";
     LimitReached = "limit_reached", 422, final, "permanent", "The request would go beyond a named limit.", "Stay below the limit that the detail names.";
-    MediaTypeUnsupported = "media_type_unsupported", 415, final, "permanent", "The body is not declared as JSON.", "Send Content-Type: application/json.";
+    MediaTypeUnsupported = "media_type_unsupported", 415, final, "permanent", "The body is not declared as what this path takes.", "Send the Content-Type that the detail names, for most paths application/json.";
     MethodNotAllowed = "method_not_allowed", 405, final, "permanent", "The path exists, but not for this method.", "Use a method that the Allow header names.";
     NotAcceptable = "not_acceptable", 406, final, "permanent", "The Accept header allows nothing that this path can send.", "Accept application/json or text/event-stream.";
     OriginRefused = "origin_refused", 403, final, "permanent", "A page of another origin may not use this server.", "Open the console from the server itself.";
@@ -77,6 +78,7 @@ codes! {
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number came with other events before.", "Give every new batch the next number.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
+    RunExists = "run_exists", 409, final, "permanent", "A run with this id is here already and says something else.", "Compare both with recount digest; a run that exists is never replaced.";
     RunNotExternal = "run_not_external", 409, final, "permanent", "The run is driven by this server, so nobody else may append to it.", "Create a run of kind external to report from outside.";
     RunNotFound = "run_not_found", 404, final, "permanent", "No run with this id exists.", "List runs with GET /v1/runs.";
     ShuttingDown = "shutting_down", 503, retry, "transient", "The server is going down and takes nothing new.", "Try again when it is back.";

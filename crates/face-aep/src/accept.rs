@@ -1,7 +1,9 @@
 //! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
 
+use bytes::Bytes;
+use recount_api::export::{self, Header};
 use recount_api::request::{AppendEvents, CreateRun, Object};
-use recount_engine::{NewRun, Triple};
+use recount_engine::{Import, NewRun, Triple};
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, SessionId, TaskId, door};
 use serde::de::DeserializeOwned;
@@ -193,6 +195,19 @@ pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
     Ok((triple, drafts.collect::<Accepted<_>>()?))
 }
 
+/// The lines of one run as they were exported. What its events say is not looked at here.
+pub fn export(bytes: &[u8]) -> Accepted<Import> {
+    let malformed = |why: String| Refusal::new(Code::BodyMalformed, why);
+    let mut lines = export::lines(bytes);
+    let header = Header::parse(lines.next().unwrap_or_default()).map_err(|why| {
+        malformed(format!("line 1: {why}; send the lines of one run as they were exported"))
+    })?;
+    let run = header.run_id.parse().map_err(|why| malformed(format!("line 1: run_id: {why}")))?;
+    // Copied, so that no event keeps the whole body in memory.
+    let records = lines.map(Bytes::copy_from_slice).collect();
+    Ok(Import { run, events: header.events, head: header.head, records })
+}
+
 /// Enough of a text from outside to recognise it.
 fn shortened(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
@@ -249,6 +264,27 @@ mod tests {
             (b"{\"kind\":\"external\",\"agent\":[\"a\"]}", "an object"),
         ] {
             let (code, detail) = code(bytes).expect("refused");
+            assert_eq!(code, Code::BodyMalformed);
+            assert!(detail.contains(part), "{detail} names {part}");
+        }
+    }
+
+    #[test]
+    fn an_export_is_a_header_and_lines() {
+        let header = Header::new("run_01JXMZ00000000000000000000", 2, "ab").line();
+        let read = |text: &str| export(text.as_bytes()).map_err(|refusal| (refusal.code, refusal.detail));
+        let import = read(&format!("{header}\n{{}}\nx\n")).expect("well formed");
+        assert_eq!((import.run.to_string().as_str(), import.events), ("run_01JXMZ00000000000000000000", 2));
+        assert_eq!(import.records, ["{}", "x"]);
+        let empty = read(&format!("{header}\n")).expect("well formed");
+        assert!(empty.records.is_empty());
+        for (bad, part) in [
+            (String::new(), "line 1"),
+            ("{}\n".into(), "line 1"),
+            (format!("\n{header}\n"), "line 1"),
+            (header.replace("run_01", "run_0"), "run_id"),
+        ] {
+            let (code, detail) = read(&bad).expect_err("malformed");
             assert_eq!(code, Code::BodyMalformed);
             assert!(detail.contains(part), "{detail} names {part}");
         }

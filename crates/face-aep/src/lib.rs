@@ -14,6 +14,7 @@ mod project;
 mod serve;
 mod stream;
 
+pub use accept::export as read_export;
 pub use error::Refusal;
 pub use serve::{Face, identified, method_not_allowed, router};
 pub use stream::SseFraming;

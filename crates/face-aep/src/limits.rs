@@ -8,6 +8,13 @@ pub const BATCH_BODY_BYTES_MAX: usize = 8 << 20;
 /// Any other body; larger is refused with `body_too_large`.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 
+/// The lines of one run that is imported; more is refused with `body_too_large`.
+pub const IMPORT_BODY_BYTES_MAX: usize = recount_api::export::RUN_BYTES_MAX;
+
+/// Imports taken in at a time, because each holds a whole run in memory; the next one is refused with
+/// `store_busy`.
+pub const IMPORTS_MAX: usize = 2;
+
 /// How long a body may take to arrive; then `body_timeout`.
 pub const BODY_WAIT: Duration = Duration::from_secs(30);
 

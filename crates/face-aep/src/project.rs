@@ -1,8 +1,9 @@
 //! What a reply says: pure, from catalogue rows and stored bytes to the wire.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use recount_api::export::ALGORITHM;
 use recount_api::reply;
-use recount_engine::{ApprovalRow, Digest, RunRow, TaskRow};
+use recount_engine::{ApprovalRow, Digest, Imported, RunRow, TaskRow};
 
 pub(crate) fn run(row: RunRow) -> reply::Run {
     reply::Run {
@@ -61,7 +62,17 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
 }
 
 pub(crate) fn digest(run_id: String, digest: Digest) -> reply::Digest {
-    reply::Digest { run_id, events: digest.events, algorithm: "recount.run.v1".into(), head: digest.head }
+    reply::Digest { run_id, events: digest.events, algorithm: ALGORITHM.into(), head: digest.head }
+}
+
+pub(crate) fn import(imported: Imported) -> reply::Import {
+    reply::Import {
+        run_id: imported.run.to_string(),
+        events: imported.events,
+        head: imported.head,
+        imported: imported.is_new,
+        position: imported.position,
+    }
 }
 
 /// A page of envelopes, each exactly as it was stored.

@@ -5,6 +5,7 @@
 mod approvals;
 mod events;
 mod http;
+mod import;
 mod runs;
 mod tasks;
 
@@ -35,6 +36,7 @@ pub struct Face {
     engine: Engine,
     streams: Arc<Semaphore>,
     streams_max: usize,
+    imports: Arc<Semaphore>,
 }
 
 impl Face {
@@ -44,7 +46,12 @@ impl Face {
 
     /// With another bound on open streams than [`limits::STREAMS_MAX`].
     pub fn with_streams_max(engine: Engine, streams_max: usize) -> Self {
-        Face { engine, streams: Arc::new(Semaphore::new(streams_max)), streams_max }
+        Face {
+            engine,
+            streams: Arc::new(Semaphore::new(streams_max)),
+            streams_max,
+            imports: Arc::new(Semaphore::new(limits::IMPORTS_MAX)),
+        }
     }
 }
 
@@ -91,6 +98,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Face> {
         RouteName::GetRunDigest => on(filter, runs::get_run_digest),
         RouteName::ReadRunEvents => on(filter, events::read_run_events),
         RouteName::AppendRunEvents => on(filter, events::append_run_events),
+        RouteName::ImportRun => on(filter, import::import_run),
         RouteName::ReadFeed => on(filter, events::read_feed),
         RouteName::StreamFeed => on(filter, events::stream_feed),
         RouteName::ListApprovals => on(filter, approvals::list_approvals),

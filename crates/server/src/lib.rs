@@ -3,6 +3,7 @@
 //! Only this crate (and the simulation) names the plugs. It must never know the rules.
 
 mod config;
+pub mod export;
 mod guard;
 mod health;
 pub mod limits;

@@ -25,10 +25,10 @@ pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 pub const DRAIN_WAIT: Duration = Duration::from_secs(4);
 const _: () = assert!(DRAIN_WAIT.as_millis() < recount_engine::limits::SHUTDOWN_PATIENCE.as_millis());
 
-/// Events read at a time when a store is verified.
+/// Events read at a time when a store is verified or exported.
 pub const VERIFY_PAGE_EVENTS: usize = 1000;
 
-/// Bytes read at a time when a store is verified.
+/// Bytes read at a time when a store is verified or exported.
 pub const VERIFY_PAGE_BYTES: usize = 1 << 20;
 
 /// Threads that serve requests, at most.

@@ -65,7 +65,7 @@ struct Found<T> {
 }
 
 /// Page after page until so many things were found, or there are no more.
-pub(super) async fn gather<T>(
+pub(crate) async fn gather<T>(
     fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
     count_max: usize,
     status: Option<String>,

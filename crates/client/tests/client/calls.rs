@@ -56,6 +56,7 @@ async fn every_route_has_its_call() {
     refused(client.get_run_digest("r").await.err());
     refused(client.read_run_events("r", Some(3), Some(10)).await.err());
     refused(client.append_run_events("r", &batch).await.err());
+    refused(client.import_run(b"{}\n".to_vec()).await.err());
     refused(client.read_feed(Some(3), None).await.err());
     refused(client.tail(Source::Feed, Some(4), Until::Ended).next().await.unwrap().err());
     refused(client.list_approvals(&listing).await.err());
@@ -78,6 +79,8 @@ async fn every_route_has_its_call() {
     assert_eq!(target("ReadFeed").target, "/v1/events?after_position=3");
     assert_eq!(target("StreamFeed").target, "/v1/events/stream?after_position=4");
     assert_eq!(target("StreamFeed").header("accept"), Some("text/event-stream"));
+    assert_eq!(target("ImportRun").header("content-type"), Some("application/x-ndjson"));
+    assert_eq!(target("ImportRun").body, "{}\n");
     assert_eq!(target("CancelRun").body, r#"{"reason":"enough"}"#);
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
 }

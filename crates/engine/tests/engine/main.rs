@@ -6,6 +6,7 @@ mod approvals;
 mod delivery;
 mod faults;
 mod follow;
+mod import;
 mod ingest;
 mod lists;
 mod runs;

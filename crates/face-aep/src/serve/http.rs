@@ -49,20 +49,44 @@ pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
+/// What a body must be declared as, and what those are told who send another one.
+pub(super) struct BodyType {
+    pub(super) is: fn(&str) -> bool,
+    pub(super) otherwise: &'static str,
+    /// What to do about a body that is too large.
+    pub(super) too_large: &'static str,
+}
+
+const JSON: BodyType = BodyType {
+    is: media::is_json,
+    otherwise: "the body is not declared as JSON; send content-type: application/json",
+    too_large: "send smaller batches",
+};
+
+/// Reads a JSON body within its bounds of size and time.
+pub(super) async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Refusal> {
+    body_of_type(request, max, &JSON).await
+}
+
 /// Reads a body within its bounds of size and time. What the head says already is refused before the body
 /// is asked for.
-pub(super) async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Refusal> {
-    let declared_json = request
+pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType) -> Result<Bytes, Refusal> {
+    let declared = request
         .headers()
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
-        .is_some_and(media::is_json);
+        .is_some_and(wanted.is);
+    let too_large = || {
+        let detail = format!("the body is larger than {max} bytes; {}", wanted.too_large);
+        Refusal::new(Code::BodyTooLarge, detail)
+    };
+    let undeclared = || Refusal::new(Code::MediaTypeUnsupported, wanted.otherwise);
     let size = request.body().size_hint();
     if size.lower() > max as u64 {
-        return Err(too_large(max));
+        return Err(too_large());
     }
-    if !declared_json && size.lower() > 0 {
-        return Err(not_json());
+    if !declared && size.lower() > 0 {
+        return Err(undeclared());
     }
     let limited = Limited::new(request.into_body(), max);
     let collected = tokio::time::timeout(limits::BODY_WAIT, limited.collect()).await;
@@ -74,25 +98,14 @@ pub(super) async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Re
                 format!("the body did not arrive within {waited} seconds"),
             ));
         }
-        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large(max)),
+        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => return Err(too_large()),
         Ok(Err(why)) => return Err(Refusal::new(Code::BodyMalformed, format!("the body broke off: {why}"))),
         Ok(Ok(collected)) => collected.to_bytes(),
     };
-    if !bytes.is_empty() && !declared_json {
-        return Err(not_json());
+    if !bytes.is_empty() && !declared {
+        return Err(undeclared());
     }
     Ok(bytes)
-}
-
-fn too_large(max: usize) -> Refusal {
-    Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; send smaller batches"))
-}
-
-fn not_json() -> Refusal {
-    Refusal::new(
-        Code::MediaTypeUnsupported,
-        "the body is not declared as JSON; send content-type: application/json",
-    )
 }
 
 /// The query as pairs; a name that comes twice counts as it came first.

@@ -38,6 +38,9 @@ fn every_limit_on_the_page_is_the_program_s() {
         BTreeMap::from([
             ("`face_aep::BATCH_BODY_BYTES_MAX`", bytes(face_aep::BATCH_BODY_BYTES_MAX)),
             ("`face_aep::BODY_BYTES_MAX`", bytes(face_aep::BODY_BYTES_MAX)),
+            ("`face_aep::IMPORT_BODY_BYTES_MAX`", bytes(face_aep::IMPORT_BODY_BYTES_MAX)),
+            ("`face_aep::IMPORTS_MAX`", face_aep::IMPORTS_MAX.to_string()),
+            ("`engine::IMPORT_ENTRIES_MAX`", engine::IMPORT_ENTRIES_MAX.to_string()),
             ("`face_aep::BODY_WAIT`", seconds(face_aep::BODY_WAIT)),
             ("`face_aep::TEXT_BYTES_MAX`", bytes(face_aep::TEXT_BYTES_MAX)),
             ("`face_aep::STREAMS_MAX`", face_aep::STREAMS_MAX.to_string()),
@@ -68,6 +71,24 @@ fn every_limit_on_the_page_is_the_program_s() {
     };
     let told: BTreeMap<&str, String> = rows("Limits").iter().map(|row| (row[3], row[1].to_owned())).collect();
     assert_eq!(told, there);
+}
+
+#[test]
+fn every_limit_of_exports_is_the_program_s() {
+    use recount_engine::limits as engine;
+    let page = include_str!("../../../../docs/export.md");
+    for (limit, name) in [
+        (recount_api::export::RUN_BYTES_MAX, "api::RUN_BYTES_MAX"),
+        (engine::IMPORT_ENTRIES_MAX, "engine::IMPORT_ENTRIES_MAX"),
+        (engine::IMPORT_BYTES_MAX, "engine::IMPORT_BYTES_MAX"),
+        (recount_face_aep::limits::IMPORTS_MAX, "face_aep::IMPORTS_MAX"),
+    ] {
+        let row = page.lines().find(|line| line.ends_with(&format!("| `{name}` |")));
+        let told = row.and_then(|row| row.split('|').nth(2)).map(str::trim);
+        assert_eq!(told, Some(&*limit.to_string()), "{name}");
+    }
+    let rows = page.lines().filter(|line| line.ends_with("_MAX` |")).count();
+    assert_eq!(rows, 4, "each row was looked at");
 }
 
 /// The blocks of one language, in order.

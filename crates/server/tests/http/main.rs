@@ -8,6 +8,7 @@ mod bad_input;
 mod cursors;
 mod guide;
 mod house;
+mod import;
 mod ingest;
 mod readers;
 mod routes;

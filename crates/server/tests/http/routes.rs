@@ -4,6 +4,7 @@ use recount_api::routes::{ROUTES, Route, RouteName};
 use recount_event::Code;
 
 use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
+use crate::import;
 use crate::wire::Frame;
 
 /// A task with a run that waits for an approval.
@@ -37,7 +38,7 @@ struct Happy {
     location: Option<&'static str>,
 }
 
-fn happy(name: RouteName) -> Happy {
+fn happy(name: RouteName, number: usize) -> Happy {
     let shown = |object| Happy { body: None, status: 200, object: Some(object), location: None };
     let created = |object, location, body: &str| Happy {
         body: Some(body.to_owned()),
@@ -68,6 +69,7 @@ fn happy(name: RouteName) -> Happy {
         }
         RouteName::CreateRun => created("run", "/v1/runs/run_", run),
         RouteName::GetRunDigest => shown("digest"),
+        RouteName::ImportRun => created("import", "/v1/runs/run_", &import::queued(number)),
         RouteName::StreamFeed => Happy { object: None, ..shown("") },
         RouteName::GetApproval => shown("approval"),
         RouteName::ResolveApproval => said("approval", r#"{"decision":"approve","comment":"fine"}"#.into()),
@@ -86,7 +88,7 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
         .replace("{approval}", &scene.approval);
     let target = format!("{prefix}{path}");
     let about = format!("{} {target}", route.method);
-    let happy = happy(route.name);
+    let happy = happy(route.name, number);
     let Some(object) = happy.object else {
         // Without an Accept header, for clients that cannot set one.
         let mut stream = crate::wire::Listener::open(house.address, &target, &[("accept", "*/*")]).await;
@@ -95,7 +97,9 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
         assert!(matches!(stream.next().await, Ok(Frame::Retry(_))), "{about}");
         return;
     };
-    let reply = house.ask(route.method, &target, &[], happy.body.as_deref().map(str::as_bytes)).await;
+    let lines = [("content-type", "application/x-ndjson")];
+    let headers: &[(&str, &str)] = if route.name == RouteName::ImportRun { &lines } else { &[] };
+    let reply = house.ask(route.method, &target, headers, happy.body.as_deref().map(str::as_bytes)).await;
     assert_eq!(reply.status, happy.status, "{about}: {}", reply.text());
     assert_eq!(reply.header("content-type"), Some("application/json"), "{about}");
     check_reply(&reply);
@@ -111,7 +115,9 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
             assert!(location.starts_with(start), "{about}: {location}");
             let there = house.get(location).await;
             assert_eq!(there.status, 200, "{about}: {location}");
-            assert_eq!(there.data()["id"], body["data"]["id"], "{about}");
+            let made = &body["data"];
+            let id = if made["id"].is_null() { &made["run_id"] } else { &made["id"] };
+            assert_eq!(there.data()["id"], *id, "{about}");
         }
         other => panic!("{about}: {other:?}"),
     }

@@ -1,0 +1,56 @@
+//! A file that is there under its name only when it is whole. See [`Partial`].
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::exit::Failure;
+
+/// Written beside its place, moved there when it is whole and on disk, and removed when it is given up.
+pub(super) struct Partial {
+    path: PathBuf,
+    beside: PathBuf,
+    file: BufWriter<File>,
+    is_whole: bool,
+}
+
+impl Partial {
+    pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
+        let name =
+            path.file_name().ok_or_else(|| Failure::Usage(format!("{} names no file", path.display())))?;
+        let mut partial = name.to_owned();
+        partial.push(format!(".{}.partial", std::process::id()));
+        let beside = path.with_file_name(partial);
+        let file = File::create_new(&beside)
+            .map_err(|why| Failure::Usage(format!("{} cannot be written: {why}", beside.display())))?;
+        Ok(Partial { path: path.to_owned(), beside, file: BufWriter::new(file), is_whole: false })
+    }
+
+    pub(super) fn line(&mut self, line: &str) -> Result<(), Failure> {
+        self.file.write_all(line.as_bytes())?;
+        self.file.write_all(b"\n")?;
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()?;
+        std::fs::rename(&self.beside, &self.path)?;
+        self.is_whole = true;
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        File::open(folder)?.sync_all()?;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // Nothing more can be done about a file that cannot be removed; its name says what it is.
+            drop(std::fs::remove_file(&self.beside));
+        }
+    }
+}

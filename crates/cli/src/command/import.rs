@@ -1,0 +1,118 @@
+//! `recount import`: takes in the runs of an export, one by one, each whole or not at all.
+
+mod blocks;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use recount_client::export::RUN_BYTES_MAX;
+use serde_json::json;
+
+use self::blocks::{Block, Blocks};
+use super::Common;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::place::{Outcome, Place};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Import {
+    /// The file that export wrote; - is standard input
+    file: PathBuf,
+    /// Write into this data folder, while no server uses it; it is made when it is not there
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Import {
+    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+        let input = open(&self.file)?;
+        let place = match &self.data {
+            Some(data) => Place::open_or_make(data)?,
+            None => Place::Server(common.client()?),
+        };
+        let mut blocks = Blocks::new(input, RUN_BYTES_MAX);
+        let mut tally = Tally::default();
+        let mut out = Output::new();
+        while let Some(block) =
+            blocks.next().map_err(|why| Failure::Own(format!("the input cannot be read: {why}")))?
+        {
+            let name = block.name();
+            let outcome = match block {
+                Block { is_too_large: true, .. } => Outcome::Refused {
+                    code: "limit_reached".to_owned(),
+                    detail: format!(
+                        "it is larger than {RUN_BYTES_MAX} bytes (RUN_BYTES_MAX); a run comes in whole"
+                    ),
+                },
+                Block { lines, .. } => place.import(lines).await?,
+            };
+            tally.tell(&mut out, common.json, &name, &outcome)?;
+        }
+        place.close().await?;
+        tally.verdict()
+    }
+}
+
+fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
+    if file == Path::new("-") {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    match File::open(file) {
+        Ok(opened) => Ok(Box::new(BufReader::new(opened))),
+        Err(why) => Err(Failure::Usage(format!("{} cannot be read: {why}", file.display()))),
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    imported: usize,
+    here_already: usize,
+    refused: usize,
+}
+
+impl Tally {
+    /// `name` is a run's id, or a place in the file.
+    fn tell(
+        &mut self,
+        out: &mut Output,
+        as_json: bool,
+        name: &str,
+        outcome: &Outcome,
+    ) -> Result<(), Failure> {
+        match outcome {
+            Outcome::Imported { is_new: true, .. } => self.imported += 1,
+            Outcome::Imported { is_new: false, .. } => self.here_already += 1,
+            Outcome::Refused { .. } => self.refused += 1,
+        }
+        if as_json {
+            let run = name.starts_with("run_").then_some(name);
+            return out.value(&match outcome {
+                Outcome::Imported { events, head, is_new } => {
+                    json!({ "run_id": run, "ok": true, "imported": is_new, "events": events, "head": head })
+                }
+                Outcome::Refused { code, detail } => {
+                    json!({ "run_id": run, "ok": false, "imported": false, "code": code, "detail": detail })
+                }
+            });
+        }
+        let line = match outcome {
+            Outcome::Imported { events, head, is_new: true } => {
+                format!("{name} imported, {events} events, head {head}")
+            }
+            Outcome::Imported { events, head, is_new: false } => {
+                format!("{name} here already, {events} events, head {head}")
+            }
+            Outcome::Refused { code, detail } => format!("{name} refused: {detail} ({code})"),
+        };
+        out.line(&clean::line(&line))
+    }
+
+    fn verdict(self) -> Result<(), Failure> {
+        let Tally { imported, here_already, refused } = self;
+        note(&format!("{imported} imported, {here_already} here already, {refused} refused"));
+        if refused == 0 { Ok(()) } else { Err(Failure::No) }
+    }
+}

@@ -1,0 +1,111 @@
+//! Where whole runs come from and go to: a server, or a data folder that no server holds. See [`Place`].
+
+use std::path::Path;
+
+use recount_client::{Client, ClientError, Listing};
+use recount_server::export::{Folder, NotImported};
+
+use crate::command::gather;
+use crate::exit::Failure;
+
+pub(crate) enum Place {
+    Server(Client),
+    Folder(Folder),
+}
+
+/// What became of a run that was to come in.
+pub(crate) enum Outcome {
+    Imported { events: u64, head: String, is_new: bool },
+    Refused { code: String, detail: String },
+}
+
+impl Place {
+    pub(crate) fn open(data: &Path) -> Result<Self, Failure> {
+        Ok(Place::Folder(Folder::open(data)?))
+    }
+
+    /// The same, where a folder that is not there is made.
+    pub(crate) fn open_or_make(data: &Path) -> Result<Self, Failure> {
+        Ok(Place::Folder(Folder::open_or_make(data)?))
+    }
+
+    /// The ids of all runs, oldest first.
+    pub(crate) async fn runs(&self) -> Result<Vec<String>, Failure> {
+        match self {
+            Place::Server(client) => {
+                let fetch = async |listing: Listing| client.list_runs(&listing).await;
+                let newest_first = gather(fetch, usize::MAX, None).await?;
+                Ok(newest_first.into_iter().rev().map(|run| run.id).collect())
+            }
+            Place::Folder(folder) => Ok(folder.runs().await?),
+        }
+    }
+
+    /// How many events a run has now, and what they add up to.
+    pub(crate) async fn digest(&self, run: &str) -> Result<(u64, String), Failure> {
+        match self {
+            Place::Server(client) => {
+                let digest = client.get_run_digest(run).await?;
+                Ok((digest.events, digest.head))
+            }
+            Place::Folder(folder) => {
+                let digest = folder.digest(run).await?;
+                digest.ok_or_else(|| Failure::Refused(format!("there is no run {run} (run_not_found)")))
+            }
+        }
+    }
+
+    /// Gives some of a run's events from sequence `from` on to `each`, and answers how many.
+    pub(crate) async fn events(
+        &self,
+        run: &str,
+        from: u64,
+        mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
+        match self {
+            Place::Server(client) => {
+                let page = client.read_run_events(run, from.checked_sub(1), None).await?;
+                page.data.iter().try_for_each(|envelope| each(envelope.get().as_bytes()))?;
+                Ok(page.data.len() as u64)
+            }
+            Place::Folder(folder) => {
+                let page = folder.events(run, from).await?;
+                page.iter().try_for_each(|envelope| each(envelope))?;
+                Ok(page.len() as u64)
+            }
+        }
+    }
+
+    /// Takes in one run. Only what was not about the run itself is a failure.
+    pub(crate) async fn import(&self, lines: Vec<u8>) -> Result<Outcome, Failure> {
+        match self {
+            Place::Server(client) => match client.import_run(lines).await {
+                Ok(reply) => {
+                    Ok(Outcome::Imported { events: reply.events, head: reply.head, is_new: reply.imported })
+                }
+                Err(ClientError::Problem(problem)) => {
+                    Ok(Outcome::Refused { code: problem.code, detail: problem.detail })
+                }
+                Err(why) => Err(why.into()),
+            },
+            Place::Folder(folder) => match folder.import(&lines).await {
+                Ok(imported) => Ok(Outcome::Imported {
+                    events: imported.events,
+                    head: imported.head,
+                    is_new: imported.is_new,
+                }),
+                Err(NotImported::Refused { code, detail }) => {
+                    Ok(Outcome::Refused { code: code.to_owned(), detail })
+                }
+                Err(NotImported::Failed(why)) => Err(why.into()),
+            },
+        }
+    }
+
+    pub(crate) async fn close(self) -> Result<(), Failure> {
+        match self {
+            Place::Server(_) => Ok(()),
+            Place::Folder(folder) => Ok(folder.close().await?),
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! Runs that come from elsewhere: in as they are, or not at all.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use recount_engine::{Delivery, Error, Import, Imported, ListQuery, limits};
+use recount_event::{Code, RunId};
+use recount_log::chain::ChainValue;
+use recount_log::{FaultKind, Store};
+use recount_run::Command;
+
+use crate::scene::{ASK, End, START_MS, Scene, code, drafts, read, triple};
+use crate::store::Fate;
+
+/// A run as an export has it.
+async fn export(scene: &Scene, run: RunId) -> Import {
+    let mut records = Vec::new();
+    loop {
+        let after = (records.len() as u64).checked_sub(1);
+        let (page, more) = scene.engine.read_run(run, after, 100).await.unwrap();
+        records.extend(page.into_iter().map(|(_, bytes)| bytes));
+        if !more {
+            break;
+        }
+    }
+    let digest = scene.engine.digest(run).await.unwrap();
+    Import { run, events: digest.events, head: digest.head, records }
+}
+
+/// The same with count and head as the records have them, whatever they say.
+fn noted_again(mut import: Import) -> Import {
+    import.events = import.records.len() as u64;
+    let start = ChainValue::start(&import.run.to_string());
+    import.head = import.records.iter().fold(start, |head, record| head.then(record)).to_string();
+    import
+}
+
+fn lines(run: RunId, lines: impl IntoIterator<Item = impl Into<Bytes>>) -> Import {
+    let records = lines.into_iter().map(Into::into).collect();
+    noted_again(Import { run, events: 0, head: String::new(), records })
+}
+
+/// A record with one piece of text replaced.
+fn with(mut import: Import, at: usize, from: &str, to: &str) -> Import {
+    let text = std::str::from_utf8(&import.records[at]).unwrap();
+    let edited = text.replacen(from, to, 1);
+    assert_ne!(text, edited, "{from} is there");
+    import.records[at] = edited.into();
+    noted_again(import)
+}
+
+/// A told run: asked, answered, ended.
+async fn told(scene: &Scene) -> RunId {
+    let run = scene.start().await;
+    scene.report(run, 1, &[ASK, ("ext.test.note", r#"{"text":"a \u00e9 \"b\" c","n":1.00}"#)]).await.unwrap();
+    scene.answer(run, "a1", true, "operator").await.unwrap();
+    let call = r#"{"tool_call_id":"c1","tool_name":"shell"}"#;
+    let done = r#"{"tool_call_id":"c1","tool_name":"shell","summary":"s"}"#;
+    scene.report(run, 2, &[("tool.invoked", call), ("tool.completed", done)]).await.unwrap();
+    scene.report(run, 3, &[("run.finished", r#"{"final_status":"done"}"#)]).await.unwrap();
+    run
+}
+
+/// That nothing at all is in the store.
+async fn check_empty(scene: &Scene, about: &str) {
+    assert_eq!(scene.engine.last_position().await.unwrap(), 0, "{about}");
+    assert!(scene.disk.memory.streams(None, 10).await.unwrap().is_empty(), "{about}");
+    assert!(scene.disk.catalogue().await.is_empty(), "{about}");
+    assert!(scene.engine.list_tasks(&everything()).await.unwrap().items.is_empty(), "{about}");
+    assert_eq!(scene.store.appends(), 0, "{about}");
+}
+
+fn everything() -> ListQuery {
+    ListQuery { limit: 1000, ..ListQuery::default() }
+}
+
+async fn check_same(here: &Scene, import: &Import, imported: &Imported) {
+    assert_eq!((imported.run, imported.events, &imported.head), (import.run, import.events, &import.head));
+    let again = export(here, import.run).await;
+    assert_eq!(again.records, import.records);
+    assert_eq!((again.events, &again.head), (import.events, &import.head));
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_come_in_with_their_bytes_and_their_rows() {
+    let there = Scene::new().await;
+    let (task, _) = there.engine.create_task(Some("tidy".into()), None).await.unwrap();
+    let task = task.id.parse().unwrap();
+    let of_task = there.queue_for(Some(task)).await.unwrap();
+    let open = there.start().await;
+    let ask = ASK.1.replace("\"a1\"", "\"a2\"");
+    there.report(open, 1, &[("approval.requested", &ask)]).await.unwrap();
+    let runs = [told(&there).await, of_task, open];
+
+    let here = Scene::new().await;
+    let mut position = 0;
+    for run in runs {
+        let import = export(&there, run).await;
+        let imported = here.engine.import(import.clone()).await.unwrap();
+        position += import.events;
+        assert_eq!((imported.is_new, imported.position), (true, position));
+        check_same(&here, &import, &imported).await;
+        let appends = here.store.appends();
+        let again = here.engine.import(import).await.unwrap();
+        assert_eq!(again, Imported { is_new: false, ..imported });
+        assert_eq!(here.store.appends(), appends, "nothing is written the second time");
+    }
+    assert_eq!(here.disk.catalogue().await, there.disk.catalogue().await);
+    assert_eq!(here.engine.active_run(task).await.unwrap(), Some(of_task));
+    here.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_story_comes_in() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/runs");
+    let mut stories = 0;
+    let here = Scene::new().await;
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let first = recount_event::codec::decode(text.lines().next().unwrap().as_bytes()).unwrap();
+        let import = lines(first.run_id, text.lines().map(str::to_owned));
+        let imported = here.engine.import(import.clone()).await;
+        let imported = imported.unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        check_same(&here, &import, &imported).await;
+        stories += 1;
+    }
+    assert!(stories > 30, "{stories}");
+    here.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_changed_is_refused_and_leaves_nothing() {
+    let there = Scene::new().await;
+    let run = told(&there).await;
+    let good = export(&there, run).await;
+    let here = Scene::new().await;
+    for at in 0..good.records.len() {
+        let mut without = good.clone();
+        without.records.remove(at);
+        let mut twice = good.clone();
+        twice.records.insert(at, good.records[at].clone());
+        let mut swapped = good.clone();
+        swapped.records.swap(at, (at + 1) % good.records.len());
+        let mut edited = good.clone();
+        let mut bytes = edited.records[at].to_vec();
+        let last = bytes.len() - 3;
+        bytes[last] ^= 1;
+        edited.records[at] = bytes.into();
+        for (what, import) in
+            [("without", without), ("twice", twice), ("swapped", swapped), ("edited", edited)]
+        {
+            let about = format!("{what} {at}");
+            assert_eq!(code(here.engine.import(import.clone()).await), Code::ExportAltered, "{about}");
+            check_empty(&here, &about).await;
+            // With a head to go with it, the account itself must be legal. Its end may be missing.
+            let last = at == good.records.len() - 1;
+            if (what == "without" && last) || what == "edited" {
+                continue;
+            }
+            assert_eq!(code(here.engine.import(noted_again(import)).await), Code::EventRefused, "{about}");
+            check_empty(&here, &about).await;
+        }
+    }
+    for import in [
+        Import { events: good.events + 1, ..good.clone() },
+        Import { head: good.head.to_uppercase(), ..good.clone() },
+        Import { head: String::new(), ..good.clone() },
+        Import { run: there.queue().await, ..good.clone() },
+    ] {
+        assert_eq!(code(here.engine.import(import).await), Code::ExportAltered);
+        check_empty(&here, "the header").await;
+    }
+    here.engine.import(good).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_that_no_log_would_hold_are_refused() {
+    let there = Scene::new().await;
+    let run = told(&there).await;
+    let good = export(&there, run).await;
+    let note = good.records.iter().position(|record| record.ends_with(br#""n":1.00}}"#)).unwrap();
+    let here = Scene::new().await;
+    let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    let vast = format!("\"n\":\"{}\"", "x".repeat(recount_event::limits::DATA_BYTES_MAX));
+    for (from, to) in [
+        ("\"n\":1.00", "\"n\": 1.00"),
+        ("\"n\":1.00", "\"n\":1.00\n"),
+        ("\"n\":1.00", "\"n\":1.00\r"),
+        ("\"n\":1.00", "\"n\":1.00,\"n\":2"),
+        ("\"n\":1.00", "\"n\":9007199254740992"),
+        ("\"n\":1.00", "\"n\":1e999"),
+        ("\"n\":1.00", r#""n":"\ud800""#),
+        ("\"n\":1.00", &format!("\"n\":{}", deep(64))),
+        ("\"n\":1.00", &vast),
+        ("{\"schema", " {\"schema"),
+        ("\"schema_version\":\"1\"", "\"schema_version\":\"2\""),
+        ("\"sequence\":", "\"sequence\": "),
+        ("\"sequence\":3", "\"sequence\":03"),
+        ("\"sequence\":3", "\"sequence\":3.0"),
+        ("\"sequence\":3", "\"sequence\":4"),
+        ("Z\"", "+00:00\""),
+        ("\"type\":\"ext.test.note\"", "\"type\":\"ext.test.not\\u0065\""),
+        ("\"type\":\"ext.test.note\"", "\"type\":\"Shout\""),
+        ("\"type\":\"ext.test.note\"", "\"type\":\"run.finished\""),
+        ("1.00}}", "1.00},\"later\":{\"a\": 1}}"),
+        ("1.00}}", "1.00},\"later\":{\"a\":1,\"a\":1}}"),
+        ("1.00}}", "1.00},\"sequence\":3}"),
+        ("1.00}}", "1.00}}}"),
+        ("1.00}}", "1.00}"),
+        ("\"run_id\":\"run_0", "\"run_id\":\"run_1"),
+        ("\"event_id\":\"evt_0", "\"event_id\":\"evt_7"),
+        ("\"event_id\":\"evt_0", "\"event_id\":\"evt_00"),
+        ("\"occurred_at\":\"20", "\"occurred_at\":\"19"),
+    ] {
+        let import = with(good.clone(), note, from, to);
+        let about = &format!("{from} as {to:.80}");
+        match here.engine.import(import).await.expect_err(about) {
+            Error::Rejected(why) => {
+                assert_eq!(why.code, Code::EventRefused, "{about}: {why}");
+                // What breaks the order may show at the event behind it.
+                assert!(why.index == Some(note) || why.index == Some(note + 1), "{about}: {why:?}");
+                assert!(why.rule.is_some(), "{about}");
+            }
+            why => panic!("{about}: {why}"),
+        }
+        check_empty(&here, about).await;
+    }
+    // What a later release may add to an envelope is kept.
+    let later = with(good.clone(), note, "1.00}}", "1.00},\"later\":{\"a\":1}}");
+    let imported = here.engine.import(later.clone()).await.unwrap();
+    check_same(&here, &later, &imported).await;
+    // The last ids there can be leave no room for those after them.
+    let last = good.records.len() - 1;
+    let import = with(good, last, "\"event_id\":\"evt_0", "\"event_id\":\"evt_7");
+    assert_eq!(code(Scene::new().await.engine.import(import).await), Code::EventRefused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sizes_beyond_one_append_are_named() {
+    let here = Scene::new().await;
+    let run = Scene::new().await.queue().await;
+    assert_eq!(code(here.engine.import(lines(run, [""; 0])).await), Code::BodyMalformed);
+    let many = lines(run, vec![Bytes::from_static(b"{}"); limits::IMPORT_ENTRIES_MAX + 1]);
+    let large = lines(run, vec![Bytes::from(vec![b'x'; 1 << 20]); (limits::IMPORT_BYTES_MAX >> 20) + 1]);
+    for (import, name) in [(many, "IMPORT_ENTRIES_MAX"), (large, "IMPORT_BYTES_MAX")] {
+        let why = here.engine.import(import).await.expect_err("too large");
+        assert_eq!(why.code(), Code::LimitReached);
+        assert!(why.to_string().contains(name), "{why}");
+        check_empty(&here, name).await;
+    }
+}
+
+/// Rows are folded slice by slice: ids stay guarded, and what was asked and answered far apart is one row.
+#[tokio::test(start_paused = true)]
+async fn long_runs_come_in_with_their_rows() {
+    let there = Scene::new().await;
+    let run = Box::pin(told_at_length(&there)).await;
+    let import = export(&there, run).await;
+    assert!(import.records.len() > 3 * limits::IMPORT_SLICE_EVENTS);
+    let here = Scene::new().await;
+    let imported = here.engine.import(import.clone()).await.unwrap();
+    check_same(&here, &import, &imported).await;
+    assert_eq!(here.disk.catalogue().await, there.disk.catalogue().await);
+    here.check().await;
+    let mut busy = Scene::new().await;
+    busy.reopen_at(START_MS + 60_000).await;
+    let other = busy.start().await;
+    busy.report(other, 1, &[ASK]).await.unwrap();
+    assert_eq!(code(busy.engine.import(import).await), Code::IdTaken);
+    assert_eq!(busy.engine.tail(run).await.unwrap(), None);
+    busy.check().await;
+}
+
+async fn told_at_length(scene: &Scene) -> RunId {
+    let run = scene.start().await;
+    let notes = vec![("ext.test.note", "{}"); 600];
+    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.report(run, 2, &notes).await.unwrap();
+    scene.answer(run, "a1", false, "operator").await.unwrap();
+    scene.report(run, 3, &notes).await.unwrap();
+    let ask = ASK.1.replace("\"a1\"", "\"a2\"").replace("\"c1\"", "\"c2\"");
+    scene.report(run, 4, &[("approval.requested", &ask)]).await.unwrap();
+    scene.report(run, 5, &notes).await.unwrap();
+    run
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_here_and_says_something_else_stays() {
+    let there = Scene::new().await;
+    let run = there.start().await;
+    let early = export(&there, run).await;
+    there.note(run, "n").await.unwrap();
+    let late = export(&there, run).await;
+    let here = Scene::new().await;
+    assert!(here.engine.import(early.clone()).await.unwrap().is_new);
+    assert_eq!(code(here.engine.import(late.clone()).await), Code::RunExists);
+    assert_eq!(export(&here, run).await.records, early.records);
+    assert_eq!(code(there.engine.import(early).await), Code::RunExists);
+    assert_eq!(export(&there, run).await.records, late.records);
+    here.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_names_one_request_in_the_whole_store() {
+    let there = Scene::new().await;
+    let run = told(&there).await;
+    let import = export(&there, run).await;
+    let mut here = Scene::new().await;
+    // Seeds are alike, so that only another time makes other ids.
+    here.reopen_at(START_MS + 60_000).await;
+    told(&here).await;
+    let (appends, position) = (here.store.appends(), here.engine.last_position().await.unwrap());
+    let why = here.engine.import(import).await.expect_err("a1 is here");
+    assert_eq!(why.code(), Code::IdTaken, "{why}");
+    assert!(why.to_string().contains("\"a1\""), "{why}");
+    assert_eq!(here.store.appends(), appends + 1);
+    assert_eq!(here.engine.last_position().await.unwrap(), position);
+    assert_eq!(here.engine.run(run).await.unwrap(), None);
+    here.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_made_of_what_its_run_says_and_stays_busy_with_its_own() {
+    let there = Scene::new().await;
+    let mut queued = recount_event::family::run::Queued::new(recount_event::family::run::RunKind::External);
+    queued.title = Some("tidy up".into());
+    let (task, first) = there.engine.create_task(Some("the task's own".into()), Some(queued)).await.unwrap();
+    let (task, first): (recount_event::TaskId, _) = (task.id.parse().unwrap(), first.unwrap());
+    let first_open = export(&there, first).await;
+    there.cancel(first).await.unwrap();
+    let second = there.queue_for(Some(task)).await.unwrap();
+    let (first_ended, second_open) = (export(&there, first).await, export(&there, second).await);
+    there.cancel(second).await.unwrap();
+    let second_ended = export(&there, second).await;
+
+    let here = Scene::new().await;
+    here.engine.import(first_open.clone()).await.unwrap();
+    let row = here.engine.task(task).await.unwrap().unwrap();
+    assert_eq!(row.title.as_deref(), Some("tidy up"));
+    assert_eq!(row.created_at, recount_event::time::format_ms(START_MS));
+    // One active run at a time; an ended one may come in, and does not set the task free.
+    assert_eq!(code(here.engine.import(second_open.clone()).await), Code::TaskBusy);
+    here.engine.import(second_ended).await.unwrap();
+    assert_eq!(here.engine.active_run(task).await.unwrap(), Some(first));
+    assert_eq!(here.engine.task(task).await.unwrap().unwrap(), row);
+    here.cancel(first).await.unwrap();
+    assert_eq!(here.engine.active_run(task).await.unwrap(), None);
+    assert_eq!(here.engine.count_task_runs(task).await.unwrap(), 2);
+    here.check().await;
+
+    let here = Scene::new().await;
+    here.engine.import(first_ended).await.unwrap();
+    assert_eq!(here.engine.active_run(task).await.unwrap(), None);
+    here.engine.import(second_open).await.unwrap();
+    assert_eq!(here.engine.active_run(task).await.unwrap(), Some(second));
+    assert_eq!(here.engine.task(task).await.unwrap().unwrap().title.as_deref(), Some("tidy up"));
+    here.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_run_goes_on_here() {
+    let there = Scene::new().await;
+    let run = there.start().await;
+    there.report(run, 1, &[ASK]).await.unwrap();
+    let import = export(&there, run).await;
+    let here = Scene::new().await;
+    here.engine.import(import.clone()).await.unwrap();
+    // Producers are not part of an account, so they begin anew.
+    let batch = |epoch, seq| here.engine.ingest(run, triple("p", epoch, seq), drafts(&[("ext.a.b", "{}")]));
+    assert_eq!(code(batch(1, 2).await), Code::ProducerGap);
+    let receipt = batch(1, 0).await.unwrap();
+    assert_eq!((receipt.first_sequence, receipt.position), (import.events, import.events + 1));
+    // What was asked is still asked, and its time is over when it was to be.
+    assert_eq!(here.engine.list_approvals(&everything()).await.unwrap().items[0].status, "pending");
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(here.types(run).await.last().unwrap(), "approval.timed_out");
+    here.check().await;
+    assert_eq!(here.engine.submit(run, Command::Tick).await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_hear_of_it() {
+    let there = Scene::new().await;
+    let run = told(&there).await;
+    let import = export(&there, run).await;
+    let here = Scene::new().await;
+    let mut feed = here.engine.follow_feed(None).await.unwrap();
+    assert_eq!(read(&mut feed).await.end, End::CaughtUp);
+    here.engine.import(import.clone()).await.unwrap();
+    let heard = read(&mut feed).await;
+    assert_eq!(heard.cursors, (1..=import.events).collect::<Vec<_>>());
+    assert_eq!(heard.bytes, import.records.iter().map(|bytes| bytes.to_vec()).collect::<Vec<_>>());
+    let mut reader = here.engine.follow_run(run, None).await.unwrap();
+    assert_eq!(read(&mut reader).await.bytes.len(), import.records.len());
+    assert!(matches!(reader.next().await.unwrap(), Delivery::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_told_and_trying_again_is_safe() {
+    let there = Scene::new().await;
+    let run = there.start().await;
+    there.report(run, 1, &[ASK]).await.unwrap();
+    let import = export(&there, run).await;
+    let mut here = Scene::new().await;
+    here.store.next_appends([Fate::Refuse(FaultKind::Full), Fate::LoseAnswer]);
+    assert_eq!(code(here.engine.import(import.clone()).await), Code::StoreFull);
+    assert_eq!(here.engine.tail(run).await.unwrap(), None);
+    assert_eq!(code(here.engine.import(import.clone()).await), Code::StoreUnavailable);
+    let imported = here.engine.import(import.clone()).await.unwrap();
+    assert!(!imported.is_new);
+    check_same(&here, &import, &imported).await;
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(here.types(run).await.last().unwrap(), "approval.timed_out", "its deadline was learned of");
+    here.reopen().await;
+    here.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_at_the_same_moment_bring_one() {
+    let there = Scene::new().await;
+    let (task, first) = {
+        let queued = recount_event::family::run::Queued::new(recount_event::family::run::RunKind::External);
+        there.engine.create_task(None, Some(queued)).await.unwrap()
+    };
+    let first = first.unwrap();
+    there.cancel(first).await.unwrap();
+    let second = there.queue_for(Some(task.id.parse().unwrap())).await.unwrap();
+    let (one, two) = (export(&there, first).await, export(&there, second).await);
+    for (other, both_new) in [(one.clone(), false), (two, true)] {
+        let here = Scene::new().await;
+        let (go, held) = tokio::sync::oneshot::channel();
+        here.store.next_appends([Fate::Hold(held)]);
+        // Polled first, a run as short as this comes to its append before the other is asked.
+        let late = here.engine.import(one.clone());
+        let early = async {
+            let early = here.engine.import(other).await.unwrap();
+            go.send(()).unwrap();
+            early
+        };
+        let (late, early) = tokio::join!(late, early);
+        assert!(early.is_new);
+        assert_eq!(late.unwrap().is_new, both_new);
+        here.check().await;
+    }
+}
+
+/// An edit of an export: which record, which byte, what becomes of it.
+#[derive(Debug, Clone)]
+enum Edit {
+    Set(usize, usize, u8),
+    Insert(usize, usize, u8),
+    Cut(usize, usize),
+    Drop(usize),
+    Repeat(usize, usize),
+    Replace(usize, &'static str, &'static str),
+}
+
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    let place = || (0_usize..64, 0_usize..4096);
+    let byte = || prop_oneof![any::<u8>(), proptest::sample::select(br#" {}[]",:0123456789aeutf\"#.to_vec())];
+    let pairs = vec![
+        ("true", "false"),
+        ("p", "operator"),
+        ("a1", "a2"),
+        ("c1", "c2"),
+        ("approve", "reject"),
+        ("completed", "failed"),
+        ("run.finished", "run.failed"),
+        ("\"sequence\":4", "\"sequence\":5"),
+        ("external", "shell"),
+        (":30", ":0"),
+    ];
+    let one = prop_oneof![
+        (place(), byte()).prop_map(|((at, byte), new)| Edit::Set(at, byte, new)),
+        (place(), byte()).prop_map(|((at, byte), new)| Edit::Insert(at, byte, new)),
+        place().prop_map(|(at, byte)| Edit::Cut(at, byte)),
+        (0_usize..64).prop_map(Edit::Drop),
+        (0_usize..64, 0_usize..64).prop_map(|(from, to)| Edit::Repeat(from, to)),
+        (0_usize..64, proptest::sample::select(pairs)).prop_map(|(at, (a, b))| Edit::Replace(at, a, b)),
+    ];
+    proptest::collection::vec(one, 1..4)
+}
+
+fn edited(mut import: Import, edits: &[Edit]) -> Import {
+    for edit in edits {
+        let count = import.records.len().max(1);
+        let of = |at: usize| at % count;
+        let mut change = |at: usize, change: &dyn Fn(&mut Vec<u8>)| {
+            if let Some(record) = import.records.get_mut(of(at)) {
+                let mut bytes = record.to_vec();
+                change(&mut bytes);
+                *record = bytes.into();
+            }
+        };
+        match *edit {
+            Edit::Set(at, byte, new) => change(at, &|bytes| {
+                let place = byte % bytes.len().max(1);
+                bytes.splice(place..(place + 1).min(bytes.len()), [new]);
+            }),
+            Edit::Insert(at, byte, new) => change(at, &|bytes| bytes.insert(byte % (bytes.len() + 1), new)),
+            Edit::Cut(at, byte) => change(at, &|bytes| bytes.truncate(byte % (bytes.len() + 1))),
+            Edit::Drop(at) => drop((!import.records.is_empty()).then(|| import.records.remove(of(at)))),
+            Edit::Repeat(from, to) => {
+                if let Some(record) = import.records.get(of(from)).cloned() {
+                    import.records.insert(of(to), record);
+                }
+            }
+            Edit::Replace(at, from, to) => change(at, &|bytes| {
+                let text = String::from_utf8_lossy(bytes).replacen(from, to, 1);
+                *bytes = text.into_bytes();
+            }),
+        }
+    }
+    import
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// As noted, an edit is refused unless it changes nothing; noted anew, it is refused or comes in as it
+    /// is, as a legal run whose rows can be folded again.
+    #[test]
+    fn an_edited_export_is_refused_or_harmless(edits in edits()) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let there = Scene::new().await;
+            let run = told(&there).await;
+            let good = export(&there, run).await;
+            let edited = edited(good.clone(), &edits);
+            let here = Scene::new().await;
+            match here.engine.import(edited.clone()).await {
+                Ok(_) => assert_eq!(edited.records, good.records),
+                Err(why) => {
+                    assert_eq!(why.code(), Code::ExportAltered, "{why}");
+                    check_empty(&here, "edited").await;
+                }
+            }
+            let here = Scene::new().await;
+            let edited = noted_again(edited);
+            match here.engine.import(edited.clone()).await {
+                Ok(imported) => {
+                    check_same(&here, &edited, &imported).await;
+                    here.check().await;
+                }
+                Err(Error::Rejected(_)) => check_empty(&here, "noted anew").await,
+                Err(why) => panic!("{why}"),
+            }
+        });
+    }
+}
