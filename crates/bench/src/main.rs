@@ -30,7 +30,7 @@ use sheet::{Outcome, Sheet};
 const HELP: &str = "\
 recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
 
-  NAME       append, ingest, wake, replay, fanout, footprint; all of them when none is named
+  NAME       append, ingest, wake, replay, fanout, stalled, footprint; all of them when none is named
   --quick    a smoke run: small numbers, one pair, speeds are not judged
   --pairs    alternated pairs of ours and yardstick (5)
   --seconds  length of a window where state matters (60)

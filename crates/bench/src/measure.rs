@@ -35,6 +35,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "wake", lines: wake::LINES, pair: wake::pair },
     Measure { name: "replay", lines: replay::LINES, pair: replay::pair },
     Measure { name: "fanout", lines: fanout::LINES, pair: fanout::pair },
+    Measure { name: "stalled", lines: fanout::STALLED_LINES, pair: fanout::stalled },
     Measure { name: "footprint", lines: footprint::LINES, pair: footprint::pair },
 ];
 

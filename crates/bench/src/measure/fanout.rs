@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow};
 use super::{Bench, alternate, load, new_run};
 use crate::client::Plan;
 use crate::client::read::{Found, Plan as Read, Source};
-use crate::process::{Server, anonymous_kib};
+use crate::process::{Server, anonymous_kib, cpu_seconds};
 use crate::raw;
 use crate::sheet::{Bar, Line, Sheet};
 
@@ -47,15 +47,37 @@ pub(super) const LINES: &[Line] = &[
         bar: Bar::AtLeast(1.0),
     },
     Line {
+        key: "fanout.1000x10000.cpu",
+        what: "fan-out, 1,000 readers × 10,000 events/s, the server's processor time a message, against a loop by hand",
+        unit: "ns",
+        bar: Bar::None,
+    },
+    Line {
         key: "fanout.idle",
         what: "fan-out, the server's memory for an idle reader",
         unit: "KiB",
         bar: Bar::AtMost(14.0),
     },
+];
+
+/// Alone, because a difference that ought to be nothing needs windows of its own.
+pub(super) const STALLED_LINES: &[Line] = &[
     Line {
-        key: "fanout.stalled",
+        key: "stalled.p99",
         what: "fan-out, 200 readers × 2,000 events/s, p99 with 5 stalled readers beside none",
         unit: "ms",
+        bar: Bar::RatioAtMost(1.25),
+    },
+    Line {
+        key: "stalled.p50",
+        what: "fan-out, 200 readers × 2,000 events/s, p50 with 5 stalled readers beside none",
+        unit: "ms",
+        bar: Bar::None,
+    },
+    Line {
+        key: "stalled.cpu",
+        what: "fan-out, the same, the server's processor time a message",
+        unit: "ns",
         bar: Bar::RatioAtMost(1.25),
     },
 ];
@@ -82,7 +104,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
         (5000, "fanout.5000x1000.p99", "fanout.5000x1000.delivered"),
     ] {
         let scene = scene(readers, 1000);
-        let (ours, by_hand, _) = both(bench, pair, sheet, scene, "fanout")?;
+        let (ours, by_hand, _, _) = both(bench, pair, sheet, scene, "fanout")?;
         sheet.pair(p99, ours.late.p99_ms(), by_hand.late.p99_ms());
         sheet.one(delivered, share(&ours, scene));
         sheet.curve(format!("{readers} readers, ours"), &ours.late);
@@ -94,7 +116,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
         );
     }
     let fast = scene(1000, 10_000);
-    let (ours, broadcast, idle) = both(bench, pair, sheet, fast, "broadcast")?;
+    let (ours, broadcast, idle, cpu) = both(bench, pair, sheet, fast, "broadcast")?;
     let rate = |found: &Found| found.delivered as f64 / found.seconds;
     sheet.pair("fanout.1000x10000.rate", rate(&ours), rate(&broadcast));
     sheet.pair("fanout.1000x10000.delivered", share(&ours, fast), share(&broadcast, fast));
@@ -106,22 +128,24 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
         rate(&broadcast) / small_writes,
         0.5,
     );
-    let by_hand = yardstick("fanout", fast)?;
+    let (by_hand, by_hand_cpu) = yardstick("fanout", fast)?;
+    sheet.pair("fanout.1000x10000.cpu", cpu, by_hand_cpu);
     let bytes = rate(&by_hand) * (crate::scene::STORED_BYTES + 20) as f64;
     sheet.share("loop by hand, 1,000 × 10,000: bytes of raw loopback".to_owned(), bytes / raw_bytes, 0.3);
     sheet.note(format!("loop by hand, 1,000 × 10,000: {:.0} messages/s", rate(&by_hand)));
-    stalled(bench, pair, sheet, seconds)
+    Ok(())
 }
 
-fn stalled(bench: &Bench, pair: usize, sheet: &mut Sheet, seconds: f64) -> Result<()> {
+pub(super) fn stalled(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
+    let seconds = bench.short_seconds();
     let (mut with, mut without) = (None, None);
     let scene = |stalled| Scene {
         readers: bench.pick(10, 200),
         stalled,
         rate: 2000,
-        events: (2000.0 * seconds * bench.pick(1.0, 2.0)) as u64,
+        events: (2000.0 * seconds) as u64,
     };
-    let mut measure = |stalled| -> Result<Found> { Ok(product(bench, sheet, scene(stalled))?.0) };
+    let mut measure = |stalled| -> Result<_> { product(bench, sheet, scene(stalled)) };
     let measure = std::cell::RefCell::new(&mut measure);
     alternate(
         pair,
@@ -136,8 +160,11 @@ fn stalled(bench: &Bench, pair: usize, sheet: &mut Sheet, seconds: f64) -> Resul
             },
         ],
     )?;
-    let (with, without) = with.zip(without).ok_or_else(|| anyhow!("a window is missing"))?;
-    sheet.pair("fanout.stalled", with.late.p99_ms(), without.late.p99_ms());
+    let ((with, _, cpu_with), (without, _, cpu_without)) =
+        with.zip(without).ok_or_else(|| anyhow!("a window is missing"))?;
+    sheet.pair("stalled.p99", with.late.p99_ms(), without.late.p99_ms());
+    sheet.pair("stalled.p50", with.late.p50_ms(), without.late.p50_ms());
+    sheet.pair("stalled.cpu", cpu_with, cpu_without);
     Ok(())
 }
 
@@ -151,7 +178,7 @@ fn both(
     sheet: &mut Sheet,
     scene: Scene,
     other: &str,
-) -> Result<(Found, Found, f64)> {
+) -> Result<(Found, Found, f64, f64)> {
     let (mut ours, mut theirs) = (None, None);
     alternate(
         pair,
@@ -166,7 +193,7 @@ fn both(
             },
         ],
     )?;
-    let ((ours, idle), theirs) = ours.zip(theirs).ok_or_else(|| anyhow!("a window is missing"))?;
+    let ((ours, idle, cpu), (theirs, _)) = ours.zip(theirs).ok_or_else(|| anyhow!("a window is missing"))?;
     for (name, found) in [("ours", &ours), (other, &theirs)] {
         sheet.note(format!(
             "{name}, {} × {}: {:.0} messages/s, p50 {:.1} ms, p99 {:.1} ms, {} missing",
@@ -178,22 +205,25 @@ fn both(
             found.missing
         ));
     }
-    Ok((ours, theirs, idle))
+    Ok((ours, theirs, idle, cpu))
 }
 
-/// What the client found, and the server's memory for each reader while all were idle, in KiB.
-fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(Found, f64)> {
+/// What the client found; the server's memory for each reader while all were idle, in KiB; its processor
+/// time a message, in nanoseconds.
+fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(Found, f64, f64)> {
     let scratch = bench.scratch("server")?;
     let server = Server::product(scratch.path())?;
     let run = new_run(&server)?;
     let before = anonymous_kib(server.pid())?;
     let path = format!("/v1/runs/{run}/events");
-    let mut idle = 0.0;
+    let (mut idle, mut cpu) = (0.0, 0.0);
     let plan = plan(&server, path, scene, Source::Run(run));
     let found: Found = load(&plan, || {
         idle = (anonymous_kib(server.pid())? - before) / scene.readers as f64;
+        cpu = cpu_seconds(server.pid())?;
         Ok(())
     })?;
+    let cpu = (cpu_seconds(server.pid())? - cpu) * 1e9 / found.delivered.max(1) as f64;
     let offered = scene.readers as u64 * scene.events;
     sheet.must(
         found.missing + found.repeated + found.closed_early == 0 && found.delivered == offered,
@@ -204,12 +234,19 @@ fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(Found, f64
             )
         },
     );
-    Ok((found, idle))
+    Ok((found, idle, cpu))
 }
 
-fn yardstick(name: &str, scene: Scene) -> Result<Found> {
+fn yardstick(name: &str, scene: Scene) -> Result<(Found, f64)> {
     let server = Server::start(&["yardstick", name, &scene.rate.to_string(), &scene.events.to_string()])?;
-    load(&plan(&server, "/events".to_owned(), scene, Source::Server), || Ok(()))
+    let plan = plan(&server, "/events".to_owned(), scene, Source::Server);
+    let mut cpu = 0.0;
+    let found: Found = load(&plan, || {
+        cpu = cpu_seconds(server.pid())?;
+        Ok(())
+    })?;
+    let cpu = (cpu_seconds(server.pid())? - cpu) * 1e9 / found.delivered.max(1) as f64;
+    Ok((found, cpu))
 }
 
 fn plan(server: &Server, path: String, scene: Scene, source: Source) -> Plan {

@@ -11,7 +11,7 @@ use super::{Bench, alternate, load};
 use crate::client::Plan;
 use crate::client::ingest::{Found as Written, Plan as Ingest};
 use crate::client::replay::{Found, Plan as Replay};
-use crate::process::{Server, anonymous_kib};
+use crate::process::{Server, anonymous_kib, cpu_seconds};
 use crate::sheet::{Bar, Line, Sheet};
 use crate::{clock, http, raw, scene};
 
@@ -36,9 +36,21 @@ pub(super) const LINES: &[Line] = &[
     },
     Line {
         key: "replay.memory",
-        what: "replay, growth of the server's memory while 1,000,000 events are read",
+        what: "replay, growth of the server's memory while 1,000,000 events are read once more",
         unit: "MiB",
         bar: Bar::AtMost(8.0),
+    },
+    Line {
+        key: "replay.memory_fresh",
+        what: "replay, the same since the server was started, caches of the store included",
+        unit: "MiB",
+        bar: Bar::None,
+    },
+    Line {
+        key: "replay.cpu",
+        what: "replay, the server's processor time an event, against the file's server",
+        unit: "ns",
+        bar: Bar::None,
     },
 ];
 
@@ -56,6 +68,8 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     let million = one(bench, pair, sheet, bench.pick(4_000, 1_000_000), 1)?;
     sheet.pair("replay.million", million.sealed, million.file);
     sheet.one("replay.memory", million.growth_kib / 1024.0);
+    sheet.one("replay.memory_fresh", million.growth_fresh_kib / 1024.0);
+    sheet.pair("replay.cpu", million.cpu_ns, million.file_cpu_ns);
     Ok(())
 }
 
@@ -65,6 +79,9 @@ struct Rates {
     file: f64,
     file_bytes: f64,
     growth_kib: f64,
+    growth_fresh_kib: f64,
+    cpu_ns: f64,
+    file_cpu_ns: f64,
 }
 
 fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize) -> Result<Rates> {
@@ -84,25 +101,34 @@ fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize
     drop(connection);
     server.stop()?;
     let server = Server::product(scratch.path())?;
+    let fresh = anonymous_kib(server.pid())?;
     // What a store does with old runs in the background is given time.
     clock::pause(bench.pick(50, 2_000));
     let checked_again = check(&server, &path, events + 3, sheet)?;
-    let (mut sealed, mut from_file, mut growth_kib) = (Vec::new(), Vec::new(), 0.0);
+    let (mut sealed, mut from_file, mut growth_kib, mut growth_fresh_kib) =
+        (Vec::new(), Vec::new(), 0.0, 0.0);
+    let (mut cpu_ns, mut file_cpu_ns) = (0.0, 0.0);
+    let an_event = 1e9 / (events * passes as u64) as f64;
     alternate(
         pair,
         &mut [
             &mut || {
                 let before = anonymous_kib(server.pid())?;
+                let cpu = cpu_seconds(server.pid())?;
                 let (seconds, most) = watched(server.pid(), || timed(&server, &path, checked_again, passes))?;
+                cpu_ns = (cpu_seconds(server.pid())? - cpu) * an_event;
                 sealed = seconds;
                 growth_kib = (most - before).max(0.0);
+                growth_fresh_kib = (most - fresh).max(0.0);
                 Ok(())
             },
             &mut || {
                 let words = ["yardstick", "file", framed.to_str().context("the path is text")?];
                 let yardstick = Server::start(&words)?;
                 let bytes = std::fs::metadata(&framed)?.len();
+                let cpu = cpu_seconds(yardstick.pid())?;
                 from_file = timed(&yardstick, "/", bytes, passes)?;
+                file_cpu_ns = (cpu_seconds(yardstick.pid())? - cpu) * an_event;
                 Ok(())
             },
         ],
@@ -114,6 +140,9 @@ fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize
         file: events as f64 / file_seconds,
         file_bytes: std::fs::metadata(&framed)?.len() as f64 / file_seconds,
         growth_kib,
+        growth_fresh_kib,
+        cpu_ns,
+        file_cpu_ns,
     })
 }
 
