@@ -22,6 +22,8 @@ cargo xtask <verb>
           everything that must hold, step by step: tidy, format, lints, tests, simulation, browser.
           Installs what only the tests need where it may, and says what to install where it may not.
           --skip-browser leaves out the last step; where CI is set it is refused.
+  bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
+          figures against yardsticks, built in release; `docs/performance.md` says what they mean
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements
   golden  runs the tests that rewrite their expectations, then shows what changed
   help    this text
@@ -45,11 +47,12 @@ fn run() -> Result<bool> {
         Some((verb, rest)) => (verb.as_str(), rest),
         None => ("help", [].as_slice()),
     };
-    if verb != "test" && !rest.is_empty() {
+    if !matches!(verb, "test" | "bench") && !rest.is_empty() {
         bail!("`{verb}` takes nothing more; see `cargo xtask help`");
     }
     match verb {
         "test" => steps::run(&root()?, &steps::Plan::parse(rest, in_ci())?),
+        "bench" => steps::bench(&root()?, rest),
         "tidy" => steps::tidy(&root()?),
         "golden" => golden::run(&root()?),
         "help" | "--help" | "-h" => {

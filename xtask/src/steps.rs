@@ -144,6 +144,13 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
     }
 }
 
+/// Measures, in release. What is measured, and against what, the crate `bench` knows.
+pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<bool> {
+    let mut words = vec!["run", "--release", "--locked", "-p", "recount-bench", "--", "run"];
+    words.extend(arguments.iter().map(String::as_str));
+    cargo(root, &words)
+}
+
 /// Prints what the rules say of the tree.
 pub(crate) fn tidy(root: &Path) -> Result<bool> {
     let report = rules::examine(root)?;

@@ -45,7 +45,7 @@ pub const PAGE_EVENTS: usize = 500;
 pub const PAGE_BYTES: usize = 256 << 10;
 
 /// Framed bytes kept for the live readers of one run; a reader that falls off is served from the store.
-pub const RUN_LIST_BYTES_MAX: usize = 1 << 20;
+pub const RUN_LIST_BYTES_MAX: usize = 4 << 20;
 
 /// Framed bytes kept for the live readers of the feed; a reader that falls off is served from the store.
 pub const FEED_LIST_BYTES_MAX: usize = 8 << 20;

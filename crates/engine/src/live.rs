@@ -65,6 +65,53 @@ pub(crate) struct List {
 struct Segments {
     queue: VecDeque<Segment>,
     bytes: usize,
+    /// How many of the newest segments may still become one, and their bytes.
+    loose: usize,
+    loose_bytes: usize,
+}
+
+impl Segments {
+    /// Adds the newest. Once those before it fill a write they become one segment: so a reader that is
+    /// behind is handed shared bytes, and nothing is copied for it alone.
+    fn push(&mut self, segment: Segment) {
+        let bytes = segment.framed.len();
+        if self.loose_bytes + bytes > limits::MERGE_BYTES_MAX {
+            self.tie();
+        }
+        self.bytes += bytes;
+        self.loose += 1;
+        self.loose_bytes += bytes;
+        self.queue.push_back(segment);
+    }
+
+    fn tie(&mut self) {
+        let (loose, bytes) = (std::mem::take(&mut self.loose), std::mem::take(&mut self.loose_bytes));
+        if loose < 2 {
+            return;
+        }
+        let mut framed = BytesMut::with_capacity(bytes);
+        let mut ends = Vec::new();
+        let mut first = None;
+        for segment in self.queue.drain(self.queue.len() - loose..) {
+            first.get_or_insert(segment.first);
+            let before = framed.len();
+            framed.extend_from_slice(&segment.framed);
+            ends.extend(segment.ends.iter().map(|end| before + end));
+        }
+        if let Some(first) = first {
+            self.queue.push_back(Segment { first, framed: framed.freeze(), ends });
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.queue.pop_front() {
+            self.bytes -= oldest.framed.len();
+            if self.loose > self.queue.len() {
+                self.loose -= 1;
+                self.loose_bytes -= oldest.framed.len();
+            }
+        }
+    }
 }
 
 impl List {
@@ -100,12 +147,9 @@ impl List {
                 *segments = Segments::default();
             }
         }
-        segments.bytes += framed.len();
-        segments.queue.push_back(Segment { first, framed: framed.freeze(), ends });
+        segments.push(Segment { first, framed: framed.freeze(), ends });
         while segments.bytes > self.bytes_max && segments.queue.len() > 1 {
-            if let Some(oldest) = segments.queue.pop_front() {
-                segments.bytes -= oldest.framed.len();
-            }
+            segments.drop_oldest();
         }
         drop(segments);
         self.mark_stored(next);
@@ -229,6 +273,46 @@ mod tests {
         check(&list, 11, Err("fallen"));
         check(&list, 12, Err("fallen"));
         check(&list, 14, Ok(("14:e\n", 15)));
+    }
+
+    #[test]
+    fn segments_that_fill_a_write_become_one_and_say_the_same() {
+        let text: &'static str = Box::leak("x".repeat(limits::MERGE_BYTES_MAX / 10).into_boxed_str());
+        let commits: Vec<&[&'static str]> = vec![std::slice::from_ref(&text); 35];
+        let list = list(1 << 20, &commits);
+        assert!(list.segments.lock().unwrap().queue.len() < 15, "old segments lie together");
+        for start in 10..45 {
+            let (mut next, mut got) = (start, Vec::new());
+            while let Found::Frames(bytes, after) = list.take(next) {
+                assert!(bytes.len() <= limits::MERGE_BYTES_MAX);
+                got.extend_from_slice(&bytes);
+                next = after;
+            }
+            let expected: String = (start..45).map(|cursor| format!("{cursor}:{text}\n")).collect();
+            assert!(next == 45 && got == expected.as_bytes(), "from {start}");
+        }
+    }
+
+    #[test]
+    fn a_reader_behind_is_handed_bytes_that_all_share() {
+        let text: &'static str = Box::leak("x".repeat(limits::MERGE_BYTES_MAX / 10).into_boxed_str());
+        let commits: Vec<&[&'static str]> = vec![std::slice::from_ref(&text); 35];
+        let list = list(1 << 20, &commits);
+        let (Found::Frames(one, _), Found::Frames(other, _)) = (list.take(10), list.take(10)) else {
+            panic!("the list reaches back to its start")
+        };
+        assert_eq!(one.as_ptr(), other.as_ptr());
+    }
+
+    #[test]
+    fn what_falls_off_is_counted_off() {
+        let list = list(1 << 10, &[&["a"; 100], &["b"; 100], &["c"; 100], &["d"; 100]]);
+        let segments = list.segments.lock().unwrap();
+        let bytes: usize = segments.queue.iter().map(|segment| segment.framed.len()).sum();
+        assert_eq!(
+            (segments.bytes, segments.loose_bytes, segments.loose),
+            (bytes, bytes, segments.queue.len())
+        );
     }
 
     #[test]

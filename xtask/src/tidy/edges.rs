@@ -93,7 +93,20 @@ const CRATES: &[Row] = &[
     },
     Row {
         folder: "bench",
-        uses: &["event", "run", "log", "world", "engine", "transport", "api", "aaep", "server", "client"],
+        uses: &[
+            "event",
+            "run",
+            "log",
+            "world",
+            "engine",
+            "log-sqlite",
+            "transport",
+            "api",
+            "aaep",
+            "face-aep",
+            "server",
+            "client",
+        ],
         never: &[],
     },
     Row { folder: "xtask", uses: &[], never: &[] },
@@ -101,9 +114,9 @@ const CRATES: &[Row] = &[
 
 /// Crates behind a seam; naming one is choosing it, which only these do, in their tests too.
 const PLUGS: &[&str] = &["log-sqlite", "log-postgres", "bus-nats"];
-const CHOOSERS: &[&str] = &["server", "sim"];
+const CHOOSERS: &[&str] = &["server", "sim", "bench"];
 
-/// Other people's crates that only one of ours may know.
+/// Other people's crates that only one of ours may know; `bench` builds its yardsticks from them, too.
 const ONLY_IN: &[(&str, &str)] = &[("rusqlite", "log-sqlite"), ("libsqlite3-sys", "log-sqlite")];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -141,7 +154,9 @@ fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
     for dependency in &package.dependencies {
         let line = tree.line_of(&manifest, &dependency.name);
         let Some(ours) = dependency.name.strip_prefix("recount-") else {
-            let elsewhere = ONLY_IN.iter().find(|(name, only)| *name == dependency.name && *only != folder);
+            let elsewhere = ONLY_IN
+                .iter()
+                .find(|(name, only)| *name == dependency.name && ![only, "bench"].contains(&folder));
             if dependency.dev {
                 continue;
             }
@@ -162,7 +177,7 @@ fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
                 &manifest,
                 line,
                 RULE,
-                format!("`{folder}` names the plug `{ours}`; only `server` and `sim` do"),
+                format!("`{folder}` names the plug `{ours}`; only {} do", CHOOSERS.join(", ")),
             );
         } else if !dependency.dev && !row.uses.contains(&ours) {
             report.refuse(&manifest, line, RULE, format!("`{folder}` must not use `{ours}`"));

@@ -1,0 +1,44 @@
+//! The load client, which runs in a process of its own: `recount-bench client <plan as JSON>`.
+//!
+//! It says `ready` when everything is connected, begins when its standard input ends, and writes what it
+//! found as one line of JSON. It knows the wire and nothing of the server's insides.
+
+use std::io::{Read as _, Write as _};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+pub(crate) mod ingest;
+pub(crate) mod read;
+pub(crate) mod replay;
+pub(crate) mod sse;
+
+/// What a client may be asked to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Plan {
+    Read(read::Plan),
+    Ingest(ingest::Plan),
+    Replay(replay::Plan),
+}
+
+pub(crate) fn run(words: &[String]) -> Result<()> {
+    let text = words.first().context("the client takes a plan")?;
+    let plan: Plan = serde_json::from_str(text).context("the plan cannot be read")?;
+    let found = match plan {
+        Plan::Read(plan) => serde_json::to_string(&read::run(&plan)?)?,
+        Plan::Ingest(plan) => serde_json::to_string(&ingest::run(&plan)?)?,
+        Plan::Replay(plan) => serde_json::to_string(&replay::run(&plan)?)?,
+    };
+    writeln!(std::io::stdout().lock(), "{found}")?;
+    Ok(())
+}
+
+/// Says that everything is connected, and waits for the word to begin.
+fn stand_ready() -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "ready")?;
+    output.flush()?;
+    let mut nothing = Vec::new();
+    std::io::stdin().read_to_end(&mut nothing)?;
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! As much of an HTTP/1.1 client as load needs: one connection, one request at a time, blocking.
+//!
+//! Written for the bench so that the client costs next to nothing beside the server under test.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// How long an answer may take before a run is given up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Bytes of the head of an answer; more is not one of ours.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    request: Vec<u8>,
+    address: SocketAddr,
+}
+
+/// The status and the body of an answer.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).with_context(|| format!("cannot reach {address}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Connection { stream, buffer: Vec::new(), request: Vec::new(), address })
+    }
+
+    pub(crate) fn post(&mut self, path: &str, body: &[u8]) -> Result<Answer> {
+        self.request.clear();
+        write!(
+            self.request,
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        )?;
+        self.request.extend_from_slice(body);
+        self.stream.write_all(&self.request)?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<Answer> {
+        let head_end = loop {
+            if let Some(at) = memchr::memmem::find(&self.buffer, b"\r\n\r\n") {
+                break at + 4;
+            }
+            ensure!(self.buffer.len() < HEAD_BYTES_MAX, "the head of an answer does not end");
+            self.fill()?;
+        };
+        let head = std::str::from_utf8(&self.buffer[..head_end])?.to_ascii_lowercase();
+        let status = head.get(9..12).context("an answer without a status")?.parse()?;
+        let length: usize = match head.lines().find_map(|line| line.strip_prefix("content-length:")) {
+            Some(length) => length.trim().parse()?,
+            None => bail!("an answer without a length: {head}"),
+        };
+        while self.buffer.len() < head_end + length {
+            self.fill()?;
+        }
+        let body = self.buffer[head_end..head_end + length].to_vec();
+        self.buffer.drain(..head_end + length);
+        Ok(Answer { status, body })
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let mut piece = [0; 16 << 10];
+        let got = self.stream.read(&mut piece).context("waiting for an answer")?;
+        ensure!(got > 0, "the server closed the connection");
+        self.buffer.extend_from_slice(&piece[..got]);
+        Ok(())
+    }
+}
+
+/// Creates an external run and starts it; answers its id.
+pub(crate) fn create_run(connection: &mut Connection) -> Result<String> {
+    let answer = connection.post("/v1/runs", br#"{"kind":"external"}"#)?;
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    ensure!(answer.status == 201, "a run was refused with {}: {body}", answer.status);
+    let at = body.find("run_").context("the answer names no run")?;
+    let run = body.get(at..at + 30).context("the run's id is short")?.to_owned();
+    append(connection, &run, &crate::scene::first_batch())?;
+    Ok(run)
+}
+
+/// Appends a batch and insists that it was taken.
+pub(crate) fn append(connection: &mut Connection, run: &str, body: &[u8]) -> Result<()> {
+    let answer = connection.post(&format!("/v1/runs/{run}/events"), body)?;
+    ensure!(
+        (200..300).contains(&answer.status),
+        "a batch was refused with {}: {}",
+        answer.status,
+        String::from_utf8_lossy(&answer.body)
+    );
+    Ok(())
+}

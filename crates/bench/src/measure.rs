@@ -1,0 +1,123 @@
+//! The measures: which there are, what each is told, and the bars they are held to.
+//!
+//! A measure runs once a pair: ours and its yardsticks, one after the other, the other way round in every
+//! second pair, so that neither always has the quieter machine. To add one: its file, its line in
+//! [`MEASURES`].
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::de::DeserializeOwned;
+
+use crate::client::Plan;
+use crate::process::{Client, Server};
+use crate::sheet::{Line, Sheet};
+use crate::{clock, raw};
+
+mod append;
+mod fanout;
+mod footprint;
+mod ingest;
+mod replay;
+mod wake;
+
+/// One of the things that are measured.
+pub(crate) struct Measure {
+    pub(crate) name: &'static str,
+    pub(crate) lines: &'static [Line],
+    /// Runs one pair.
+    pub(crate) pair: fn(&Bench, usize, &mut Sheet) -> Result<()>,
+}
+
+pub(crate) const MEASURES: &[Measure] = &[
+    Measure { name: "append", lines: append::LINES, pair: append::pair },
+    Measure { name: "ingest", lines: ingest::LINES, pair: ingest::pair },
+    Measure { name: "wake", lines: wake::LINES, pair: wake::pair },
+    Measure { name: "replay", lines: replay::LINES, pair: replay::pair },
+    Measure { name: "fanout", lines: fanout::LINES, pair: fanout::pair },
+    Measure { name: "stalled", lines: fanout::STALLED_LINES, pair: fanout::stalled },
+    Measure { name: "footprint", lines: footprint::LINES, pair: footprint::pair },
+];
+
+/// What a measure is told.
+pub(crate) struct Bench {
+    /// A smoke run: small numbers, short windows, nobody looks at speeds.
+    pub(crate) quick: bool,
+    /// Length of a window where state matters.
+    pub(crate) seconds: f64,
+    /// Where stores are made; on the disk that is to be measured.
+    pub(crate) folder: PathBuf,
+}
+
+impl Bench {
+    /// The one in a smoke run, the other otherwise.
+    fn pick<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// A window that is long enough for what has no state.
+    fn short_seconds(&self) -> f64 {
+        self.seconds.min(self.pick(0.2, 5.0))
+    }
+
+    /// A fresh folder for `what`; taken away when it is dropped.
+    fn scratch(&self, what: &str) -> Result<Scratch> {
+        let path = self.folder.join(what);
+        if path.exists() {
+            std::fs::remove_dir_all(&path)?;
+        }
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch(path))
+    }
+
+    /// How often a second this disk syncs a write of so many bytes.
+    fn raw_syncs(&self, piece: usize) -> Result<f64> {
+        let scratch = self.scratch("raw")?;
+        raw::synced_writes(scratch.path(), piece, self.pick(0.05, 1.0))
+    }
+}
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays behind: {error}", self.0.display());
+        }
+    }
+}
+
+/// Runs a client from its start to its end; `between` is called when it stands ready.
+fn load<T: DeserializeOwned>(plan: &Plan, between: impl FnOnce() -> Result<()>) -> Result<T> {
+    let mut client = Client::start(&[serde_json::to_string(plan)?])?;
+    client.wait_ready()?;
+    between()?;
+    client.go()?;
+    client.finish()
+}
+
+/// A run with its first two events, on a server.
+fn new_run(server: &Server) -> Result<String> {
+    let mut connection = crate::http::Connection::open(server.address)?;
+    crate::http::create_run(&mut connection).context("a run for the bench")
+}
+
+/// Calls the parts in order, or the other way round in every second pair.
+fn alternate(pair: usize, parts: &mut [&mut dyn FnMut() -> Result<()>]) -> Result<()> {
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    if pair % 2 == 1 {
+        order.reverse();
+    }
+    for at in order {
+        parts[at]()?;
+        // What the one left to be written must not burden the other.
+        clock::pause(100);
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Appending through the engine, in process, strict: many writers with one run each, and one alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, anyhow};
+use recount_engine::{Engine, NewRun};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Draft, RunId};
+use recount_face_aep::SseFraming;
+use recount_log::Store;
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_run::Command;
+use recount_world::World;
+
+use super::{Bench, alternate};
+use crate::clock::{now_ns, seconds_since};
+use crate::histogram::Histogram;
+use crate::scene;
+use crate::sheet::{Bar, Line, Sheet};
+use crate::yardstick::group::{self, Window};
+use crate::yardstick::segment::Segment;
+use crate::yardstick::sqlite::Bare;
+use crate::yardstick::sync;
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        key: "append.256x1.sqlite",
+        what: "append, 256 writers × 1 event, against bare SQLite",
+        unit: "events/s",
+        bar: Bar::RatioAtLeast(0.75),
+    },
+    Line {
+        key: "append.256x1.segment",
+        what: "append, 256 writers × 1 event, against a segment file",
+        unit: "events/s",
+        bar: Bar::RatioAtLeast(0.30),
+    },
+    Line {
+        key: "append.256x1.p99",
+        what: "append, 256 writers × 1 event, p99 against bare SQLite",
+        unit: "ms",
+        bar: Bar::RatioAtMost(2.0),
+    },
+    Line {
+        key: "append.256x16.sqlite",
+        what: "append, 256 writers × 16 events, against bare SQLite",
+        unit: "events/s",
+        bar: Bar::RatioAtLeast(0.75),
+    },
+    Line {
+        key: "append.1x1.p50",
+        what: "append, one writer, p50 against one fdatasync",
+        unit: "ms",
+        bar: Bar::RatioAtMost(2.5),
+    },
+];
+
+pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
+    many(bench, pair, sheet, 1)?;
+    many(bench, pair, sheet, 16)?;
+    alone(bench, pair, sheet)
+}
+
+fn many(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64) -> Result<()> {
+    let writers = bench.pick(16, 256);
+    let (mut ours, mut sqlite, mut segment) = (None, None, None);
+    alternate(
+        pair,
+        &mut [
+            &mut || {
+                let scratch = bench.scratch("engine")?;
+                ours = Some(engine(scratch.path(), writers, events, bench.seconds)?);
+                Ok(())
+            },
+            &mut || {
+                let scratch = bench.scratch("sqlite")?;
+                sqlite = Some(group::run(Bare::open(scratch.path())?, writers, events, bench.seconds)?);
+                Ok(())
+            },
+            &mut || {
+                let scratch = bench.scratch("segment")?;
+                segment =
+                    Some(group::run(Segment::open(scratch.path())?, writers, events, bench.short_seconds())?);
+                Ok(())
+            },
+        ],
+    )?;
+    let of = |window: Option<Window>| window.ok_or_else(|| anyhow!("a window is missing"));
+    let (ours, sqlite, segment) = (of(ours)?, of(sqlite)?, of(segment)?);
+    for (name, window) in [("engine", &ours), ("bare SQLite", &sqlite), ("segment file", &segment)] {
+        sheet.note(format!(
+            "{name}, {writers} × {events}: {:.0} events/s, p50 {:.2} ms, p99 {:.2} ms",
+            window.events_a_second(),
+            window.confirmed.p50_ms(),
+            window.confirmed.p99_ms()
+        ));
+    }
+    let rate = |window: &Window| window.events_a_second();
+    match events {
+        1 => {
+            sheet.pair("append.256x1.sqlite", rate(&ours), rate(&sqlite));
+            sheet.pair("append.256x1.segment", rate(&ours), rate(&segment));
+            sheet.pair("append.256x1.p99", ours.confirmed.p99_ms(), sqlite.confirmed.p99_ms());
+        }
+        _ => sheet.pair("append.256x16.sqlite", rate(&ours), rate(&sqlite)),
+    }
+    let group_bytes = |window: &Window| {
+        (window.events as f64 / window.commits.max(1) as f64) as usize * scene::STORED_BYTES
+    };
+    for (name, window, least) in [("bare SQLite", &sqlite, 0.10), ("segment file", &segment, 0.25)] {
+        let raw = bench.raw_syncs(group_bytes(window).clamp(4096, 1 << 20))?;
+        let commits = window.commits as f64 / window.seconds;
+        sheet.share(format!("{name}, groups of {events} × {writers}: commits"), commits / raw, least);
+    }
+    Ok(())
+}
+
+fn alone(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
+    let seconds = bench.short_seconds();
+    let (mut ours, mut once) = (None, None);
+    alternate(
+        pair,
+        &mut [
+            &mut || {
+                let scratch = bench.scratch("engine")?;
+                ours = Some(engine(scratch.path(), 1, 1, seconds)?);
+                Ok(())
+            },
+            &mut || {
+                let scratch = bench.scratch("sync")?;
+                once = Some(sync::run(scratch.path(), seconds)?);
+                Ok(())
+            },
+        ],
+    )?;
+    let (ours, once) = ours.zip(once).ok_or_else(|| anyhow!("a window is missing"))?;
+    sheet.pair("append.1x1.p50", ours.confirmed.p50_ms(), once.p50_ms());
+    sync_share(bench, sheet, &once)
+}
+
+/// The single sync is itself a raw limit: it must be about as quick as the quickest loop of them.
+pub(super) fn sync_share(bench: &Bench, sheet: &mut Sheet, once: &Histogram) -> Result<()> {
+    let raw_ms = 1e3 / bench.raw_syncs(512)?;
+    sheet.share("one fdatasync: speed".to_owned(), raw_ms / once.p50_ms(), 0.4);
+    Ok(())
+}
+
+/// The same loop through the engine: every writer has its own run.
+fn engine(folder: &std::path::Path, writers: usize, events: u64, seconds: f64) -> Result<Window> {
+    let runtime = group::runtime()?;
+    runtime.block_on(async {
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(SqliteOptions::new(folder))?);
+        let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await?;
+        let before = store.last_position().await?;
+        let mut runs = Vec::new();
+        for _ in 0..writers {
+            let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: None };
+            let (run, _) = engine.create_run(new).await?;
+            append(&engine, run, vec![scene::started()?]).await?;
+            runs.push(run);
+        }
+        let draft = scene::draft(now_ns())?;
+        let over = Arc::new(AtomicBool::new(false));
+        let start = now_ns();
+        let tasks: Vec<_> = runs
+            .into_iter()
+            .map(|run| {
+                let (engine, draft, over) = (engine.clone(), draft.clone(), over.clone());
+                runtime.spawn(async move {
+                    let (mut count, mut confirmed) = (0u64, Histogram::default());
+                    while !over.load(Ordering::Relaxed) {
+                        let begun = now_ns();
+                        let drafts = (0..events).map(|_| draft.clone()).collect();
+                        append(&engine, run, drafts).await?;
+                        confirmed.add(now_ns() - begun);
+                        count += events;
+                    }
+                    anyhow::Ok((count, confirmed))
+                })
+            })
+            .collect();
+        tokio::time::sleep(std::time::Duration::from_secs_f64(seconds)).await;
+        over.store(true, Ordering::Relaxed);
+        let (mut count, mut confirmed) = (0, Histogram::default());
+        for task in tasks {
+            let (mine, times) = task.await??;
+            count += mine;
+            confirmed.merge(&times);
+        }
+        let seconds = seconds_since(start);
+        // Two events of each run came before the window.
+        let stored = store.last_position().await? - before - 2 * writers as u64;
+        anyhow::ensure!(stored == count, "{count} events were confirmed and {stored} are stored");
+        engine.shutdown().await;
+        Ok(Window { events: count, commits: 0, seconds, confirmed })
+    })
+}
+
+async fn append(engine: &Engine, run: RunId, drafts: Vec<Draft>) -> Result<()> {
+    engine.submit(run, Command::Append { drafts }).await?;
+    Ok(())
+}

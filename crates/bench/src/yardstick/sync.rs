@@ -1,0 +1,30 @@
+//! One event, one write into a zero-filled file, one `fdatasync`: how long durability itself takes here.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::segment::zero_filled;
+use crate::clock::{now_ns, seconds_since};
+use crate::histogram::Histogram;
+use crate::scene;
+
+/// Bytes of the file that is written over.
+const FILE_BYTES: u64 = 16 << 20;
+
+/// Times of single syncs, one after the other for so long.
+pub(crate) fn run(folder: &Path, seconds: f64) -> Result<Histogram> {
+    let file = zero_filled(&folder.join("single"), FILE_BYTES)?;
+    let event = scene::stored(1, 1);
+    let mut times = Histogram::default();
+    let (start, mut at) = (now_ns(), 0);
+    while seconds_since(start) < seconds {
+        let begun = now_ns();
+        file.write_all_at(&event, at)?;
+        file.sync_data()?;
+        times.add(now_ns() - begun);
+        at = (at + event.len() as u64) % (FILE_BYTES - event.len() as u64);
+    }
+    Ok(times)
+}

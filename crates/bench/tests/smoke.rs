@@ -1,0 +1,45 @@
+//! The bench works: every measure runs from end to end, every line is there, and nothing was lost.
+//!
+//! Speeds are not looked at: this runs beside other tests, unoptimised.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+#[test]
+fn a_smoke_run_fills_every_line_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, plots) = (folder.path().join("figures.json"), folder.path().join("plots"));
+    let output = Command::new(env!("CARGO_BIN_EXE_recount-bench"))
+        .args(["run", "--quick", "--folder"])
+        .arg(folder.path().join("stores"))
+        .arg("--json")
+        .arg(&json)
+        .arg("--plots")
+        .arg(&plots)
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+
+    let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(figures["broken"], serde_json::json!([]), "{said}");
+    let lines = figures["lines"].as_array().unwrap();
+    for measure in ["append", "ingest", "wake", "replay", "fanout", "stalled", "footprint"] {
+        let of = |line: &&serde_json::Value| line["key"].as_str().unwrap().starts_with(measure);
+        assert!(lines.iter().any(|line| of(&line)), "{measure} has no line: {said}");
+    }
+    for line in lines {
+        let ours = line["ours"]["median"].as_f64().unwrap();
+        assert!(ours.is_finite() && ours >= 0.0, "{line}");
+        assert_eq!(line["pairs"], 1, "{line}");
+    }
+    let delivered = lines.iter().filter(|line| line["key"].as_str().unwrap().ends_with(".delivered"));
+    assert_eq!(delivered.map(|line| line["ours"]["median"].as_f64().unwrap()).collect::<Vec<_>>(), [1.0; 3]);
+    assert!(!figures["shares"].as_array().unwrap().is_empty(), "no yardstick was held against a raw limit");
+    for picture in ["bars.svg", "delays.svg"] {
+        let text = std::fs::read_to_string(plots.join(picture)).unwrap();
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{picture}");
+    }
+}
