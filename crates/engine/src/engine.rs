@@ -104,7 +104,7 @@ impl Engine {
                 Ok((row, Some(run)))
             }
             None => {
-                let append = Append { streams: Vec::new(), rows: vec![task_row] };
+                let append = Append { rows: vec![task_row], ..Append::default() };
                 self.store().append(append).await?;
                 Ok((row, None))
             }
@@ -141,7 +141,7 @@ impl Engine {
             expected_tail: 0,
             records: journal::encode(&events, 0),
         };
-        let committed = match self.store().append(Append { streams: vec![stream], rows }).await {
+        let committed = match self.store().append(Append { streams: vec![stream], rows, ..Append::default() }).await {
             Ok(committed) => committed,
             Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASK_ACTIVE => {
                 return Err(Error::rejected(
