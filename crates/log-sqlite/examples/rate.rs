@@ -1,7 +1,7 @@
 //! How fast the store takes appends, opens and tells again: figures for `docs/decisions`.
 //!
 //! `rate appends FOLDER WRITERS EVENTS SECONDS` appends as fast as it is answered; `rate open FOLDER`
-//! opens what is there; `rate replay FOLDER EVENTS` writes one run and reads it again.
+//! opens what is there, `rate seal FOLDER` seals it; `rate replay FOLDER EVENTS` writes one run and reads it again.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for measuring")]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use recount_log::{Append, ReadBound, Store, StreamAppend};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
-use recount_world::moment;
+use recount_world::{Kind, moment};
 
 const EVENT_BYTES: usize = 400;
 const PAGE: ReadBound = ReadBound { count: 1000, bytes: 1 << 20 };
@@ -25,6 +25,7 @@ fn main() {
         match words[0].as_str() {
             "appends" => appends(folder, number(2), number(3), number(4) as u64).await,
             "open" => opening(folder).await,
+            "seal" => sealing(folder).await,
             "replay" => replay(folder, number(2) as u64).await,
             other => panic!("{other} is not something this measures"),
         }
@@ -48,14 +49,23 @@ fn append(run: &str, from: u64, count: usize) -> Append {
     Append { streams: vec![stream], ..Append::default() }
 }
 
+fn options(folder: &Path) -> SqliteOptions {
+    let mut options = SqliteOptions::new(folder);
+    if let Some(most) = std::env::var("RATE_HOT_RECORDS_MAX").ok().and_then(|most| most.parse().ok()) {
+        options.hot_records_max = most;
+    }
+    options
+}
+
 async fn appends(folder: &Path, writers: usize, events: usize, seconds: u64) {
-    let store = Arc::new(SqliteStore::open(SqliteOptions::new(folder)).unwrap());
+    let store = Arc::new(SqliteStore::open(options(folder)).unwrap());
     let begun = moment();
     let until = begun + Duration::from_secs(seconds);
-    let (told, mut hear) = tokio::sync::mpsc::unbounded_channel();
+    let tasks = recount_world::World::real().tasks;
+    let (told, mut hear) = tokio::sync::mpsc::channel(writers);
     for writer in 0..writers {
         let (store, told) = (store.clone(), told.clone());
-        let work = async move {
+        tasks.spawn(Kind::Effect, move |_| async move {
             let run = format!("run_{writer:05}");
             let mut times = Vec::new();
             let mut sequence = store.tail(&run.as_str().into()).await.unwrap().map_or(0, |t| t.next_sequence);
@@ -66,10 +76,8 @@ async fn appends(folder: &Path, writers: usize, events: usize, seconds: u64) {
                 times.push(asked.elapsed());
                 sequence += events as u64;
             }
-            told.send(times).unwrap();
-        };
-        #[allow(clippy::disallowed_methods, reason = "a tool without a task tree")]
-        drop(tokio::spawn(work));
+            told.send(times).await.unwrap();
+        });
     }
     drop(told);
     let mut times = Vec::new();
@@ -87,6 +95,15 @@ async fn appends(folder: &Path, writers: usize, events: usize, seconds: u64) {
         at(1.0)
     );
     let records = store.last_position().await.unwrap();
+    let stats = store.stats().await.unwrap();
+    println!(
+        "{} commits of {:.0} appends, {:.2} ms each to make durable; {} records hot, {} sealed",
+        stats.sync_micros.count(),
+        stats.group_appends.sum as f64 / stats.group_appends.count() as f64,
+        stats.sync_micros.sum as f64 / stats.sync_micros.count() as f64 / 1e3,
+        stats.hot_records,
+        stats.sealed_records
+    );
     let begun = moment();
     store.close().await.unwrap();
     let bytes = std::fs::metadata(folder.join("recount.db")).unwrap().len();
@@ -105,13 +122,31 @@ async fn opening(folder: &Path) {
     store.close().await.unwrap();
 }
 
+async fn sealing(folder: &Path) {
+    let store = SqliteStore::open(SqliteOptions::new(folder)).unwrap();
+    let hot = store.stats().await.unwrap().hot_records;
+    let begun = moment();
+    store.seal_now().await.unwrap();
+    let took = begun.elapsed().as_secs_f64();
+    println!("sealed {hot} records in {:.0} ms, {:.0} events/s", took * 1e3, hot as f64 / took);
+    let records = store.last_position().await.unwrap();
+    store.close().await.unwrap();
+    let bytes = std::fs::metadata(folder.join("recount.db")).unwrap().len();
+    println!("{:.1} bytes on disk each", bytes as f64 / records as f64);
+}
+
 async fn replay(folder: &Path, events: u64) {
     let store = SqliteStore::open(SqliteOptions::new(folder)).unwrap();
     let run = "run_replayed";
     for from in (0..events).step_by(16) {
         store.append(append(run, from, 16)).await.unwrap();
     }
-    read(&store, run, "as written").await;
+    read(&store, run, "hot").await;
+    let begun = moment();
+    store.seal_now().await.unwrap();
+    let took = begun.elapsed().as_secs_f64();
+    println!("sealed in {:.0} ms, {:.0} events/s", took * 1e3, events as f64 / took);
+    read(&store, run, "sealed").await;
     store.close().await.unwrap();
 }
 
