@@ -15,6 +15,7 @@ use crate::fault::Doing as _;
 use crate::hot::{self, Hot};
 use crate::layout::{self, Ends, StreamTail, Totals};
 use crate::packing;
+use crate::rows;
 use crate::tails::Tails;
 
 /// What the appends of one transaction have added up to so far.
@@ -93,7 +94,7 @@ impl<'c> Group<'c> {
         }
         let mut versions = Vec::with_capacity(append.rows.len());
         for put in &append.rows {
-            let actual = layout::row_version(self.connection, &put.space, &put.key)
+            let actual = rows::row_version(self.connection, &put.space, &put.key)
                 .doing(&format!("reading row {}/{}", put.space, put.key))?;
             if !put.guard.admits(actual) {
                 let (space, key) = (put.space.to_string(), put.key.to_string());
@@ -122,8 +123,8 @@ impl<'c> Group<'c> {
         for (put, actual) in append.rows.iter().zip(versions) {
             let (space, key) = (&*put.space, &*put.key);
             let written = match &put.value {
-                Some(value) => layout::put_row(self.connection, space, key, actual.unwrap_or(0) + 1, value),
-                None => layout::delete_row(self.connection, space, key),
+                Some(value) => rows::put_row(self.connection, space, key, actual.unwrap_or(0) + 1, value),
+                None => rows::delete_row(self.connection, space, key),
             };
             written.doing(&format!("writing row {space}/{key}"))?;
             self.others_changed = true;

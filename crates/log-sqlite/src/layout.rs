@@ -1,4 +1,4 @@
-//! The only file that speaks the tables' language: what is where, in SQL.
+//! The tables' language: what is where, in SQL. The rows of spaces, which are no records, have `rows.rs`.
 //!
 //! What comes next, the hot part: `groups`, one row a commit. What came before, the sealed part: `chunks`,
 //! rows of one stream each, with `feed` to say which record is at which position. A row of `streams` tells
@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, Row, RowRange, StreamKey, Tail};
+use recount_log::{Fault, StreamKey, Tail};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Result, ToSql, params};
+use rusqlite::{Connection, OptionalExtension as _, Result, ToSql, params};
 
 use crate::fault::{Doing as _, corrupt};
 use crate::packing::{self, Joined, Slot, Span};
@@ -125,28 +125,6 @@ pub(crate) fn update_stream(connection: &Connection, tail: &StreamTail) -> Resul
     let values = params![tail.id, next, last, &tail.head.0[..], first, start, tail.erased];
     let changed = connection.prepare_cached(sql)?.execute(values)?;
     if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed)) }
-}
-
-pub(crate) fn row_version(connection: &Connection, space: &str, key: &str) -> Result<Option<u64>> {
-    let sql = r#"SELECT version FROM "rows" WHERE space = ?1 AND key = ?2"#;
-    connection.prepare_cached(sql)?.query_row([space, key], |row| number(row, 0)).optional()
-}
-
-pub(crate) fn put_row(
-    connection: &Connection,
-    space: &str,
-    key: &str,
-    version: u64,
-    value: &[u8],
-) -> Result<()> {
-    let sql = r#"INSERT INTO "rows" (space, key, version, value) VALUES (?1, ?2, ?3, ?4)
-        ON CONFLICT (space, key) DO UPDATE SET version = excluded.version, value = excluded.value"#;
-    connection.prepare_cached(sql)?.execute(params![space, key, int(version), value]).map(drop)
-}
-
-pub(crate) fn delete_row(connection: &Connection, space: &str, key: &str) -> Result<()> {
-    let sql = r#"DELETE FROM "rows" WHERE space = ?1 AND key = ?2"#;
-    connection.prepare_cached(sql)?.execute([space, key]).map(drop)
 }
 
 /// A change that says nothing, for a commit that has to write something. Answers the new count.
@@ -603,98 +581,10 @@ pub(crate) fn set_totals(connection: &Connection, totals: Totals) -> Result<()> 
     connection.prepare_cached("UPDATE sealed SET records = ?1, bytes = ?2")?.execute(values).map(drop)
 }
 
-// ---- rows ----
-
-pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>> {
-    let sql = r#"SELECT key, version, value FROM "rows" WHERE space = ?1 AND key = ?2"#;
-    connection.prepare_cached(sql)?.query_row([space, key], stored_row).optional()
-}
-
-pub(crate) fn rows(connection: &Connection, range: &RowRange) -> Result<Vec<Row>> {
-    let first = &*range.prefix;
-    let end = beyond(&range.prefix);
-    let after = range.after.as_deref();
-    // The bounds in SQL are one closed, one open; the caller's place moves whichever it lies beyond.
-    let mut statement = if range.backwards {
-        let end = match (after, end.as_deref()) {
-            (Some(after), Some(end)) => Some(after.min(end)),
-            (one, other) => one.or(other),
-        };
-        backwards(connection, &range.space, first, end, range.limit)?
-    } else {
-        forwards(connection, &range.space, first, after, end.as_deref(), range.limit)?
-    };
-    statement.raw_query().mapped(stored_row).collect()
-}
-
-fn backwards<'c>(
-    connection: &'c Connection,
-    space: &str,
-    first: &str,
-    end: Option<&str>,
-    max: usize,
-) -> Result<CachedStatement<'c>> {
-    let mut statement = connection.prepare_cached(match end {
-        Some(_) => {
-            r#"SELECT key, version, value FROM "rows"
-            WHERE space = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4"#
-        }
-        None => {
-            r#"SELECT key, version, value FROM "rows"
-            WHERE space = ?1 AND key >= ?2 AND ?3 IS NULL ORDER BY key DESC LIMIT ?4"#
-        }
-    })?;
-    statement.raw_bind_parameter(1, space)?;
-    statement.raw_bind_parameter(2, first)?;
-    statement.raw_bind_parameter(3, end)?;
-    statement.raw_bind_parameter(4, limit(max))?;
-    Ok(statement)
-}
-
-fn forwards<'c>(
-    connection: &'c Connection,
-    space: &str,
-    first: &str,
-    after: Option<&str>,
-    end: Option<&str>,
-    max: usize,
-) -> Result<CachedStatement<'c>> {
-    // A place before the prefix says nothing more than the prefix does.
-    let after = after.filter(|after| *after >= first);
-    let (from, comparison) = after.map_or((first, ">="), |after| (after, ">"));
-    let below = if end.is_some() { "key < ?3" } else { "?3 IS NULL" };
-    let mut statement = connection.prepare_cached(&format!(
-        r#"SELECT key, version, value FROM "rows"
-        WHERE space = ?1 AND key {comparison} ?2 AND {below} ORDER BY key LIMIT ?4"#
-    ))?;
-    statement.raw_bind_parameter(1, space)?;
-    statement.raw_bind_parameter(2, from)?;
-    statement.raw_bind_parameter(3, end)?;
-    statement.raw_bind_parameter(4, limit(max))?;
-    Ok(statement)
-}
-
-/// The least string greater than all that begin with `prefix`; `None` when there is none.
-fn beyond(prefix: &str) -> Option<String> {
-    let mut left = prefix.to_owned();
-    while let Some(last) = left.pop() {
-        // Order of UTF-8 bytes is order of characters, so the next character is the next place.
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            left.push(next);
-            return Some(left);
-        }
-    }
-    None
-}
-
 // ---- columns ----
 
 fn one(connection: &Connection, sql: &str) -> Result<i64> {
     connection.prepare_cached(sql)?.query_row([], |row| row.get(0))
-}
-
-fn stored_row(row: &rusqlite::Row<'_>) -> Result<Row> {
-    Ok(Row { key: row.get(0)?, version: number(row, 1)?, value: bytes(row, 2)? })
 }
 
 pub(crate) fn number(row: &rusqlite::Row<'_>, column: usize) -> Result<u64> {
@@ -715,27 +605,6 @@ pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn limit(count: usize) -> i64 {
+pub(crate) fn limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beyond_a_prefix_is_the_next_character() {
-        let cases = [
-            ("", None),
-            ("a", Some("b")),
-            ("a/", Some("a0")),
-            ("\u{7f}", Some("\u{80}")),
-            ("\u{d7ff}", Some("\u{e000}")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}\u{10ffff}", None),
-        ];
-        for (prefix, expected) in cases {
-            assert_eq!(beyond(prefix).as_deref(), expected, "{prefix:?}");
-        }
-    }
 }

@@ -20,7 +20,7 @@
 //! and their records put into rows of one stream each (*sealed*), so that history is contiguous.
 //!
 //! This crate must never know what a record contains. Start reading at [`SqliteStore`]; what the tables
-//! look like is said in `schema.rs` and spoken in `layout.rs` only.
+//! look like is said in `schema.rs` and spoken in `layout.rs` and `rows.rs`.
 
 mod backup;
 mod blobs;
@@ -40,6 +40,7 @@ mod options;
 mod packing;
 mod pool;
 mod reading;
+mod rows;
 mod schema;
 mod seal;
 mod store;

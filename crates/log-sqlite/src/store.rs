@@ -24,7 +24,7 @@ use crate::options::SqliteOptions;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
 use crate::writer::{Job, Shared, Task, Writer};
-use crate::{backup, examine, layout, limits, load, reading, schema};
+use crate::{backup, examine, layout, limits, load, reading, rows, schema};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
@@ -223,13 +223,13 @@ impl Store for SqliteStore {
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
         let (space, key) = (space.to_owned(), key.to_owned());
         self.ask(move |connection, _| {
-            layout::row(connection, &space, &key).doing(&format!("reading row {space}/{key}"))
+            rows::row(connection, &space, &key).doing(&format!("reading row {space}/{key}"))
         })
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
         self.ask(move |connection, _| {
-            layout::rows(connection, &range).doing(&format!("reading rows of space {}", range.space))
+            rows::rows(connection, &range).doing(&format!("reading rows of space {}", range.space))
         })
     }
 
