@@ -11,7 +11,7 @@ pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
             ErrorCode::DiskFull => (FaultKind::Full, Retry::Maybe, "; make space on the disk"),
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
-                (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount doctor`")
+                (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount verify --data`")
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                 (FaultKind::Busy, Retry::Maybe, "; another program holds the database")
@@ -20,7 +20,7 @@ pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
             ErrorCode::ConstraintViolation => (
                 FaultKind::Corrupt,
                 Retry::Never,
-                "; its tables contradict each other, look with `recount doctor`",
+                "; its tables contradict each other, look with `recount verify --data`",
             ),
             _ => (FaultKind::Io, Retry::Maybe, ""),
         },
@@ -29,7 +29,7 @@ pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::Utf8Error(..) => {
-            (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount doctor`")
+            (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount verify --data`")
         }
         _ => (FaultKind::Io, Retry::Maybe, ""),
     };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use recount_log::{Fault, FaultKind, Retry};
 
-use crate::fault::Doing as _;
+use crate::fault::{Doing as _, corrupt};
 
 const LOCK: &str = "lock";
 const DATABASE: &str = "recount.db";
@@ -53,8 +53,19 @@ impl Folder {
     }
 
     /// Makes an empty database file, readable by its owner only, unless there is one.
+    ///
+    /// The blob folder is made last, so where it is there has been a whole store: then a database that is
+    /// missing or empty is damage, and not a new one.
     pub(crate) fn make_database(&self) -> Result<(), Fault> {
-        make_database_at(&self.database())
+        let path = self.database();
+        let empty = std::fs::metadata(&path).map_or(true, |database| database.len() == 0);
+        if empty && self.blobs().is_dir() {
+            return Err(corrupt(format!(
+                "{} is missing or empty, but its folder has held a store; put a copy of it back",
+                path.display()
+            )));
+        }
+        make_database_at(&path)
     }
 
     /// Makes the names in the folder durable.

@@ -191,7 +191,7 @@ impl<'c> Names<'c> {
             let found = stream_of(self.connection, id).doing(&format!("reading stream number {id}"))?;
             let found = found.ok_or_else(|| {
                 corrupt(format!(
-                    "the record at position {position} belongs to stream number {id}, which has no name; look at the store with `recount doctor`"
+                    "the record at position {position} belongs to stream number {id}, which has no name; look at the store with `recount verify --data`"
                 ))
             })?;
             self.known.insert(id, found);
@@ -310,7 +310,7 @@ pub(crate) fn group_at<T>(
     match rows.next().doing(doing)? {
         Some(row) => look(stored_group(row)?),
         None => Err(corrupt(format!(
-            "the records at positions from {first_position} on are not there; look at the store with `recount doctor`"
+            "the records at positions from {first_position} on are not there; look at the store with `recount verify --data`"
         ))),
     }
 }
@@ -330,7 +330,7 @@ pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup
         return Ok(StoredGroup { first_position, slots, index, joined });
     }
     Err(corrupt(format!(
-        "the records at positions from {first_position} on do not fit their index; look at the store with `recount doctor`"
+        "the records at positions from {first_position} on do not fit their index; look at the store with `recount verify --data`"
     )))
 }
 
@@ -517,7 +517,7 @@ pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk
         return Ok(StoredChunk { stream, first_sequence, start, ranges, first_position, positions, joined });
     }
     Err(corrupt(format!(
-        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; look at the store with `recount doctor`"
+        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; look at the store with `recount verify --data`"
     )))
 }
 
@@ -567,7 +567,7 @@ pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
         return Ok(FeedRow { first, last, spans });
     }
     Err(corrupt(format!(
-        "what says which record is at which position from {first} on makes no sense; look at the store with `recount doctor`"
+        "what says which record is at which position from {first} on makes no sense; look at the store with `recount verify --data`"
     )))
 }
 

@@ -57,9 +57,11 @@ fn stream_after(
     let next = from.max(stored.first_sequence);
     let (count, meter) = (bound.count.max(1), bound.meter());
     let mut page = Page { key, next, count, meter, records: Vec::new() };
-    page.sealed(&snapshot, &stored)?;
-    page.hot(&snapshot, &stored, parts)?;
-    Ok(page.records)
+    match page.sealed(&snapshot, &stored).and_then(|()| page.hot(&snapshot, &stored, parts)) {
+        // What stands before a hole is given; whoever asks for the hole itself is told.
+        Err(fault) if page.records.is_empty() => Err(fault),
+        _ => Ok(page.records),
+    }
 }
 
 /// A page of one stream as it fills.
@@ -143,7 +145,7 @@ impl Page<'_> {
         }
         let (key, expected) = (self.key, self.next);
         Err(corrupt(format!(
-            "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount doctor`"
+            "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount verify --data`"
         )))
     }
 }
@@ -228,7 +230,7 @@ impl Feed<'_> {
         let found = self.chunks.find(connection, stream, sequence)?;
         let Some(bytes) = found.filter(|(there, _)| *there == position).map(|(_, bytes)| bytes) else {
             return Err(corrupt(format!(
-                "stream {key} has no sequence {sequence} for position {position}; look at the store with `recount doctor`"
+                "stream {key} has no sequence {sequence} for position {position}; look at the store with `recount verify --data`"
             )));
         };
         Ok(self.take(key, position, sequence, bytes))
@@ -270,7 +272,7 @@ impl Feed<'_> {
     fn missing(&self, found: u64) -> Fault {
         let (first, last) = (self.next, found.saturating_sub(1));
         corrupt(format!(
-            "the records at positions {first} to {last} are not there; look at the store with `recount doctor`"
+            "the records at positions {first} to {last} are not there; look at the store with `recount verify --data`"
         ))
     }
 }

@@ -240,7 +240,8 @@ fn a_missing_record_is_never_passed_over() {
         |from, count| block_on(store.read(&long, from, recount_log::ReadBound { count, bytes: usize::MAX }));
     assert_eq!(read(0, gone as usize).unwrap().len() as u64, gone, "what is before it can be read");
     assert_eq!(read(next, 3).unwrap().len(), 3, "and what is after it");
-    for (from, count) in [(0, 20), (gone, 1), (gone, 5)] {
+    assert_eq!(read(0, 20).unwrap().len() as u64, gone, "what is before it is given, however much was asked");
+    for (from, count) in [(gone, 1), (gone, 5)] {
         let fault = read(from, count).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Corrupt);
         assert!(
@@ -262,12 +263,30 @@ fn a_missing_record_is_never_passed_over() {
     }
     let gone = last + 2;
     tool.execute("DELETE FROM groups WHERE first_position = ?1", [gone as i64]).unwrap();
-    let fault = read(24, 3).unwrap_err();
+    assert_eq!(read(24, 3).unwrap().len(), 1);
+    let fault = read(25, 2).unwrap_err();
     assert!(fault.message.contains(&format!("positions from {gone} on are not there")), "{fault}");
     let fault = block_on(store.read_feed(last, recount_log::conformance::ALL)).unwrap_err();
     assert!(fault.message.contains(&format!("positions {gone} to {gone} are not there")), "{fault}");
     let refused = block_on(store.append(records("long", 27, &[b"x"]))).unwrap_err();
     assert!(refused.to_string().contains("where"), "{refused}");
+}
+
+#[test]
+fn an_emptied_database_is_damage_and_no_new_store() {
+    for missing in [false, true] {
+        let victim = victim();
+        if missing {
+            std::fs::remove_file(victim.path()).unwrap();
+        } else {
+            std::fs::write(victim.path(), b"").unwrap();
+        }
+        let fault = SqliteStore::open(SqliteOptions::new(victim.folder.path())).err().expect("refused");
+        assert_eq!(fault.kind, FaultKind::Corrupt);
+        assert!(fault.message.contains("missing or empty"), "{fault}");
+        let left = std::fs::metadata(victim.path()).map(|database| database.len()).unwrap_or(0);
+        assert_eq!(left, 0, "nothing is written over it");
+    }
 }
 
 #[test]
