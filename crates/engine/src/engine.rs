@@ -107,7 +107,7 @@ impl Engine {
                 Ok((row, Some(run)))
             }
             None => {
-                let append = Append { streams: Vec::new(), rows: vec![task_row] };
+                let append = Append { rows: vec![task_row], ..Append::default() };
                 self.store().append(append).await?;
                 Ok((row, None))
             }
@@ -144,21 +144,22 @@ impl Engine {
             expected_tail: 0,
             records: journal::encode(&events, 0),
         };
-        let committed = match self.store().append(Append { streams: vec![stream], rows }).await {
-            Ok(committed) => committed,
-            Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASK_ACTIVE => {
-                return Err(Error::rejected(
-                    Code::TaskBusy,
-                    format!("task {key} has an active run already; wait for it to end or cancel it"),
-                ));
-            }
-            Err(error) => {
-                if may_have_happened(&error) {
-                    self.tools.timers.look_again(run, &self.tools.world);
+        let committed =
+            match self.store().append(Append { streams: vec![stream], rows, ..Append::default() }).await {
+                Ok(committed) => committed,
+                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASK_ACTIVE => {
+                    return Err(Error::rejected(
+                        Code::TaskBusy,
+                        format!("task {key} has an active run already; wait for it to end or cancel it"),
+                    ));
                 }
-                return Err(error.into());
-            }
-        };
+                Err(error) => {
+                    if may_have_happened(&error) {
+                        self.tools.timers.look_again(run, &self.tools.world);
+                    }
+                    return Err(error.into());
+                }
+            };
         let Some(landed) = committed.streams.first() else {
             return Err(Error::bug("an append of one stream landed in none"));
         };

@@ -255,7 +255,7 @@ async fn append(
         fits(import, &rows)?;
         let records =
             StreamAppend { stream: stream.clone(), expected_tail: 0, records: import.records.clone() };
-        match store.append(Append { streams: vec![records], rows }).await {
+        match store.append(Append { streams: vec![records], rows, ..Append::default() }).await {
             Ok(committed) => {
                 let Some(landed) = committed.streams.first() else {
                     return Err(Error::bug("an append of one stream landed in none"));

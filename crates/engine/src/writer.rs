@@ -318,7 +318,7 @@ impl Writer {
         if records.is_empty() && rows.is_empty() {
             return Ok(0);
         }
-        let mut append = Append { streams: Vec::new(), rows };
+        let mut append = Append { rows, ..Append::default() };
         if !records.is_empty() {
             append.streams.push(StreamAppend { stream: self.stream.clone(), expected_tail: first, records });
         }
@@ -377,7 +377,7 @@ impl Awake {
 /// Whether a failed append may be in the log all the same.
 pub(crate) fn may_have_happened(error: &AppendError) -> bool {
     match error {
-        AppendError::GuardFailed { .. } => false,
+        AppendError::GuardFailed { .. } | AppendError::Erased { .. } => false,
         AppendError::TailMoved { .. } => true,
         // Refused at the door.
         AppendError::Fault(fault) => {

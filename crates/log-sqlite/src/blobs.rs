@@ -121,6 +121,29 @@ impl Blobs {
         }
     }
 
+    /// Stores every blob in another folder too. Stops early when told to.
+    pub(crate) fn copy_to(&self, other: &Blobs, stop: &dyn Fn() -> bool) -> Result<(), Fault> {
+        other.prepare()?;
+        let doing = format!("copying {}", self.root.display());
+        for folder in std::fs::read_dir(&self.root).doing(&doing)? {
+            let folder = folder.doing(&doing)?.path();
+            if !folder.is_dir() {
+                continue;
+            }
+            for file in std::fs::read_dir(folder).doing(&doing)? {
+                if stop() {
+                    return Ok(());
+                }
+                let name = file.doing(&doing)?.file_name();
+                // What is not a blob was not made by us; a blob that is not right is told, not copied.
+                if let Some(bytes) = self.get(&name.to_string_lossy())? {
+                    other.put(&bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn path(&self, hash: &str) -> PathBuf {
         self.root.join(hash.get(..2).unwrap_or(hash)).join(hash)
     }

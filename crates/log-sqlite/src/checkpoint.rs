@@ -26,6 +26,8 @@ pub(crate) struct Checkpoints {
     previous: u32,
     /// After standing still in vain: the length at which it is tried again.
     again_at: u32,
+    /// The file is to be cut, however short it is.
+    wanted: bool,
 }
 
 #[derive(Default)]
@@ -58,8 +60,7 @@ impl Checkpoints {
         pages: u32,
         held: impl Send + 'static,
     ) -> (Self, JoinHandle<()>) {
-        // tidy: a second wish while one waits would be the same wish
-        let (asks, inbox) = sync_channel(1);
+        let (asks, inbox) = sync_channel(limits::CHECKPOINTS_WAITING_MAX);
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         let thread = recount_world::thread("recount-checkpt", move || {
@@ -67,7 +68,9 @@ impl Checkpoints {
             drop(connection);
             drop(held);
         });
-        (Checkpoints { asks, shared, pages: pages.max(1), previous: 0, again_at: 0 }, thread)
+        let checkpoints =
+            Checkpoints { asks, shared, pages: pages.max(1), previous: 0, again_at: 0, wanted: false };
+        (checkpoints, thread)
     }
 
     /// To be called after each commit with the length of the log, in pages.
@@ -86,20 +89,30 @@ impl Checkpoints {
                     self.shared.asked.store(false, Ordering::Relaxed);
                 }
             }
-            Need::Restart { truncate } => {
-                // tidy: one answer
-                let (done, finished) = sync_channel(1);
-                let restarted =
-                    self.asks.send(Ask::Restart { truncate, done }).is_ok() && finished.recv() == Ok(true);
-                if restarted {
-                    self.previous = 0;
-                    self.again_at = 0;
-                    self.shared.copied.store(0, Ordering::Relaxed);
-                } else {
-                    self.again_at = length.saturating_add(self.pages);
-                }
-            }
+            Need::Restart { truncate } => self.restart(truncate, length),
         }
+    }
+
+    fn restart(&mut self, truncate: bool, length: u32) {
+        let (done, finished) = sync_channel(limits::CHECKPOINT_ANSWERS_MAX);
+        let restarted =
+            self.asks.send(Ask::Restart { truncate, done }).is_ok() && finished.recv() == Ok(true);
+        if restarted {
+            self.previous = 0;
+            self.again_at = 0;
+            self.wanted &= !truncate;
+            self.shared.copied.store(0, Ordering::Relaxed);
+        } else {
+            self.again_at = length.saturating_add(self.pages);
+        }
+    }
+
+    /// Copies all of the log and cuts its file, so that nothing of what it held stays there. Where a reader
+    /// of an old state is in the way it is tried again each time [`limits::CHECKPOINT_PAGES`] more were
+    /// written, and at the end.
+    pub(crate) fn empty(&mut self, length: u32) {
+        self.wanted = true;
+        self.restart(true, length);
     }
 
     fn need(&self, length: u32) -> Need {
@@ -107,8 +120,8 @@ impl Checkpoints {
         let nearly_all = left <= self.pages / limits::RESTART_LEFT_DIVISOR;
         let long = length >= self.pages.saturating_mul(limits::RESTART_FACTOR);
         let very_long = length >= self.pages.saturating_mul(limits::TRUNCATE_FACTOR);
-        if length >= self.again_at && (very_long || (long && nearly_all)) {
-            Need::Restart { truncate: very_long }
+        if length >= self.again_at && (self.wanted || very_long || (long && nearly_all)) {
+            Need::Restart { truncate: self.wanted || very_long }
         } else if left >= self.pages || (long && !nearly_all) {
             Need::Copy
         } else {
@@ -177,7 +190,8 @@ mod tests {
         let need = |length, copied, again_at| {
             let shared = Arc::new(Shared { copied: AtomicU32::new(copied), asked: AtomicBool::new(false) });
             let asks = asks.clone();
-            Checkpoints { asks, shared, pages: 100, previous: 0, again_at }.need(length)
+            let wanted = false;
+            Checkpoints { asks, shared, pages: 100, previous: 0, again_at, wanted }.need(length)
         };
         assert_eq!(need(99, 0, 0), Need::Nothing);
         assert_eq!(need(100, 0, 0), Need::Copy);

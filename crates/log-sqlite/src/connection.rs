@@ -74,6 +74,8 @@ impl Place {
             self.check(connection, "journal_mode", &Value::Text("wal".to_owned()))?;
             return set("query_only", 1);
         }
+        // What is freed is overwritten: what was erased is gone, wherever it has been on its way.
+        set("secure_delete", 1)?;
         self.set(connection, "journal_mode", Value::Text("wal".to_owned()))?;
         set("synchronous", if self.durability == Durability::Strict { 2 } else { 1 })?;
         // Where a sync does not reach the disk by itself, ask for one that does.
@@ -147,7 +149,7 @@ mod tests {
                 assert_eq!(ask(&connection, "wal_autocheckpoint"), Value::Integer(0));
                 assert_eq!(ask(&connection, "journal_mode"), Value::Text("wal".to_owned()));
                 assert_eq!(ask(&connection, "journal_size_limit"), Value::Integer(64 << 20));
-                assert_eq!(ask(&connection, "secure_delete"), Value::Integer(0));
+                assert_eq!(ask(&connection, "secure_delete"), Value::Integer(1));
             }
             let reader = place.open(Role::Reader).unwrap();
             assert_eq!(ask(&reader, "query_only"), Value::Integer(1));

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use recount_log::chain::ChainValue;
 use recount_log::limits::PROBLEMS_MAX;
-use recount_log::{Fault, Integrity};
+use recount_log::{Fault, Integrity, StreamKey};
 use rusqlite::{Connection, Row};
 
 use crate::blobs::Blobs;
 use crate::fault::{Doing as _, closed};
-use crate::layout::{bytes, number};
+use crate::layout::{self, FeedRow, StreamTail, bytes, number};
+use crate::packing::NOBODY;
 
 /// How often SQLite asks whether to go on, in its own small steps.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
@@ -33,6 +34,14 @@ pub(crate) fn examine(
     // One state for all that follows. On a damaged database this may fail; what follows then sees what it can.
     if let Err(error) = connection.execute_batch("BEGIN") {
         problems.add(format!("the database does not hold still to be looked at: {error}"));
+    }
+    let schema = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    if let Ok(schema) = schema
+        && schema < crate::schema::VERSION
+    {
+        problems.add(format!(
+            "the database has schema {schema} still; opening the store brings it forward, its records can be looked at then"
+        ));
     }
     let mut look = Look { connection: &connection, stop: &stop, problems: &mut problems };
     look.pages();
@@ -65,6 +74,11 @@ impl Problems {
         }
     }
 
+    /// How many there are by now.
+    fn all(&self) -> usize {
+        self.sentences.len() + self.more
+    }
+
     fn told(mut self) -> Vec<String> {
         if self.more > 0 {
             self.sentences.push(format!("and {} more of such", self.more));
@@ -79,21 +93,49 @@ struct Look<'a> {
     problems: &'a mut Problems,
 }
 
-/// A stream as its row tells it.
-struct Told {
-    key: String,
-    next_sequence: u64,
-    last_position: u64,
-    head: ChainValue,
+/// What was found of one stream.
+#[derive(Default)]
+struct Counted {
+    chunks: Vec<Chunk>,
+    hot: Option<Tally>,
+    records: u64,
 }
 
-/// A stream as its records add up.
-struct Counted {
-    next_sequence: u64,
-    last_position: u64,
+/// A chunk as it adds up.
+struct Chunk {
+    first_sequence: u64,
+    end: u64,
+    start: ChainValue,
     head: ChainValue,
+    last_position: u64,
+}
+
+/// A sum over who is at which position, in whatever order it is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Places {
+    count: u64,
+    sum: u64,
+}
+
+impl Places {
+    fn add(&mut self, position: u64, stream: i64, sequence: u64) {
+        let mut mixed = position;
+        for part in [stream.unsigned_abs(), sequence] {
+            mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(part);
+        }
+        self.count += 1;
+        self.sum = self.sum.wrapping_add((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9));
+    }
+}
+
+/// Where the hot records of one stream have come to.
+#[derive(Clone, Copy)]
+struct Tally {
+    next_sequence: u64,
     whole: bool,
 }
+
+type Streams = BTreeMap<i64, (StreamKey, StreamTail)>;
 
 impl Look<'_> {
     /// What SQLite itself says of its pages.
@@ -113,17 +155,13 @@ impl Look<'_> {
         }
     }
 
-    fn streams(&mut self) -> BTreeMap<i64, Told> {
+    fn streams(&mut self) -> Streams {
         let mut streams = BTreeMap::new();
-        let sql = "SELECT id, key, next_sequence, last_position, head FROM streams WHERE id >= ?1 ORDER BY id LIMIT ?2";
+        let sql =
+            "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams
+            WHERE id >= ?1 ORDER BY id LIMIT ?2";
         self.scan("streams", sql, &mut |row| {
-            let told = Told {
-                key: row.get(1)?,
-                next_sequence: number(row, 2)?,
-                last_position: number(row, 3)?,
-                head: ChainValue(row.get(4)?),
-            };
-            streams.insert(row.get(0)?, told);
+            streams.insert(row.get(0)?, layout::stored_tail(row)?);
             Ok(())
         });
         streams
@@ -131,81 +169,184 @@ impl Look<'_> {
 
     /// Reads every record and compares what they add up to with what the streams say of themselves.
     /// Answers how many streams are whole and how many records can be read.
-    fn records(&mut self, streams: &BTreeMap<i64, Told>) -> (u64, u64) {
+    fn records(&mut self, streams: &Streams) -> (u64, u64) {
         let mut counted: HashMap<i64, Counted> = HashMap::new();
-        let mut records = 0;
+        let in_chunks = self.chunks(streams, &mut counted);
         let mut next_position = 1;
-        let mut wrong = Vec::new();
-        let sql = "SELECT position, stream, sequence, bytes FROM events WHERE position >= ?1 ORDER BY position LIMIT ?2";
-        self.scan("events", sql, &mut |row| {
-            let (position, id, sequence) = (number(row, 0)?, row.get::<_, i64>(1)?, number(row, 2)?);
-            let bytes = bytes(row, 3)?;
-            if position > next_position {
-                wrong.push(format!("positions {next_position} to {} have no readable record", position - 1));
-            }
-            next_position = position + 1;
-            records += 1;
-            let name = || {
-                streams
-                    .get(&id)
-                    .map_or_else(|| format!("number {id} (its name is lost)"), |told| told.key.clone())
-            };
-            let stream = counted.entry(id).or_insert_with(|| Counted {
-                next_sequence: 0,
-                last_position: 0,
-                head: ChainValue::start(streams.get(&id).map_or("", |told| &told.key)),
-                whole: streams.contains_key(&id),
-            });
-            if sequence != stream.next_sequence {
-                stream.whole = false;
-                wrong.push(format!(
-                    "stream {} has sequence {sequence} at position {position}, where {} belongs",
-                    name(),
-                    stream.next_sequence
-                ));
-            }
-            stream.next_sequence = sequence.saturating_add(1);
-            stream.last_position = position;
-            stream.head = stream.head.then(&bytes);
-            Ok(())
-        });
-        wrong.into_iter().for_each(|sentence| self.problems.add(sentence));
+        let in_feed = self.feed(streams, &mut next_position);
+        if in_chunks != in_feed {
+            let (chunks, feed) = (in_chunks.count, in_feed.count);
+            self.problems.add(format!(
+                "the sealed records ({chunks} can be read) and what says which is at which position ({feed}) do not agree"
+            ));
+        }
+        self.groups(streams, &mut counted, next_position);
 
+        let readable = counted.values().map(|stream| stream.records).sum();
         let mut whole_streams = 0;
-        for (id, told) in streams {
-            let Some(counted) = counted.remove(id) else {
-                self.problems
-                    .add(format!("stream {} has no readable record of {}", told.key, told.next_sequence));
-                continue;
-            };
-            let key = &told.key;
-            let before = self.problems.sentences.len() + self.problems.more;
-            if counted.next_sequence != told.next_sequence {
-                let (found, tail) = (counted.next_sequence, told.next_sequence);
-                self.problems.add(format!("stream {key} ends at {found}, its tail says {tail}"));
-            }
-            if counted.last_position != told.last_position {
-                let (found, tail) = (counted.last_position, told.last_position);
-                self.problems.add(format!(
-                    "stream {key} has its last record at position {found}, its tail says {tail}"
-                ));
-            }
-            if counted.whole && counted.head != told.head {
-                let (found, head) = (counted.head, told.head);
-                self.problems.add(format!(
-                    "stream {key} was changed: its records add up to {found}, its head is {head}"
-                ));
-            }
-            if counted.whole && self.problems.sentences.len() + self.problems.more == before {
+        for (id, (key, told)) in streams {
+            let counted = counted.remove(id).unwrap_or_default();
+            let before = self.problems.all();
+            self.stream(key, told, &counted);
+            let hot_is_whole = counted.hot.is_none_or(|hot| hot.whole);
+            if hot_is_whole && self.problems.all() == before {
                 whole_streams += 1;
             }
         }
         for (id, counted) in counted {
-            let last = counted.last_position;
-            self.problems
-                .add(format!("stream number {id} has records, the last at position {last}, but no name"));
+            let records = counted.records;
+            self.problems.add(format!("stream number {id} has {records} records, but no name"));
         }
-        (whole_streams, records)
+        (whole_streams, readable)
+    }
+
+    fn chunks(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>) -> Places {
+        let mut places = Places::default();
+        let mut wrong = Vec::new();
+        self.scan("chunks", layout::CHUNKS_BY_ID, &mut |row| {
+            let chunk = match layout::stored_chunk(row) {
+                Ok(chunk) => chunk,
+                Err(fault) => {
+                    wrong.push(fault.message);
+                    return Ok(());
+                }
+            };
+            let stream = counted.entry(chunk.stream).or_default();
+            let mut found = Chunk {
+                first_sequence: chunk.first_sequence,
+                end: chunk.end(),
+                start: chunk.start,
+                head: chunk.start,
+                last_position: 0,
+            };
+            for (sequence, position, bytes) in chunk.records() {
+                if position <= found.last_position {
+                    wrong.push(format!(
+                        "stream {} has sequence {sequence} at position {position}, not after the one before it",
+                        name(streams, chunk.stream)
+                    ));
+                }
+                places.add(position, chunk.stream, sequence);
+                stream.records += 1;
+                found.head = found.head.then(bytes);
+                found.last_position = position;
+            }
+            stream.chunks.push(found);
+            Ok(())
+        });
+        wrong.into_iter().for_each(|sentence| self.problems.add(sentence));
+        places
+    }
+
+    fn feed(&mut self, streams: &Streams, next_position: &mut u64) -> Places {
+        let mut places = Places::default();
+        let mut wrong = Vec::new();
+        let sql = "SELECT first_position, last_position, spans FROM feed
+            WHERE first_position >= ?1 ORDER BY first_position LIMIT ?2";
+        self.scan("feed", sql, &mut |row| {
+            let FeedRow { first, last, spans } = match layout::stored_feed(row) {
+                Ok(found) => found,
+                Err(fault) => {
+                    wrong.push(fault.message);
+                    return Ok(());
+                }
+            };
+            wrong.extend(gap(*next_position, first));
+            *next_position = last + 1;
+            let mut position = first;
+            for span in spans {
+                // What was cut since is passed over.
+                let kept = streams.get(&span.stream).map_or(0, |(_, tail)| tail.first_sequence);
+                for sequence in span.first_sequence..span.first_sequence + span.count {
+                    if span.stream != NOBODY && sequence >= kept {
+                        places.add(position, span.stream, sequence);
+                    }
+                    position += 1;
+                }
+            }
+            Ok(())
+        });
+        wrong.into_iter().for_each(|sentence| self.problems.add(sentence));
+        places
+    }
+
+    fn groups(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>, mut next_position: u64) {
+        let mut wrong = Vec::new();
+        let sql = r#"SELECT first_position, records, "index", events FROM groups
+            WHERE first_position >= ?1 ORDER BY first_position LIMIT ?2"#;
+        self.scan("groups", sql, &mut |row| {
+            let group = match layout::stored_group(row) {
+                Ok(group) => group,
+                Err(fault) => {
+                    wrong.push(fault.message);
+                    return Ok(());
+                }
+            };
+            wrong.extend(gap(next_position, group.first_position));
+            next_position = group.last_position() + 1;
+            let sound = group.check();
+            wrong.extend(sound.as_ref().err().map(|fault| fault.message.clone()));
+            for (position, slot, _) in group.records() {
+                let stream = counted.entry(slot.stream).or_default();
+                let sealed = streams.get(&slot.stream).map_or(0, |(_, tail)| tail.next_sequence);
+                let hot = stream.hot.get_or_insert(Tally { next_sequence: sealed, whole: true });
+                if slot.sequence != hot.next_sequence {
+                    hot.whole = false;
+                    wrong.push(format!(
+                        "stream {} has sequence {} at position {position}, where {} belongs",
+                        name(streams, slot.stream),
+                        slot.sequence,
+                        hot.next_sequence
+                    ));
+                }
+                hot.whole &= sound.is_ok();
+                hot.next_sequence = slot.sequence.saturating_add(1);
+                stream.records += 1;
+            }
+            Ok(())
+        });
+        wrong.into_iter().for_each(|sentence| self.problems.add(sentence));
+    }
+
+    /// Whether the chunks of one stream follow each other and lead to where its row says.
+    fn stream(&mut self, key: &StreamKey, told: &StreamTail, counted: &Counted) {
+        let mut chunks: Vec<&Chunk> = counted.chunks.iter().collect();
+        chunks.sort_by_key(|chunk| chunk.first_sequence);
+        let (mut next, mut head) = (told.first_sequence, told.start);
+        let mut last_position = None;
+        for chunk in chunks {
+            if chunk.first_sequence != next {
+                self.problems.add(format!(
+                    "stream {key} has sequence {} sealed, where {next} belongs",
+                    chunk.first_sequence
+                ));
+            } else if chunk.start != head {
+                self.problems.add(format!(
+                    "stream {key} was changed: its records before sequence {next} add up to {head}, the next chunk begins with {}",
+                    chunk.start
+                ));
+            }
+            (next, head, last_position) = (chunk.end, chunk.head, Some(chunk.last_position));
+        }
+        if next != told.next_sequence {
+            let tail = told.next_sequence;
+            self.problems.add(format!("stream {key} is sealed up to {next}, its row says {tail}"));
+        } else if head != told.head {
+            self.problems.add(format!(
+                "stream {key} was changed: its sealed records add up to {head}, its head is {}",
+                told.head
+            ));
+        } else if last_position.is_some_and(|found| found != told.last_position) {
+            let last = told.last_position;
+            self.problems.add(format!("stream {key} has its last sealed record not at position {last}"));
+        }
+        if told.next_sequence == 0 && counted.records == 0 {
+            self.problems.add(format!("stream {key} has no readable record"));
+        }
+        if told.erased && counted.records > 0 {
+            let records = counted.records;
+            self.problems.add(format!("stream {key} was erased and has {records} records all the same"));
+        }
     }
 
     fn rows(&mut self) {
@@ -298,23 +439,13 @@ impl Look<'_> {
     }
 }
 
-/// A quick look at the end of the store, where a crash would have left its marks: the last record and its
-/// stream must agree.
-pub(crate) fn check_end(connection: &Connection) -> Result<(), Fault> {
-    let sql = "SELECT events.position, events.sequence, streams.next_sequence, streams.last_position
-        FROM events LEFT JOIN streams ON streams.id = events.stream ORDER BY events.position DESC LIMIT 1";
-    let doing = "looking at the end of the store";
-    let mut statement = connection.prepare(sql).doing(doing)?;
-    let mut rows = statement.query([]).doing(doing)?;
-    let Some(row) = rows.next().doing(doing)? else { return Ok(()) };
-    let column = |column| number(row, column).doing(doing);
-    let (position, sequence, next, last) = (column(0)?, column(1)?, column(2)?, column(3)?);
-    if (next, last) == (sequence + 1, position) {
-        return Ok(());
-    }
-    Err(crate::fault::corrupt(format!(
-        "the last record (position {position}, sequence {sequence}) and its stream (tail {next}, last position {last}) do not agree"
-    )))
+/// What is said of positions that nothing tells of.
+fn gap(expected: u64, found: u64) -> Option<String> {
+    (found > expected).then(|| format!("positions {expected} to {} have no readable record", found - 1))
+}
+
+fn name(streams: &Streams, id: i64) -> String {
+    streams.get(&id).map_or_else(|| format!("number {id} (its name is lost)"), |(key, _)| key.to_string())
 }
 
 /// SQLite's quick check of all pages.

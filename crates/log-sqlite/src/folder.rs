@@ -45,11 +45,11 @@ impl Folder {
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        self.path.join(DATABASE)
+        database_in(&self.path)
     }
 
     pub(crate) fn blobs(&self) -> PathBuf {
-        self.path.join(BLOBS)
+        blobs_in(&self.path)
     }
 
     /// Makes an empty database file, readable by its owner only, unless there is one.
@@ -65,16 +65,29 @@ impl Folder {
                 path.display()
             )));
         }
-        match private(OpenOptions::new().write(true).create_new(true)).open(&path) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error).doing(&format!("making {}", path.display())),
-        }
+        make_database_at(&path)
     }
 
     /// Makes the names in the folder durable.
     pub(crate) fn sync(&self) -> Result<(), Fault> {
         sync_folder(&self.path)
+    }
+}
+
+pub(crate) fn database_in(folder: &Path) -> PathBuf {
+    folder.join(DATABASE)
+}
+
+pub(crate) fn blobs_in(folder: &Path) -> PathBuf {
+    folder.join(BLOBS)
+}
+
+/// Makes an empty file for a database, readable by its owner only, unless there is one.
+pub(crate) fn make_database_at(path: &Path) -> Result<(), Fault> {
+    match private(OpenOptions::new().write(true).create_new(true)).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error).doing(&format!("making {}", path.display())),
     }
 }
 

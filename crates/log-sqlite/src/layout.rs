@@ -1,41 +1,109 @@
-//! The only file that speaks the tables' language: what is where, in SQL.
+//! The tables' language: what is where, in SQL. The rows of spaces, which are no records, have `rows.rs`.
 //!
-//! Another layout (commit groups, sealed chunks) replaces this file and adds a step to `schema.rs`; who
-//! writes when, and who reads, stays as it is. It knows neither transactions nor threads.
+//! What comes next, the hot part: `groups`, one row a commit. What came before, the sealed part: `chunks`,
+//! rows of one stream each, with `feed` to say which record is at which position. A row of `streams` tells
+//! of the sealed part only. How values are packed is said in `packing.rs`; this file knows neither
+//! transactions nor threads.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, FeedRecord, ReadBound, Record, Row, RowRange, StreamKey};
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Result, params};
+use recount_log::{Fault, StreamKey, Tail};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Result, ToSql, params};
 
 use crate::fault::{Doing as _, corrupt};
+use crate::packing::{self, Joined, Slot, Span};
 
-/// Where a stream ends, and the number that stands for its name.
+/// Where a stream ends, where what is left of it begins, and the number that stands for its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamTail {
     pub(crate) id: i64,
     pub(crate) next_sequence: u64,
     pub(crate) last_position: u64,
     pub(crate) head: ChainValue,
+    pub(crate) first_sequence: u64,
+    pub(crate) start: ChainValue,
+    pub(crate) erased: bool,
+}
+
+impl StreamTail {
+    /// Of a stream that has nothing yet.
+    pub(crate) fn fresh(id: i64, key: &str) -> Self {
+        let start = ChainValue::start(key);
+        StreamTail {
+            id,
+            next_sequence: 0,
+            last_position: 0,
+            head: start,
+            first_sequence: 0,
+            start,
+            erased: false,
+        }
+    }
+
+    pub(crate) fn told(self) -> Tail {
+        Tail {
+            next_sequence: self.next_sequence,
+            last_position: self.last_position,
+            head: self.head,
+            first_sequence: self.first_sequence,
+            start: self.start,
+            erased: self.erased,
+        }
+    }
 }
 
 /// Where the whole store ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ends {
     pub(crate) last_position: u64,
     pub(crate) last_stream: i64,
 }
 
+/// How many records, and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Totals {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Totals {
+    pub(crate) fn one(record: &[u8]) -> Self {
+        Totals { records: 1, bytes: record.len() as u64 }
+    }
+
+    pub(crate) fn more(&mut self, other: Totals) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+    }
+
+    pub(crate) fn less(&mut self, other: Totals) {
+        self.records = self.records.saturating_sub(other.records);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+}
+
+impl ToSql for Joined {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+        let value = if self.text { ValueRef::Text(&self.bytes) } else { ValueRef::Blob(&self.bytes) };
+        Ok(ToSqlOutput::Borrowed(value))
+    }
+}
+
 // ---- what the writer asks and says ----
 
-pub(crate) fn ends(connection: &Connection) -> Result<Ends> {
-    Ok(Ends {
-        last_position: last_position(connection)?,
-        last_stream: one(connection, "SELECT coalesce(max(id), 0) FROM streams")?,
-    })
+pub(crate) fn last_stream(connection: &Connection) -> Result<i64> {
+    one(connection, "SELECT coalesce(max(id), 0) FROM streams")
+}
+
+/// The last position that is sealed; 0 when none is.
+pub(crate) fn last_sealed(connection: &Connection) -> Result<u64> {
+    let sql = "SELECT coalesce((SELECT last_position FROM feed ORDER BY first_position DESC LIMIT 1), 0)";
+    connection.prepare_cached(sql)?.query_row([], |row| number(row, 0))
 }
 
 /// A number that differs from the last one seen if another connection has changed anything since.
@@ -43,45 +111,20 @@ pub(crate) fn data_version(connection: &Connection) -> Result<i64> {
     one(connection, "PRAGMA data_version")
 }
 
-pub(crate) fn insert_record(connection: &Connection, stream: i64, record: &Record) -> Result<()> {
-    let sql = "INSERT INTO events (position, stream, sequence, bytes) VALUES (?1, ?2, ?3, ?4)";
-    let values = params![int(record.position), stream, int(record.sequence), &record.bytes[..]];
-    connection.prepare_cached(sql)?.execute(values).map(drop)
+pub(crate) fn insert_stream(connection: &Connection, key: &str, id: i64) -> Result<()> {
+    let sql = "INSERT INTO streams (id, key, next_sequence, last_position, head) VALUES (?1, ?2, 0, 0, ?3)";
+    connection.prepare_cached(sql)?.execute(params![id, key, &ChainValue::start(key).0[..]]).map(drop)
 }
 
-pub(crate) fn insert_stream(connection: &Connection, key: &str, tail: &StreamTail) -> Result<()> {
-    let sql = "INSERT INTO streams (id, key, next_sequence, last_position, head) VALUES (?1, ?2, ?3, ?4, ?5)";
-    let values = params![tail.id, key, int(tail.next_sequence), int(tail.last_position), &tail.head.0[..]];
-    connection.prepare_cached(sql)?.execute(values).map(drop)
-}
-
+/// Writes what is sealed, or was taken away, of a stream.
 pub(crate) fn update_stream(connection: &Connection, tail: &StreamTail) -> Result<()> {
-    let sql = "UPDATE streams SET next_sequence = ?2, last_position = ?3, head = ?4 WHERE id = ?1";
-    let values = params![tail.id, int(tail.next_sequence), int(tail.last_position), &tail.head.0[..]];
+    let sql = "UPDATE streams SET next_sequence = ?2, last_position = ?3, head = ?4, first_sequence = ?5,
+        start = ?6, erased = ?7 WHERE id = ?1";
+    let start = (tail.first_sequence > 0 || tail.erased).then_some(&tail.start.0[..]);
+    let (next, last, first) = (int(tail.next_sequence), int(tail.last_position), int(tail.first_sequence));
+    let values = params![tail.id, next, last, &tail.head.0[..], first, start, tail.erased];
     let changed = connection.prepare_cached(sql)?.execute(values)?;
     if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed)) }
-}
-
-pub(crate) fn row_version(connection: &Connection, space: &str, key: &str) -> Result<Option<u64>> {
-    let sql = r#"SELECT version FROM "rows" WHERE space = ?1 AND key = ?2"#;
-    connection.prepare_cached(sql)?.query_row([space, key], |row| number(row, 0)).optional()
-}
-
-pub(crate) fn put_row(
-    connection: &Connection,
-    space: &str,
-    key: &str,
-    version: u64,
-    value: &[u8],
-) -> Result<()> {
-    let sql = r#"INSERT INTO "rows" (space, key, version, value) VALUES (?1, ?2, ?3, ?4)
-        ON CONFLICT (space, key) DO UPDATE SET version = excluded.version, value = excluded.value"#;
-    connection.prepare_cached(sql)?.execute(params![space, key, int(version), value]).map(drop)
-}
-
-pub(crate) fn delete_row(connection: &Connection, space: &str, key: &str) -> Result<()> {
-    let sql = r#"DELETE FROM "rows" WHERE space = ?1 AND key = ?2"#;
-    connection.prepare_cached(sql)?.execute([space, key]).map(drop)
 }
 
 /// A change that says nothing, for a commit that has to write something. Answers the new count.
@@ -93,125 +136,68 @@ pub(crate) fn fence(connection: &Connection) -> Result<i64> {
     one(connection, "SELECT count FROM fence")
 }
 
-// ---- what both ask ----
+// ---- streams ----
 
+/// The last position there was, by what the database says.
 pub(crate) fn last_position(connection: &Connection) -> Result<u64> {
-    connection
-        .prepare_cached("SELECT coalesce(max(position), 0) FROM events")?
-        .query_row([], |row| number(row, 0))
+    let sql = "SELECT coalesce((SELECT first_position + records - 1 FROM groups ORDER BY first_position DESC LIMIT 1),
+        (SELECT last_position FROM feed ORDER BY first_position DESC LIMIT 1), 0)";
+    connection.prepare_cached(sql)?.query_row([], |row| number(row, 0))
 }
 
+/// What the row of a stream says: where its sealed part ends.
 pub(crate) fn stream_tail(connection: &Connection, key: &str) -> Result<Option<StreamTail>> {
-    let sql = "SELECT id, next_sequence, last_position, head FROM streams WHERE key = ?1";
-    let tail = |row: &rusqlite::Row<'_>| {
-        Ok(StreamTail {
-            id: row.get(0)?,
-            next_sequence: number(row, 1)?,
-            last_position: number(row, 2)?,
-            head: ChainValue(row.get(3)?),
-        })
-    };
-    connection.prepare_cached(sql)?.query_row([key], tail).optional()
+    let sql = "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams
+        WHERE key = ?1";
+    let tail = connection.prepare_cached(sql)?.query_row([key], stored_tail).optional()?;
+    Ok(tail.map(|(_, tail)| tail))
 }
 
-// ---- what readers ask ----
-
-/// Records of one stream. A gap is a fault: what is missing is never passed over in silence.
-pub(crate) fn read_stream(
-    connection: &Connection,
-    key: &StreamKey,
-    from: u64,
-    bound: ReadBound,
-) -> Result<Vec<Record>, Fault> {
-    let doing = || format!("reading stream {key} from {from}");
-    let Some(tail) = stream_tail(connection, key).doing(&doing())? else { return Ok(Vec::new()) };
-    if from >= tail.next_sequence {
-        return Ok(Vec::new());
-    }
-    let sql = "SELECT position, sequence, bytes FROM events
-        WHERE stream = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
-    let mut records = Vec::new();
-    let mut read = || -> Result<()> {
-        let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![tail.id, int(from), limit(bound.count.max(1))])?;
-        let mut meter = bound.meter();
-        while let Some(row) = rows.next()? {
-            let bytes = bytes(row, 2)?;
-            if !meter.admits(bytes.len()) {
-                break;
-            }
-            let record = Record { position: number(row, 0)?, sequence: number(row, 1)?, bytes };
-            records.push(record);
-        }
-        Ok(())
-    };
-    read().doing(&doing())?;
-    // What stands before a hole is given; whoever asks for the hole itself is told.
-    let whole = (from..).zip(&records).take_while(|(expected, record)| record.sequence == *expected).count();
-    match records.first() {
-        Some(first) if whole == 0 => Err(corrupt(format!(
-            "stream {key} has sequence {} where {from} belongs; look at the store with `recount verify --data`",
-            first.sequence
-        ))),
-        None => Err(corrupt(format!(
-            "stream {key} ends before sequence {from} though its tail is {}; look at the store with `recount verify --data`",
-            tail.next_sequence
-        ))),
-        Some(_) => {
-            records.truncate(whole);
-            Ok(records)
-        }
-    }
+/// The same, by number, with the name.
+pub(crate) fn stream_of(connection: &Connection, id: i64) -> Result<Option<(StreamKey, StreamTail)>> {
+    let sql = "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams
+        WHERE id = ?1";
+    connection.prepare_cached(sql)?.query_row([id], stored_tail).optional()
 }
 
-pub(crate) fn read_feed(
-    connection: &Connection,
-    from: u64,
-    bound: ReadBound,
-) -> Result<Vec<FeedRecord>, Fault> {
-    let sql = "SELECT events.position, events.sequence, events.bytes, events.stream FROM events
-        WHERE events.position >= ?1 ORDER BY events.position LIMIT ?2";
-    let doing = || format!("reading the feed from {from}");
-    let mut found = Vec::new();
-    let mut read = || -> Result<()> {
-        let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![int(from), limit(bound.count.max(1))])?;
-        let mut meter = bound.meter();
-        while let Some(row) = rows.next()? {
-            let bytes = bytes(row, 2)?;
-            if !meter.admits(bytes.len()) {
-                break;
-            }
-            let record = Record { position: number(row, 0)?, sequence: number(row, 1)?, bytes };
-            found.push((row.get::<_, i64>(3)?, record));
-        }
-        Ok(())
+pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
+    let key: Arc<str> = row.get(7)?;
+    let start = row.get::<_, Option<[u8; 32]>>(5)?.map_or_else(|| ChainValue::start(&key), ChainValue);
+    let tail = StreamTail {
+        id: row.get(0)?,
+        next_sequence: number(row, 1)?,
+        last_position: number(row, 2)?,
+        head: ChainValue(row.get(3)?),
+        first_sequence: number(row, 4)?,
+        start,
+        erased: row.get(6)?,
     };
-    read().doing(&doing())?;
-    let mut names: HashMap<i64, StreamKey> = HashMap::new();
-    let mut feed = Vec::with_capacity(found.len());
-    for (id, record) in found {
-        let stream = match names.get(&id) {
-            Some(name) => name.clone(),
-            None => {
-                let name = stream_name(connection, id).doing(&doing())?.ok_or_else(|| {
-                    corrupt(format!(
-                        "the record at position {} belongs to stream number {id}, which has no name; look at the store with `recount verify --data`",
-                        record.position
-                    ))
-                })?;
-                names.insert(id, name.clone());
-                name
-            }
-        };
-        feed.push(FeedRecord { stream, record });
-    }
-    Ok(feed)
+    Ok((key, tail))
 }
 
-fn stream_name(connection: &Connection, id: i64) -> Result<Option<StreamKey>> {
-    let sql = "SELECT key FROM streams WHERE id = ?1";
-    connection.prepare_cached(sql)?.query_row([id], |row| row.get::<_, Arc<str>>(0)).optional()
+/// Streams by number, each looked up once.
+pub(crate) struct Names<'c> {
+    connection: &'c Connection,
+    known: HashMap<i64, (StreamKey, StreamTail)>,
+}
+
+impl<'c> Names<'c> {
+    pub(crate) fn new(connection: &'c Connection) -> Self {
+        Names { connection, known: HashMap::new() }
+    }
+
+    pub(crate) fn get(&mut self, id: i64, position: u64) -> Result<&mut (StreamKey, StreamTail), Fault> {
+        if !self.known.contains_key(&id) {
+            let found = stream_of(self.connection, id).doing(&format!("reading stream number {id}"))?;
+            let found = found.ok_or_else(|| {
+                corrupt(format!(
+                    "the record at position {position} belongs to stream number {id}, which has no name; look at the store with `recount verify --data`"
+                ))
+            })?;
+            self.known.insert(id, found);
+        }
+        Ok(self.known.get_mut(&id).expect("it was put there a moment ago"))
+    }
 }
 
 pub(crate) fn list_streams(
@@ -228,96 +214,377 @@ pub(crate) fn list_streams(
     keys.collect()
 }
 
-pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>> {
-    let sql = r#"SELECT key, version, value FROM "rows" WHERE space = ?1 AND key = ?2"#;
-    connection.prepare_cached(sql)?.query_row([space, key], stored_row).optional()
+// ---- groups: what is hot ----
+
+/// One group as it is stored, unpacked.
+pub(crate) struct StoredGroup<'r> {
+    pub(crate) first_position: u64,
+    pub(crate) slots: Vec<Slot>,
+    index: &'r [u8],
+    joined: &'r [u8],
 }
 
-pub(crate) fn rows(connection: &Connection, range: &RowRange) -> Result<Vec<Row>> {
-    let first = &*range.prefix;
-    let end = beyond(&range.prefix);
-    let after = range.after.as_deref();
-    // The bounds in SQL are one closed, one open; the caller's place moves whichever it lies beyond.
-    let mut statement = if range.backwards {
-        let end = match (after, end.as_deref()) {
-            (Some(after), Some(end)) => Some(after.min(end)),
-            (one, other) => one.or(other),
-        };
-        backwards(connection, &range.space, first, end, range.limit)?
-    } else {
-        forwards(connection, &range.space, first, after, end.as_deref(), range.limit)?
-    };
-    statement.raw_query().mapped(stored_row).collect()
-}
+impl StoredGroup<'_> {
+    pub(crate) fn record(&self, slot: &Slot) -> &[u8] {
+        &self.joined[slot.range.clone()]
+    }
 
-fn backwards<'c>(
-    connection: &'c Connection,
-    space: &str,
-    first: &str,
-    end: Option<&str>,
-    max: usize,
-) -> Result<CachedStatement<'c>> {
-    let mut statement = connection.prepare_cached(match end {
-        Some(_) => {
-            r#"SELECT key, version, value FROM "rows"
-            WHERE space = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4"#
+    pub(crate) fn last_position(&self) -> u64 {
+        self.first_position + self.slots.len() as u64 - 1
+    }
+
+    /// Every record that is there, with its position.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u64, &Slot, &[u8])> {
+        let slots = (self.first_position..).zip(&self.slots).filter(|(_, slot)| !slot.is_gone());
+        slots.map(|(position, slot)| (position, slot, self.record(slot)))
+    }
+
+    /// Whether the bytes are those that were written.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        if packing::group_is_sound(self.index, self.joined) {
+            return Ok(());
         }
-        None => {
-            r#"SELECT key, version, value FROM "rows"
-            WHERE space = ?1 AND key >= ?2 AND ?3 IS NULL ORDER BY key DESC LIMIT ?4"#
-        }
-    })?;
-    statement.raw_bind_parameter(1, space)?;
-    statement.raw_bind_parameter(2, first)?;
-    statement.raw_bind_parameter(3, end)?;
-    statement.raw_bind_parameter(4, limit(max))?;
-    Ok(statement)
+        let (first, last) = (self.first_position, self.last_position());
+        Err(corrupt(format!("the records at positions {first} to {last} were changed on the disk")))
+    }
 }
 
-fn forwards<'c>(
-    connection: &'c Connection,
-    space: &str,
-    first: &str,
-    after: Option<&str>,
-    end: Option<&str>,
-    max: usize,
-) -> Result<CachedStatement<'c>> {
-    // A place before the prefix says nothing more than the prefix does.
-    let after = after.filter(|after| *after >= first);
-    let (from, comparison) = after.map_or((first, ">="), |after| (after, ">"));
-    let below = if end.is_some() { "key < ?3" } else { "?3 IS NULL" };
-    let mut statement = connection.prepare_cached(&format!(
-        r#"SELECT key, version, value FROM "rows"
-        WHERE space = ?1 AND key {comparison} ?2 AND {below} ORDER BY key LIMIT ?4"#
-    ))?;
-    statement.raw_bind_parameter(1, space)?;
-    statement.raw_bind_parameter(2, from)?;
-    statement.raw_bind_parameter(3, end)?;
-    statement.raw_bind_parameter(4, limit(max))?;
-    Ok(statement)
+pub(crate) fn insert_group(
+    connection: &Connection,
+    first_position: u64,
+    records: usize,
+    index: &[u8],
+    events: &Joined,
+) -> Result<()> {
+    let sql = r#"INSERT INTO groups (first_position, records, "index", events) VALUES (?1, ?2, ?3, ?4)"#;
+    let values = params![int(first_position), int(records as u64), index, events];
+    connection.prepare_cached(sql)?.execute(values).map(drop)
 }
 
-/// The least string greater than all that begin with `prefix`; `None` when there is none.
-fn beyond(prefix: &str) -> Option<String> {
-    let mut left = prefix.to_owned();
-    while let Some(last) = left.pop() {
-        // Order of UTF-8 bytes is order of characters, so the next character is the next place.
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            left.push(next);
-            return Some(left);
+/// Puts another content into a group that is there.
+pub(crate) fn update_group(
+    connection: &Connection,
+    first_position: u64,
+    index: &[u8],
+    events: &Joined,
+) -> Result<()> {
+    let sql = r#"UPDATE groups SET "index" = ?2, events = ?3 WHERE first_position = ?1"#;
+    connection.prepare_cached(sql)?.execute(params![int(first_position), index, events]).map(drop)
+}
+
+pub(crate) fn delete_groups(connection: &Connection, last_position: u64) -> Result<()> {
+    let sql = "DELETE FROM groups WHERE first_position <= ?1";
+    connection.prepare_cached(sql)?.execute([int(last_position)]).map(drop)
+}
+
+/// Shows each group from the one with a position on, until told to stop (`false`).
+pub(crate) fn groups_from(
+    connection: &Connection,
+    position: u64,
+    each: &mut dyn FnMut(StoredGroup<'_>) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let sql = r#"SELECT first_position, records, "index", events FROM groups
+        WHERE first_position >= coalesce((SELECT max(first_position) FROM groups WHERE first_position <= ?1), 0)
+        ORDER BY first_position"#;
+    let doing = "reading the newest records";
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query([int(position)]).doing(doing)?;
+    while let Some(row) = rows.next().doing(doing)? {
+        if !each(stored_group(row)?)? {
+            break;
         }
     }
-    None
+    Ok(())
+}
+
+/// Shows one group; a fault if it is not there.
+pub(crate) fn group_at<T>(
+    connection: &Connection,
+    first_position: u64,
+    look: impl FnOnce(StoredGroup<'_>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let sql = r#"SELECT first_position, records, "index", events FROM groups WHERE first_position = ?1"#;
+    let doing = "reading the newest records";
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query([int(first_position)]).doing(doing)?;
+    match rows.next().doing(doing)? {
+        Some(row) => look(stored_group(row)?),
+        None => Err(corrupt(format!(
+            "the records at positions from {first_position} on are not there; look at the store with `recount verify --data`"
+        ))),
+    }
+}
+
+pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup<'r>, Fault> {
+    let doing = "reading the newest records";
+    let first_position = number(row, 0).doing(doing)?;
+    let records = number(row, 1).doing(doing)?;
+    let index = row.get_ref(2).doing(doing)?.as_bytes();
+    let events = row.get_ref(3).doing(doing)?;
+    let text = matches!(events, ValueRef::Text(_));
+    if let (Ok(index), Ok(joined)) = (index, events.as_bytes())
+        && let Some(slots) = packing::group_slots(index, text, joined, records)
+        && records > 0
+        && first_position > 0
+    {
+        return Ok(StoredGroup { first_position, slots, index, joined });
+    }
+    Err(corrupt(format!(
+        "the records at positions from {first_position} on do not fit their index; look at the store with `recount verify --data`"
+    )))
+}
+
+/// The first position that is not sealed yet; `None` when nothing is hot.
+pub(crate) fn first_hot(connection: &Connection) -> Result<Option<u64>> {
+    let sql = "SELECT min(first_position) FROM groups";
+    let first: Option<i64> = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(first.map(i64::unsigned_abs))
+}
+
+// ---- chunks and the feed: what is sealed ----
+
+/// One chunk as it is stored, unpacked.
+pub(crate) struct StoredChunk<'r> {
+    pub(crate) stream: i64,
+    pub(crate) first_sequence: u64,
+    /// The chain before the first record.
+    pub(crate) start: ChainValue,
+    ranges: Vec<Range<usize>>,
+    first_position: u64,
+    positions: &'r [u8],
+    joined: &'r [u8],
+}
+
+/// What is asked for of a chunk, in the order [`stored_chunk`] takes it.
+macro_rules! chunk_columns {
+    ($rest:literal) => {
+        concat!(
+            r#"SELECT id, stream, first_sequence, records, start, first_position, "index", positions, events FROM chunks "#,
+            $rest
+        )
+    };
+}
+pub(crate) const CHUNKS_BY_ID: &str = chunk_columns!("WHERE id >= ?1 ORDER BY id LIMIT ?2");
+
+impl StoredChunk<'_> {
+    /// The sequence after the last.
+    pub(crate) fn end(&self) -> u64 {
+        self.first_sequence + self.ranges.len() as u64
+    }
+
+    pub(crate) fn record(&self, sequence: u64) -> Option<(u64, &[u8])> {
+        let place = usize::try_from(sequence.checked_sub(self.first_sequence)?).ok()?;
+        let range = self.ranges.get(place)?;
+        Some((packing::position(self.first_position, self.positions, place)?, &self.joined[range.clone()]))
+    }
+
+    /// Every record, with sequence and position.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
+        (self.first_sequence..self.end())
+            .filter_map(|sequence| self.record(sequence).map(|(position, bytes)| (sequence, position, bytes)))
+    }
+}
+
+/// A chunk to be written.
+pub(crate) struct NewChunk<'b> {
+    pub(crate) stream: i64,
+    pub(crate) first_sequence: u64,
+    pub(crate) start: ChainValue,
+    /// Position and bytes of each.
+    pub(crate) records: &'b [(u64, &'b [u8])],
+}
+
+pub(crate) fn insert_chunk(connection: &Connection, chunk: &NewChunk<'_>) -> Result<()> {
+    let sql = r#"INSERT INTO chunks (stream, first_sequence, records, bytes, start, first_position, "index", positions, events)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"#;
+    let first_position = chunk.records.first().map_or(0, |(position, _)| *position);
+    let bytes: usize = chunk.records.iter().map(|(_, bytes)| bytes.len()).sum();
+    connection
+        .prepare_cached(sql)?
+        .execute(params![
+            chunk.stream,
+            int(chunk.first_sequence),
+            int(chunk.records.len() as u64),
+            int(bytes as u64),
+            &chunk.start.0[..],
+            int(first_position),
+            packing::chunk_index(chunk.records.iter().map(|(_, bytes)| bytes.len())),
+            packing::positions(first_position, chunk.records.iter().map(|(position, _)| *position)),
+            packing::join(chunk.records.iter().map(|(_, bytes)| Some(*bytes))),
+        ])
+        .map(drop)
+}
+
+/// Number and bytes of the chunks at a stream's end that have fewer bytes than this, newest first, at most
+/// `max` of them.
+pub(crate) fn small_chunks(
+    connection: &Connection,
+    stream: i64,
+    less_than: usize,
+    max: usize,
+) -> Result<Vec<(i64, u64)>> {
+    let sql = "SELECT id, bytes FROM chunks WHERE stream = ?1 ORDER BY first_sequence DESC LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![stream, limit(max)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let bytes = number(row, 1)?;
+        if bytes >= less_than as u64 {
+            break;
+        }
+        found.push((row.get(0)?, bytes));
+    }
+    Ok(found)
+}
+
+/// Takes a chunk out and shows it as it was.
+pub(crate) fn take_chunk<T>(
+    connection: &Connection,
+    id: i64,
+    look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let doing = "reading a chunk to write it anew";
+    let seen = {
+        let mut statement = connection.prepare_cached(chunk_columns!("WHERE id = ?1")).doing(doing)?;
+        let mut rows = statement.query([id]).doing(doing)?;
+        let row = rows.next().doing(doing)?.ok_or_else(|| corrupt(format!("chunk {id} is not there")))?;
+        look(stored_chunk(row)?)?
+    };
+    let deleted = connection
+        .prepare_cached("DELETE FROM chunks WHERE id = ?1")
+        .and_then(|mut statement| statement.execute([id]));
+    deleted.doing(doing)?;
+    Ok(seen)
+}
+
+/// The chunk of a stream that has a sequence, by number.
+pub(crate) fn chunk_with(connection: &Connection, stream: i64, sequence: u64) -> Result<Option<i64>> {
+    let sql = "SELECT id FROM chunks WHERE stream = ?1 AND first_sequence <= ?2 ORDER BY first_sequence DESC LIMIT 1";
+    connection.prepare_cached(sql)?.query_row(params![stream, int(sequence)], |row| row.get(0)).optional()
+}
+
+/// Takes away the chunks of a stream that begin before a sequence. Answers how much that was.
+pub(crate) fn delete_chunks(connection: &Connection, stream: i64, before: u64) -> Result<Totals> {
+    let sql = "SELECT coalesce(sum(records), 0), coalesce(sum(bytes), 0) FROM chunks
+        WHERE stream = ?1 AND first_sequence < ?2";
+    let totals = |row: &rusqlite::Row<'_>| Ok(Totals { records: number(row, 0)?, bytes: number(row, 1)? });
+    let gone = connection.prepare_cached(sql)?.query_row(params![stream, int(before)], totals)?;
+    let sql = "DELETE FROM chunks WHERE stream = ?1 AND first_sequence < ?2";
+    connection.prepare_cached(sql)?.execute(params![stream, int(before)])?;
+    Ok(gone)
+}
+
+/// Shows each chunk of a stream from the one with a sequence on, until told to stop (`false`).
+pub(crate) fn chunks_from(
+    connection: &Connection,
+    stream: i64,
+    sequence: u64,
+    each: &mut dyn FnMut(StoredChunk<'_>) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let sql = chunk_columns!(
+        "WHERE stream = ?1 AND first_sequence >= coalesce((SELECT max(first_sequence) FROM chunks
+            WHERE stream = ?1 AND first_sequence <= ?2), 0)
+        ORDER BY first_sequence"
+    );
+    let doing = "reading sealed records";
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query(params![stream, int(sequence)]).doing(doing)?;
+    while let Some(row) = rows.next().doing(doing)? {
+        if !each(stored_chunk(row)?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk<'r>, Fault> {
+    let doing = "reading sealed records";
+    let id: i64 = row.get(0).doing(doing)?;
+    let (stream, first_sequence) = (row.get(1).doing(doing)?, number(row, 2).doing(doing)?);
+    let records = number(row, 3).doing(doing)?;
+    let start = ChainValue(row.get(4).doing(doing)?);
+    let first_position = number(row, 5).doing(doing)?;
+    let index = row.get_ref(6).doing(doing)?.as_bytes();
+    let positions = row.get_ref(7).doing(doing)?.as_bytes();
+    let events = row.get_ref(8).doing(doing)?;
+    let text = matches!(events, ValueRef::Text(_));
+    if let (Ok(index), Ok(positions), Ok(joined)) = (index, positions, events.as_bytes())
+        && let Some(ranges) = packing::chunk_ranges(index, text, joined)
+        && ranges.len() as u64 == records
+        && positions.len() == ranges.len() * 4
+        && first_sequence.checked_add(records).is_some()
+    {
+        return Ok(StoredChunk { stream, first_sequence, start, ranges, first_position, positions, joined });
+    }
+    Err(corrupt(format!(
+        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; look at the store with `recount verify --data`"
+    )))
+}
+
+/// Which record is at each position of a part of the feed.
+pub(crate) struct FeedRow {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) spans: Vec<Span>,
+}
+
+pub(crate) fn insert_feed(connection: &Connection, first: u64, last: u64, spans: &[Span]) -> Result<()> {
+    let sql = "INSERT INTO feed (first_position, last_position, spans) VALUES (?1, ?2, ?3)";
+    let values = params![int(first), int(last), packing::feed_spans(spans)];
+    connection.prepare_cached(sql)?.execute(values).map(drop)
+}
+
+/// Shows each row of the feed from the one with a position on, until told to stop (`false`).
+pub(crate) fn feed_from(
+    connection: &Connection,
+    position: u64,
+    each: &mut dyn FnMut(FeedRow) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let sql = "SELECT first_position, last_position, spans FROM feed
+        WHERE first_position >= coalesce((SELECT max(first_position) FROM feed WHERE first_position <= ?1), 0)
+        ORDER BY first_position";
+    let doing = "reading which record is at which position";
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query([int(position)]).doing(doing)?;
+    while let Some(row) = rows.next().doing(doing)? {
+        if !each(stored_feed(row)?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
+    let doing = "reading which record is at which position";
+    let (first, last) = (number(row, 0).doing(doing)?, number(row, 1).doing(doing)?);
+    let spans = row.get_ref(2).doing(doing)?.as_blob().ok().and_then(packing::spans_of_feed);
+    if let Some(spans) = spans
+        && let counted = spans.iter().try_fold(first, |sum, span| sum.checked_add(span.count))
+        && counted.is_some()
+        && counted == last.checked_add(1)
+        && spans.iter().all(|span| span.first_sequence.checked_add(span.count).is_some())
+    {
+        return Ok(FeedRow { first, last, spans });
+    }
+    Err(corrupt(format!(
+        "what says which record is at which position from {first} on makes no sense; look at the store with `recount verify --data`"
+    )))
+}
+
+pub(crate) fn totals(connection: &Connection) -> Result<Totals> {
+    let totals = |row: &rusqlite::Row<'_>| Ok(Totals { records: number(row, 0)?, bytes: number(row, 1)? });
+    connection.prepare_cached("SELECT records, bytes FROM sealed")?.query_row([], totals)
+}
+
+pub(crate) fn set_totals(connection: &Connection, totals: Totals) -> Result<()> {
+    let values = [int(totals.records), int(totals.bytes)];
+    connection.prepare_cached("UPDATE sealed SET records = ?1, bytes = ?2")?.execute(values).map(drop)
 }
 
 // ---- columns ----
 
 fn one(connection: &Connection, sql: &str) -> Result<i64> {
     connection.prepare_cached(sql)?.query_row([], |row| row.get(0))
-}
-
-fn stored_row(row: &rusqlite::Row<'_>) -> Result<Row> {
-    Ok(Row { key: row.get(0)?, version: number(row, 1)?, value: bytes(row, 2)? })
 }
 
 pub(crate) fn number(row: &rusqlite::Row<'_>, column: usize) -> Result<u64> {
@@ -338,27 +605,6 @@ pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn limit(count: usize) -> i64 {
+pub(crate) fn limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beyond_a_prefix_is_the_next_character() {
-        let cases = [
-            ("", None),
-            ("a", Some("b")),
-            ("a/", Some("a0")),
-            ("\u{7f}", Some("\u{80}")),
-            ("\u{d7ff}", Some("\u{e000}")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}\u{10ffff}", None),
-        ];
-        for (prefix, expected) in cases {
-            assert_eq!(beyond(prefix).as_deref(), expected, "{prefix:?}");
-        }
-    }
 }

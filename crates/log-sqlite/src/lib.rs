@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   appends ─▶ bounded queue ─▶ writer thread ─▶ one transaction, one sync a group ─▶ observer ─▶ answers
+//!                                     │      └ when idle or when much is hot: seals the oldest groups
 //!                                     │ pages written
 //!                                     ▼
 //!                              checkpoint thread ─▶ copies the write-ahead log into the database
@@ -14,21 +15,34 @@
 //! it, commits all of them at once and answers after the sync. There is no timer: the sync in flight is
 //! the gathering window.
 //!
+//! A commit is one row: its records in the order they came, whoever's they are (*hot*). Which streams have
+//! records there is known in memory and read again at open. Later the oldest of these rows are taken apart
+//! and their records put into rows of one stream each (*sealed*), so that history is contiguous.
+//!
 //! This crate must never know what a record contains. Start reading at [`SqliteStore`]; what the tables
-//! look like is said in `schema.rs` and spoken in `layout.rs` only.
+//! look like is said in `schema.rs` and spoken in `layout.rs` and `rows.rs`.
 
+mod backup;
 mod blobs;
 mod checkpoint;
 mod connection;
+mod cut;
 mod examine;
 mod fault;
 mod folder;
 mod group;
+mod hot;
 mod layout;
 pub mod limits;
+mod load;
+mod meters;
 mod options;
+mod packing;
 mod pool;
+mod reading;
+mod rows;
 mod schema;
+mod seal;
 mod store;
 mod tails;
 mod writer;

@@ -43,6 +43,16 @@ pub const RESTART_LEFT_DIVISOR: u32 = 4;
 /// whole store, a backup); then this is tried again each time [`CHECKPOINT_PAGES`] more were written.
 pub const TRUNCATE_FACTOR: u32 = 16;
 
+/// Copies that are asked for and have not begun. A further ordinary one is not asked for; one that the writer
+/// stands still for waits.
+pub const CHECKPOINTS_WAITING_MAX: usize = 1;
+
+/// Each copy that the writer stands still for is answered once, without waiting.
+pub const CHECKPOINT_ANSWERS_MAX: usize = 1;
+
+/// Nothing is ever sent here: the writer learns of the others' end by their hanging up.
+pub const SIGNS_OF_LIFE_MAX: usize = 0;
+
 /// How long beginning the write-ahead log again waits for readers of an old state before it gives up
 /// until later. The writer stands still as long.
 pub const RESTART_WAIT: Duration = Duration::from_millis(50);
@@ -62,3 +72,49 @@ pub const OPEN_CHECK_BYTES_MAX: u64 = 64 << 20;
 
 /// How much nicer than others the writer's thread asks to be scheduled. Refusal is ignored.
 pub const WRITER_NICENESS: i32 = -10;
+
+/// Records in the hot part; when there are more, sealing is forced before the next commit.
+pub const HOT_RECORDS_MAX: u64 = 512 << 10;
+
+/// Bytes in the hot part; when there are more, sealing is forced before the next commit. Opening reads
+/// as much.
+pub const HOT_BYTES_MAX: u64 = 256 << 20;
+
+/// The fraction of [`HOT_RECORDS_MAX`] or [`HOT_BYTES_MAX`] from which on as much is sealed between
+/// commits as comes in.
+pub const HOT_LEVEL_DIVISOR: u64 = 2;
+
+/// How long a record stays hot when there is no haste. Then all that is hot is sealed.
+pub const SEAL_AGE: Duration = Duration::from_secs(10);
+
+/// How long after a sealing that failed it is tried again.
+pub const SEAL_RETRY: Duration = Duration::from_secs(5);
+
+/// Records after which one sealing transaction takes no further group. Appends wait as long.
+pub const SEAL_BATCH_RECORDS: u64 = 4096;
+
+/// Bytes after which one sealing transaction takes no further group. Appends wait as long.
+pub const SEAL_BATCH_BYTES: u64 = 1 << 20;
+
+/// A chunk with fewer bytes is small: when those at the end of a stream have as much together, they are
+/// written again as one.
+pub const CHUNK_BYTES_MIN: usize = 64 << 10;
+
+/// Small chunks at the end of a stream at which some of them are written again as one, however little
+/// they have.
+pub const SMALL_CHUNKS_MAX: usize = 8;
+
+/// Bytes after which a chunk takes no further record. A record that is larger has a chunk of its own.
+pub const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// Positions told by one row of the feed.
+pub const FEED_ROW_RECORDS_MAX: usize = 1024;
+
+/// Bytes of chunks that one page of the feed keeps at hand; when there are more they are read again.
+pub const FEED_CHUNKS_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of records sealed at once while an older schema is brought forward.
+pub const MIGRATION_BATCH_BYTES: usize = 4 << 20;
+
+/// Pages a backup copies before it looks whether the store is closing.
+pub const BACKUP_STEP_PAGES: i32 = 1024;

@@ -1,6 +1,7 @@
 //! What an operator may choose about the store.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::limits;
 
@@ -16,6 +17,12 @@ pub struct SqliteOptions {
     /// See [`limits::CHECKPOINT_PAGES`]. For tests that want many checkpoints.
     #[doc(hidden)]
     pub checkpoint_pages: u32,
+    /// See [`limits::HOT_RECORDS_MAX`]. For tests that want much sealing.
+    #[doc(hidden)]
+    pub hot_records_max: u64,
+    /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.
+    #[doc(hidden)]
+    pub seal_age: Duration,
 }
 
 /// What an acknowledged append survives.
@@ -37,6 +44,8 @@ impl SqliteOptions {
             durability: Durability::Strict,
             vfs: None,
             checkpoint_pages: limits::CHECKPOINT_PAGES,
+            hot_records_max: limits::HOT_RECORDS_MAX,
+            seal_age: limits::SEAL_AGE,
         }
     }
 }

@@ -8,14 +8,16 @@ use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
+use crate::seal;
 
 /// "Rcnt", in the database header.
 pub(crate) const APPLICATION_ID: i64 = 0x5263_6e74;
 
 /// Step `n` leads from schema `n` to schema `n + 1`.
-const STEPS: &[&str] = &[
+const STEPS: &[Step] = &[
     // 1: one row a record, in commit order.
-    r#"
+    Step::Sql(
+        r#"
     CREATE TABLE streams (
         id INTEGER PRIMARY KEY,
         key TEXT NOT NULL UNIQUE,
@@ -52,7 +54,96 @@ const STEPS: &[&str] = &[
         SELECT streams.key, events.sequence, events.position, CAST(events.bytes AS TEXT)
         FROM events JOIN streams ON streams.id = events.stream;
     "#,
+    ),
+    // 2: one row a commit group, sealed into chunks of one stream each.
+    Step::Moving {
+        first: r#"
+    DROP VIEW log;
+    ALTER TABLE events RENAME TO single;
+    -- Of what is sealed, or taken away. No start: the stream was never cut.
+    ALTER TABLE streams ADD COLUMN first_sequence INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE streams ADD COLUMN start BLOB;
+    ALTER TABLE streams ADD COLUMN erased INTEGER NOT NULL DEFAULT 0;
+
+    -- The hot part. What is large comes last, so that the rest is read without it.
+    CREATE TABLE groups (
+        first_position INTEGER PRIMARY KEY,
+        records INTEGER NOT NULL,
+        "index" BLOB NOT NULL,
+        events ANY NOT NULL
+    ) STRICT;
+
+    -- The sealed part. The rows are large, so the order of streams is kept in an index beside them and not
+    -- in the tree that holds them.
+    CREATE TABLE chunks (
+        id INTEGER PRIMARY KEY,
+        stream INTEGER NOT NULL,
+        first_sequence INTEGER NOT NULL,
+        records INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        start BLOB NOT NULL,
+        first_position INTEGER NOT NULL,
+        "index" BLOB NOT NULL,
+        positions BLOB NOT NULL,
+        events ANY NOT NULL,
+        UNIQUE (stream, first_sequence)
+    ) STRICT;
+
+    -- Which sealed record is at which position.
+    CREATE TABLE feed (
+        first_position INTEGER PRIMARY KEY,
+        last_position INTEGER NOT NULL,
+        spans BLOB NOT NULL
+    ) STRICT;
+
+    CREATE TABLE sealed (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        records INTEGER NOT NULL,
+        bytes INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO sealed (id, records, bytes) VALUES (1, 0, 0);
+    "#,
+        moving: seal::seal_single_rows,
+        last: r#"
+    DROP TABLE single;
+
+    -- For people with any SQLite tool. Records that are no JSON objects are not shown. What is hot tells by
+    -- itself whose it is; what is sealed is told by where it is.
+    CREATE VIEW log (run_id, sequence, position, envelope) AS
+        SELECT streams.key, chunks.first_sequence + one.key,
+            -- Four bytes as a number, in words that old tools know too.
+            chunks.first_position + (SELECT (instr('123456789ABCDEF', substr(h, 1, 1)) << 28) + (instr('123456789ABCDEF', substr(h, 2, 1)) << 24) +
+                (instr('123456789ABCDEF', substr(h, 3, 1)) << 20) + (instr('123456789ABCDEF', substr(h, 4, 1)) << 16) +
+                (instr('123456789ABCDEF', substr(h, 5, 1)) << 12) + (instr('123456789ABCDEF', substr(h, 6, 1)) << 8) +
+                (instr('123456789ABCDEF', substr(h, 7, 1)) << 4) + (instr('123456789ABCDEF', substr(h, 8, 1)) << 0)
+                FROM (SELECT hex(substr(chunks.positions, 4 * one.key + 1, 4)) AS h)),
+            one.value
+        FROM streams JOIN chunks ON chunks.stream = streams.id
+        JOIN json_each(iif(typeof(chunks.events) = 'text' AND json_valid(chunks.events)
+            AND json_array_length(chunks.events) = chunks.records, chunks.events, '[]')) AS one
+        UNION ALL
+        SELECT one.value ->> '$.run_id', one.value ->> '$.sequence', groups.first_position + one.key, one.value
+        FROM groups
+        JOIN json_each(iif(typeof(groups.events) = 'text' AND json_valid(groups.events)
+            AND json_array_length(groups.events) = groups.records, groups.events, '[]')) AS one
+        WHERE one.type = 'object';
+
+    CREATE VIEW events (run_id, sequence, type, occurred_at, envelope) AS
+        SELECT run_id, sequence, envelope ->> '$.type', envelope ->> '$.occurred_at', envelope FROM log;
+    "#,
+    },
 ];
+
+/// How a schema is brought forward.
+enum Step {
+    Sql(&'static str),
+    /// What SQL alone cannot do happens in the middle.
+    Moving {
+        first: &'static str,
+        moving: fn(&Connection) -> Result<(), Fault>,
+        last: &'static str,
+    },
+}
 
 /// The schema this release writes.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
@@ -113,10 +204,25 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
 pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal> {
     let version = identify(connection, name)?;
     for (step, next) in STEPS.iter().zip(1_i64..).skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-        let sql = format!(
-            "BEGIN IMMEDIATE;\n{step}\nPRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {next};\nCOMMIT;"
-        );
-        connection.execute_batch(&sql).doing(&format!("bringing {name} to schema {next}"))?;
+        let doing = format!("bringing {name} to schema {next}");
+        let run = |sql: &str| connection.execute_batch(sql).doing(&doing);
+        let take = || -> Result<(), Fault> {
+            run("BEGIN IMMEDIATE")?;
+            match step {
+                Step::Sql(sql) => run(sql)?,
+                Step::Moving { first, moving, last } => {
+                    run(first)?;
+                    moving(connection)?;
+                    run(last)?;
+                }
+            }
+            run(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {next}; COMMIT"))
+        };
+        if let Err(fault) = take() {
+            // The connection is dropped with what it began; rolling back only makes that sooner.
+            drop(connection.execute_batch("ROLLBACK"));
+            return Err(fault.into());
+        }
         tracing::info!(database = name, schema = next, "the schema was brought forward");
     }
     Ok(())

@@ -1,15 +1,15 @@
 //! [`SqliteStore`]: opening, handing calls to the threads that do them, and closing.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use recount_log::limits::{APPENDS_WAITING_BYTES_MAX, APPENDS_WAITING_MAX};
 use recount_log::{
     Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Integrity, Observer, ReadBound,
-    Record, Retry, Row, RowRange, Store, StreamKey, Tail, admit_blob,
+    Record, Retry, Row, RowRange, Stats, Store, StreamKey, Tail, admit_blob,
 };
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,18 +19,18 @@ use crate::checkpoint::Checkpoints;
 use crate::connection::{Place, Role, check_version};
 use crate::fault::{Doing as _, closed, corrupt};
 use crate::folder::Folder;
+use crate::hot::Hot;
 use crate::options::SqliteOptions;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
-use crate::writer::{Job, Writer};
-use crate::{examine, layout, limits, schema};
+use crate::writer::{Job, Shared, Task, Writer};
+use crate::{backup, examine, layout, limits, load, reading, rows, schema};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
     /// `None` once closed.
-    appends: Mutex<Option<mpsc::Sender<Job>>>,
-    waiting_bytes: Arc<AtomicUsize>,
-    observer: Arc<OnceLock<Arc<dyn Observer>>>,
+    appends: Mutex<Option<mpsc::Sender<Task>>>,
+    shared: Shared,
     readers: Pool<Connection>,
     blobs: Pool<Blobs>,
     /// For a look at the whole store.
@@ -56,7 +56,7 @@ impl SqliteStore {
         let folder = Arc::new(Folder::take(&options.data_dir)?);
         let place = place(&folder, &options);
         let blob_folder = Blobs::at(folder.blobs());
-        let writer = open_database(&folder, &place).map_err(|refusal| match refusal {
+        let (writer, hot) = open_database(&folder, &place).map_err(|refusal| match refusal {
             Refusal::Damaged(fault) => with_salvage(fault, &place),
             Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
         })?;
@@ -68,8 +68,7 @@ impl SqliteStore {
         let (ending, ended) = watch::channel(());
         let hold = Arc::new(Hold { _folder: folder, _ended: ending });
         // Everything but the writer also holds the other end of what the writer waits for.
-        // tidy: nothing is ever sent; it only tells that all have let go
-        let (in_use, others) = std::sync::mpsc::channel::<()>();
+        let (in_use, others) = std::sync::mpsc::sync_channel::<()>(limits::SIGNS_OF_LIFE_MAX);
         let held = (hold.clone(), in_use);
 
         let bounds = Bounds { count: limits::READS_WAITING_MAX, bytes: usize::MAX };
@@ -81,20 +80,23 @@ impl SqliteStore {
         let (checkpoints, thread) = Checkpoints::start(checkpointer, options.checkpoint_pages, held);
         threads.push(thread);
 
-        let observer = Arc::new(OnceLock::new());
-        let waiting_bytes = Arc::new(AtomicUsize::new(0));
-        let (appends, jobs) = mpsc::channel(APPENDS_WAITING_MAX);
-        let writer =
-            Writer::new(place.clone(), writer, observer.clone(), waiting_bytes.clone(), checkpoints)?;
+        let shared = Shared {
+            hot: Arc::new(hot),
+            observer: Arc::default(),
+            waiting_bytes: Arc::default(),
+            meters: Arc::default(),
+        };
+        let (appends, tasks) = mpsc::channel(APPENDS_WAITING_MAX);
+        let (age, most) = (options.seal_age, options.hot_records_max);
+        let writer = Writer::new(place.clone(), writer, shared.clone(), checkpoints, age, most)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
             let _hold = hold;
-            writer.run(jobs, &others);
+            writer.run(tasks, &others);
         }));
         Ok(SqliteStore {
             appends: Mutex::new(Some(appends)),
-            waiting_bytes,
-            observer,
+            shared,
             readers,
             blobs,
             place,
@@ -105,11 +107,27 @@ impl SqliteStore {
         })
     }
 
+    /// Seals all that is hot, without waiting for its age. For tests.
+    #[doc(hidden)]
+    pub fn seal_now(&self) -> Answer<()> {
+        let (answer, done) = oneshot::channel();
+        let appends = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = match &*appends {
+            Some(appends) => appends.try_send(Task::Seal(answer)).map_err(|_| stopped()),
+            None => Err(closed()),
+        };
+        Box::pin(async move {
+            asked?;
+            done.await.unwrap_or_else(|_| Err(stopped()))
+        })
+    }
+
     fn ask<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+        read: impl FnOnce(&mut Connection, &Hot) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<T> {
-        self.readers.ask(0, read)
+        let hot = self.shared.hot.clone();
+        self.readers.ask(0, move |connection| read(connection, &hot))
     }
 
     /// Puts an append in line.
@@ -117,15 +135,16 @@ impl SqliteStore {
         let bytes = append.admit()?;
         let appends = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(appends) = &*appends else { return Err(closed()) };
-        let waiting = self.waiting_bytes.load(Ordering::Relaxed);
+        let waiting = self.shared.waiting_bytes.load(Ordering::Relaxed);
         if waiting > 0 && waiting + bytes > APPENDS_WAITING_BYTES_MAX {
             return Err(busy(&format!("{waiting} bytes")));
         }
         let (answer, fate) = oneshot::channel();
         // Counted before the writer can take it, and therefore subtract it.
-        self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-        appends.try_send(Job { append, bytes, answer }).map_err(|refused| {
-            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.shared.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let since = recount_world::moment();
+        appends.try_send(Task::Append(Job { append, bytes, since, answer })).map_err(|refused| {
+            self.shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             match refused {
                 mpsc::error::TrySendError::Full(_) => busy(&format!("{APPENDS_WAITING_MAX} appends")),
                 mpsc::error::TrySendError::Closed(_) => stopped(),
@@ -162,7 +181,7 @@ impl Drop for SqliteStore {
 
 impl Store for SqliteStore {
     fn observe(&self, observer: Arc<dyn Observer>) {
-        assert!(self.observer.set(observer).is_ok(), "a store has one observer, set once");
+        assert!(self.shared.observer.set(observer).is_ok(), "a store has one observer, set once");
     }
 
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
@@ -179,46 +198,38 @@ impl Store for SqliteStore {
 
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
         let stream = stream.clone();
-        self.ask(move |connection| layout::read_stream(connection, &stream, from, bound))
+        self.ask(move |connection, hot| reading::stream(connection, hot, &stream, from, bound))
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.ask(move |connection| layout::read_feed(connection, from, bound))
+        self.ask(move |connection, _| reading::feed(connection, from, bound))
     }
 
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
         let stream = stream.clone();
-        self.ask(move |connection| {
-            let tail = layout::stream_tail(connection, &stream)
-                .doing(&format!("reading the tail of stream {stream}"))?;
-            Ok(tail.map(|tail| Tail {
-                next_sequence: tail.next_sequence,
-                last_position: tail.last_position,
-                head: tail.head,
-            }))
-        })
+        self.ask(move |connection, hot| reading::tail(connection, hot, &stream))
     }
 
     fn last_position(&self) -> Answer<u64> {
-        self.ask(|connection| layout::last_position(connection).doing("reading the last position"))
+        self.ask(|_, hot| Ok(hot.ends().last_position))
     }
 
     fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
-        self.ask(move |connection| {
+        self.ask(move |connection, _| {
             layout::list_streams(connection, after.as_deref(), limit).doing("listing the streams")
         })
     }
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
         let (space, key) = (space.to_owned(), key.to_owned());
-        self.ask(move |connection| {
-            layout::row(connection, &space, &key).doing(&format!("reading row {space}/{key}"))
+        self.ask(move |connection, _| {
+            rows::row(connection, &space, &key).doing(&format!("reading row {space}/{key}"))
         })
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        self.ask(move |connection| {
-            layout::rows(connection, &range).doing(&format!("reading rows of space {}", range.space))
+        self.ask(move |connection, _| {
+            rows::rows(connection, &range).doing(&format!("reading rows of space {}", range.space))
         })
     }
 
@@ -239,7 +250,41 @@ impl Store for SqliteStore {
     fn integrity(&self) -> Answer<Integrity> {
         let (place, blobs, closing) = (self.place.clone(), self.blob_folder.clone(), self.closing.clone());
         // In a connection of its own, so that whatever state this leaves behind ends with it.
-        self.ask(move |_| examine::examine(place.open(Role::Reader)?, Some(&blobs), &closing))
+        self.ask(move |_, _| examine::examine(place.open(Role::Reader)?, Some(&blobs), &closing))
+    }
+
+    /// Copies on one reader, page by page and then blob by blob. While it runs the write-ahead log cannot
+    /// begin again and grows past its usual bound under load. Closing the store ends it.
+    fn backup(&self, to: PathBuf) -> Answer<()> {
+        let (blobs, closing) = (self.blob_folder.clone(), self.closing.clone());
+        self.ask(move |connection, _| backup::backup(connection, &blobs, &to, &closing))
+    }
+
+    fn stats(&self) -> Answer<Stats> {
+        let (database, meters) = (self.place.database.clone(), self.shared.meters.clone());
+        self.ask(move |_, hot| {
+            let size = |path: &Path| match std::fs::metadata(path) {
+                Ok(found) => Ok(found.len()),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+                Err(error) => Err(error).doing(&format!("reading the size of {}", path.display())),
+            };
+            let mut wal = database.clone().into_os_string();
+            wal.push("-wal");
+            let (ends, (hot, sealed)) = (hot.ends(), hot.totals());
+            let mut stats = Stats {
+                last_position: ends.last_position,
+                streams: ends.last_stream.unsigned_abs(),
+                hot_records: hot.records,
+                hot_bytes: hot.bytes,
+                sealed_records: sealed.records,
+                sealed_bytes: sealed.bytes,
+                database_bytes: size(&database)?,
+                wal_bytes: size(Path::new(&wal))?,
+                ..Stats::default()
+            };
+            meters.tell(&mut stats);
+            Ok(stats)
+        })
     }
 
     fn close(&self) -> Answer<()> {
@@ -272,8 +317,9 @@ fn place(folder: &Folder, options: &SqliteOptions) -> Place {
     Place { database: folder.database(), durability: options.durability, vfs: options.vfs.clone() }
 }
 
-/// The writer's connection, to a database that is ours, of our schema and, as far as was looked, sound.
-fn open_database(folder: &Folder, place: &Place) -> Result<Connection, Refusal> {
+/// The writer's connection, to a database that is ours, of our schema and, as far as was looked, sound; and
+/// what is hot in it.
+fn open_database(folder: &Folder, place: &Place) -> Result<(Connection, Hot), Refusal> {
     folder.make_database()?;
     let name = place.name();
     let connection = place.connect(Role::Writer)?;
@@ -285,8 +331,9 @@ fn open_database(folder: &Folder, place: &Place) -> Result<Connection, Refusal> 
     }
     place.settle(&connection, Role::Writer)?;
     schema::migrate(&connection, &name)?;
-    examine::check_end(&connection)?;
-    Ok(connection)
+    let hot = Hot::default();
+    hot.replace(load::load(&connection)?);
+    Ok((connection, hot))
 }
 
 /// Adds to a fault what of the store can still be read.

@@ -44,12 +44,10 @@ impl Tails {
 
 #[cfg(test)]
 mod tests {
-    use recount_log::chain::ChainValue;
-
     use super::*;
 
     fn tail(id: i64) -> StreamTail {
-        StreamTail { id, next_sequence: 1, last_position: 1, head: ChainValue([0; 32]) }
+        StreamTail::fresh(id, "a")
     }
 
     #[test]

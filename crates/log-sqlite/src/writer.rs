@@ -4,34 +4,86 @@
 //!   take what waits ─▶ begin ─▶ judge and write each append ─▶ commit (one sync) ─▶ observer ─▶ answers
 //!                        └────────── anything fails ──────────▶ roll back, every append of the group
 //!                                                               gets the fault, and on we go
+//!   nothing waits, or too much is hot ─▶ begin ─▶ seal some ─▶ commit
 //! ```
 //!
-//! There is no timer. After a failure it forgets what it remembered and reads it again, so that service
+//! There is no timer for appends. Sealing goes in small transactions: when nothing waits and the oldest
+//! group has come of age, between commits when much is hot, and before a commit when too much is. After
+//! a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
 //! returns by itself when the cause is gone. It must not know what tables look like.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver as Latch;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
 use recount_log::{Append, AppendError, Committed, Fault, Observer, Retry};
+use recount_world::moment;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::checkpoint::Checkpoints;
 use crate::connection::{Place, Role};
 use crate::fault::Doing as _;
 use crate::group::{Group, Proof, Written};
-use crate::layout::{self, Ends};
+use crate::hot::Hot;
+use crate::layout::{self, Totals};
 use crate::limits;
+use crate::load;
+use crate::meters::Meters;
+use crate::seal;
 use crate::tails::Tails;
+
+/// What stands in line for the writer.
+pub(crate) enum Task {
+    Append(Job),
+    /// Seal all that is hot now.
+    Seal(oneshot::Sender<Result<(), Fault>>),
+}
 
 /// One append in line.
 pub(crate) struct Job {
     pub(crate) append: Append,
     pub(crate) bytes: usize,
+    pub(crate) since: Instant,
     pub(crate) answer: oneshot::Sender<Result<Committed, AppendError>>,
+}
+
+impl Task {
+    fn bytes(&self) -> usize {
+        match self {
+            Task::Append(job) => job.bytes,
+            Task::Seal(_) => 0,
+        }
+    }
+
+    fn is_sociable(&self) -> bool {
+        match self {
+            Task::Append(job) => job.is_sociable(),
+            Task::Seal(_) => false,
+        }
+    }
+}
+
+impl Job {
+    /// Whether it may share a commit with others. What takes records away looks at what is committed.
+    fn is_sociable(&self) -> bool {
+        self.append.cuts.is_empty() && self.append.erased.is_empty()
+    }
+}
+
+/// What the writer shares with the rest of the store.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) hot: Arc<Hot>,
+    pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
+    pub(crate) waiting_bytes: Arc<AtomicUsize>,
+    pub(crate) meters: Arc<Meters>,
 }
 
 /// The writer's own things. [`Writer::run`] is its life.
@@ -40,13 +92,51 @@ pub(crate) struct Writer {
     /// `None` after a failure that left the connection in doubt; opened again for the next group.
     connection: Option<Connection>,
     tails: Tails,
-    /// What was last known of the store's ends, and the data version it was read in.
-    known: Option<(Ends, i64)>,
-    observer: Arc<OnceLock<Arc<dyn Observer>>>,
-    waiting_bytes: Arc<AtomicUsize>,
+    /// The data version in which the hot part was last read; `None` after a doubt.
+    known: Option<i64>,
+    shared: Shared,
     checkpoints: Checkpoints,
     /// Pages in the write-ahead log after the last commit, as SQLite told.
     wal_pages: Arc<AtomicU32>,
+    sealing: Sealing,
+}
+
+/// When and how much is sealed.
+struct Sealing {
+    age: Duration,
+    /// What may be hot.
+    most: Totals,
+    /// What one transaction takes.
+    batch: Totals,
+    /// What has come of age is sealed up to this position.
+    due: u64,
+    /// Bytes that came in since something was sealed between commits.
+    come_in: u64,
+    /// After a failure: not before this.
+    not_before: Option<Instant>,
+}
+
+impl Sealing {
+    pub(crate) fn new(age: Duration, records_max: u64) -> Self {
+        let batch = limits::SEAL_BATCH_RECORDS.min((records_max / limits::HOT_LEVEL_DIVISOR).max(1));
+        Sealing {
+            age,
+            most: Totals { records: records_max, bytes: limits::HOT_BYTES_MAX },
+            batch: Totals { records: batch, bytes: limits::SEAL_BATCH_BYTES },
+            due: 0,
+            come_in: 0,
+            not_before: None,
+        }
+    }
+
+    fn is_too_much(&self, hot: Totals) -> bool {
+        hot.records > self.most.records || hot.bytes > self.most.bytes
+    }
+
+    fn is_much(&self, hot: Totals) -> bool {
+        hot.records > self.most.records / limits::HOT_LEVEL_DIVISOR
+            || hot.bytes > self.most.bytes / limits::HOT_LEVEL_DIVISOR
+    }
 }
 
 /// What a group came to: a fate for each append, in order.
@@ -56,45 +146,57 @@ impl Writer {
     pub(crate) fn new(
         place: Place,
         mut connection: Connection,
-        observer: Arc<OnceLock<Arc<dyn Observer>>>,
-        waiting_bytes: Arc<AtomicUsize>,
+        shared: Shared,
         checkpoints: Checkpoints,
+        seal_age: Duration,
+        hot_records_max: u64,
     ) -> Result<Self, Fault> {
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
+        let known = layout::data_version(&connection).doing("reading where the store ends")?;
         Ok(Writer {
             place,
             connection: Some(connection),
             tails: Tails::new(limits::TAILS_KEPT_MAX),
-            known: None,
-            observer,
-            waiting_bytes,
+            known: Some(known),
+            shared,
             checkpoints,
             wal_pages,
+            sealing: Sealing::new(seal_age, hot_records_max),
         })
     }
 
     /// Works until nobody can append any more and everything accepted is answered; then waits until the
     /// others that use the database have ended (`others` hangs up), and leaves it tidy.
-    pub(crate) fn run(mut self, mut jobs: mpsc::Receiver<Job>, others: &Latch<()>) {
+    pub(crate) fn run(mut self, mut tasks: mpsc::Receiver<Task>, others: &Latch<()>) {
         raise_priority();
         let mut waiting = VecDeque::new();
         let mut arrived = Vec::with_capacity(GROUP_APPENDS_MAX);
         loop {
             if waiting.is_empty() {
-                if jobs.blocking_recv_many(&mut arrived, GROUP_APPENDS_MAX) == 0 {
+                if self.wait(&mut tasks, &mut arrived) == 0 {
                     break;
                 }
                 waiting.extend(arrived.drain(..));
             } else {
                 while waiting.len() < GROUP_APPENDS_MAX
-                    && let Ok(job) = jobs.try_recv()
+                    && let Ok(task) = tasks.try_recv()
                 {
-                    waiting.push_back(job);
+                    waiting.push_back(task);
                 }
             }
-            let group = self.take(&mut waiting);
-            self.commit(group);
+            match waiting.pop_front() {
+                Some(Task::Seal(answer)) => {
+                    // Whoever asked may have left.
+                    drop(answer.send(self.seal_all()));
+                }
+                Some(Task::Append(first)) => {
+                    let group = self.take(first, &mut waiting);
+                    self.commit(group);
+                    self.keep_level();
+                }
+                None => {}
+            }
         }
         drop(self.checkpoints);
         // Nobody ever sends: this returns when the last of the others has let go.
@@ -106,29 +208,81 @@ impl Writer {
         }
     }
 
+    /// Waits for tasks, and seals what has come of age meanwhile. Answers how many arrived; none: the line
+    /// was closed.
+    fn wait(&mut self, tasks: &mut mpsc::Receiver<Task>, arrived: &mut Vec<Task>) -> usize {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(count) = tasks.poll_recv_many(&mut context, arrived, GROUP_APPENDS_MAX) {
+                return count;
+            }
+            match self.until_due() {
+                Some(Duration::ZERO) => self.seal_or_wait(),
+                Some(wait) => std::thread::park_timeout(wait),
+                None => std::thread::park(),
+            }
+        }
+    }
+
+    /// How long until something has come of age; `None` when nothing is hot.
+    fn until_due(&mut self) -> Option<Duration> {
+        let backlog = self.shared.hot.backlog();
+        let oldest = backlog.oldest?;
+        let now = moment();
+        if let Some(wait) = self.sealing.not_before.map(|then| then.saturating_duration_since(now))
+            && !wait.is_zero()
+        {
+            return Some(wait);
+        }
+        if backlog.first_position <= self.sealing.due {
+            return Some(Duration::ZERO);
+        }
+        let wait = (oldest + self.sealing.age).saturating_duration_since(now);
+        if wait.is_zero() {
+            // All that is hot goes with the oldest: pieces of one run become larger.
+            self.sealing.due = backlog.last_position;
+        }
+        Some(wait)
+    }
+
     /// The longest beginning of the line that fits into one group; at least one append.
-    fn take(&self, waiting: &mut VecDeque<Job>) -> Vec<Job> {
-        let mut bytes = 0;
-        let fits = |job: &&Job| {
-            let begins = bytes == 0;
-            bytes += job.bytes.max(1);
-            begins || bytes <= GROUP_BYTES_MAX
-        };
-        let count = waiting.iter().take_while(fits).count();
-        let group: Vec<Job> = waiting.drain(..count).collect();
+    fn take(&self, first: Job, waiting: &mut VecDeque<Task>) -> Vec<Job> {
+        let mut bytes = first.bytes.max(1);
+        let sociable = first.is_sociable();
+        let mut group = vec![first];
+        while sociable
+            && group.len() < GROUP_APPENDS_MAX
+            && let Some(next) = waiting.front()
+            && next.is_sociable()
+            && bytes + next.bytes().max(1) <= GROUP_BYTES_MAX
+            && let Some(Task::Append(next)) = waiting.pop_front()
+        {
+            bytes += next.bytes.max(1);
+            group.push(next);
+        }
         let taken = group.iter().map(|job| job.bytes).sum();
-        self.waiting_bytes.fetch_sub(taken, Ordering::Relaxed);
+        self.shared.waiting_bytes.fetch_sub(taken, Ordering::Relaxed);
         group
     }
 
     fn commit(&mut self, group: Vec<Job>) {
-        match self.write(&group) {
+        match self.make_room().and_then(|()| self.write(&group)) {
             Ok((mut written, fates)) => {
-                written.remember(&mut self.tails);
-                if let Some(observer) = self.observer.get()
+                let took = written.took();
+                written.remember(&mut self.tails, &self.shared.hot);
+                let bytes = written.records.iter().map(|feed| feed.record.bytes.len() as u64);
+                self.sealing.come_in += bytes.sum::<u64>();
+                if let Some(observer) = self.shared.observer.get()
                     && !written.records.is_empty()
                 {
                     observer.committed(&written.records);
+                }
+                let now = moment();
+                self.shared.meters.group(group.iter().map(|job| now.saturating_duration_since(job.since)));
+                if took {
+                    // Before the answer: then nothing that was taken away is left in a file.
+                    self.checkpoints.empty(self.wal_pages.load(Ordering::Relaxed));
                 }
                 for (job, fate) in group.into_iter().zip(fates) {
                     // Whoever asked may have left.
@@ -138,8 +292,8 @@ impl Writer {
             }
             Err(fault) => {
                 tracing::warn!(appends = group.len(), %fault, "a group of appends failed");
-                self.tails.clear();
-                self.known = None;
+                let now = moment();
+                self.shared.meters.group(group.iter().map(|job| now.saturating_duration_since(job.since)));
                 for job in group {
                     drop(job.answer.send(Err(fault.clone().into())));
                 }
@@ -147,20 +301,97 @@ impl Writer {
         }
     }
 
-    /// One transaction. `Ok`: durable. `Err`: nothing of it is there.
+    /// One transaction for a group. `Ok`: durable. `Err`: nothing of it is there.
     fn write(&mut self, group: &[Job]) -> Result<(Written, Fates), Fault> {
+        self.transact(|writer, connection| {
+            let mut together = Group::begin(connection, &mut writer.tails, &writer.shared.hot);
+            let mut fates = Vec::with_capacity(group.len());
+            for job in group {
+                fates.push(together.land(&job.append)?);
+            }
+            let (written, proof) = together.finish()?;
+            Ok(((written, fates), proof))
+        })
+    }
+
+    // ---- sealing ----
+
+    /// Seals until the next group has room.
+    fn make_room(&mut self) -> Result<(), Fault> {
+        while self.sealing.is_too_much(self.shared.hot.backlog().totals) {
+            if !self.seal_some(u64::MAX)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals as much as came in, when much is hot.
+    fn keep_level(&mut self) {
+        let much = self.sealing.is_much(self.shared.hot.backlog().totals);
+        let waits = self.sealing.not_before.is_some_and(|then| moment() < then);
+        if much && !waits && self.sealing.come_in >= self.sealing.batch.bytes {
+            self.sealing.come_in = 0;
+            self.seal_or_wait();
+        }
+    }
+
+    fn seal_or_wait(&mut self) {
+        if let Err(fault) = self.seal_some(u64::MAX) {
+            tracing::warn!(%fault, "sealing failed and is tried again later");
+            self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
+        }
+    }
+
+    fn seal_all(&mut self) -> Result<(), Fault> {
+        let last = self.shared.hot.backlog().last_position;
+        while self.seal_some(last)? {}
+        Ok(())
+    }
+
+    /// One sealing transaction. `false`: there was nothing to seal.
+    fn seal_some(&mut self, last_position: u64) -> Result<bool, Fault> {
+        let bound = self.sealing.batch;
+        let sealed = self.transact(|_, connection| {
+            let sealed = seal::seal(connection, last_position, bound)?;
+            let proof = match &sealed {
+                Some(_) => Proof::Fence(layout::raise_fence(connection).doing("raising the fence")?),
+                None => Proof::Nothing,
+            };
+            Ok((sealed, proof))
+        })?;
+        self.sealing.not_before = None;
+        if let Some(sealed) = &sealed {
+            self.shared.hot.sealed(sealed.last_position, sealed.totals, &sealed.streams);
+            self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
+        }
+        Ok(sealed.is_some())
+    }
+
+    // ---- transactions ----
+
+    /// One transaction. `Ok`: durable. `Err`: nothing of it is there.
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self, &Connection) -> Result<(T, Proof), Fault>,
+    ) -> Result<T, Fault> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
                 let mut connection = self.place.open(Role::Writer)?;
                 watch_wal(&mut connection, &self.wal_pages)?;
+                self.known = None;
                 connection
             }
         };
-        let prepared = self.prepare(&connection, group);
-        let (written, fates) = match prepared {
+        let prepared = execute(&connection, "BEGIN IMMEDIATE")
+            .doing("beginning a commit")
+            .and_then(|()| self.look_again(&connection))
+            .and_then(|()| work(self, &connection));
+        let (done, proof) = match prepared {
             Ok(prepared) => prepared,
             Err(fault) => {
+                self.shared.meters.failed();
                 // Without a commit nothing counts, whatever reached the disk.
                 if rolled_back(&connection) {
                     self.connection = Some(connection);
@@ -168,46 +399,43 @@ impl Writer {
                 return Err(fault);
             }
         };
+        let asked = moment();
         if let Err(error) = execute(&connection, "COMMIT") {
-            let landed = settle(&connection, &error, &written.proof);
+            let landed = settle(&connection, &error, &proof);
             if rolled_back(&connection) {
                 self.connection = Some(connection);
             }
-            landed?;
+            if let Err(fault) = landed {
+                self.shared.meters.failed();
+                self.known = None;
+                return Err(fault);
+            }
         } else {
             self.connection = Some(connection);
         }
-        if let Some((ends, _)) = &mut self.known {
-            *ends = written.ends;
-        }
-        Ok((written, fates))
+        self.shared.meters.synced(asked.elapsed());
+        Ok(done)
     }
 
-    /// Everything up to the commit.
-    fn prepare(&mut self, connection: &Connection, group: &[Job]) -> Result<(Written, Fates), Fault> {
-        execute(connection, "BEGIN IMMEDIATE").doing("beginning a commit")?;
-        let ends = self.ends(connection)?;
-        let mut together = Group::begin(connection, &mut self.tails, ends);
-        let mut fates = Vec::with_capacity(group.len());
-        for job in group {
-            fates.push(together.land(&job.append)?);
-        }
-        Ok((together.finish()?, fates))
-    }
-
-    /// Where the store ends. If anybody else has written, what was remembered is read again.
-    fn ends(&mut self, connection: &Connection) -> Result<Ends, Fault> {
-        let doing = "reading where the store ends";
-        let version = layout::data_version(connection).doing(doing)?;
-        if let Some((ends, known)) = self.known
-            && known == version
-        {
-            return Ok(ends);
+    /// If anybody else has written, or there is a doubt, what was remembered is read again.
+    fn look_again(&mut self, connection: &Connection) -> Result<(), Fault> {
+        let version = layout::data_version(connection).doing("reading where the store ends")?;
+        if self.known == Some(version) {
+            return Ok(());
         }
         self.tails.clear();
-        let ends = layout::ends(connection).doing(doing)?;
-        self.known = Some((ends, version));
-        Ok(ends)
+        self.shared.hot.replace(load::load(connection)?);
+        self.known = Some(version);
+        Ok(())
+    }
+}
+
+/// Wakes the writer's thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

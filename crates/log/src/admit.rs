@@ -15,11 +15,12 @@ impl Append {
     ///
     /// # Panics
     ///
-    /// When a stream or a row is named twice, or a stream comes with an empty list of records.
+    /// When a stream or a row is named twice, a stream comes with an empty list of records, or a stream is
+    /// to be erased and something else is to happen to it too.
     pub fn admit(&self) -> Result<usize, Fault> {
         let records = self.streams.iter().map(|stream| stream.records.len());
-        let entries = records.sum::<usize>() + self.rows.len();
-        within("the append's records and rows", entries, APPEND_ENTRIES_MAX, "split it")?;
+        let entries = records.sum::<usize>() + self.rows.len() + self.cuts.len() + self.erased.len();
+        within("the append's records, rows and cuts", entries, APPEND_ENTRIES_MAX, "split it")?;
 
         let mut bytes = 0_usize;
         let mut streams = HashSet::with_capacity(self.streams.len());
@@ -36,6 +37,20 @@ impl Append {
                 }
                 bytes += record.len();
             }
+        }
+        let mut cut = HashSet::with_capacity(self.cuts.len());
+        for name in self.cuts.iter().map(|cut| &cut.stream) {
+            assert!(cut.insert(name), "an append cuts stream {name} twice");
+            key("a stream's name", name)?;
+            bytes += name.len();
+        }
+        let mut erased = HashSet::with_capacity(self.erased.len());
+        for name in &self.erased {
+            assert!(erased.insert(name), "an append erases stream {name} twice");
+            let alone = !streams.contains(name) && !cut.contains(name);
+            assert!(alone, "an append erases stream {name} and does something else to it too");
+            key("a stream's name", name)?;
+            bytes += name.len();
         }
         let mut rows = HashSet::with_capacity(self.rows.len());
         for row in &self.rows {
@@ -88,7 +103,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::{RowPut, StreamAppend};
+    use crate::{Cut, RowPut, StreamAppend};
 
     fn stream(name: &str, records: Vec<Bytes>) -> StreamAppend {
         StreamAppend { stream: name.into(), expected_tail: 0, records }
@@ -103,20 +118,24 @@ mod tests {
         let append = Append {
             streams: vec![stream("ab", vec![Bytes::from_static(b"123"), Bytes::new()])],
             rows: vec![row("k", Some(Bytes::from_static(b"1234"))), row("l", None)],
+            cuts: vec![Cut { stream: "ab".into(), keep_from: 0 }],
+            erased: vec!["c".into()],
         };
-        assert_eq!(append.admit(), Ok(2 + 3 + 2 + 4 + 2));
+        assert_eq!(append.admit(), Ok(2 + 3 + 2 + 4 + 2 + 2 + 1));
     }
 
     #[test]
     fn too_many_entries_are_refused_by_count_and_by_sum() {
-        let many =
-            Append { streams: vec![stream("a", vec![Bytes::new(); APPEND_ENTRIES_MAX])], rows: vec![] };
+        let many = Append {
+            streams: vec![stream("a", vec![Bytes::new(); APPEND_ENTRIES_MAX])],
+            ..Append::default()
+        };
         assert!(many.admit().is_ok());
         let more = Append { rows: vec![row("k", None)], ..many };
         assert_eq!(more.admit().map_err(|fault| fault.kind), Err(FaultKind::TooLarge));
 
         let record = Bytes::from(vec![0; RECORD_BYTES_MAX]);
-        let heavy = Append { streams: vec![stream("a", vec![record; 9])], rows: vec![] };
+        let heavy = Append { streams: vec![stream("a", vec![record; 9])], ..Append::default() };
         let fault = heavy.admit().expect_err("nine of the largest pass the sum");
         assert!(fault.message.contains("67108864"), "{fault}");
     }
@@ -125,18 +144,29 @@ mod tests {
     #[should_panic(expected = "names stream a twice")]
     fn a_stream_named_twice_is_a_bug() {
         let one = || stream("a", vec![Bytes::new()]);
-        let _refused = Append { streams: vec![one(), one()], rows: vec![] }.admit();
+        let _refused = Append { streams: vec![one(), one()], ..Append::default() }.admit();
     }
 
     #[test]
     #[should_panic(expected = "names row s/k twice")]
     fn a_row_named_twice_is_a_bug() {
-        let _refused = Append { streams: vec![], rows: vec![row("k", None), row("k", None)] }.admit();
+        let _refused = Append { rows: vec![row("k", None), row("k", None)], ..Append::default() }.admit();
     }
 
     #[test]
     #[should_panic(expected = "brings no record")]
     fn an_empty_list_of_records_is_a_bug() {
-        let _refused = Append { streams: vec![stream("a", vec![])], rows: vec![] }.admit();
+        let _refused = Append { streams: vec![stream("a", vec![])], ..Append::default() }.admit();
+    }
+
+    #[test]
+    #[should_panic(expected = "erases stream a and does something else")]
+    fn erasing_what_also_gets_records_is_a_bug() {
+        let append = Append {
+            streams: vec![stream("a", vec![Bytes::new()])],
+            erased: vec!["a".into()],
+            ..Append::default()
+        };
+        let _refused = append.admit();
     }
 }

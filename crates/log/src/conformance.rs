@@ -7,6 +7,7 @@
 
 pub mod appends;
 pub mod blobs;
+pub mod cuts;
 pub mod edges;
 pub mod order;
 pub mod reads;
@@ -23,8 +24,8 @@ use bytes::Bytes;
 
 use crate::chain::ChainValue;
 use crate::{
-    Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Guard, Observer, ReadBound, Record, Row,
-    RowPut, Store, StreamAppend, StreamKey, Tail,
+    Append, AppendError, Committed, Cut, Fault, FaultKind, FeedRecord, Guard, Observer, ReadBound, Record,
+    Row, RowPut, Store, StreamAppend, StreamKey, Tail,
 };
 
 /// Expands to one `#[test]` for each case, against a fresh [`Subject`] each.
@@ -39,12 +40,21 @@ macro_rules! conformance_suite {
             appends::an_empty_append_changes_nothing
             appends::bytes_come_back_as_they_went_in
             appends::what_is_too_large_is_refused
+            cuts::a_cut_takes_the_oldest_records
+            cuts::a_cut_and_a_record_land_together_or_not_at_all
+            cuts::a_cut_beyond_the_tail_is_refused
+            cuts::cutting_everything_leaves_where_it_ended
+            cuts::a_cut_comes_into_the_middle_of_what_was_committed_together
+            cuts::an_erased_stream_leaves_a_tombstone
+            cuts::an_erased_stream_takes_nothing_more
             blobs::bytes_are_kept_under_their_hash
             blobs::an_unknown_blob_is_none
             blobs::a_damaged_blob_is_a_fault
             blobs::a_damaged_blob_is_healed_by_storing_it_again
             edges::an_empty_store_answers
             edges::integrity_counts_what_is_there
+            edges::stats_count_what_is_there
+            edges::a_backup_into_what_exists_is_refused
             edges::after_close_everything_is_refused
             edges::what_was_accepted_before_close_is_finished
             order::the_observer_hears_each_commit_before_its_writer
@@ -140,19 +150,33 @@ pub const ALL: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX };
 /// An append of records to one stream.
 pub fn records(stream: &str, expected_tail: u64, records: &[&[u8]]) -> Append {
     let records = records.iter().map(|record| Bytes::copy_from_slice(record)).collect();
-    Append { streams: vec![StreamAppend { stream: stream.into(), expected_tail, records }], rows: vec![] }
+    let streams = vec![StreamAppend { stream: stream.into(), expected_tail, records }];
+    Append { streams, ..Append::default() }
 }
 
 /// An append of one row.
 pub fn row(space: &str, key: &str, guard: Guard, value: Option<&[u8]>) -> Append {
     let value = value.map(Bytes::copy_from_slice);
-    Append { streams: vec![], rows: vec![RowPut { space: space.into(), key: key.into(), guard, value }] }
+    let rows = vec![RowPut { space: space.into(), key: key.into(), guard, value }];
+    Append { rows, ..Append::default() }
+}
+
+/// An append that takes the records of a stream before `keep_from` away.
+pub fn cut(stream: &str, keep_from: u64) -> Append {
+    Append { cuts: vec![Cut { stream: stream.into(), keep_from }], ..Append::default() }
+}
+
+/// An append that erases a stream.
+pub fn erase(stream: &str) -> Append {
+    Append { erased: vec![stream.into()], ..Append::default() }
 }
 
 /// Puts the parts of both into one append.
 pub fn both(mut one: Append, other: Append) -> Append {
     one.streams.extend(other.streams);
     one.rows.extend(other.rows);
+    one.cuts.extend(other.cuts);
+    one.erased.extend(other.erased);
     one
 }
 
@@ -225,32 +249,30 @@ impl Asking<'_> {
     /// Looks at the store from every side and checks that all sides agree.
     fn check_whole(&self) {
         let feed = self.feed(1, ALL);
-        let positions = feed.iter().map(|feed| feed.record.position);
-        assert!(positions.eq(1..=feed.len() as u64), "positions are contiguous from 1");
-        assert_eq!(self.last_position(), feed.len() as u64);
+        let positions: Vec<u64> = feed.iter().map(|feed| feed.record.position).collect();
+        assert!(positions.is_sorted_by(|one, next| one < next), "positions grow");
+        let mut gone = 0;
         let mut counted = 0;
         for key in self.streams(None, usize::MAX) {
             let records = self.read(&key, 0, ALL);
             let of_feed = feed.iter().filter(|feed| feed.stream == key).map(|feed| &feed.record);
             assert!(of_feed.eq(&records), "stream {key} and the feed tell the same");
+            let tail = self.tail(&key).unwrap();
             let sequences = records.iter().map(|record| record.sequence);
-            assert!(sequences.eq(0..records.len() as u64), "stream {key} is gap-free");
-            let tail = Tail {
-                next_sequence: records.len() as u64,
-                last_position: records.last().unwrap().position,
-                head: chain(&key, &records),
-            };
-            assert_eq!(self.tail(&key), Some(tail), "the tail of stream {key}");
+            assert!(sequences.eq(tail.first_sequence..tail.next_sequence), "stream {key} is gap-free");
+            let start = if tail.first_sequence == 0 { ChainValue::start(&key) } else { tail.start };
+            let head = records.iter().fold(start, |head, record| head.then(&record.bytes));
+            let last_position = records.last().map_or(tail.last_position, |last| last.position);
+            assert_eq!(tail, Tail { start, head, last_position, ..tail }, "the tail of stream {key}");
+            assert!(!tail.erased || records.is_empty(), "stream {key} was erased");
+            gone += tail.first_sequence;
             counted += records.len();
         }
+        assert_eq!(self.last_position(), feed.len() as u64 + gone, "no position is lost");
         assert_eq!(counted, feed.len(), "every record of the feed is in a listed stream");
         let found = block_on(self.0.integrity()).unwrap();
         assert_eq!((found.problems, found.readable_records), (vec![], feed.len() as u64));
     }
-}
-
-fn chain(stream: &str, records: &[Record]) -> ChainValue {
-    records.iter().fold(ChainValue::start(stream), |head, record| head.then(&record.bytes))
 }
 
 fn payloads(records: &[Record]) -> Vec<&[u8]> {

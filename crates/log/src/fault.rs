@@ -44,12 +44,15 @@ pub enum Retry {
 /// Why an append did not happen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// The stream does not end where the writer believed.
+    /// The stream does not end where the writer believed, or is to be cut beyond its end.
     #[error("stream {stream} ends at {actual}, not at {expected}")]
     TailMoved { stream: String, expected: u64, actual: u64 },
     /// A row was not as the append demanded. `actual` is its version, if it exists.
     #[error("row {space}/{key} is not as demanded (version {actual:?})")]
     GuardFailed { space: String, key: String, actual: Option<u64> },
+    /// The stream was erased: its name is never used again.
+    #[error("stream {stream} was erased; nothing can be added to it")]
+    Erased { stream: String },
     #[error(transparent)]
     Fault(#[from] Fault),
 }

@@ -18,7 +18,8 @@
 //!   before it: no record ever becomes visible behind a cursor.
 //! * [`Observer::committed`] is called once a commit, in commit order, after the commit is durable
 //!   and before its writers are answered.
-//! * Bytes come back exactly as they went in.
+//! * Bytes come back exactly as they went in, for as long as they are there: a [`Cut`] takes the oldest
+//!   records of a stream, erasing takes all of it, and no read passes either off as something else.
 //!
 //! This crate must never know what a record contains. Start reading at [`Store`].
 

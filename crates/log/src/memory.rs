@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
 use std::ops::Bound::{Excluded, Unbounded};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bytes::Bytes;
@@ -13,8 +14,8 @@ use bytes::Bytes;
 use crate::admit::admit_blob;
 use crate::chain::ChainValue;
 use crate::seam::{
-    Answer, Append, Committed, FeedRecord, Integrity, Landed, Observer, ReadBound, Record, Row, RowRange,
-    Store, StreamKey, Tail,
+    Answer, Append, Committed, FeedRecord, Histogram, Integrity, Landed, Observer, ReadBound, Record, Row,
+    RowRange, Stats, Store, StreamKey, Tail,
 };
 use crate::{AppendError, Fault, FaultKind, Retry};
 
@@ -28,17 +29,22 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct State {
     closed: bool,
-    /// Every record there is; the index is the position less one.
-    feed: Vec<FeedRecord>,
+    /// Every position there ever was; the index is the position less one. `None`: cut or erased.
+    feed: Vec<Option<FeedRecord>>,
     streams: BTreeMap<StreamKey, Stream>,
     spaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, StoredRow>>,
     blobs: HashMap<String, Bytes>,
+    /// Micros and sizes of commits.
+    appends: (Histogram, Histogram),
 }
 
 struct Stream {
     /// The index is the sequence.
     positions: Vec<u64>,
     head: ChainValue,
+    first_sequence: u64,
+    start: ChainValue,
+    erased: bool,
 }
 
 struct StoredRow {
@@ -66,17 +72,29 @@ impl MemoryStore {
     fn commit(&self, append: &Append) -> Result<Committed, AppendError> {
         append.admit()?;
         let mut state = self.open()?;
+        // Nothing waits and nothing is synced: every append is a commit and takes no time worth telling.
+        state.appends.0.note(0);
+        state.appends.1.note(1);
         state.check(append)?;
         let first_new = state.feed.len();
+        for cut in &append.cuts {
+            state.cut(&cut.stream, cut.keep_from);
+        }
+        for key in &append.erased {
+            state.cut(key, u64::MAX);
+            if let Some(stream) = state.streams.get_mut(key) {
+                stream.erased = true;
+            }
+        }
         let streams = append.streams.iter().map(|part| state.land(&part.stream, &part.records)).collect();
         for put in &append.rows {
             state.put(&put.space, &put.key, put.value.clone());
         }
-        let fresh = &state.feed[first_new..];
+        let fresh: Vec<FeedRecord> = state.feed[first_new..].iter().flatten().cloned().collect();
         if let Some(observer) = self.observer.get()
             && !fresh.is_empty()
         {
-            observer.committed(fresh);
+            observer.committed(&fresh);
         }
         Ok(Committed { streams })
     }
@@ -94,8 +112,17 @@ impl State {
     fn check(&self, append: &Append) -> Result<(), AppendError> {
         for part in &append.streams {
             let (expected, actual) = (part.expected_tail, self.next_sequence(&part.stream));
+            if self.streams.get(&part.stream).is_some_and(|stream| stream.erased) {
+                return Err(AppendError::Erased { stream: part.stream.to_string() });
+            }
             if expected != actual {
                 return Err(AppendError::TailMoved { stream: part.stream.to_string(), expected, actual });
+            }
+        }
+        for cut in &append.cuts {
+            let (expected, actual) = (cut.keep_from, self.next_sequence(&cut.stream));
+            if expected > actual {
+                return Err(AppendError::TailMoved { stream: cut.stream.to_string(), expected, actual });
             }
         }
         for put in &append.rows {
@@ -111,18 +138,39 @@ impl State {
     fn land(&mut self, key: &StreamKey, records: &[Bytes]) -> Landed {
         let first_sequence = self.next_sequence(key);
         let first_position = self.feed.len() as u64 + 1;
-        let stream = self
-            .streams
-            .entry(key.clone())
-            .or_insert_with(|| Stream { positions: Vec::new(), head: ChainValue::start(key) });
+        let stream = self.streams.entry(key.clone()).or_insert_with(|| Stream::new(key));
         for bytes in records {
             let position = self.feed.len() as u64 + 1;
             let record = Record { position, sequence: stream.positions.len() as u64, bytes: bytes.clone() };
-            self.feed.push(FeedRecord { stream: key.clone(), record });
+            self.feed.push(Some(FeedRecord { stream: key.clone(), record }));
             stream.positions.push(position);
             stream.head = stream.head.then(bytes);
         }
         Landed { first_sequence, last_sequence: stream.positions.len() as u64 - 1, first_position }
+    }
+
+    fn cut(&mut self, key: &StreamKey, keep_from: u64) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let keep_from = keep_from.min(stream.positions.len() as u64);
+        for sequence in stream.first_sequence..keep_from {
+            let taken = self.feed[index(stream.positions[count(sequence)])].take();
+            let taken = taken.expect("what is not cut yet is there");
+            stream.start = stream.start.then(&taken.record.bytes);
+            stream.first_sequence = sequence + 1;
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let records = || self.feed.iter().flatten();
+        Stats {
+            last_position: self.feed.len() as u64,
+            streams: self.streams.len() as u64,
+            hot_records: records().count() as u64,
+            hot_bytes: records().map(|feed| feed.record.bytes.len() as u64).sum(),
+            append_micros: self.appends.0.clone(),
+            group_appends: self.appends.1.clone(),
+            ..Stats::default()
+        }
     }
 
     fn put(&mut self, space: &Arc<str>, key: &Arc<str>, value: Option<Bytes>) {
@@ -158,8 +206,8 @@ impl State {
     fn integrity(&self) -> Integrity {
         let mut found = Integrity::default();
         for (key, stream) in &self.streams {
-            let records = stream.positions.iter().map(|position| &self.feed[index(*position)]);
-            let head = records.fold(ChainValue::start(key), |head, feed| head.then(&feed.record.bytes));
+            let start = if stream.first_sequence == 0 { ChainValue::start(key) } else { stream.start };
+            let head = stream.records(&self.feed, 0).fold(start, |head, record| head.then(&record.bytes));
             if head == stream.head {
                 found.readable_streams += 1;
             } else {
@@ -168,8 +216,21 @@ impl State {
                     .push(format!("stream {key}: its records add up to {head}, its head is {}", stream.head));
             }
         }
-        found.readable_records = self.feed.len() as u64;
+        found.readable_records = self.feed.iter().flatten().count() as u64;
         found
+    }
+}
+
+impl Stream {
+    fn new(key: &str) -> Self {
+        let start = ChainValue::start(key);
+        Stream { positions: Vec::new(), head: start, first_sequence: 0, start, erased: false }
+    }
+
+    /// What is left from a sequence on.
+    fn records<'f>(&'f self, feed: &'f [Option<FeedRecord>], from: u64) -> impl Iterator<Item = &'f Record> {
+        let positions = self.positions.iter().skip(count(from));
+        positions.filter_map(|position| feed[index(*position)].as_ref()).map(|feed| &feed.record)
     }
 }
 
@@ -186,8 +247,7 @@ impl Store for MemoryStore {
         self.answer(|state| {
             let Some(stream) = state.streams.get(stream) else { return Ok(Vec::new()) };
             let mut meter = bound.meter();
-            let wanted = stream.positions.iter().skip(count(from));
-            let records = wanted.map(|position| &state.feed[index(*position)].record);
+            let records = stream.records(&state.feed, from);
             Ok(records.take_while(|record| meter.admits(record.bytes.len())).cloned().collect())
         })
     }
@@ -195,7 +255,7 @@ impl Store for MemoryStore {
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
         self.answer(|state| {
             let mut meter = bound.meter();
-            let wanted = state.feed.iter().skip(count(from.saturating_sub(1)));
+            let wanted = state.feed.iter().skip(count(from.saturating_sub(1))).flatten();
             Ok(wanted.take_while(|feed| meter.admits(feed.record.bytes.len())).cloned().collect())
         })
     }
@@ -204,7 +264,14 @@ impl Store for MemoryStore {
         self.answer(|state| {
             Ok(state.streams.get(stream).and_then(|stream| {
                 let last_position = *stream.positions.last()?;
-                Some(Tail { next_sequence: stream.positions.len() as u64, last_position, head: stream.head })
+                Some(Tail {
+                    next_sequence: stream.positions.len() as u64,
+                    last_position,
+                    head: stream.head,
+                    first_sequence: stream.first_sequence,
+                    start: stream.start,
+                    erased: stream.erased,
+                })
             }))
         })
     }
@@ -251,6 +318,20 @@ impl Store for MemoryStore {
         self.answer(|state| Ok(state.integrity()))
     }
 
+    fn backup(&self, to: PathBuf) -> Answer<()> {
+        self.answer(|_| {
+            let message = format!(
+                "nothing is copied to {}: a store in memory cannot be opened from a folder; read its feed instead",
+                to.display()
+            );
+            Err(Fault::new(FaultKind::Io, Retry::Never, message))
+        })
+    }
+
+    fn stats(&self) -> Answer<Stats> {
+        self.answer(|state| Ok(state.stats()))
+    }
+
     fn close(&self) -> Answer<()> {
         if let Ok(mut state) = self.open() {
             state.closed = true;
@@ -290,7 +371,7 @@ mod tests {
                 expected_tail: 0,
                 records: vec![Bytes::from_static(b"x")],
             }],
-            rows: vec![],
+            ..Append::default()
         };
         let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| store.append(append())));
         assert!(first.is_err());

@@ -1,6 +1,7 @@
 //! The seam itself: the [`Store`] trait and the values that cross it.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -22,6 +23,21 @@ pub struct Append {
     pub streams: Vec<StreamAppend>,
     /// At most one entry a row.
     pub rows: Vec<RowPut>,
+    /// At most one entry a stream; the stream may get records in the same append.
+    pub cuts: Vec<Cut>,
+    /// Streams of which nothing but a tombstone stays. None of them may get records, or be cut, in the
+    /// same append. One that does not exist, or is erased already, is passed over.
+    pub erased: Vec<StreamKey>,
+}
+
+/// Takes the oldest records of a stream away: they and their positions are gone, the rest stays as it
+/// is, and the chain value at the cut is kept, so that what is left can still be verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    pub stream: StreamKey,
+    /// The first sequence that stays. At most where the stream ended before this append, else the append
+    /// is refused with the real tail; what an earlier cut took is not taken again.
+    pub keep_from: u64,
 }
 
 /// Records for the end of one stream. They may be any bytes, none included.
@@ -122,15 +138,21 @@ impl Meter {
     }
 }
 
-/// Where a stream ends.
+/// Where a stream ends, and where what is left of it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tail {
     /// The sequence the next record will get.
     pub next_sequence: u64,
-    /// Position of the last record.
+    /// Position of the last record, be it still there or not.
     pub last_position: u64,
-    /// The chain over all records so far.
+    /// The chain over all records so far, those that were taken away included.
     pub head: ChainValue,
+    /// The first record that is left: 0 unless the stream was cut, `next_sequence` when nothing is left.
+    pub first_sequence: u64,
+    /// The chain value before the first record that is left.
+    pub start: ChainValue,
+    /// Nothing is left and nothing can be added: this is the tombstone.
+    pub erased: bool,
 }
 
 /// A row as stored. The version starts at 1 and grows by one with each put; a row that was deleted
@@ -165,6 +187,52 @@ pub struct Integrity {
     pub readable_records: u64,
 }
 
+/// What a store says of its size and its pace, for metrics. Sizes are of now, counts since it was opened.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    pub last_position: u64,
+    /// Streams there ever were, tombstones included.
+    pub streams: u64,
+    /// Records still in the order they were committed, and their bytes.
+    pub hot_records: u64,
+    pub hot_bytes: u64,
+    /// Records gathered stream by stream, and their bytes.
+    pub sealed_records: u64,
+    pub sealed_bytes: u64,
+    /// Files of the store, blobs left out.
+    pub database_bytes: u64,
+    pub wal_bytes: u64,
+    /// From an append's place in line to its answer, in microseconds; refused ones included.
+    pub append_micros: Histogram,
+    /// The making durable of one commit, in microseconds.
+    pub sync_micros: Histogram,
+    /// Appends that shared a commit.
+    pub group_appends: Histogram,
+    /// Commits that failed.
+    pub commits_failed: u64,
+}
+
+/// Counts values by their number of binary digits: `counts[n]` of them were less than 2ⁿ and not less
+/// than 2ⁿ⁻¹. The last count takes all that are larger.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Histogram {
+    pub counts: [u64; 32],
+    pub sum: u64,
+}
+
+impl Histogram {
+    pub fn note(&mut self, value: u64) {
+        let digits = (u64::BITS - value.leading_zeros()) as usize;
+        self.counts[digits.min(self.counts.len() - 1)] += 1;
+        self.sum = self.sum.saturating_add(value);
+    }
+
+    /// How many values were noted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
 /// Hears of every commit that has records, in commit order, durable already. A store may commit
 /// several appends at once; their records then come together, in position order. Called on the
 /// store's writer: be quick, never wait. Panics here are bugs and stop the store.
@@ -181,20 +249,22 @@ pub trait Store: Send + Sync + 'static {
     /// awaited, and is not taken back by dropping the answer.
     fn append(&self, append: Append) -> Answer<Committed, AppendError>;
 
-    /// Records of one stream with a sequence of at least `from`, in order, contiguous. Empty when
-    /// there are none or the stream does not exist.
+    /// Records of one stream with a sequence of at least `from`, in order, contiguous. From before a cut
+    /// it begins with the first record that is left. Empty when there are none or the stream does not
+    /// exist.
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>>;
 
-    /// Records of all streams with a position of at least `from`, in order.
+    /// Records of all streams with a position of at least `from`, in order; contiguous but for what was
+    /// cut or erased.
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
 
-    /// `None` when the stream does not exist.
+    /// `None` when the stream never existed; an erased one answers with its tombstone.
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>>;
 
-    /// Position of the last record in the store; 0 when it is empty.
+    /// The last position that was given; 0 when none was. Its record may be gone.
     fn last_position(&self) -> Answer<u64>;
 
-    /// Names of streams in key order, strictly after `after`.
+    /// Names of streams in key order, strictly after `after`; those of erased ones too.
     fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>>;
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>>;
@@ -211,8 +281,30 @@ pub trait Store: Send + Sync + 'static {
     /// Reads everything once. Slow; for `verify` and `doctor`.
     fn integrity(&self) -> Answer<Integrity>;
 
+    /// Copies the whole store, blobs included, as it is at one moment, into a folder that a store of the same
+    /// kind can be opened in; work goes on meanwhile. Whatever exists at `to` is left alone and refused.
+    fn backup(&self, to: PathBuf) -> Answer<()>;
+
+    fn stats(&self) -> Answer<Stats>;
+
     /// Finishes what was accepted, lets go of what it holds, and refuses every further call with
     /// [`crate::FaultKind::Closed`]. Closing again is fine. Dropping a store without this
     /// loses nothing that was acknowledged.
     fn close(&self) -> Answer<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_by_binary_digits() {
+        let mut histogram = Histogram::default();
+        for value in [0, 1, 2, 3, 4, 1023, u64::MAX] {
+            histogram.note(value);
+        }
+        assert_eq!(histogram.counts[..5], [1, 1, 2, 1, 0]);
+        assert_eq!((histogram.counts[10], histogram.counts[31]), (1, 1));
+        assert_eq!((histogram.count(), histogram.sum), (7, u64::MAX));
+    }
 }

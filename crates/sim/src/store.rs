@@ -128,7 +128,7 @@ impl Disk {
                 expected_tail: found.record.sequence,
                 records: vec![found.record.bytes.clone()],
             };
-            answer(new.append(Append { streams: vec![part], rows: Vec::new() }))
+            answer(new.append(Append { streams: vec![part], ..Append::default() }))
                 .expect("it was there before");
         }
         let folds = ["runs", "task_runs", "approvals", "approvals_listed", "approvals_pending", "deadlines"];
@@ -150,7 +150,7 @@ impl Disk {
                 guard: Guard::Any,
                 value: Some(row.value),
             });
-            let append = Append { streams: Vec::new(), rows: puts.collect() };
+            let append = Append { rows: puts.collect(), ..Append::default() };
             answer(new.append(append)).expect("rows can be copied");
         }
         *lock(&self.memory) = Arc::new(new);
@@ -547,6 +547,14 @@ impl Store for FaultStore {
 
     fn integrity(&self) -> Answer<Integrity> {
         self.0.disk.memory().integrity()
+    }
+
+    fn backup(&self, to: std::path::PathBuf) -> Answer<()> {
+        self.0.disk.memory().backup(to)
+    }
+
+    fn stats(&self) -> Answer<recount_log::Stats> {
+        self.0.disk.memory().stats()
     }
 
     fn close(&self) -> Answer<()> {

@@ -243,6 +243,14 @@ impl Store for Handle {
         self.read_with(|memory| memory.integrity())
     }
 
+    fn backup(&self, to: std::path::PathBuf) -> Answer<()> {
+        self.read_with(|memory| memory.backup(to))
+    }
+
+    fn stats(&self) -> Answer<recount_log::Stats> {
+        self.read_with(|memory| memory.stats())
+    }
+
     fn close(&self) -> Answer<()> {
         self.cut();
         Box::pin(ready(Ok(())))

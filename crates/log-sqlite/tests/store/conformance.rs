@@ -4,8 +4,12 @@ use recount_log::conformance::Subject;
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 fn subject(durability: Durability) -> Subject {
+    made(|options| SqliteOptions { durability, ..options })
+}
+
+fn made(choose: impl FnOnce(SqliteOptions) -> SqliteOptions) -> Subject {
     let folder = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(SqliteOptions { durability, ..SqliteOptions::new(folder.path()) }).unwrap();
+    let store = SqliteStore::open(choose(SqliteOptions::new(folder.path()))).unwrap();
     let blobs = folder.path().join("blobs");
     let damage = move |hash: &str| {
         let path = blobs.join(&hash[..2]).join(hash);
@@ -22,4 +26,22 @@ mod strict {
 
 mod relaxed {
     recount_log::conformance_suite!(super::subject(super::Durability::Relaxed));
+}
+
+/// The border between what is hot and what is sealed goes through everything.
+mod sealing {
+    recount_log::conformance_suite!(super::made(|options| super::SqliteOptions {
+        durability: super::Durability::Relaxed,
+        hot_records_max: 3,
+        ..options
+    }));
+}
+
+/// Hardly anything stays hot, and sealing goes on while the rest is read.
+mod sealing_at_once {
+    recount_log::conformance_suite!(super::made(|options| super::SqliteOptions {
+        durability: super::Durability::Relaxed,
+        seal_age: std::time::Duration::ZERO,
+        ..options
+    }));
 }

@@ -17,6 +17,15 @@ struct Victim {
 }
 
 fn victim() -> Victim {
+    made(false)
+}
+
+/// The same, with all records in chunks.
+fn sealed_victim() -> Victim {
+    made(true)
+}
+
+fn made(sealed: bool) -> Victim {
     let folder = scratch();
     let store = open(folder.path());
     fill(&store);
@@ -25,6 +34,9 @@ fn victim() -> Victim {
             &store,
             records("long", n, &[format!("record {n} {}", "of the long stream ".repeat(20)).as_bytes()]),
         );
+    }
+    if sealed {
+        block_on(store.seal_now()).unwrap();
     }
     let whole = whole(&store);
     close(store);
@@ -63,40 +75,60 @@ fn told(folder: &Path) -> (u64, u64) {
     (numbers[0], numbers[1])
 }
 
-#[test]
-fn a_changed_record_is_found_by_the_chain() {
-    let victim = victim();
+fn change_record_150(victim: &Victim) {
     let mut bytes = victim.bytes();
     let needle = b"record 150 of the long stream";
     let place = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
     bytes[place + 20] ^= 1;
     victim.put(&bytes);
+}
+
+#[test]
+fn a_changed_record_is_found_by_the_chain() {
+    let victim = sealed_victim();
+    change_record_150(&victim);
     let store = open(victim.folder.path());
     let found = block_on(store.integrity()).unwrap();
     assert_eq!(found.problems.len(), 1, "{found:?}");
     assert!(found.problems[0].contains("stream long was changed"), "{found:?}");
     assert_eq!(found.readable_records, victim.records());
     assert_eq!(found.readable_streams, victim.whole.tails.len() as u64 - 1);
+    // Nothing is sealed on top of it.
+    land(&store, records("long", 300, &[&[b'x'; 200_000]]));
+    block_on(store.seal_now()).unwrap_or_else(|fault| assert!(fault.message.contains("was changed")));
+    let found = block_on(store.integrity()).unwrap();
+    assert!(found.problems[0].contains("stream long was changed"), "{found:?}");
+}
+
+/// What is hot has no chain on the disk yet, so it is looked at before anything is built on it.
+#[test]
+fn a_changed_record_that_is_hot_is_found_at_open() {
+    let victim = victim();
+    change_record_150(&victim);
+    let (streams, records) = told(victim.folder.path());
+    assert_eq!((streams, records), (victim.whole.tails.len() as u64 - 1, victim.records()));
 }
 
 #[test]
 fn destroyed_pages_are_told_with_what_is_left() {
-    let victim = victim();
-    let whole = victim.bytes();
-    let needle = b"record 150 of the long stream";
-    let page = whole.windows(needle.len()).position(|window| window == needle).unwrap() / PAGE;
-    for (what, damage) in [("zeros", 0), ("ones", 0xff)] {
-        let mut bytes = whole.clone();
-        bytes[page * PAGE..(page + 1) * PAGE].fill(damage);
-        victim.put(&bytes);
-        let (streams, records) = told(victim.folder.path());
-        assert_eq!(streams, victim.whole.tails.len() as u64 - 1, "{what}: all but the long one");
-        let lost = victim.records() - records;
-        assert!((1..20).contains(&lost), "{what}: {lost} records on one page");
-        let found = inspect(victim.folder.path()).unwrap();
-        assert_eq!((found.readable_streams, found.readable_records), (streams, records));
-        assert!(found.problems.iter().any(|problem| problem.contains("cannot be read")), "{found:?}");
-        assert_eq!(victim.bytes(), bytes, "looking changes nothing");
+    // A page lost costs the group or the chunk it belongs to.
+    for (victim, most) in [(victim(), 20), (sealed_victim(), 300)] {
+        let whole = victim.bytes();
+        let needle = b"record 150 of the long stream";
+        let page = whole.windows(needle.len()).position(|window| window == needle).unwrap() / PAGE;
+        for (what, damage) in [("zeros", 0), ("ones", 0xff)] {
+            let mut bytes = whole.clone();
+            bytes[page * PAGE..(page + 1) * PAGE].fill(damage);
+            victim.put(&bytes);
+            let (streams, records) = told(victim.folder.path());
+            assert_eq!(streams, victim.whole.tails.len() as u64 - 1, "{what}: all but the long one");
+            let lost = victim.records() - records;
+            assert!((1..=most).contains(&lost), "{what}: {lost} records on one page");
+            let found = inspect(victim.folder.path()).unwrap();
+            assert_eq!((found.readable_streams, found.readable_records), (streams, records));
+            assert!(!found.problems.is_empty(), "{found:?}");
+            assert_eq!(victim.bytes(), bytes, "looking changes nothing");
+        }
     }
 }
 
@@ -127,7 +159,13 @@ fn cut_files_are_told_with_what_is_left() {
 /// Whatever is flipped: either it is told, or every record is still what it was.
 #[test]
 fn no_damage_passes_for_whole() {
-    let victim = victim();
+    let (refused, _) = flip(&victim());
+    let (refused_sealed, found_out) = flip(&sealed_victim());
+    assert!(refused > 0 && refused_sealed > 0 && found_out > 0);
+}
+
+/// Answers how many flips were refused at open and how many found by the look at everything.
+fn flip(victim: &Victim) -> (u32, u32) {
     let whole_bytes = victim.bytes();
     let (mut refused, mut found_out, mut harmless) = (0, 0, 0);
     for seed in 0..150 {
@@ -173,32 +211,65 @@ fn no_damage_passes_for_whole() {
     println!(
         "flips: {refused} refused at open, {found_out} found by the look at everything, {harmless} harmless"
     );
-    assert!(refused > 0 && found_out > 0);
+    (refused, found_out)
 }
 
 #[test]
 fn a_missing_record_is_never_passed_over() {
-    let victim = victim();
-    let tool = rusqlite::Connection::open(victim.path()).unwrap();
-    tool.execute_batch(
-        "DELETE FROM events WHERE stream = (SELECT id FROM streams WHERE key = 'long') AND sequence = 9",
-    )
-    .unwrap();
-    drop(tool);
-    let store = open(victim.folder.path());
+    // Records of some length, so that there are several chunks.
+    let folder = scratch();
+    let store = open(folder.path());
+    for n in 0..24_u64 {
+        land(&store, records("long", n, &[&vec![n as u8; 90_000]]));
+    }
+    block_on(store.seal_now()).unwrap();
+    let last = block_on(store.last_position()).unwrap();
+    let tool = rusqlite::Connection::open(folder.path().join("recount.db")).unwrap();
+    let sequences: Vec<(u64, u64)> = tool
+        .prepare("SELECT first_sequence, first_sequence + records FROM chunks ORDER BY first_sequence")
+        .unwrap()
+        .query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let (gone, next) = *sequences.iter().find(|(first, next)| *first < 9 && *next > 6).unwrap();
+    assert!(gone > 0 && next < 24, "{sequences:?}");
+    tool.execute("DELETE FROM chunks WHERE first_sequence = ?1", [gone as i64]).unwrap();
     let long = "long".into();
     let read =
         |from, count| block_on(store.read(&long, from, recount_log::ReadBound { count, bytes: usize::MAX }));
-    assert_eq!(read(0, 9).unwrap().len(), 9, "what is before it can be read");
-    assert_eq!(read(10, 5).unwrap().len(), 5, "and what is after it");
-    assert_eq!(read(0, 20).unwrap().len(), 9, "what is before it is given, however much was asked for");
-    for (from, count) in [(9, 1), (9, 5)] {
+    assert_eq!(read(0, gone as usize).unwrap().len() as u64, gone, "what is before it can be read");
+    assert_eq!(read(next, 3).unwrap().len(), 3, "and what is after it");
+    assert_eq!(read(0, 20).unwrap().len() as u64, gone, "what is before it is given, however much was asked");
+    for (from, count) in [(gone, 1), (gone, 5)] {
         let fault = read(from, count).unwrap_err();
         assert_eq!(fault.kind, FaultKind::Corrupt);
-        assert!(fault.message.contains("stream long has sequence 10 where 9 belongs"), "{fault}");
+        assert!(
+            fault.message.contains(&format!("stream long has sequence {next} where {gone} belongs")),
+            "{fault}"
+        );
     }
+    let fault = block_on(store.read_feed(1, recount_log::conformance::ALL)).unwrap_err();
+    assert!(fault.message.contains(&format!("no sequence {gone} for position")), "{fault}");
     let problems = block_on(store.integrity()).unwrap().problems;
-    assert!(problems.iter().any(|problem| problem.contains("where 9 belongs")), "{problems:?}");
+    assert!(
+        problems.iter().any(|problem| problem.contains(&format!("where {gone} belongs"))),
+        "{problems:?}"
+    );
+
+    // And of the hot part.
+    for n in 24..27_u64 {
+        land(&store, records("long", n, &[&[n as u8; 90]]));
+    }
+    let gone = last + 2;
+    tool.execute("DELETE FROM groups WHERE first_position = ?1", [gone as i64]).unwrap();
+    assert_eq!(read(24, 3).unwrap().len(), 1);
+    let fault = read(25, 2).unwrap_err();
+    assert!(fault.message.contains(&format!("positions from {gone} on are not there")), "{fault}");
+    let fault = block_on(store.read_feed(last, recount_log::conformance::ALL)).unwrap_err();
+    assert!(fault.message.contains(&format!("positions {gone} to {gone} are not there")), "{fault}");
+    let refused = block_on(store.append(records("long", 27, &[b"x"]))).unwrap_err();
+    assert!(refused.to_string().contains("where"), "{refused}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A disk that is full or fails: a typed fault, nothing half written, reads go on, and so does the store
 //! when the disk does.
 
-use recount_log::conformance::{ALL, block_on, both};
+use recount_log::conformance::{ALL, block_on, both, cut};
 use recount_log::{AppendError, Fault, FaultKind, Retry, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
@@ -9,11 +9,16 @@ use super::shim::Shim;
 use super::work::{Dice, close, fill, land, open, records, row, whole};
 
 fn shimmed() -> (Shim, SqliteStore, tempfile::TempDir) {
+    made(16, u64::MAX)
+}
+
+fn made(checkpoint_pages: u32, hot_records_max: u64) -> (Shim, SqliteStore, tempfile::TempDir) {
     let shim = Shim::new();
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteOptions {
         vfs: Some(shim.name.clone()),
-        checkpoint_pages: 16,
+        checkpoint_pages,
+        hot_records_max,
         ..SqliteOptions::new(folder.path())
     };
     (shim, SqliteStore::open(options).unwrap(), folder)
@@ -57,17 +62,35 @@ fn a_full_disk_is_told_and_service_returns() {
 
 #[test]
 fn a_write_that_fails_anywhere_leaves_all_or_nothing() {
-    let (shim, store, folder) = shimmed();
+    fail_writes(u64::MAX);
+}
+
+#[test]
+fn a_write_that_fails_anywhere_in_a_sealing_leaves_all_or_nothing() {
+    fail_writes(3);
+}
+
+fn fail_writes(hot_records_max: u64) {
+    // A sealing and an append write more than an append.
+    let most = if hot_records_max < u64::MAX { 160 } else { 24 };
+    let (shim, store, folder) = made(16, hot_records_max);
     let mut dice = Dice(3);
     let (mut landed, mut refused) = (0, 0);
     for turn in 0..200_u64 {
-        shim.fail_write_after(dice.below(24) as u32);
+        shim.fail_write_after(dice.below(most) as u32);
         let append = records("a", landed, &[&vec![turn as u8; 1 + dice.below(12_000)]]);
-        match block_on(store.append(both(append, row("a", b"x")))) {
+        let mut append = both(append, row("a", b"x"));
+        let keep_from = landed.saturating_sub(5);
+        if turn % 4 == 0 {
+            append = both(append, cut("a", keep_from));
+        }
+        let before = block_on(store.tail(&"a".into())).unwrap();
+        match block_on(store.append(append)) {
             Ok(_) => landed += 1,
             Err(AppendError::Fault(fault)) => {
                 assert_eq!(fault.kind, FaultKind::Io, "{fault}");
                 refused += 1;
+                assert_eq!(block_on(store.tail(&"a".into())).unwrap(), before, "nothing was taken away");
             }
             Err(other) => panic!("{other}"),
         }
@@ -75,6 +98,8 @@ fn a_write_that_fails_anywhere_leaves_all_or_nothing() {
         let version = block_on(store.row("space", "a")).unwrap().map_or(0, |row| row.version);
         assert_eq!(version, landed, "the row goes with the record");
     }
+    let stats = block_on(store.stats()).unwrap();
+    assert_eq!(stats.sealed_records > 0, hot_records_max < u64::MAX, "{stats:?}");
     println!("writes that failed: {landed} appends landed, {refused} were refused");
     assert!(landed > 10 && refused > 10);
     shim.heal();
@@ -86,7 +111,8 @@ fn a_write_that_fails_anywhere_leaves_all_or_nothing() {
 
 #[test]
 fn a_sync_that_fails_is_told() {
-    let (shim, store, folder) = shimmed();
+    // Copying the log would sync it too.
+    let (shim, store, folder) = made(4096, u64::MAX);
     land(&store, records("a", 0, &[b"0"]));
     shim.fail_wal_syncs(1);
     let once = fault(block_on(store.append(records("a", 1, &[b"1"]))));

@@ -1,14 +1,17 @@
 //! What the SQLite store promises: the contract of every store, and what only a store on a disk can break.
 //!
 //! One binary, one file a subject. `shim.rs` is the way to the disk that can be cut, filled and broken.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod conformance;
 mod damage;
 mod disk;
 mod line;
+mod model;
 mod open;
 mod power;
 mod releases;
+mod sealing;
 mod shim;
+mod tools;
 mod work;

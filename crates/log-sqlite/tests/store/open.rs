@@ -77,32 +77,6 @@ fn what_is_made_is_for_its_owner_only() {
 }
 
 #[test]
-fn any_tool_can_read_the_log_as_text() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
-    land(&store, records("run_1", 0, &[b"{\"a\":1}", "\u{e9}".as_bytes()]));
-    let look = || {
-        let tool = rusqlite::Connection::open(folder.path().join("recount.db")).unwrap();
-        let mut statement =
-            tool.prepare("SELECT run_id, sequence, position, envelope FROM log ORDER BY position").unwrap();
-        let lines = statement.query_map([], |row| {
-            Ok(format!(
-                "{}|{}|{}|{}",
-                row.get::<_, String>(0)?,
-                row.get::<_, i64>(1)?,
-                row.get::<_, i64>(2)?,
-                { row.get::<_, String>(3)? }
-            ))
-        });
-        lines.unwrap().collect::<Result<Vec<_>, _>>().unwrap()
-    };
-    let expected = ["run_1|0|1|{\"a\":1}", "run_1|1|2|\u{e9}"];
-    assert_eq!(look(), expected, "beside the running store");
-    close(store);
-    assert_eq!(look(), expected);
-}
-
-#[test]
 fn a_second_open_is_refused_until_the_first_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());

@@ -7,9 +7,8 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use recount_log::chain::ChainValue;
-use recount_log::conformance::{ALL, block_on, both};
-use recount_log::{Append, Guard, RowPut, Store};
+use recount_log::conformance::{ALL, block_on, both, cut, erase};
+use recount_log::{Append, Guard, MemoryStore, RowPut, Store};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::shim::{Disk, Note, Op, Shim};
@@ -30,7 +29,7 @@ struct Run {
 }
 
 /// Each append brings records to one or two of three streams, and rows that say what must be there with it:
-/// how many appends there were, and where each stream ends.
+/// how many appends there were, and where each stream ends. Some take away what came before.
 fn draw(dice: &mut Dice) -> Vec<Append> {
     let mut tails = [0_u64; 3];
     let mut appends = Vec::new();
@@ -51,6 +50,18 @@ fn draw(dice: &mut Dice) -> Vec<Append> {
             append = both(append, records(&name, tails[stream], &payloads));
             tails[stream] += payloads.len() as u64;
             append.rows.push(put(&name, tails[stream]));
+        }
+        // What is taken away was there before this append.
+        let other = (first + 2) % 3;
+        let (name, before) = (format!("s{other}"), tails[other]);
+        if before > 0 && dice.below(8) == 0 {
+            append = both(append, cut(&name, dice.below(before as usize + 1) as u64));
+        }
+        let once = format!("once{}", count / 6);
+        match count % 6 {
+            turn @ 1..=3 => append = both(append, records(&once, turn as u64 - 1, &[b"{\"in\":\"short\"}"])),
+            5 => append = both(append, erase(&once)),
+            _ => {}
         }
         append.rows.push(put("count", count as u64));
         appends.push(append);
@@ -73,6 +84,8 @@ fn run(seed: u64, durability: Durability) -> Run {
         vfs: Some(shim.name.clone()),
         // So small that logs are copied and begun again several times.
         checkpoint_pages: 8 + dice.below(24) as u32,
+        // So little that sealing goes on between commits, in half of the runs.
+        hot_records_max: if seed.is_multiple_of(2) { 4 + dice.below(20) as u64 } else { u64::MAX },
         ..SqliteOptions::new(folder.path())
     };
     let store = SqliteStore::open(options).unwrap();
@@ -87,6 +100,12 @@ fn run(seed: u64, durability: Durability) -> Run {
             next += 1;
         }
     }
+    let stats = block_on(store.stats()).unwrap();
+    assert_eq!(
+        stats.sealed_records > 0,
+        seed.is_multiple_of(2),
+        "sealing goes on in half of the runs: {stats:?}"
+    );
     block_on(store.close()).unwrap();
     shim.mark(CLOSED);
     Run { appends, log: shim.log() }
@@ -140,37 +159,30 @@ fn check(folder: &Path, appends: &[Append]) -> Result<usize, String> {
         Ok(row.map_or(0, |row| str::from_utf8(&row.value).unwrap().parse().unwrap()))
     };
     let count = told("count")? as usize;
-    let mut feed = block_on(store.read_feed(1, ALL)).map_err(|fault| fault.to_string())?.into_iter();
-    let mut tails = [0; 3];
-    let mut heads = ["s0", "s1", "s2"].map(ChainValue::start);
-    for (place, append) in appends[..count].iter().enumerate() {
-        for part in &append.streams {
-            let stream = part.stream[1..].parse::<usize>().unwrap();
-            for bytes in &part.records {
-                let record = feed.next().ok_or(format!("append {place} is not whole"))?;
-                if record.stream != part.stream || record.record.bytes != *bytes {
-                    return Err(format!(
-                        "position {} does not hold what was appended",
-                        record.record.position
-                    ));
-                }
-                tails[stream] += 1;
-                heads[stream] = heads[stream].then(bytes);
-            }
-        }
+    let model = MemoryStore::new();
+    for append in appends.get(..count).ok_or("more appends are told of than there were")? {
+        land(&model, append.clone());
     }
-    if let Some(record) = feed.next() {
+    let feed = block_on(store.read_feed(1, ALL)).map_err(|fault| fault.to_string())?;
+    let expected = block_on(model.read_feed(1, ALL)).unwrap();
+    if feed != expected {
+        let place = feed.iter().zip(&expected).take_while(|(one, other)| one == other).count();
         return Err(format!(
-            "position {} has a record of an append that is not there",
-            record.record.position
+            "of {count} appends {} records are there where {} belong, and number {place} is wrong",
+            feed.len(),
+            expected.len()
         ));
     }
-    for (stream, next_sequence) in tails.into_iter().enumerate() {
-        let key = format!("s{stream}");
-        let tail = block_on(store.tail(&key.as_str().into())).map_err(|fault| fault.to_string())?;
-        let found = tail.map_or((0, heads[stream]), |tail| (tail.next_sequence, tail.head));
-        if found != (next_sequence, heads[stream]) || told(&key)? != next_sequence {
-            return Err(format!("stream {key} ends at {found:?}, not at {next_sequence}"));
+    for key in block_on(model.streams(None, usize::MAX)).unwrap() {
+        let tail = block_on(store.tail(&key)).map_err(|fault| fault.to_string())?;
+        let expected = block_on(model.tail(&key)).unwrap().unwrap();
+        let rows_agree = !key.starts_with('s') || told(&key)? == expected.next_sequence;
+        if tail != Some(expected) || !rows_agree {
+            return Err(format!("stream {key} ends at {tail:?}, not at {expected:?}"));
+        }
+        let records = block_on(store.read(&key, 0, ALL)).map_err(|fault| fault.to_string())?;
+        if records != block_on(model.read(&key, 0, ALL)).unwrap() {
+            return Err(format!("stream {key} tells something else than the feed"));
         }
     }
     let found = block_on(store.integrity()).map_err(|fault| fault.to_string())?;

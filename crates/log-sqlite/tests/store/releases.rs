@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use recount_log::Store;
-use recount_log::conformance::block_on;
+use recount_log::conformance::{block_on, both, cut, erase};
 
 use super::work::{close, fill, land, open, records, row, whole};
 
-const PRESENT: &str = "v1";
+const PRESENT: &str = "v2";
 const BLOB: &[u8] = b"a blob that is kept";
 
 fn stores() -> PathBuf {
@@ -32,6 +32,10 @@ fn told(store: &dyn Store) -> String {
     }
     for (key, tail) in whole.tails {
         writeln!(text, "stream {key} {} {} {}", tail.next_sequence, tail.last_position, tail.head).unwrap();
+        if tail.first_sequence > 0 {
+            let what = if tail.erased { "erased" } else { "cut" };
+            writeln!(text, "{what} {key} {} {}", tail.first_sequence, tail.start).unwrap();
+        }
     }
     for row in whole.rows {
         writeln!(text, "row {} {} {}", row.key, row.version, hex(&row.value)).unwrap();
@@ -63,6 +67,12 @@ fn bless(path: &Path) {
     land(&store, recount_log::conformance::row("space", "gone", recount_log::Guard::Version(1), None));
     land(&store, records("\u{e9}/odd name", 0, &[b"", b"\0\xff", "{\"text\":\"\u{1f600}\"}".as_bytes()]));
     block_on(store.put_blob(Bytes::from_static(BLOB))).unwrap();
+    // Some of it sealed, some taken away from there, some hot, some taken away from there too.
+    block_on(store.seal_now()).unwrap();
+    land(&store, cut("run_01", 3));
+    land(&store, both(erase("run_04"), records("run_02", 16, &[b"{\"n\":40}", b"{\"n\":41}"])));
+    land(&store, both(records("run_03", 16, &[b"{\"n\":42}"]), records("brief", 0, &[b"{}", b"{\"n\":1}"])));
+    land(&store, both(cut("run_02", 17), cut("brief", 1)));
     let text = told(&store);
     close(store);
     std::fs::remove_file(folder.path().join("lock")).unwrap();

@@ -27,6 +27,37 @@ pub fn integrity_counts_what_is_there(make: Make<'_>) {
     assert_eq!(found, expected);
 }
 
+pub fn stats_count_what_is_there(make: Make<'_>) {
+    let subject = make();
+    let ask = Asking(&*subject.store);
+    let stats = || block_on(subject.store.stats()).unwrap();
+    assert_eq!((stats().last_position, stats().streams, stats().append_micros.count()), (0, 0, 0));
+    ask.land(both(records("a", 0, &[b"0", b"12"]), records("b", 0, &[b""])));
+    ask.land(records("a", 2, &[b"345"]));
+    assert!(ask.append(records("a", 0, &[b"refused"])).is_err());
+    let told = stats();
+    assert_eq!((told.last_position, told.streams), (4, 2));
+    assert_eq!(told.hot_records + told.sealed_records, 4);
+    assert_eq!(told.hot_bytes + told.sealed_bytes, 6);
+    assert_eq!((told.append_micros.count(), told.group_appends.sum), (3, 3));
+    ask.land(both(cut("a", 2), erase("b")));
+    let told = stats();
+    assert_eq!((told.last_position, told.streams), (4, 2));
+    assert_eq!(told.hot_records + told.sealed_records, 1);
+    assert_eq!(told.hot_bytes + told.sealed_bytes, 3);
+}
+
+pub fn a_backup_into_what_exists_is_refused(make: Make<'_>) {
+    let subject = make();
+    Asking(&*subject.store).land(records("a", 0, &[b"0"]));
+    let here = std::env::current_dir().unwrap();
+    let entries = || std::fs::read_dir(&here).unwrap().count();
+    let before = entries();
+    let fault = block_on(subject.store.backup(here.clone())).unwrap_err();
+    assert!(fault.message.contains(&here.display().to_string()), "{fault}");
+    assert_eq!(entries(), before);
+}
+
 pub fn after_close_everything_is_refused(make: Make<'_>) {
     let subject = make();
     let store = &*subject.store;
@@ -48,8 +79,10 @@ pub fn after_close_everything_is_refused(make: Make<'_>) {
         kind(block_on(store.row("s", "k"))),
         kind(block_on(store.rows(range))),
         kind(block_on(store.integrity())),
+        kind(block_on(store.stats())),
+        kind(block_on(store.backup(std::env::temp_dir().join("recount-never-made")))),
     ];
-    assert_eq!(kinds, [FaultKind::Closed; 10]);
+    assert_eq!(kinds, [FaultKind::Closed; 12]);
 }
 
 pub fn what_was_accepted_before_close_is_finished(make: Make<'_>) {

@@ -1,0 +1,70 @@
+//! A copy of the whole store while it works: the database as it is at one moment, then the blobs.
+//!
+//! The database comes first: a blob is stored before what names it, so every blob that the copy names is
+//! copied. The copy is a data folder like any other.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use recount_log::{Fault, FaultKind, Retry};
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use crate::blobs::Blobs;
+use crate::fault::{Doing as _, closed};
+use crate::folder::{self, make_folder, sync_folder};
+use crate::limits::BACKUP_STEP_PAGES;
+
+/// Copies to a folder that must not exist yet. What a failed backup has made is taken away again.
+pub(crate) fn backup(
+    connection: &Connection,
+    blobs: &Blobs,
+    to: &Path,
+    stop: &AtomicBool,
+) -> Result<(), Fault> {
+    if to.symlink_metadata().is_ok() {
+        let message = format!("{} exists already; choose a new folder for the backup", to.display());
+        return Err(Fault::new(FaultKind::Io, Retry::Never, message));
+    }
+    make_folder(to)?;
+    let copied = copy(connection, blobs, to, stop);
+    if copied.is_err()
+        && let Err(error) = std::fs::remove_dir_all(to)
+    {
+        tracing::warn!(%error, folder = %to.display(), "an unfinished backup could not be removed");
+    }
+    copied
+}
+
+fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) -> Result<(), Fault> {
+    let doing = format!("copying the database to {}", to.display());
+    let database = folder::database_in(to);
+    folder::make_database_at(&database)?;
+    {
+        // One state for all steps: without this each commit meanwhile would begin the copy anew.
+        let snapshot = connection.unchecked_transaction().doing(&doing)?;
+        crate::layout::last_position(&snapshot).doing(&doing)?;
+        let mut copy = Connection::open(&database).doing(&doing)?;
+        let steps = Backup::new(&snapshot, &mut copy).doing(&doing)?;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(closed());
+            }
+            match steps.step(BACKUP_STEP_PAGES).doing(&doing)? {
+                StepResult::Done => break,
+                StepResult::More => {}
+                _ => {
+                    let message = format!("{doing}: another program holds it");
+                    return Err(Fault::new(FaultKind::Busy, Retry::Maybe, message));
+                }
+            }
+        }
+    }
+    let synced = std::fs::File::open(&database).and_then(|file| file.sync_all());
+    synced.doing(&doing)?;
+    blobs.copy_to(&Blobs::at(folder::blobs_in(to)), &|| stop.load(Ordering::Relaxed))?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(closed());
+    }
+    sync_folder(to)
+}

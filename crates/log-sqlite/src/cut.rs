@@ -1,0 +1,151 @@
+//! Taking the oldest records of a stream away, or all of them, inside an open transaction: chunks are
+//! deleted, the one at the cut and the groups with such records are written anew without them.
+//!
+//! The writer's connection overwrites what it frees. This file must not know who asked.
+
+use recount_log::chain::ChainValue;
+use recount_log::{Fault, StreamKey};
+use rusqlite::Connection;
+
+use crate::fault::{Doing as _, corrupt};
+use crate::hot::Hot;
+use crate::layout::{self, NewChunk, StreamTail, Totals};
+use crate::packing::{self, NOBODY};
+
+/// What was taken away, for the index of the hot part.
+pub(crate) struct Taken {
+    pub(crate) key: StreamKey,
+    pub(crate) tail: StreamTail,
+    /// By the first position of the group.
+    pub(crate) hot: Vec<(u64, Totals)>,
+    pub(crate) sealed: Totals,
+}
+
+/// Takes the records before `keep_from` away. `tail` is where the stream ends, which is not before
+/// `keep_from`.
+pub(crate) fn cut(
+    connection: &Connection,
+    hot: &Hot,
+    key: &StreamKey,
+    tail: StreamTail,
+    keep_from: u64,
+    erased: bool,
+) -> Result<Taken, Fault> {
+    let doing = format!("taking records before {keep_from} of stream {key} away");
+    let stored = layout::stream_tail(connection, key).doing(&doing)?;
+    let mut stored = stored.ok_or_else(|| corrupt(format!("stream {key} has lost its name")))?;
+    let mut taken = Taken { key: key.clone(), tail, hot: Vec::new(), sealed: Totals::default() };
+
+    let mut start = stored.head;
+    if keep_from < stored.next_sequence {
+        start = split_chunk(connection, &stored, key, keep_from, &mut taken.sealed)?;
+    }
+    taken.sealed.more(layout::delete_chunks(connection, stored.id, keep_from).doing(&doing)?);
+    if keep_from > stored.next_sequence {
+        start = take_hot(connection, hot, key, &stored, keep_from, &mut taken.hot)?;
+        // Up to the cut the stream is sealed, with nothing in it.
+        stored.next_sequence = keep_from;
+        stored.head = start;
+    }
+    let mut sealed = layout::totals(connection).doing(&doing)?;
+    sealed.less(taken.sealed);
+    layout::set_totals(connection, sealed).doing(&doing)?;
+
+    stored.first_sequence = keep_from;
+    stored.start = start;
+    stored.erased = erased;
+    if keep_from == tail.next_sequence {
+        stored.last_position = tail.last_position;
+        if start != tail.head {
+            return Err(corrupt(format!(
+                "stream {key} was changed: its records add up to {start}, its head is {}",
+                tail.head
+            )));
+        }
+    }
+    layout::update_stream(connection, &stored).doing(&doing)?;
+    taken.tail = StreamTail { first_sequence: keep_from, start, erased, ..tail };
+    Ok(taken)
+}
+
+/// Leaves of the chunk with the first record that stays only what stays. Answers the chain before that.
+fn split_chunk(
+    connection: &Connection,
+    stored: &StreamTail,
+    key: &StreamKey,
+    keep_from: u64,
+    taken: &mut Totals,
+) -> Result<ChainValue, Fault> {
+    let doing = format!("cutting a chunk of stream {key}");
+    let missing = || corrupt(format!("stream {key} has no sequence {keep_from}, where it is to be cut"));
+    let chunk = layout::chunk_with(connection, stored.id, keep_from).doing(&doing)?.ok_or_else(missing)?;
+    let (start, kept) = layout::take_chunk(connection, chunk, |chunk| {
+        if chunk.end() <= keep_from {
+            return Err(missing());
+        }
+        let mut start = chunk.start;
+        let mut kept = Vec::new();
+        for (sequence, position, bytes) in chunk.records() {
+            if sequence < keep_from {
+                start = start.then(bytes);
+                taken.more(Totals::one(bytes));
+            } else {
+                kept.push((position, bytes.to_vec()));
+            }
+        }
+        Ok((start, kept))
+    })?;
+    let records: Vec<(u64, &[u8])> = kept.iter().map(|(position, bytes)| (*position, &bytes[..])).collect();
+    let chunk = NewChunk { stream: stored.id, first_sequence: keep_from, start, records: &records };
+    layout::insert_chunk(connection, &chunk).doing(&doing)?;
+    Ok(start)
+}
+
+/// Writes the groups with such records anew. Answers the chain after the last that was taken.
+fn take_hot(
+    connection: &Connection,
+    hot: &Hot,
+    key: &StreamKey,
+    stored: &StreamTail,
+    keep_from: u64,
+    taken: &mut Vec<(u64, Totals)>,
+) -> Result<ChainValue, Fault> {
+    let mut head = stored.head;
+    let mut next = stored.next_sequence;
+    for part in hot.parts(key, next, usize::MAX) {
+        if part.first_sequence >= keep_from {
+            break;
+        }
+        let mut gone = Totals::default();
+        let (index, events) = layout::group_at(connection, part.group, |group| {
+            group.check()?;
+            let ours = |stream: i64, sequence: u64| stream == stored.id && sequence < keep_from;
+            for (_, slot, bytes) in group.records().filter(|(_, slot, _)| ours(slot.stream, slot.sequence)) {
+                // A group may hold more than one part of the stream.
+                if slot.sequence == next {
+                    head = head.then(bytes);
+                    gone.more(Totals::one(bytes));
+                    next += 1;
+                }
+            }
+            let left = group.slots.iter().map(|slot| {
+                let stays = !slot.is_gone() && !ours(slot.stream, slot.sequence);
+                stays.then(|| (slot, group.record(slot)))
+            });
+            let events = packing::join(left.clone().map(|left| left.map(|(_, bytes)| bytes)));
+            let slots = left.map(|left| {
+                left.map_or((NOBODY, 0, 0), |(slot, bytes)| (slot.stream, slot.sequence, bytes.len()))
+            });
+            Ok((packing::group_index(&events, slots), events))
+        })?;
+        layout::update_group(connection, part.group, &index, &events)
+            .doing(&format!("taking records of stream {key} away"))?;
+        if gone.records > 0 {
+            taken.push((part.group, gone));
+        }
+    }
+    if next != keep_from {
+        return Err(corrupt(format!("stream {key} has no sequence {next}, where it is to be cut")));
+    }
+    Ok(head)
+}

@@ -1,0 +1,59 @@
+//! The index of the hot part, read from the disk: at open, and when another program changed the database.
+//!
+//! The work is bounded by what may be hot ([`crate::limits::HOT_BYTES_MAX`]). Everything hot is checked on
+//! the way, since a crash or a failing disk would have left its marks here.
+
+use recount_log::Fault;
+use rusqlite::Connection;
+
+use crate::fault::{Doing as _, corrupt};
+use crate::hot::{Inner, Landed};
+use crate::layout::{self, Ends, Names, Totals};
+
+/// Reads the hot part in one state of the database.
+pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
+    let doing = "looking at the end of the store";
+    let sealed = layout::totals(connection).doing(doing)?;
+    let ends = Ends {
+        last_position: layout::last_position(connection).doing(doing)?,
+        last_stream: layout::last_stream(connection).doing(doing)?,
+    };
+    let mut inner = Inner::new(ends, sealed);
+    let mut next = layout::last_sealed(connection).doing(doing)? + 1;
+    let since = recount_world::moment();
+    let mut names = Names::new(connection);
+    layout::groups_from(connection, 0, &mut |group| {
+        let (first_position, last_position) = (group.first_position, group.last_position());
+        if first_position != next {
+            return Err(corrupt(format!(
+                "the newest records go on at position {first_position}, where {next} belongs"
+            )));
+        }
+        group.check()?;
+        next = last_position + 1;
+        let mut landed =
+            Landed { first_position, last_position, totals: Totals::default(), since, spans: Vec::new() };
+        let mut tails = std::collections::HashMap::new();
+        for (position, slot, bytes) in group.records() {
+            let (key, tail) = names.get(slot.stream, position)?;
+            if slot.sequence != tail.next_sequence || tail.erased {
+                return Err(corrupt(format!(
+                    "stream {key} has sequence {} at position {position}, where {} belongs",
+                    slot.sequence, tail.next_sequence
+                )));
+            }
+            tail.next_sequence += 1;
+            tail.last_position = position;
+            tail.head = tail.head.then(bytes);
+            landed.totals.more(Totals::one(bytes));
+            match landed.spans.last_mut() {
+                Some((last, _, count)) if last == key => *count += 1,
+                _ => landed.spans.push((key.clone(), slot.sequence, 1)),
+            }
+            tails.insert(slot.stream, (key.clone(), *tail));
+        }
+        inner.land(landed, tails.into_values());
+        Ok(true)
+    })?;
+    Ok(inner)
+}

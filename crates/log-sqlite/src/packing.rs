@@ -1,0 +1,312 @@
+//! Records packed into one value and unpacked again: the bytes joined, and beside them an index of who
+//! they belong to.
+//!
+//! Records that are all JSON objects are joined into a JSON array, so that any SQLite tool can take it
+//! apart; anything else is joined without a seam. Where a record begins and ends is said by the index
+//! alone, so what is in a record never matters for reading it. This file must not know tables.
+
+use std::ops::Range;
+
+/// Several records as one value.
+#[derive(Debug, Default)]
+pub(crate) struct Joined {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether the bytes are the text of a JSON array, as far as can be told by looking at the edges.
+    pub(crate) text: bool,
+}
+
+/// What stands in the array where a record was taken away; the places of the others stay as they are.
+const GONE: &[u8] = b"null";
+
+/// The stream number that stands for "taken away". Real numbers begin at 1.
+pub(crate) const NOBODY: i64 = 0;
+
+/// Where one record of a group is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Or [`NOBODY`].
+    pub(crate) stream: i64,
+    pub(crate) sequence: u64,
+    pub(crate) range: Range<usize>,
+}
+
+impl Slot {
+    pub(crate) fn is_gone(&self) -> bool {
+        self.stream == NOBODY
+    }
+}
+
+/// Bytes of the sum at the beginning of a group's index.
+const SUM_BYTES: usize = 16;
+
+/// Whether a record may become an element of a JSON array.
+fn is_text(record: &[u8]) -> bool {
+    record.first() == Some(&b'{') && record.last() == Some(&b'}') && str::from_utf8(record).is_ok()
+}
+
+/// Joins records; `None` is one that was taken away.
+pub(crate) fn join<'r>(records: impl Iterator<Item = Option<&'r [u8]>> + Clone) -> Joined {
+    let text = records.clone().flatten().all(is_text);
+    let room = records.clone().map(|record| record.map_or(GONE.len(), <[u8]>::len) + 1).sum::<usize>();
+    let mut bytes = Vec::with_capacity(room + 1);
+    if !text {
+        records.flatten().for_each(|record| bytes.extend_from_slice(record));
+        return Joined { bytes, text };
+    }
+    bytes.push(b'[');
+    for (place, record) in records.enumerate() {
+        if place > 0 {
+            bytes.push(b',');
+        }
+        bytes.extend_from_slice(record.unwrap_or(GONE));
+    }
+    bytes.push(b']');
+    Joined { bytes, text }
+}
+
+/// Where the records are in the joined bytes, by their lengths in order; `None` when they do not add up.
+fn ranges(lengths: &[usize], text: bool, joined: &[u8]) -> Option<Vec<Range<usize>>> {
+    let seam = usize::from(text);
+    let mut ranges = Vec::with_capacity(lengths.len());
+    let mut begin = seam;
+    for length in lengths {
+        let end = begin.checked_add(*length)?;
+        ranges.push(begin..end);
+        begin = end.checked_add(seam)?;
+    }
+    // The last seam is the closing bracket.
+    let end = if lengths.is_empty() && text { 2 } else { begin };
+    (end == joined.len()).then_some(ranges)
+}
+
+// ---- groups: records of many streams in the order they were committed ----
+
+/// The index of a group: a sum over its bytes, then span by span the stream, the first sequence, how many,
+/// and the length of each.
+pub(crate) fn group_index<'s>(
+    joined: &Joined,
+    slots: impl Iterator<Item = (i64, u64, usize)> + Clone + 's,
+) -> Vec<u8> {
+    let mut index = sum(&joined.bytes).to_vec();
+    let mut slots = slots.peekable();
+    while let Some((stream, first, length)) = slots.next() {
+        let mut lengths = vec![length];
+        let mut next = first.wrapping_add(1);
+        while let Some((_, _, length)) =
+            slots.next_if(|(other, sequence, _)| *other == stream && (stream == NOBODY || *sequence == next))
+        {
+            lengths.push(length);
+            next = next.wrapping_add(1);
+        }
+        put(&mut index, stream.unsigned_abs());
+        if stream != NOBODY {
+            put(&mut index, first);
+        }
+        put(&mut index, lengths.len() as u64);
+        if stream != NOBODY {
+            lengths.into_iter().for_each(|length| put(&mut index, length as u64));
+        }
+    }
+    index
+}
+
+/// The places of a group's records, in order of position; `None` when the index makes no sense or does
+/// not tell of so many records.
+pub(crate) fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64) -> Option<Vec<Slot>> {
+    let mut rest = index.get(SUM_BYTES..)?;
+    let mut owners = Vec::new();
+    let mut lengths = Vec::new();
+    while !rest.is_empty() {
+        let stream = i64::try_from(take(&mut rest)?).ok()?;
+        let first = if stream == NOBODY { 0 } else { take(&mut rest)? };
+        let count = take(&mut rest)?;
+        for more in 0..count {
+            let gone = if text { GONE.len() } else { 0 };
+            if owners.len() as u64 >= records {
+                return None;
+            }
+            let length = if stream == NOBODY { gone } else { usize::try_from(take(&mut rest)?).ok()? };
+            owners.push((stream, if stream == NOBODY { 0 } else { first.checked_add(more)? }));
+            lengths.push(length);
+        }
+    }
+    let ranges = ranges(&lengths, text, joined).filter(|ranges| ranges.len() as u64 == records)?;
+    let slots = owners.into_iter().zip(ranges);
+    Some(slots.map(|((stream, sequence), range)| Slot { stream, sequence, range }).collect())
+}
+
+/// Whether a group's bytes are those its index was made for.
+pub(crate) fn group_is_sound(index: &[u8], joined: &[u8]) -> bool {
+    index.get(..SUM_BYTES) == Some(&sum(joined)[..])
+}
+
+fn sum(bytes: &[u8]) -> [u8; SUM_BYTES] {
+    let mut sum = [0; SUM_BYTES];
+    sum.copy_from_slice(&blake3::hash(bytes).as_bytes()[..SUM_BYTES]);
+    sum
+}
+
+// ---- chunks: records of one stream, one after the other ----
+
+/// The index of a chunk: the length of each record.
+pub(crate) fn chunk_index(lengths: impl Iterator<Item = usize>) -> Vec<u8> {
+    let mut index = Vec::new();
+    lengths.for_each(|length| put(&mut index, length as u64));
+    index
+}
+
+pub(crate) fn chunk_ranges(index: &[u8], text: bool, joined: &[u8]) -> Option<Vec<Range<usize>>> {
+    let mut rest = index;
+    let mut lengths = Vec::new();
+    while !rest.is_empty() {
+        lengths.push(usize::try_from(take(&mut rest)?).ok()?);
+    }
+    ranges(&lengths, text, joined)
+}
+
+/// Positions as distances from the first, four bytes each, most significant first: SQL can read them.
+pub(crate) fn positions(first: u64, positions: impl Iterator<Item = u64>) -> Vec<u8> {
+    let distance =
+        |position: u64| u32::try_from(position - first).expect("a chunk ends before it is this long");
+    positions.flat_map(|position| distance(position).to_be_bytes()).collect()
+}
+
+pub(crate) fn position(first: u64, packed: &[u8], place: usize) -> Option<u64> {
+    let bytes = packed.get(place.checked_mul(4)?..)?.first_chunk::<4>()?;
+    first.checked_add(u32::from_be_bytes(*bytes).into())
+}
+
+// ---- the feed: which record is at which position ----
+
+/// Records of one stream at positions without a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Or [`NOBODY`].
+    pub(crate) stream: i64,
+    pub(crate) first_sequence: u64,
+    pub(crate) count: u64,
+}
+
+pub(crate) fn feed_spans(spans: &[Span]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    for span in spans {
+        put(&mut packed, span.stream.unsigned_abs());
+        put(&mut packed, span.first_sequence);
+        put(&mut packed, span.count);
+    }
+    packed
+}
+
+pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<Span>> {
+    let mut spans = Vec::new();
+    while !packed.is_empty() {
+        let stream = i64::try_from(take(&mut packed)?).ok()?;
+        spans.push(Span { stream, first_sequence: take(&mut packed)?, count: take(&mut packed)? });
+    }
+    Some(spans)
+}
+
+// ---- numbers: seven bits a byte, least significant first, the eighth says that more follow ----
+
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let part = u64::from(byte & 0x7f);
+        if shift == 63 && part > 1 {
+            return None;
+        }
+        number |= part << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, number);
+            let mut rest = &bytes[..];
+            assert_eq!((take(&mut rest), rest), (Some(number), &b""[..]));
+            assert_eq!(take(&mut &bytes[..bytes.len() - 1]), None);
+        }
+        assert_eq!(take(&mut &[0xff; 10][..]), None);
+    }
+
+    type Owned<'r> = Option<(i64, u64, &'r [u8])>;
+
+    fn packed(records: &[Owned<'_>]) -> (Joined, Vec<u8>) {
+        let joined = join(records.iter().map(|record| record.map(|(_, _, bytes)| bytes)));
+        let slots = records.iter().map(|record| record.map_or((NOBODY, 0, 0), |(s, n, b)| (s, n, b.len())));
+        let index = group_index(&joined, slots);
+        (joined, index)
+    }
+
+    #[test]
+    fn groups_come_back_as_text_or_as_bytes() {
+        let shapes: [(&[Owned<'_>], &[u8]); 6] = [
+            (&[], b"[]"),
+            (&[Some((1, 5, b"{}"))], b"[{}]"),
+            (&[Some((1, 5, b"{\"a\":1}")), None, None, Some((1, 6, b"{}"))], b"[{\"a\":1},null,null,{}]"),
+            (&[Some((1, 5, b"{}")), Some((9, 0, b"\xff")), None, Some((1, 7, b""))], b"{}\xff"),
+            (&[None], b"[null]"),
+            (&[Some((1, 0, b""))], b""),
+        ];
+        for (records, expected) in shapes {
+            let (joined, index) = packed(records);
+            assert_eq!(joined.bytes, expected);
+            assert_eq!(joined.text, expected.first() == Some(&b'['));
+            let count = records.len() as u64;
+            let slots = group_slots(&index, joined.text, &joined.bytes, count).unwrap();
+            let back: Vec<_> = slots
+                .iter()
+                .map(|s| (!s.is_gone()).then(|| (s.stream, s.sequence, &joined.bytes[s.range.clone()])))
+                .collect();
+            assert_eq!(back, records);
+            assert!(group_is_sound(&index, &joined.bytes));
+            for cut in 0..index.len() {
+                assert_eq!(group_slots(&index[..cut], joined.text, &joined.bytes, count), None);
+            }
+            assert_eq!(group_slots(&index, joined.text, &joined.bytes, count + 1), None);
+        }
+    }
+
+    #[test]
+    fn an_index_that_lies_about_lengths_is_refused() {
+        let (joined, mut index) = packed(&[Some((1, 5, b"{}")), Some((1, 6, b"{}"))]);
+        *index.last_mut().unwrap() += 1;
+        assert_eq!(group_slots(&index, true, &joined.bytes, 2), None);
+        assert_eq!(chunk_ranges(&[2, 3], true, b"[{},{}]"), None);
+        assert_eq!(chunk_ranges(&[2, 2], true, b"[{},{}]"), Some(vec![1..3, 4..6]));
+        assert_eq!(chunk_ranges(&[2, 0, 1], false, b"abc"), Some(vec![0..2, 2..2, 2..3]));
+    }
+
+    #[test]
+    fn positions_and_spans_come_back() {
+        let packed = positions(7, [7, 9, 7 + u64::from(u32::MAX)].into_iter());
+        let back: Vec<_> = (0..4).map(|place| position(7, &packed, place)).collect();
+        assert_eq!(back, [Some(7), Some(9), Some(7 + u64::from(u32::MAX)), None]);
+        let spans = [
+            Span { stream: 3, first_sequence: 1000, count: 1 },
+            Span { stream: NOBODY, first_sequence: 0, count: 200 },
+        ];
+        assert_eq!(spans_of_feed(&feed_spans(&spans)).as_deref(), Some(&spans[..]));
+        assert_eq!(spans_of_feed(&[1, 1]), None);
+    }
+}

@@ -1,0 +1,410 @@
+//! Reading over the border between what is hot and what is sealed.
+//!
+//! Sealing goes on meanwhile, so each read looks at one snapshot of the database, and at the index of the hot
+//! part *before* that (see `hot.rs`): what was hot then is, in the snapshot, hot still or sealed by now, and
+//! the snapshot's row of the stream says where the border runs. Nothing is read twice or passed over, and
+//! nothing needs trying again. What is missing all the same is a fault and never skipped.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use recount_log::{Fault, FeedRecord, Meter, ReadBound, Record, StreamKey, Tail};
+use rusqlite::Connection;
+
+use crate::fault::{Doing as _, corrupt};
+use crate::hot::{Hot, Part};
+use crate::layout::{self, FeedRow, Names, StoredChunk, StreamTail};
+use crate::limits::FEED_CHUNKS_BYTES_MAX;
+
+/// One state of the database for several questions.
+fn snapshot(connection: &Connection) -> Result<rusqlite::Transaction<'_>, Fault> {
+    // It is only read, so dropping it is as good as committing.
+    connection.unchecked_transaction().doing("beginning to read")
+}
+
+pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<Tail>, Fault> {
+    if let Some(tail) = hot.tail(key) {
+        return Ok(Some(tail.told()));
+    }
+    let stored = layout::stream_tail(connection, key).doing(&format!("reading the tail of stream {key}"))?;
+    // A stream that got its first record just now is not known to the index above and has nothing sealed.
+    Ok(stored.filter(|tail| tail.next_sequence > 0).map(StreamTail::told))
+}
+
+/// Records of one stream. A gap is a fault: what is missing is never passed over in silence.
+pub(crate) fn stream(
+    connection: &Connection,
+    hot: &Hot,
+    key: &StreamKey,
+    from: u64,
+    bound: ReadBound,
+) -> Result<Vec<Record>, Fault> {
+    let parts = hot.parts(key, from, bound.count.max(1));
+    stream_after(connection, &parts, key, from, bound)
+}
+
+/// The same, after the index was asked, however long ago.
+fn stream_after(
+    connection: &Connection,
+    parts: &[Part],
+    key: &StreamKey,
+    from: u64,
+    bound: ReadBound,
+) -> Result<Vec<Record>, Fault> {
+    let snapshot = snapshot(connection)?;
+    let stored = layout::stream_tail(&snapshot, key).doing(&format!("reading stream {key} from {from}"))?;
+    let Some(stored) = stored else { return Ok(Vec::new()) };
+    let next = from.max(stored.first_sequence);
+    let (count, meter) = (bound.count.max(1), bound.meter());
+    let mut page = Page { key, next, count, meter, records: Vec::new() };
+    match page.sealed(&snapshot, &stored).and_then(|()| page.hot(&snapshot, &stored, parts)) {
+        // What stands before a hole is given; whoever asks for the hole itself is told.
+        Err(fault) if page.records.is_empty() => Err(fault),
+        _ => Ok(page.records),
+    }
+}
+
+/// A page of one stream as it fills.
+struct Page<'k> {
+    key: &'k StreamKey,
+    next: u64,
+    count: usize,
+    meter: Meter,
+    records: Vec<Record>,
+}
+
+impl Page<'_> {
+    fn sealed(&mut self, connection: &Connection, stored: &StreamTail) -> Result<(), Fault> {
+        if self.next >= stored.next_sequence {
+            return Ok(());
+        }
+        let mut full = false;
+        layout::chunks_from(connection, stored.id, self.next, &mut |chunk: StoredChunk<'_>| {
+            if self.is_full() {
+                return Ok(false);
+            }
+            self.expect(chunk.first_sequence.max(self.next))?;
+            while let Some((position, bytes)) = chunk.record(self.next) {
+                if !self.take(position, bytes) {
+                    full = true;
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })?;
+        if full || self.is_full() { Ok(()) } else { self.expect(stored.next_sequence) }
+    }
+
+    fn hot(&mut self, connection: &Connection, stored: &StreamTail, parts: &[Part]) -> Result<(), Fault> {
+        if self.next < stored.next_sequence {
+            return Ok(());
+        }
+        for part in parts {
+            let end = part.first_sequence + part.count;
+            if end <= self.next {
+                continue;
+            }
+            if self.is_full() {
+                break;
+            }
+            self.expect(part.first_sequence.max(self.next))?;
+            let full = layout::group_at(connection, part.group, |group| {
+                for (position, slot, bytes) in group.records() {
+                    let ours = slot.stream == stored.id && slot.sequence == self.next && self.next < end;
+                    if ours && !self.take(position, bytes) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            })?;
+            if full {
+                return Ok(());
+            }
+            self.expect(end)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, position: u64, bytes: &[u8]) -> bool {
+        if !self.meter.admits(bytes.len()) {
+            return false;
+        }
+        self.records.push(Record { position, sequence: self.next, bytes: Bytes::copy_from_slice(bytes) });
+        self.next += 1;
+        true
+    }
+
+    fn is_full(&self) -> bool {
+        self.records.len() >= self.count
+    }
+
+    /// What comes next must be this.
+    fn expect(&self, found: u64) -> Result<(), Fault> {
+        if found == self.next {
+            return Ok(());
+        }
+        let (key, expected) = (self.key, self.next);
+        Err(corrupt(format!(
+            "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount verify --data`"
+        )))
+    }
+}
+
+/// Records of all streams, in order of position.
+pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Result<Vec<FeedRecord>, Fault> {
+    let snapshot = snapshot(connection)?;
+    let from = from.max(1);
+    let first_hot = layout::first_hot(&snapshot).doing("looking where the hot part begins")?;
+    let mut feed = Feed {
+        next: from,
+        meter: bound.meter(),
+        full: false,
+        names: Names::new(&snapshot),
+        chunks: Chunks::default(),
+        records: Vec::new(),
+    };
+    if first_hot.is_none_or(|first| from < first) {
+        feed.sealed(&snapshot)?;
+    }
+    let Some(first_hot) = first_hot else { return Ok(feed.records) };
+    if !feed.full && feed.next < first_hot {
+        return Err(feed.missing(first_hot));
+    }
+    feed.hot(&snapshot)?;
+    Ok(feed.records)
+}
+
+/// A page of the feed as it fills.
+struct Feed<'c> {
+    /// The position that is to come.
+    next: u64,
+    meter: Meter,
+    full: bool,
+    names: Names<'c>,
+    chunks: Chunks,
+    records: Vec<FeedRecord>,
+}
+
+impl Feed<'_> {
+    fn sealed(&mut self, connection: &Connection) -> Result<(), Fault> {
+        layout::feed_from(connection, self.next, &mut |FeedRow { first, last, spans }| {
+            if last < self.next {
+                return Ok(true);
+            }
+            if first > self.next {
+                return Err(self.missing(first));
+            }
+            let mut position = first;
+            for span in spans {
+                for more in 0..span.count {
+                    if position >= self.next
+                        && !self.sealed_one(connection, position, span.stream, span.first_sequence + more)?
+                    {
+                        self.full = true;
+                        return Ok(false);
+                    }
+                    position += 1;
+                }
+            }
+            self.next = position;
+            Ok(true)
+        })
+    }
+
+    /// `false`: the page is full.
+    fn sealed_one(
+        &mut self,
+        connection: &Connection,
+        position: u64,
+        stream: i64,
+        sequence: u64,
+    ) -> Result<bool, Fault> {
+        if stream == crate::packing::NOBODY {
+            return Ok(true);
+        }
+        let (key, tail) = self.names.get(stream, position)?;
+        if sequence < tail.first_sequence {
+            return Ok(true);
+        }
+        let key = key.clone();
+        let found = self.chunks.find(connection, stream, sequence)?;
+        let Some(bytes) = found.filter(|(there, _)| *there == position).map(|(_, bytes)| bytes) else {
+            return Err(corrupt(format!(
+                "stream {key} has no sequence {sequence} for position {position}; look at the store with `recount verify --data`"
+            )));
+        };
+        Ok(self.take(key, position, sequence, bytes))
+    }
+
+    fn hot(&mut self, connection: &Connection) -> Result<(), Fault> {
+        if self.full {
+            return Ok(());
+        }
+        layout::groups_from(connection, self.next, &mut |group| {
+            if group.last_position() < self.next {
+                return Ok(true);
+            }
+            if group.first_position > self.next {
+                return Err(self.missing(group.first_position));
+            }
+            for (position, slot, bytes) in group.records() {
+                if position < self.next {
+                    continue;
+                }
+                let key = self.names.get(slot.stream, position)?.0.clone();
+                if !self.take(key, position, slot.sequence, Bytes::copy_from_slice(bytes)) {
+                    return Ok(false);
+                }
+            }
+            self.next = group.last_position() + 1;
+            Ok(true)
+        })
+    }
+
+    fn take(&mut self, stream: StreamKey, position: u64, sequence: u64, bytes: Bytes) -> bool {
+        if !self.meter.admits(bytes.len()) {
+            return false;
+        }
+        self.records.push(FeedRecord { stream, record: Record { position, sequence, bytes } });
+        true
+    }
+
+    fn missing(&self, found: u64) -> Fault {
+        let (first, last) = (self.next, found.saturating_sub(1));
+        corrupt(format!(
+            "the records at positions {first} to {last} are not there; look at the store with `recount verify --data`"
+        ))
+    }
+}
+
+/// Chunks that one page of the feed comes back to, a stream's last one each.
+#[derive(Default)]
+struct Chunks {
+    kept: HashMap<i64, KeptChunk>,
+    bytes: usize,
+}
+
+struct KeptChunk {
+    first_sequence: u64,
+    records: Vec<(u64, Bytes)>,
+}
+
+impl Chunks {
+    fn find(
+        &mut self,
+        connection: &Connection,
+        stream: i64,
+        sequence: u64,
+    ) -> Result<Option<(u64, Bytes)>, Fault> {
+        if let Some(found) = self.kept.get(&stream).and_then(|kept| kept.get(sequence)) {
+            return Ok(Some(found));
+        }
+        let mut found = None;
+        layout::chunks_from(connection, stream, sequence, &mut |chunk| {
+            // Only from here on: a feed goes forward.
+            let records: Vec<(u64, Bytes)> = chunk
+                .records()
+                .filter(|(there, ..)| *there >= sequence)
+                .map(|(_, position, bytes)| (position, Bytes::copy_from_slice(bytes)))
+                .collect();
+            if chunk.first_sequence <= sequence {
+                found = Some(KeptChunk { first_sequence: sequence, records });
+            }
+            Ok(false)
+        })?;
+        let Some(chunk) = found else { return Ok(None) };
+        let bytes: usize = chunk.records.iter().map(|(_, bytes)| bytes.len()).sum();
+        if self.bytes + bytes > FEED_CHUNKS_BYTES_MAX {
+            self.kept.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        let record = chunk.get(sequence);
+        self.kept.insert(stream, chunk);
+        Ok(record)
+    }
+}
+
+impl KeptChunk {
+    fn get(&self, sequence: u64) -> Option<(u64, Bytes)> {
+        let place = usize::try_from(sequence.checked_sub(self.first_sequence)?).ok()?;
+        self.records.get(place).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recount_log::conformance::{ALL, both, cut, records};
+    use recount_log::{Append, limits};
+
+    use super::*;
+    use crate::group::Group;
+    use crate::layout::Totals;
+    use crate::tails::Tails;
+    use crate::{schema, seal};
+
+    /// What the writer does, without its thread.
+    struct Hand {
+        connection: Connection,
+        tails: Tails,
+        hot: Hot,
+    }
+
+    impl Hand {
+        fn new() -> Self {
+            let connection = Connection::open_in_memory().unwrap();
+            schema::migrate(&connection, "a database in memory").unwrap();
+            Hand { connection, tails: Tails::new(8), hot: Hot::default() }
+        }
+
+        fn append(&mut self, append: &Append) {
+            let mut group = Group::begin(&self.connection, &mut self.tails, &self.hot);
+            group.land(append).unwrap().unwrap();
+            let (mut written, _) = group.finish().unwrap();
+            written.remember(&mut self.tails, &self.hot);
+        }
+
+        fn seal(&mut self, groups: usize) {
+            for _ in 0..groups {
+                let one = Totals { records: 1, bytes: 1 };
+                let sealed = seal::seal(&self.connection, u64::MAX, one).unwrap().unwrap();
+                self.hot.sealed(sealed.last_position, sealed.totals, &sealed.streams);
+            }
+        }
+    }
+
+    /// However much happens between asking the index and taking the snapshot, nothing is read twice,
+    /// nothing is missed that was there when the index was asked, and nothing comes back that is gone.
+    #[test]
+    fn what_the_index_told_is_found_wherever_it_is_by_now() {
+        let key: StreamKey = "a".into();
+        let mut hand = Hand::new();
+        for n in 0..6 {
+            hand.append(&both(records("a", n, &[&[n as u8]]), records("b", n, &[b"other"])));
+        }
+        let parts = hand.hot.parts(&key, 0, limits::APPENDS_WAITING_MAX);
+        assert_eq!(parts.len(), 6);
+        let check = |hand: &Hand, expected: std::ops::Range<u64>, what: &str| {
+            for from in 0..6 {
+                let read = stream_after(&hand.connection, &parts, &key, from, ALL).unwrap();
+                let sequences: Vec<u64> = read.iter().map(|record| record.sequence).collect();
+                let expected = expected.clone().filter(|sequence| *sequence >= from);
+                assert_eq!(sequences, expected.collect::<Vec<_>>(), "{what}, from {from}");
+            }
+        };
+        check(&hand, 0..6, "at once");
+        for sealed in 1..4 {
+            hand.seal(1);
+            check(&hand, 0..6, &format!("{sealed} groups were sealed"));
+        }
+        hand.append(&records("a", 6, &[b"later"]));
+        check(&hand, 0..6, "what came later is for who asks later");
+        hand.append(&cut("a", 2));
+        check(&hand, 2..6, "sealed records were taken away");
+        hand.append(&cut("a", 5));
+        check(&hand, 5..6, "hot records were taken away");
+        hand.seal(4);
+        check(&hand, 5..7, "all was sealed, and tells what is there");
+        assert_eq!(stream(&hand.connection, &hand.hot, &key, 0, ALL).unwrap().len(), 2);
+    }
+}
