@@ -130,8 +130,8 @@ async fn a_folder_can_be_filled_without_a_server() {
     assert!(again.starts_with(&format!("{run} here already, ")), "{again}");
     let here = Server::start(&data);
     assert_eq!(here.ask(&["export", &run]).good(), lines);
-    ask_with(&["import", "-", "--data", folder], lines.as_bytes()).bad(5, "another --data");
-    Answer::of(recount().args(["export", "--all", "--data", folder])).bad(5, "another --data");
+    ask_with(&["import", "-", "--data", folder], lines.as_bytes()).bad(5, "another folder");
+    Answer::of(recount().args(["export", "--all", "--data", folder])).bad(5, "another folder");
 }
 
 #[tokio::test]
