@@ -9,4 +9,5 @@ mod refusals;
 mod server;
 mod story;
 mod tails;
+mod tamper;
 mod verbs;

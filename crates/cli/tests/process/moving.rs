@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, recount};
 use crate::story::{self, ASKING, BEGINNING};
+use crate::tamper;
 
 fn client(server: &Server) -> Client {
     Client::new(&server.url(), None).unwrap()
@@ -186,16 +187,7 @@ async fn a_damaged_run_leaves_no_file() {
     server.ask(&["export", &good, "-o", name]).good();
     let before = std::fs::read_to_string(&file).unwrap();
     drop(server);
-    let store = rusqlite::Connection::open(data.path().join("recount.db")).unwrap();
-    let changed = store
-        .execute(
-            "UPDATE events SET bytes = CAST(replace(CAST(bytes AS TEXT), 'say hello', 'say jello') AS BLOB)
-             WHERE position = (SELECT position FROM log WHERE run_id = ?1 AND sequence = 0)",
-            [&bad],
-        )
-        .unwrap();
-    assert_eq!(changed, 1);
-    drop(store);
+    tamper::change_first_event(data.path(), &bad).await;
     let folder = data.path().to_str().unwrap();
     let offline = Answer::of(recount().args(["export", "--all", "--data", folder, "-o", name]));
     assert_eq!((offline.status, offline.data.as_str()), (1, ""), "{offline:?}");

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::server::{Answer, Server, recount};
 use crate::story::{self, ASKING, BEGINNING, ENDING};
+use crate::tamper;
 
 fn client(server: &Server) -> Client {
     Client::new(&server.url(), None).unwrap()
@@ -129,16 +130,7 @@ async fn one_changed_byte_is_found() {
     server.ask(&["verify", "--all"]).good();
     drop(server);
 
-    let store = rusqlite::Connection::open(data.path().join("recount.db")).unwrap();
-    let changed = store
-        .execute(
-            "UPDATE events SET bytes = CAST(replace(CAST(bytes AS TEXT), 'say hello', 'say jello') AS BLOB)
-             WHERE position = (SELECT position FROM log WHERE run_id = ?1 AND sequence = 0)",
-            [&touched],
-        )
-        .unwrap();
-    assert_eq!(changed, 1);
-    drop(store);
+    tamper::change_first_event(data.path(), &touched).await;
 
     let answer = Answer::of(recount().arg("verify").arg("--data").arg(data.path()));
     assert_eq!(answer.status, 1, "{answer:?}");

@@ -200,7 +200,7 @@ impl Found {
 
 /// How the events that a sentence calls unreadable would be missed.
 fn lost_numbers(problem: &str) -> Option<String> {
-    let (numbers, _) = problem.strip_prefix("events: numbers ")?.split_once(" cannot be read")?;
+    let (numbers, _) = problem.strip_prefix("groups: numbers ")?.split_once(" cannot be read")?;
     Some(format!("positions {numbers} have no readable record"))
 }
 

@@ -1,0 +1,24 @@
+//! Changing what a store holds behind its back, as somebody with the file and a SQLite tool could.
+
+use std::path::Path;
+
+use recount_log::Store as _;
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+
+/// Changes the words of a run's first event where it is kept for good: everything is sealed first, since
+/// what is not sealed yet is guarded by a sum beside it.
+pub(crate) async fn change_first_event(data: &Path, run: &str) {
+    let store = SqliteStore::open(SqliteOptions::new(data)).unwrap();
+    store.seal_now().await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    let store = rusqlite::Connection::open(data.join("recount.db")).unwrap();
+    let changed = store
+        .execute(
+            "UPDATE chunks SET events = replace(events, 'say hello', 'say jello')
+             WHERE first_sequence = 0 AND stream = (SELECT id FROM streams WHERE key = ?1)",
+            [run],
+        )
+        .unwrap();
+    assert_eq!(changed, 1);
+}
