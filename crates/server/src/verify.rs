@@ -9,6 +9,8 @@ use recount_event::codec;
 use recount_log::chain::ChainValue;
 use recount_run::{Auditor, Illegal};
 
+#[doc(hidden)]
+pub use folder::seal;
 pub use folder::{Survey, offline};
 
 /// What a check of one run found, or of a store as a whole.

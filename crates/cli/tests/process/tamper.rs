@@ -2,16 +2,10 @@
 
 use std::path::Path;
 
-use recount_log::Store as _;
-use recount_log_sqlite::{SqliteOptions, SqliteStore};
-
 /// Changes the words of a run's first event where it is kept for good: everything is sealed first, since
 /// what is not sealed yet is guarded by a sum beside it.
 pub(crate) async fn change_first_event(data: &Path, run: &str) {
-    let store = SqliteStore::open(SqliteOptions::new(data)).unwrap();
-    store.seal_now().await.unwrap();
-    store.close().await.unwrap();
-    drop(store);
+    recount_server::verify::seal(data).await.unwrap();
     let store = rusqlite::Connection::open(data.join("recount.db")).unwrap();
     let changed = store
         .execute(

@@ -87,6 +87,14 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     })
 }
 
+/// Seals all that a folder holds, without waiting for its age. For tests of damage to what is sealed.
+#[doc(hidden)]
+pub async fn seal(data: &Path) -> Result<(), StartError> {
+    let store = SqliteStore::open(SqliteOptions::new(data)).map_err(|fault| refused(&fault))?;
+    store.seal_now().await.map_err(|fault| refused(&fault))?;
+    store.close().await.map_err(|fault| refused(&fault))
+}
+
 /// Why runs were not read.
 enum Unread {
     Store(Fault),
