@@ -1,4 +1,4 @@
-//! What only the tests need, and how it comes here: a browser, Node, the browser tests' packages.
+//! What only the tests need, and how it comes here: a browser, Node, packages, programs to compare with.
 //!
 //! Installs where it may (root with apt-get; packages of the tests' own folder), else fails and says
 //! exactly what to install. Does nothing, and quickly, when all is there. Look at [`Setup`].
@@ -17,6 +17,9 @@ const BROWSERS: &[&str] = &["/usr/bin/chromium", "chromium", "chromium-browser",
 
 /// Names the browser to use in place of the ones we look for.
 const BROWSER_VARIABLE: &str = "RECOUNT_CHROMIUM";
+
+/// `curl` runs the commands of the README, `sqlite3` asks a live store.
+const PROGRAMS: &[&str] = &["curl", "sqlite3"];
 
 const BROWSER_PACKAGES: &[&str] = &["chromium", "chromium-driver"];
 const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];
@@ -77,6 +80,16 @@ impl<H: Host> Setup<H> {
         let add = ["rustup", "component", "add", component];
         let added = self.host.find("rustup").is_some() && self.host.run(Path::new("."), &add)?;
         ensure!(added, "cargo {verb} is missing; install it with: {}", add.join(" "));
+        Ok(())
+    }
+
+    /// Programs of others that tests compare us with; each is named like its package.
+    pub(crate) fn programs(&mut self) -> Result<()> {
+        for program in PROGRAMS {
+            if self.host.find(program).is_none() {
+                self.install(program, &[program])?;
+            }
+        }
         Ok(())
     }
 

@@ -138,7 +138,10 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
             let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
             cargo(root, &lint)
         }
-        Step::Tests => cargo(root, &["test", "--workspace", "--locked"]),
+        Step::Tests => {
+            setup.programs()?;
+            cargo(root, &["test", "--workspace", "--locked"])
+        }
         Step::Simulation => cargo(root, &["run", "--quiet", "--locked", "-p", "recount-sim", "--", "fixed"]),
         Step::Browser => browser(root, setup),
     }

@@ -1,5 +1,5 @@
 //! Any SQLite tool can read what happened, beside the running store: a separate connection always, and the
-//! program `sqlite3` where it is installed.
+//! program `sqlite3` of the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn ask(folder: &Path, sql: &str) -> Vec<String> {
             let told = String::from_utf8(told.stdout).unwrap();
             assert_eq!(told.lines().collect::<Vec<_>>(), lines, "sqlite3 tells the same");
         }
-        Err(error) => println!("sqlite3 is not there ({error}); install the package sqlite3 to try it too"),
+        Err(error) => panic!("sqlite3 cannot be run ({error}); install the package sqlite3"),
     }
     lines
 }
