@@ -235,10 +235,10 @@ fn every_acknowledged_append_survives_a_power_cut() {
         acknowledged += acked;
         unasked += there - acked;
     }
-    println!(
+    tell(format_args!(
         "{} power cuts: {acknowledged} acknowledged appends, all there; {unasked} more were there unanswered",
         outcomes.len()
-    );
+    ));
     assert!(outcomes.len() >= 200);
     assert!(acknowledged > outcomes.len() * 10, "the cuts come in the middle of work");
 }
@@ -246,7 +246,7 @@ fn every_acknowledged_append_survives_a_power_cut() {
 #[test]
 fn the_runs_copy_and_begin_the_log_again() {
     let restarts: usize = (0..SEEDS).map(|seed| restarts(&run(seed, Durability::Strict))).sum();
-    println!("{restarts} times in {SEEDS} runs the log was begun again");
+    tell(format_args!("{restarts} times in {SEEDS} runs the log was begun again"));
     assert!(restarts as u64 > SEEDS, "cuts around a copy are among those tried");
 }
 
@@ -261,7 +261,7 @@ fn a_cut_while_the_store_is_made_leaves_one_that_opens() {
             assert_eq!(outcome, Ok((0, 0)), "cut after {cut}");
         }
     }
-    println!("{} cuts while the store was made", (end + 1) * 3);
+    tell(format_args!("{} cuts while the store was made", (end + 1) * 3));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn without_syncs_the_same_check_finds_losses() {
     // The disk lies about every sync after the store was made.
     let outcomes = cuts(Durability::Strict, 0..4, Demand::Acknowledged, |_, opened| !opened);
     let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-    println!("syncs ignored: {lost} of {} cuts found out", outcomes.len());
+    tell(format_args!("syncs ignored: {lost} of {} cuts found out", outcomes.len()));
     assert!(lost > outcomes.len() / 4);
     assert!(
         outcomes.iter().any(|outcome| matches!(outcome, Err(wrong) if wrong.contains("were acknowledged")))
@@ -278,7 +278,7 @@ fn without_syncs_the_same_check_finds_losses() {
     // Only the syncs of the write-ahead log are lies.
     let outcomes = cuts(Durability::Strict, 4..8, Demand::Acknowledged, |file, _| !file.ends_with("-wal"));
     let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-    println!("syncs of the log ignored: {lost} of {} cuts found out", outcomes.len());
+    tell(format_args!("syncs of the log ignored: {lost} of {} cuts found out", outcomes.len()));
     assert!(lost > outcomes.len() / 4);
 }
 
@@ -290,10 +290,10 @@ fn relaxed_loses_the_last_appends_and_nothing_else() {
         let (acknowledged, there) = outcome.as_ref().unwrap();
         shorter += usize::from(there < acknowledged);
     }
-    println!(
+    tell(format_args!(
         "relaxed: {shorter} of {} cuts lost acknowledged appends, none left a part of one",
         outcomes.len()
-    );
+    ));
     assert!(shorter > 0, "otherwise strict would be for nothing");
 }
 
@@ -328,4 +328,10 @@ fn an_append_whose_sync_failed_does_not_come_back() {
         assert_eq!(block_on(store.last_position()), Ok(2));
         block_on(store.close()).unwrap();
     }
+}
+
+/// Said past the runner's capture: these counts are what the run is for.
+fn tell(counts: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    writeln!(std::io::stderr(), "{counts}").expect("standard error takes a line");
 }
