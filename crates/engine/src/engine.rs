@@ -15,6 +15,8 @@ use crate::catalogue::{self, Fold};
 use crate::framing::Framing;
 use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
+use crate::metered::Metered;
+use crate::meters::{EngineStats, Meters};
 use crate::publish::Publisher;
 use crate::subscribe::Subscription;
 use crate::timers::Timers;
@@ -65,7 +67,9 @@ pub struct Engine {
 impl Engine {
     /// Starts on a store. Nothing else may write to it from now on.
     pub async fn open(store: Arc<dyn Store>, world: World, framing: Arc<dyn Framing>) -> Result<Self, Error> {
-        let publisher = Publisher::new(framing);
+        let meters = Arc::new(Meters::default());
+        let store: Arc<dyn Store> = Arc::new(Metered { store, meters: meters.clone() });
+        let publisher = Publisher::new(framing, meters);
         store.observe(publisher.clone());
         let timers = Arc::new(Timers::default());
         catalogue::restore(&*store).await?;
@@ -273,7 +277,8 @@ impl Engine {
             list.mark_ended(tail.next_sequence);
         }
         let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
-        Ok(Subscription::new(store, framing, list, Some(stream), next, tail.next_sequence))
+        let meters = self.tools.publisher.meters();
+        Ok(Subscription::new(store, framing, list, Some(stream), next, tail.next_sequence, meters))
     }
 
     /// Follows all runs from after a position, or from the start.
@@ -282,7 +287,8 @@ impl Engine {
         let last = self.store().last_position().await?;
         let next = next_after(after.or(Some(0)), last + 1, "position")?;
         let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
-        Ok(Subscription::new(store, framing, list, None, next, last + 1))
+        let meters = self.tools.publisher.meters();
+        Ok(Subscription::new(store, framing, list, None, next, last + 1, meters))
     }
 
     /// Where the feed ends now; 0 when nothing has happened yet.
@@ -421,6 +427,34 @@ impl Engine {
     /// How many runs have a writer awake.
     pub fn awake(&self) -> usize {
         self.writers.awake()
+    }
+
+    /// What there is and what was counted, for metrics.
+    pub async fn stats(&self) -> Result<EngineStats, Error> {
+        let store = self.store().stats().await?;
+        let sum = self.tools.publisher.meters().add_up();
+        Ok(EngineStats { store, runs_awake: self.awake(), ..sum })
+    }
+
+    /// Whether the store can be read, and, when the last append found no space, whether there is some now.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.store().last_position().await?;
+        let bound = ReadBound { count: 1, bytes: 1 };
+        self.store().read_feed(1, bound).await?;
+        if !self.tools.publisher.meters().is_full() {
+            return Ok(());
+        }
+        // Who asks may keep everybody else away as long as the answer is no: so it is found out here.
+        for value in [Some(Bytes::from(vec![0; limits::SPACE_PROBE_BYTES])), None] {
+            let row = RowPut { space: rows::PROBE.into(), key: "space".into(), guard: Guard::Any, value };
+            self.store().append(Append { rows: vec![row], ..Append::default() }).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies the whole store, as it is at one moment, to a folder that is not there yet. Work goes on.
+    pub async fn backup(&self, to: std::path::PathBuf) -> Result<(), Error> {
+        Ok(self.store().backup(to).await?)
     }
 
     pub fn world(&self) -> &World {

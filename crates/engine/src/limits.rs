@@ -79,3 +79,6 @@ pub const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest wait that is measured by the time that passes; a later deadline comes by the clock alone.
 pub const TIMER_WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Bytes that are written, and taken away again, to see whether there is space after an append found none.
+pub const SPACE_PROBE_BYTES: usize = 64 << 10;

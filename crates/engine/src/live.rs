@@ -123,6 +123,11 @@ impl List {
         self.level.subscribe()
     }
 
+    /// The cursor after the last event that was heard of; 0 when none was.
+    pub(crate) fn known_next(&self) -> u64 {
+        self.level.borrow().next
+    }
+
     /// Adds the records of one commit, cursors contiguous from `first`. Only the publisher calls this,
     /// and only with what the store has confirmed.
     pub(crate) fn push_committed<'a>(

@@ -9,17 +9,24 @@ use recount_log::{FeedRecord, Observer, StreamKey, Tail};
 use crate::framing::Framing;
 use crate::limits;
 use crate::live::List;
+use crate::meters::Meters;
 
 /// Holds the feed's list, and a list for each run that somebody follows.
 pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,
     runs: Mutex<HashMap<StreamKey, Weak<List>>>,
+    meters: Arc<Meters>,
 }
 
 impl Publisher {
-    pub(crate) fn new(framing: Arc<dyn Framing>) -> Arc<Self> {
-        Arc::new(Publisher { framing, feed: List::new(limits::FEED_LIST_BYTES_MAX), runs: Mutex::default() })
+    pub(crate) fn new(framing: Arc<dyn Framing>, meters: Arc<Meters>) -> Arc<Self> {
+        let feed = List::new(limits::FEED_LIST_BYTES_MAX);
+        Arc::new(Publisher { framing, feed, runs: Mutex::default(), meters })
+    }
+
+    pub(crate) fn meters(&self) -> &Arc<Meters> {
+        &self.meters
     }
 
     pub(crate) fn framing(&self) -> &Arc<dyn Framing> {
@@ -67,6 +74,7 @@ impl Publisher {
 impl Observer for Publisher {
     fn committed(&self, records: &[FeedRecord]) {
         let Some(first) = records.first() else { return };
+        self.meters.committed(records.len());
         self.feed.push_committed(
             &*self.framing,
             first.record.position,

@@ -32,6 +32,9 @@ pub(crate) const TASK_ACTIVE: &str = "record.task_active";
 /// Record: what a producer's batch became. Key: run / producer / epoch / number.
 pub(crate) const PRODUCERS: &str = "record.producers";
 
+/// Record: nothing that stays; written and taken away to see whether there is space.
+pub(crate) const PROBE: &str = "record.probe";
+
 /// All folds.
 pub(crate) const CATALOGUE: [&str; 6] =
     [RUNS, TASK_RUNS, APPROVALS, APPROVALS_LISTED, APPROVALS_PENDING, DEADLINES];

@@ -15,6 +15,7 @@ use crate::Error;
 use crate::framing::Framing;
 use crate::limits;
 use crate::live::{Found, Level, List};
+use crate::meters::{Meters, Reader};
 
 /// What a reader is given next.
 #[derive(Debug)]
@@ -40,6 +41,7 @@ pub struct Subscription {
     /// The cursor that the next event had when the reader came.
     watermark: u64,
     caught_up: bool,
+    reader: Reader,
 }
 
 impl Subscription {
@@ -50,9 +52,11 @@ impl Subscription {
         stream: Option<StreamKey>,
         next: u64,
         watermark: u64,
+        meters: &Arc<Meters>,
     ) -> Self {
         let level = list.watch();
-        Subscription { store, framing, list, level, stream, next, watermark, caught_up: false }
+        let reader = meters.reader(list.clone(), next, watermark);
+        Subscription { store, framing, list, level, stream, next, watermark, caught_up: false, reader }
     }
 
     /// The cursor of the last event given, if any was.
@@ -68,6 +72,7 @@ impl Subscription {
             match self.list.take(self.next) {
                 Found::Frames(bytes, next) => {
                     self.next = next;
+                    self.reader.given_live(next);
                     return Ok(Delivery::Frames { bytes, last: next - 1 });
                 }
                 Found::Nothing if self.next >= self.known_end(level) => {
@@ -120,6 +125,7 @@ impl Subscription {
             )));
         };
         self.next = last + 1;
+        self.reader.given_stored(self.next);
         Ok(Some(Delivery::Frames { bytes: framed.freeze(), last }))
     }
 }

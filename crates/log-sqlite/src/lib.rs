@@ -49,3 +49,8 @@ mod writer;
 
 pub use options::{Durability, SqliteOptions};
 pub use store::{SqliteStore, inspect};
+
+/// The version of SQLite that is built in.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}

@@ -1,4 +1,4 @@
-//! `/healthz`: the process answers. `/readyz`: the store answers too.
+//! `/healthz`: the process answers. `/readyz`: the store answers too, and has space for what comes.
 
 use axum::Router;
 use axum::extract::State;
@@ -7,6 +7,7 @@ use axum::routing::get;
 use http::{HeaderValue, StatusCode, header};
 use recount_api::reply::Health;
 use recount_engine::Engine;
+use recount_event::Code;
 
 pub(crate) fn router(engine: Engine) -> Router {
     Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).with_state(engine)
@@ -17,8 +18,12 @@ async fn alive() -> Response {
 }
 
 async fn ready(State(engine): State<Engine>) -> Response {
-    match engine.read_feed(None, 1).await {
-        Ok(_) => answer(StatusCode::OK, "ready"),
+    match engine.ready().await {
+        Ok(()) => answer(StatusCode::OK, "ready"),
+        Err(error) if error.code() == Code::StoreFull => {
+            tracing::warn!(%error, "not ready");
+            answer(StatusCode::SERVICE_UNAVAILABLE, "no space is left on the disk")
+        }
         Err(error) => {
             tracing::warn!(%error, "not ready");
             answer(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer")

@@ -3,17 +3,21 @@
 //! Only this crate (and the simulation) names the plugs. It must never know the rules.
 
 mod config;
+mod doors;
 pub mod export;
+mod files;
 mod guard;
 mod health;
 pub mod limits;
 mod listen;
 mod logging;
+mod metrics;
 mod running;
 mod start;
 pub mod verify;
 mod web;
 
 pub use config::{Config, Options};
+pub use files::Files;
 pub use running::Running;
 pub use start::{StartError, serve};

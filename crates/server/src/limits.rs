@@ -2,11 +2,23 @@
 
 use std::time::Duration;
 
-/// Connections at a time; the next one is told 503 and closed.
+/// Connections at a time; the next one is told 503 and closed. Fewer where the operating system allows fewer
+/// open files than these and [`FILES_KEPT`].
 pub const CONNECTIONS_MAX: usize = 25_000;
 
+/// Open files that connections leave for everything else: the database's, blobs, a backup, and
+/// [`REFUSALS_MAX`].
+pub const FILES_KEPT: usize = 128;
+
+/// Connections over the limit that are being told so; a further one is closed without a word.
+pub const REFUSALS_MAX: usize = 64;
+
+/// How long a connection over the limit is given to send the head of its request and to take the refusal; then
+/// it is closed.
+pub const REFUSAL_WAIT: Duration = Duration::from_secs(2);
+
 /// When to come again after that.
-pub const CONNECTIONS_RETRY_SECONDS: u64 = 5;
+pub const CONNECTIONS_RETRY: Duration = Duration::from_secs(5);
 
 /// How long a client may take to send the head of a request; then the connection is closed.
 pub const HEAD_WAIT: Duration = Duration::from_secs(15);

@@ -3,14 +3,18 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::response::IntoResponse as _;
 use axum::{Router, middleware};
 use recount_engine::Engine;
-use recount_face_aep::{Face, SseFraming};
+use recount_event::Code;
+use recount_face_aep::{Face, Refusal, SseFraming};
 use recount_log::Store;
 use recount_world::World;
 use tokio::net::TcpListener;
 
-use crate::{StartError, guard, health, listen, web};
+use crate::doors::Doors;
+use crate::metrics::{Requests, Sources};
+use crate::{Files, StartError, guard, health, limits, listen, metrics, web};
 
 pub struct Running {
     pub address: SocketAddr,
@@ -35,7 +39,16 @@ impl Running {
         let address = listener
             .local_addr()
             .map_err(|why| StartError::failed(format!("what was bound has no address: {why}")))?;
-        listen::start(listener, router(&engine, address), &world);
+        let doors = Doors::new(Files::now().connections_max());
+        let full = full(doors.places_max(), &world);
+        let sources = Sources {
+            engine: engine.clone(),
+            doors: doors.clone(),
+            requests: Requests::new(&OTHER_ROUTES),
+            started: recount_world::moment(),
+            started_ms: world.clock.now_ms(),
+        };
+        listen::start(listener, router(sources, address), full, doors, &world);
         Ok(Running { address, engine })
     }
 
@@ -51,11 +64,27 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-fn router(engine: &Engine, address: SocketAddr) -> Router {
+/// What is served beside the native face.
+const OTHER_ROUTES: [&str; 4] = ["/", "/healthz", "/metrics", "/readyz"];
+
+fn router(sources: Sources, address: SocketAddr) -> Router {
+    let (engine, requests) = (sources.engine.clone(), sources.requests.clone());
     let router = recount_face_aep::router(Face::new(engine.clone()))
         .merge(health::router(engine.clone()))
         .merge(web::router())
+        .merge(metrics::router(sources))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
-        .layer(middleware::from_fn_with_state(address, guard::guard));
+        .layer(middleware::from_fn_with_state(address, guard::guard))
+        .layer(middleware::from_fn_with_state(requests, metrics::count));
     recount_face_aep::identified(router, engine.world().clone())
+}
+
+/// What is said to those for whom there is no place.
+fn full(places_max: usize, world: &World) -> Router {
+    let refuse = move || async move {
+        let detail = format!("{places_max} connections are open already; try again shortly");
+        let refusal = Refusal::new(Code::TooManyStreams, detail);
+        Refusal { retry_after: Some(limits::CONNECTIONS_RETRY), ..refusal }.into_response()
+    };
+    recount_face_aep::identified(Router::new().fallback(refuse), world.clone())
 }

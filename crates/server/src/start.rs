@@ -7,8 +7,9 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 
 use crate::config::{Config, Options};
+use crate::files::in_words;
 use crate::running::claim;
-use crate::{Running, limits, logging};
+use crate::{Files, Running, limits, logging};
 
 /// Why the server did not start, or did not run to a good end.
 #[derive(Debug, thiserror::Error)]
@@ -62,11 +63,13 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
+    let files = Files::raise();
     runtime.block_on(async {
         let listener = claim(config.bind).await?;
         let store = open_store(&config)?;
         let running = Running::on(listener, Arc::new(store), World::real()).await?;
         announce(&config, &running);
+        tell_limits(files);
         told_to_stop().await?;
         tracing::info!("stopping");
         let left = running.stop().await;
@@ -91,6 +94,21 @@ fn announce(config: &Config, running: &Running) {
     );
     if let Err(error) = said {
         tracing::debug!(%error, "nobody reads standard error");
+    }
+}
+
+/// How many may connect, and whether the operating system is why there are not more.
+fn tell_limits(files: Files) {
+    let (soft, most) = (in_words(files.soft), files.connections_max());
+    if most < limits::CONNECTIONS_MAX {
+        tracing::warn!(
+            "at most {most} connections at a time, because this process may have {soft} files open; for {} raise \
+             the hard limit of open files to {}",
+            limits::CONNECTIONS_MAX,
+            limits::CONNECTIONS_MAX + limits::FILES_KEPT
+        );
+    } else {
+        tracing::info!("at most {most} connections at a time; this process may have {soft} files open");
     }
 }
 

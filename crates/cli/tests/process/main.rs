@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod checks;
+mod crowd;
 mod moving;
 mod readme;
 mod refusals;

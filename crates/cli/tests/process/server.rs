@@ -25,7 +25,12 @@ impl Server {
 
     /// Starts and waits until it listens.
     pub(crate) fn start_at(data: &Path, bind: &str) -> Self {
-        let mut server = Server::spawn(data, bind);
+        Server::spawn(data, bind).listening()
+    }
+
+    /// Waits until it listens.
+    pub(crate) fn listening(self) -> Self {
+        let mut server = self;
         let words = lines_of(server.child.stderr.take().expect("it is piped"));
         let mut heard = Vec::new();
         loop {
@@ -42,13 +47,14 @@ impl Server {
 
     /// Starts and does not wait.
     pub(crate) fn spawn(data: &Path, bind: &str) -> Self {
-        let child = recount()
-            .args(["serve", "--bind", bind, "--log", "warn", "--data"])
-            .arg(data)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        let mut command = recount();
+        command.args(["serve", "--bind", bind, "--log", "warn", "--data"]).arg(data);
+        Server::of(&mut command)
+    }
+
+    /// Starts a command that becomes a server.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         Server { child, address: String::new(), words: Vec::new() }
     }
 

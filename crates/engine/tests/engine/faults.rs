@@ -173,3 +173,25 @@ async fn what_landed_unheard_reaches_readers_who_wait() {
     assert_eq!(read(&mut feed).await.cursors, [4, 5]);
     scene.check().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_is_not_ready_until_there_is_space_again() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    scene.engine.ready().await.unwrap();
+    let refuse = || Fate::Refuse(FaultKind::Full);
+    scene.store.next_appends([refuse(), refuse(), refuse()]);
+    assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreFull);
+    // Nobody but who asks writes any more, and still the answer follows what is so.
+    for _ in 0..2 {
+        assert_eq!(code(scene.engine.ready().await), Code::StoreFull);
+    }
+    scene.engine.ready().await.unwrap();
+    scene.engine.ready().await.unwrap();
+    assert_eq!(scene.engine.stats().await.unwrap().appends_full, 3);
+    // A fault of another kind says nothing of space.
+    scene.store.next_appends([Fate::Refuse(FaultKind::Busy)]);
+    assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreBusy);
+    scene.engine.ready().await.unwrap();
+    scene.check().await;
+}

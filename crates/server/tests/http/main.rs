@@ -10,6 +10,7 @@ mod guide;
 mod house;
 mod import;
 mod ingest;
+mod metrics;
 mod readers;
 mod routes;
 mod sockets;

@@ -70,6 +70,8 @@ async fn a_reader_that_stops_reading_is_cut_and_misses_nothing_when_it_comes_aga
     let waited = began.elapsed();
     assert!(waited + Duration::from_secs(1) >= WRITE_STALL, "cut after {waited:?}");
     tokio::time::resume();
+    let metrics = house.get("/metrics").await;
+    assert!(metrics.text().contains("\nrecount_connections_stalled_total 1\n"), "{}", metrics.text());
     let mut heard = Vec::new();
     let end = loop {
         match stalled.event().await {

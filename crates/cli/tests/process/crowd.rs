@@ -1,0 +1,113 @@
+//! More who want in than there are places: each is told so, and those inside notice nothing.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::server::{PATIENCE, Server, recount};
+
+/// Starts a server that may have `soft` files open, and no more than `hard` whatever it asks for.
+fn with_files(data: &std::path::Path, soft: u32, hard: u32) -> Server {
+    let mut command = Command::new("sh");
+    let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+    let ours = recount();
+    command.arg("-c").arg(limits).arg(ours.get_program()).args([
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "--log",
+        "info",
+        "--data",
+    ]);
+    for (name, value) in ours.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Server::of(command.arg(data)).listening()
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let socket = TcpStream::connect(&server.address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// Asks on a connection that stays, and answers the status, the head and the body.
+fn ask(server: &Server, socket: &mut TcpStream) -> (u16, String, String) {
+    let request = format!("GET /v1/runs HTTP/1.1\r\nhost: {}\r\n\r\n", server.address);
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut got = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let count = socket.read(&mut piece).unwrap();
+        got.extend_from_slice(&piece[..count]);
+        let text = String::from_utf8_lossy(&got).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            assert!(count > 0, "the connection ended within a head: {text}");
+            continue;
+        };
+        let head = head.to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.expect("answers have a length").parse().unwrap();
+        if body.len() >= length {
+            return (head[9..12].parse().unwrap(), head, body.to_owned());
+        }
+        assert!(count > 0, "the connection ended within a body: {text}");
+    }
+}
+
+#[test]
+fn who_finds_no_place_is_told_when_to_come_again() {
+    let data = tempfile::tempdir().unwrap();
+    // The hard limit leaves 100 places; the soft one would leave none.
+    let server = with_files(data.path(), 64, 228);
+    let mut inside: Vec<TcpStream> = (0..100).map(|_| connect(&server)).collect();
+    for socket in &mut inside {
+        assert_eq!(ask(&server, socket).0, 200);
+    }
+    for _ in 0..200 {
+        let mut socket = connect(&server);
+        let (status, head, body) = ask(&server, &mut socket);
+        assert_eq!(status, 503, "{body}");
+        assert!(head.contains("retry-after: 5") && head.contains("connection: close"), "{head}");
+        assert!(head.contains("content-type: application/problem+json"), "{head}");
+        let problem: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(problem["code"], "too_many_streams", "{body}");
+        assert_eq!(problem["retryable"], true, "{body}");
+        assert!(problem["detail"].as_str().unwrap().contains("100 connections are open"), "{body}");
+        assert!(head.contains(&problem["request_id"].as_str().unwrap().to_lowercase()), "{head} {body}");
+        assert_eq!(socket.read(&mut [0; 16]).unwrap(), 0, "it is closed then");
+    }
+    for socket in &mut inside {
+        assert_eq!(ask(&server, socket).0, 200, "those inside are served on");
+    }
+    // A place that becomes free is given to the next one.
+    inside.pop();
+    let began = recount_world::moment();
+    while ask(&server, &mut connect(&server)).0 != 200 {
+        assert!(began.elapsed() < PATIENCE, "the place is never given again");
+    }
+}
+
+#[test]
+fn who_says_nothing_over_the_limit_takes_no_place_for_long() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_files(data.path(), 228, 228);
+    let inside: Vec<TcpStream> = (0..100).map(|_| connect(&server)).collect();
+    // More than are told at a time, and none of them says a word.
+    let silent: Vec<TcpStream> = (0..100).map(|_| connect(&server)).collect();
+    for mut socket in silent {
+        let ended = socket.read(&mut [0; 16]);
+        assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+    }
+    assert_eq!(ask(&server, &mut connect(&server)).0, 503);
+    drop(inside);
+    let began = recount_world::moment();
+    while ask(&server, &mut connect(&server)).0 != 200 {
+        assert!(began.elapsed() < PATIENCE, "no place becomes free");
+    }
+}

@@ -1,0 +1,89 @@
+//! The store as the engine holds it: the same, and it is noted when there was no space. See [`Metered`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_log::{
+    Answer, Append, AppendError, Committed, FaultKind, FeedRecord, Integrity, Observer, ReadBound, Record,
+    Row, RowRange, Stats, Store, StreamKey, Tail,
+};
+
+use crate::meters::Meters;
+
+/// Hands everything on to the store beneath.
+pub(crate) struct Metered {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl Store for Metered {
+    fn observe(&self, observer: Arc<dyn Observer>) {
+        self.store.observe(observer);
+    }
+
+    fn append(&self, append: Append) -> Answer<Committed, AppendError> {
+        let (answer, meters) = (self.store.append(append), self.meters.clone());
+        Box::pin(async move {
+            let answer = answer.await;
+            match &answer {
+                Ok(_) => meters.had_space(true),
+                Err(AppendError::Fault(fault)) if fault.kind == FaultKind::Full => meters.had_space(false),
+                Err(_) => {}
+            }
+            answer
+        })
+    }
+
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
+        self.store.read(stream, from, bound)
+    }
+
+    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
+        self.store.read_feed(from, bound)
+    }
+
+    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
+        self.store.tail(stream)
+    }
+
+    fn last_position(&self) -> Answer<u64> {
+        self.store.last_position()
+    }
+
+    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
+        self.store.streams(after, limit)
+    }
+
+    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
+        self.store.row(space, key)
+    }
+
+    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
+        self.store.rows(range)
+    }
+
+    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
+        self.store.put_blob(bytes)
+    }
+
+    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
+        self.store.blob(hash)
+    }
+
+    fn integrity(&self) -> Answer<Integrity> {
+        self.store.integrity()
+    }
+
+    fn backup(&self, to: PathBuf) -> Answer<()> {
+        self.store.backup(to)
+    }
+
+    fn stats(&self) -> Answer<Stats> {
+        self.store.stats()
+    }
+
+    fn close(&self) -> Answer<()> {
+        self.store.close()
+    }
+}

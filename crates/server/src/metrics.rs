@@ -1,0 +1,179 @@
+//! `/metrics`: what an operator watches, as OpenMetrics text. See [`page`].
+//!
+//! It knows numbers and no names: no run, no path that somebody asked for, no text of an event ever gets here,
+//! and every label has few values that are known beforehand.
+
+mod process;
+mod requests;
+mod text;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderValue, header};
+use recount_engine::{Engine, EngineStats};
+use recount_log::Stats;
+use tokio::time::Instant;
+
+pub(crate) use self::requests::{Requests, count};
+use self::text::{Kind, Page, Scale};
+use crate::doors::Doors;
+
+/// What the page is made of.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    pub(crate) engine: Engine,
+    pub(crate) doors: Arc<Doors>,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) started: Instant,
+    pub(crate) started_ms: u64,
+}
+
+pub(crate) fn router(sources: Sources) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(sources)
+}
+
+async fn metrics(State(sources): State<Sources>) -> Response {
+    let stats = match sources.engine.stats().await {
+        Ok(stats) => Some(stats),
+        Err(error) => {
+            tracing::warn!(%error, "the store tells no numbers");
+            None
+        }
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(text::MEDIA_TYPE)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, page(&sources, stats.as_ref())).into_response()
+}
+
+/// The whole page. Where the store does not answer, what only it knows is left out.
+fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
+    let mut page = Page::default();
+    page.family("recount_build", Kind::Info, None, "The program and the SQLite it is built with.");
+    let build = [("version", env!("CARGO_PKG_VERSION")), ("sqlite", recount_log_sqlite::sqlite_version())];
+    page.sample("_info", &build, 1.0);
+    page.gauge(
+        "recount_uptime_seconds",
+        Some("seconds"),
+        "Since the server began.",
+        sources.started.elapsed().as_secs_f64(),
+    );
+    page.gauge(
+        "recount_store_answers",
+        None,
+        "Whether the store answered this request: 1 or 0.",
+        f64::from(u8::from(stats.is_some())),
+    );
+    if let Some(stats) = stats {
+        log(&mut page, stats);
+        store(&mut page, &stats.store);
+        readers(&mut page, stats);
+    }
+    doors(&mut page, &sources.doors);
+    sources.requests.tell(&mut page);
+    process::tell(&mut page, sources.started_ms);
+    page.finish()
+}
+
+fn log(page: &mut Page, stats: &EngineStats) {
+    let store = &stats.store;
+    page.counter("recount_events_committed", None, "Events that became durable.", stats.events_committed);
+    page.histogram(
+        "recount_append_seconds",
+        Scale::Micros,
+        "From an append's place in line to its answer, refused ones included.",
+        &store.append_micros,
+    );
+    page.histogram(
+        "recount_sync_seconds",
+        Scale::Micros,
+        "The making durable of one commit.",
+        &store.sync_micros,
+    );
+    page.histogram(
+        "recount_commit_appends",
+        Scale::Whole,
+        "Appends that shared a commit.",
+        &store.group_appends,
+    );
+    page.counter("recount_commits_failed", None, "Commits that failed.", store.commits_failed);
+    page.counter(
+        "recount_appends_without_space",
+        None,
+        "Appends that were refused because the disk is full.",
+        stats.appends_full,
+    );
+    page.gauge("recount_runs_awake", None, "Runs with a writer awake.", stats.runs_awake as f64);
+}
+
+fn store(page: &mut Page, store: &Stats) {
+    let bytes = Some("bytes");
+    page.gauge(
+        "recount_last_position",
+        None,
+        "The position of the newest event.",
+        store.last_position as f64,
+    );
+    page.gauge("recount_runs", None, "Runs there ever were.", store.streams as f64);
+    page.gauge(
+        "recount_hot_events",
+        None,
+        "Events in commit order, not yet sealed.",
+        store.hot_records as f64,
+    );
+    page.gauge("recount_hot_bytes", bytes, "Bytes of those.", store.hot_bytes as f64);
+    page.gauge("recount_sealed_events", None, "Events gathered run by run.", store.sealed_records as f64);
+    page.gauge("recount_sealed_bytes", bytes, "Bytes of those.", store.sealed_bytes as f64);
+    page.gauge("recount_database_bytes", bytes, "The database file.", store.database_bytes as f64);
+    page.gauge("recount_wal_bytes", bytes, "The write-ahead log beside it.", store.wal_bytes as f64);
+}
+
+fn readers(page: &mut Page, stats: &EngineStats) {
+    let readers = stats.readers;
+    let by_source = [
+        ("live", readers.open - readers.from_store, readers.events_live),
+        ("store", readers.from_store, readers.events_stored),
+    ];
+    page.family(
+        "recount_readers",
+        Kind::Gauge,
+        None,
+        "Who follows a run or all of them, by where the newest events came from: the live list, or the store for one that is behind.",
+    );
+    for (source, open, _) in by_source {
+        page.sample("", &[("source", source)], open as f64);
+    }
+    page.family("recount_reader_events", Kind::Counter, None, "Events given to those who follow.");
+    for (source, _, events) in by_source {
+        page.sample("_total", &[("source", source)], events as f64);
+    }
+    page.gauge(
+        "recount_reader_lag_events",
+        None,
+        "Events that the reader furthest behind has not been given yet.",
+        readers.lag_max as f64,
+    );
+}
+
+fn doors(page: &mut Page, doors: &Doors) {
+    page.gauge("recount_connections", None, "Connections that are open.", doors.open() as f64);
+    page.gauge("recount_connections_max", None, "Connections there may be.", doors.places_max() as f64);
+    page.counter("recount_connections_accepted", None, "Connections that were let in.", doors.accepted());
+    page.counter(
+        "recount_connections_refused",
+        None,
+        "Connections for which there was no place.",
+        doors.refused(),
+    );
+    page.counter(
+        "recount_connections_stalled",
+        None,
+        "Connections that were cut because their peer took nothing for too long.",
+        doors.stalled(),
+    );
+}

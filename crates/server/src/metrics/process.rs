@@ -1,0 +1,60 @@
+//! What the operating system says of this process, where it says it the way Linux does.
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::text::Page;
+use crate::Files;
+
+pub(super) fn tell(page: &mut Page, started_ms: u64) {
+    let (bytes, seconds) = (Some("bytes"), Some("seconds"));
+    page.gauge(
+        "process_start_time_seconds",
+        seconds,
+        "When the server began, since 1970.",
+        started_ms as f64 / 1e3,
+    );
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
+    page.family("process_cpu_seconds", super::Kind::Counter, seconds, "Processor time that was used.");
+    page.sample("_total", &[], used);
+    if let Some(memory) = memory() {
+        page.gauge(
+            "process_resident_memory_bytes",
+            bytes,
+            "Memory in use, files that are mapped included.",
+            memory.resident,
+        );
+        page.gauge(
+            "process_anonymous_memory_bytes",
+            bytes,
+            "Memory in use, without files.",
+            memory.anonymous,
+        );
+    }
+    if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+        // One of them is the look itself.
+        page.gauge(
+            "process_open_fds",
+            None,
+            "Files and sockets that are open.",
+            open.count().saturating_sub(1) as f64,
+        );
+    }
+    if let Some(soft) = Files::now().soft {
+        page.gauge("process_max_fds", None, "Files and sockets that may be open.", soft as f64);
+    }
+}
+
+struct Memory {
+    resident: f64,
+    anonymous: f64,
+}
+
+fn memory() -> Option<Memory> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = |name: &str| -> Option<f64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    Some(Memory { resident: kib("VmRSS:")? * 1024.0, anonymous: kib("RssAnon:")? * 1024.0 })
+}

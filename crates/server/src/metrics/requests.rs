@@ -1,0 +1,74 @@
+//! Requests by method, route and class of status: a fixed table, so that no request can make a new row.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::Method;
+use recount_api::routes::ROUTES;
+use recount_face_aep::Refusal;
+
+use super::text::{Kind, Page};
+
+const METHODS: [&str; 5] = ["GET", "POST", "DELETE", "HEAD", "other"];
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// What is asked of nothing we know.
+const ELSEWHERE: &str = "other";
+
+/// One route's counts, by method and class.
+type Counts = [[AtomicU64; CLASSES.len()]; METHODS.len()];
+
+pub(crate) struct Requests(HashMap<String, Counts>);
+
+impl Requests {
+    /// For the routes of the native face, under both of its prefixes, and those named here.
+    pub(crate) fn new(others: &[&str]) -> Arc<Self> {
+        let ours = ["/v1", "/hecate/v1"].into_iter();
+        let ours = ours.flat_map(|prefix| ROUTES.iter().map(move |route| format!("{prefix}{}", route.path)));
+        let others = others.iter().chain(&[ELSEWHERE]).map(|path| (*path).to_owned());
+        Arc::new(Requests(ours.chain(others).map(|path| (path, Counts::default())).collect()))
+    }
+
+    fn note(&self, method: &Method, path: Option<&str>, status: u16) {
+        let counts = path.and_then(|path| self.0.get(path)).or_else(|| self.0.get(ELSEWHERE));
+        let method = METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1);
+        let class = usize::from(status / 100).saturating_sub(1).min(CLASSES.len() - 1);
+        if let Some(counts) = counts {
+            counts[method][class].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Rows with a count, in order.
+    pub(super) fn tell(&self, page: &mut Page) {
+        page.family("recount_requests", Kind::Counter, None, "Requests that were answered.");
+        let mut routes: Vec<_> = self.0.iter().collect();
+        routes.sort_by_key(|(path, _)| path.as_str());
+        for (route, counts) in routes {
+            for (method, counts) in METHODS.iter().zip(counts) {
+                for (class, count) in CLASSES.iter().zip(counts) {
+                    let count = count.load(Ordering::Relaxed);
+                    if count > 0 {
+                        let labels = [("method", *method), ("route", route.as_str()), ("status", *class)];
+                        page.sample("_total", &labels, count as f64);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Counts every answer when its head is known; a stream counts when it begins.
+pub(crate) async fn count(State(requests): State<Arc<Requests>>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    // A refusal is worded further out.
+    let refusal = response.extensions().get::<Refusal>().map(|refusal| refusal.code.row().status);
+    let status = refusal.unwrap_or_else(|| response.status().as_u16());
+    requests.note(&method, path.as_ref().map(MatchedPath::as_str), status);
+    response
+}

@@ -1,0 +1,150 @@
+//! OpenMetrics text, version 1.0.0: families, samples, and the mark at the end. Begin with [`Page`].
+
+use std::fmt::Write as _;
+
+use recount_log::Histogram;
+
+pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Powers of two that bound the buckets of times: 64 µs to 16.8 s. What is outside is in the nearest.
+const TIMES: std::ops::RangeInclusive<usize> = 6..=24;
+
+/// The same of whole numbers: 1 to 8191.
+const WHOLES: std::ops::RangeInclusive<usize> = 1..=13;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+}
+
+/// What the numbers of a histogram are, and how they are told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scale {
+    /// Microseconds, told in seconds.
+    Micros,
+    /// As they are.
+    Whole,
+}
+
+#[derive(Default)]
+pub(super) struct Page {
+    text: String,
+    family: &'static str,
+}
+
+impl Page {
+    /// Begins a family; its samples follow.
+    pub(super) fn family(&mut self, name: &'static str, kind: Kind, unit: Option<&str>, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Info => "info",
+        };
+        self.family = name;
+        self.line(format_args!("# TYPE {name} {kind}"));
+        if let Some(unit) = unit {
+            self.line(format_args!("# UNIT {name} {unit}"));
+        }
+        self.line(format_args!("# HELP {name} {help}"));
+    }
+
+    /// A sample of the family that was begun. Values of labels are ours and need no escaping.
+    pub(super) fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
+        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let family = self.family;
+        self.line(format_args!("{family}{suffix}{labels} {}", number(value)));
+    }
+
+    pub(super) fn gauge(&mut self, name: &'static str, unit: Option<&str>, help: &str, value: f64) {
+        self.family(name, Kind::Gauge, unit, help);
+        self.sample("", &[], value);
+    }
+
+    pub(super) fn counter(&mut self, name: &'static str, unit: Option<&str>, help: &str, value: u64) {
+        self.family(name, Kind::Counter, unit, help);
+        self.sample("_total", &[], value as f64);
+    }
+
+    pub(super) fn histogram(&mut self, name: &'static str, scale: Scale, help: &str, values: &Histogram) {
+        let unit = (scale == Scale::Micros).then_some("seconds");
+        self.family(name, Kind::Histogram, unit, help);
+        let powers = match scale {
+            Scale::Micros => TIMES,
+            Scale::Whole => WHOLES,
+        };
+        let mut below: u64 = values.counts[..*powers.start()].iter().sum();
+        for power in powers {
+            below += values.counts[power];
+            let bound = (1_u64 << power) as f64;
+            let bound = match scale {
+                Scale::Micros => bound / 1e6,
+                Scale::Whole => bound - 1.0,
+            };
+            // Always with a point and never with an exponent: one bound has one spelling.
+            let point = if bound.fract() == 0.0 { ".0" } else { "" };
+            self.sample("_bucket", &[("le", &format!("{bound}{point}"))], below as f64);
+        }
+        self.sample("_bucket", &[("le", "+Inf")], values.count() as f64);
+        self.sample("_count", &[], values.count() as f64);
+        let sum = match scale {
+            Scale::Micros => values.sum as f64 / 1e6,
+            Scale::Whole => values.sum as f64,
+        };
+        self.sample("_sum", &[], sum);
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.line(format_args!("# EOF"));
+        self.text
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.text, "{line}").expect("strings take what is written");
+    }
+}
+
+/// Whole numbers without a point, others as short as they can be said.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { format!("{value}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_add_up_and_what_is_outside_is_in_the_nearest() {
+        let mut values = Histogram::default();
+        for value in [0, 1, 63, 64, 1_000_000, u64::from(u32::MAX) * 4] {
+            values.note(value);
+        }
+        let mut page = Page::default();
+        page.histogram("a_seconds", Scale::Micros, "Times.", &values);
+        let text = page.finish();
+        for line in [
+            "# TYPE a_seconds histogram",
+            "# UNIT a_seconds seconds",
+            "a_seconds_bucket{le=\"0.000064\"} 3",
+            "a_seconds_bucket{le=\"0.000128\"} 4",
+            "a_seconds_bucket{le=\"1.048576\"} 5",
+            "a_seconds_bucket{le=\"16.777216\"} 5",
+            "a_seconds_bucket{le=\"+Inf\"} 6",
+            "a_seconds_count 6",
+        ] {
+            assert!(text.lines().any(|there| there == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+        let mut page = Page::default();
+        page.histogram("b", Scale::Whole, "Numbers.", &values);
+        let text = page.finish();
+        assert!(
+            text.contains("b_bucket{le=\"1.0\"} 2\n") && text.contains("b_bucket{le=\"63.0\"} 3\n"),
+            "{text}"
+        );
+    }
+}
