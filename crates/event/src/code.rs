@@ -60,6 +60,7 @@ codes! {
     CursorAhead = "cursor_ahead", 409, final, "permanent", "The cursor is past the end of what exists.", "Start again from the last event you really received, or from the beginning.";
     CursorForeign = "cursor_foreign", 400, final, "permanent", "The cursor was made for another list.", "Use the cursor that this list gave.";
     CursorMalformed = "cursor_malformed", 400, final, "permanent", "The cursor cannot be read.", "Send a whole number from -1, or the cursor exactly as it was given.";
+    CursorPruned = "cursor_pruned", 410, final, "permanent", "Events behind this place of the feed were pruned, so it cannot be gone on from without a gap.", "Begin again without a cursor, which gives what is left, or from the position the detail names.";
     EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index the problem names; the rule is described in docs/grammar.md.";
     ExportAltered = "export_altered", 422, final, "permanent", "The lines of an export do not add up to what their header notes; nothing was imported.", "Export the run again, and bring the file over unchanged.";
     HandoffNotFound = "handoff_not_found", 404, final, "permanent", "The run has no handoff with this id.", "Read the run's events for the handoffs it asked for.";
@@ -77,16 +78,22 @@ codes! {
     ProducerGap = "producer_gap", 409, final, "permanent", "The batch number skips one that never arrived.", "Send the batches in order, beginning with the number the detail names.";
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number came with other events before.", "Give every new batch the next number.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
+    RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned.", "Wait for its end, or cancel it.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
+    RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task; nothing but a tombstone is left of it.", "Forget the run; its id never comes back.";
     RunExists = "run_exists", 409, final, "permanent", "A run with this id is here already and says something else.", "Compare both with recount digest; a run that exists is never replaced.";
+    RunInSession = "run_in_session", 409, final, "permanent", "The run belongs to a session, which needs all of it while it exists.", "Leave it; it goes with its session.";
     RunNotExternal = "run_not_external", 409, final, "permanent", "The run is driven by this server, so nobody else may append to it.", "Create a run of kind external to report from outside.";
     RunNotFound = "run_not_found", 404, final, "permanent", "No run with this id exists.", "List runs with GET /v1/runs.";
+    RunPinned = "run_pinned", 409, final, "permanent", "The run is pinned, so nothing of it is pruned.", "Unpin it first.";
+    RunPruned = "run_pruned", 422, final, "permanent", "The run's beginning was pruned where it was exported, and such a run cannot be taken in.", "Import an export that was made before, or keep this one as a file: recount verify reads it.";
     ShuttingDown = "shutting_down", 503, retry, "transient", "The server is going down and takes nothing new.", "Try again when it is back.";
     StoreBusy = "store_busy", 503, retry, "transient", "More is waiting for the disk than the limit allows.", "Try again after the time in Retry-After.";
     StoreCorrupt = "store_corrupt", 500, final, "permanent", "What was read from the store is not what was written.", "Run recount verify; restore from a backup.";
     StoreFull = "store_full", 507, retry, "resource", "No space is left on the disk; nothing was written, reading goes on.", "Free some space; the server goes on by itself.";
     StoreUnavailable = "store_unavailable", 503, retry, "transient", "The store could not be read or written.", "Try again; see the server's log for the cause.";
     TaskBusy = "task_busy", 409, final, "permanent", "The task has an active run already.", "Wait for it to end, or cancel it.";
+    TaskErased = "task_erased", 410, final, "permanent", "The task was deleted, and its runs with it.", "Create a new task; the id never comes back.";
     TaskNotFound = "task_not_found", 404, final, "permanent", "No task with this id exists.", "List tasks with GET /v1/tasks.";
     TooManyStreams = "too_many_streams", 503, retry, "resource", "As many clients are connected as the limit allows.", "Try again after the time in Retry-After.";
 }

@@ -5,6 +5,7 @@
 mod assistant;
 mod cost;
 mod prompt;
+mod pruned;
 mod run;
 mod tool;
 mod turn;
@@ -17,12 +18,16 @@ use crate::state::State;
 pub fn apply(state: &mut State, event: &Event) {
     assert_eq!(event.run_id, state.run_id, "an event of another run");
     assert_eq!(event.sequence, state.next_sequence, "an event out of order in {}", state.run_id);
-    if state.is_blank() {
+    if state.last_event_id.is_none() {
         state.created_ms = event.occurred_ms;
     }
     state.last_ms = event.occurred_ms;
     state.last_event_id = Some(event.event_id);
-    fold(state, event);
+    if state.is_headless() {
+        pruned::fold(state, event);
+    } else {
+        fold(state, event);
+    }
     run::regrouped(state);
     state.next_sequence += 1;
 }
@@ -39,6 +44,7 @@ fn fold(state: &mut State, event: &Event) {
         Payload::RunFailed(ending) => run::failed(state, at_ms, ending),
         Payload::RunCancelled(ending) => run::cancelled(state, at_ms, ending),
         Payload::GapRunDisconnected(_) => run::disconnected(state),
+        Payload::GapEventsPruned(marker) => pruned::marked(state, marker),
 
         Payload::TurnStarted(started) => turn::started(state, started),
         Payload::TurnCompleted(completed) => turn::completed(state, completed),

@@ -45,6 +45,28 @@ pub struct Auditor {
 }
 
 impl Auditor {
+    /// Reads a run whose events before `first_sequence` were pruned. What is left before its ending cannot be
+    /// held against what is gone, so there only places are judged; that somebody said what is gone is asked
+    /// at the end, by [`Auditor::finish`].
+    pub fn beginning_at(first_sequence: u64) -> Self {
+        let mut auditor = Auditor::default();
+        auditor.reading.envelope.begin_at(first_sequence);
+        auditor.reading.missing = (first_sequence > 0).then_some(first_sequence);
+        auditor
+    }
+
+    /// Whether the end of what was read says what is missing at its beginning. Nothing is wrong with a run
+    /// that begins at 0, ended or not.
+    pub fn finish(self) -> Result<(), Illegal> {
+        if let Some(found) = self.found {
+            return Err(found);
+        }
+        let Some(missing) = self.reading.missing else { return Ok(()) };
+        let (rule, sequence, index) = ("gap.pruned", self.reading.envelope.wanted(), self.events);
+        let message = format!("no marker at the end says that the events 0 to {} are gone", missing - 1);
+        Err(Illegal { index, sequence, rule, message })
+    }
+
     /// Takes the next event. After the first illegal one nothing more is judged: it is named again and again.
     pub fn read(&mut self, event: &Event) -> Result<(), Illegal> {
         if let Some(found) = &self.found {
@@ -77,11 +99,16 @@ struct Reading {
     calls: calls::Calls,
     people: people::People,
     cost: cost::Cost,
+    /// How many events before the first were pruned, until a marker has said so.
+    missing: Option<u64>,
 }
 
 impl Reading {
     fn read(&mut self, event: &Event) -> Result<(), Broken> {
         self.envelope.read(event)?;
+        if self.missing.is_some() || self.course.is_headless() {
+            return self.read_headless(event);
+        }
         self.stands_in_course(event)?;
         match event.payload() {
             Payload::RunQueued(queued) => self.cost.begin(queued),

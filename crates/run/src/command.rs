@@ -24,6 +24,9 @@ pub enum Command {
     RejectHandoff { handoff_id: ForeignId, by: String, reason: Option<String> },
     /// The clock reached the stamp's time: settle every timer that is due.
     Tick,
+    /// Take the events before `before` away, at most those before the ending (all of them when `None`). The
+    /// marker says so; whoever appends it cuts in the same append.
+    Prune { before: Option<u64>, reason: String },
     /// Another worker goes on with one of our runs after the last one was lost.
     TakeOver { worker_id: String, lease_until_ms: Option<u64>, reason: String },
 }

@@ -7,6 +7,7 @@ mod answer;
 mod bounds;
 mod cancel;
 mod close;
+mod prune;
 mod queue;
 mod report;
 mod settle;
@@ -46,6 +47,7 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
             answer::reject(&mut batch, handoff_id, by, reason)?;
         }
         Command::Tick => tick::tick(&mut batch)?,
+        Command::Prune { before, reason } => prune::prune(&mut batch, before, reason)?,
         Command::TakeOver { worker_id, lease_until_ms, reason } => {
             take_over::take_over(&mut batch, worker_id, lease_until_ms, reason)?;
         }

@@ -26,6 +26,8 @@ pub struct State {
     pub(crate) task_id: Option<TaskId>,
     pub(crate) session_id: Option<SessionId>,
     pub(crate) next_sequence: u64,
+    /// The first event that is left; those before it were pruned.
+    pub(crate) first_sequence: u64,
     pub(crate) last_ms: u64,
     pub(crate) last_event_id: Option<EventId>,
     pub(crate) created_ms: u64,
@@ -62,6 +64,7 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {
     pub(crate) at_ms: u64,
+    pub(crate) sequence: u64,
     pub(crate) how: How,
 }
 
@@ -251,6 +254,7 @@ impl State {
             task_id,
             session_id,
             next_sequence: 0,
+            first_sequence: 0,
             last_ms: 0,
             last_event_id: None,
             created_ms: 0,
@@ -268,6 +272,17 @@ impl State {
         }
     }
 
+    /// A run whose events before `first_sequence` were pruned, before the first that is left. Until the
+    /// marker behind its ending tells what it was, it is only known to go on.
+    pub fn beginning_at(
+        first_sequence: u64,
+        run_id: RunId,
+        task_id: Option<TaskId>,
+        session_id: Option<SessionId>,
+    ) -> Self {
+        State { next_sequence: first_sequence, first_sequence, ..State::blank(run_id, task_id, session_id) }
+    }
+
     pub fn run_id(&self) -> RunId {
         self.run_id
     }
@@ -283,6 +298,24 @@ impl State {
     /// The number of events, and the sequence of the one to come.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
+    }
+
+    /// The first event that is left: 0 unless the run was pruned.
+    pub fn first_sequence(&self) -> u64 {
+        self.first_sequence
+    }
+
+    /// Where the run ended, if it has.
+    pub fn ending_sequence(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Ended(ended) => Some(ended.sequence),
+            _ => None,
+        }
+    }
+
+    /// Whether the events that said what the run is are gone and the marker has not told it yet.
+    pub(crate) fn is_headless(&self) -> bool {
+        self.first_sequence > 0 && self.queued.is_none()
     }
 
     pub fn last_event_id(&self) -> Option<EventId> {

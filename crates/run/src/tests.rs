@@ -6,4 +6,5 @@ mod dice;
 mod illegal;
 mod limits;
 mod properties;
+mod pruning;
 mod story;

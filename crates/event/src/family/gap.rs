@@ -1,15 +1,71 @@
 //! `gap.*`: history that cannot be had.
 
 use crate::Json;
-use crate::family::payload;
+use crate::family::run::{Agent, Driver, RunKind};
+use crate::family::{part, payload};
 
 payload! {
     /// A prefix of the run was taken away. Stands at the tail, so that numbering goes on.
     EventsPruned { first_pruned_sequence: u64, last_pruned_sequence: u64, pruned_at: String, reason: String } {
-        /// What the catalogue knew from the events that are gone.
+        /// What the catalogue knew from the events that are gone; see [`Catalogue`].
         catalogue: Json,
     }
 
     /// Nobody drove the run for a while.
     RunDisconnected { since_sequence: u64, since_at: String, reason: String } {}
+}
+
+part! {
+    /// What lists said of the run and only the pruned events say: all of it, also when a part was pruned
+    /// before, so that the newest marker is enough.
+    Catalogue { kind: RunKind, driver: Driver, created_at: String } {
+        title: String,
+        agent: Agent,
+        started_at: String,
+        turns: u64,
+        input_tokens: u64,
+        output_tokens: u64,
+        cost_micros_usd: u64,
+    }
+}
+
+impl EventsPruned {
+    /// What the catalogue knew, when it is written as this server writes it.
+    pub fn facts(&self) -> Option<Catalogue> {
+        serde_json::from_str(self.catalogue.as_ref()?.text()).ok()
+    }
+}
+
+impl Catalogue {
+    /// As the marker carries it.
+    pub fn written(&self) -> Json {
+        Json::of(self).expect("facts hold nothing that JSON cannot say")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_come_back_as_they_were_written() {
+        let facts = Catalogue {
+            kind: RunKind::External,
+            driver: Driver::External,
+            created_at: "2026-01-01T00:00:00.000Z".into(),
+            title: Some("t".into()),
+            agent: None,
+            started_at: None,
+            turns: Some(3),
+            input_tokens: None,
+            output_tokens: None,
+            cost_micros_usd: Some(9),
+        };
+        let mut marker = EventsPruned::new(0, 4, "2026-01-02T00:00:00.000Z".into(), "age".into());
+        assert_eq!(marker.facts(), None);
+        marker.catalogue = Some(facts.written());
+        assert_eq!(marker.facts(), Some(facts));
+        marker.catalogue = Some(Json::parse("[1]").unwrap());
+        assert_eq!(marker.facts(), None, "a foreign shape is passed over");
+    }
 }

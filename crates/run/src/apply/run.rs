@@ -71,5 +71,5 @@ pub(super) fn cancelled(state: &mut State, at_ms: u64, ending: &Cancelled) {
 fn end(state: &mut State, at_ms: u64, how: How) {
     // Calls that were only announced need no settling; nothing can come of them any more.
     state.calls.clear();
-    state.phase = Phase::Ended(Ended { at_ms, how });
+    state.phase = Phase::Ended(Ended { at_ms, sequence: state.next_sequence, how });
 }

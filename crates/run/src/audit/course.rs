@@ -33,6 +33,11 @@ impl Course {
     pub(super) fn is_own(&self) -> bool {
         self.driver == Some(Driver::Own)
     }
+
+    /// Whether the run has ended without having begun: its beginning was pruned.
+    pub(super) fn is_headless(&self) -> bool {
+        self.driver.is_none() && self.ending.is_some()
+    }
 }
 
 fn is_ending(payload: &Payload) -> bool {
@@ -101,6 +106,32 @@ impl Reading {
         if self.course.waits == Waits::ForTheRest && self.with_others().is_empty() {
             self.course.waits = Waits::No;
         }
+    }
+
+    /// An event of a run whose beginning was pruned.
+    pub(super) fn read_headless(&mut self, event: &Event) -> Result<(), Broken> {
+        let (payload, name) = (event.payload(), event.type_name());
+        if let Some(ending) = &self.course.ending {
+            self.stands_behind(ending, event)?;
+        } else if matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_))
+            // Where the run goes on from is gone, and that it was queued stands right behind it.
+            && !(event.sequence == 1 && matches!(payload, Payload::RunQueued(_)))
+        {
+            return broken!("queued.once", "{name} stands in the middle of a run");
+        } else if matches!(payload, Payload::GapEventsPruned(_)) {
+            return broken!("gap.pruned", "{name} stands before the ending");
+        }
+        match payload {
+            Payload::GapEventsPruned(marker)
+                if marker.first_pruned_sequence == 0
+                    && self.missing == Some(marker.last_pruned_sequence.saturating_add(1)) =>
+            {
+                self.missing = None;
+            }
+            payload if is_ending(payload) => self.course.ending = Some(name.to_owned()),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn stands_behind(&self, ending: &str, event: &Event) -> Result<(), Broken> {

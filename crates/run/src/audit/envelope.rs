@@ -6,6 +6,7 @@ use crate::rejection::{Broken, broken};
 
 #[derive(Default)]
 pub(super) struct Envelopes {
+    first: u64,
     last: Option<Last>,
 }
 
@@ -17,9 +18,18 @@ struct Last {
 }
 
 impl Envelopes {
+    pub(super) fn begin_at(&mut self, first: u64) {
+        self.first = first;
+    }
+
+    /// The number of the event to come.
+    pub(super) fn wanted(&self) -> u64 {
+        self.last.as_ref().map_or(self.first, |last| last.sequence + 1)
+    }
+
     pub(super) fn read(&mut self, event: &Event) -> Result<(), Broken> {
         let of = (event.run_id, event.task_id, event.session_id);
-        let wanted = self.last.as_ref().map_or(0, |last| last.sequence + 1);
+        let wanted = self.wanted();
         if event.sequence != wanted {
             return broken!("envelope.sequence", "event {} stands where {wanted} should", event.sequence);
         }

@@ -15,7 +15,7 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
         Command::Append { drafts } | Command::Progress { drafts } => {
             return at_most("limit.batch", "a batch", drafts.len(), limits::BATCH_DRAFTS_MAX, "events");
         }
-        Command::Cancel { reason, .. } => &[reason],
+        Command::Cancel { reason, .. } | Command::Prune { reason, .. } => &[reason],
         Command::ResolveApproval { by, comment, .. } | Command::AcknowledgeHandoff { by, comment, .. } => {
             &[by, comment.as_deref().unwrap_or("")]
         }

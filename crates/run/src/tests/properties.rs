@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// A run as it was lived, and the states it went through.
-struct Lived {
-    events: Vec<Event>,
+pub(super) struct Lived {
+    pub(super) events: Vec<Event>,
     /// The number of events, and the state they added up to when they were new.
     states: Vec<(usize, State)>,
     commands: u64,
@@ -23,12 +23,12 @@ struct Lived {
 }
 
 impl Lived {
-    fn last(&self) -> &State {
+    pub(super) fn last(&self) -> &State {
         &self.states.last().unwrap().1
     }
 }
 
-fn live(numbers: &[u16], own: bool) -> Lived {
+pub(super) fn live(numbers: &[u16], own: bool) -> Lived {
     let mut dice = Dice::new(numbers);
     let mut state = State::blank(run_id(), None, None);
     let mut lived = Lived {

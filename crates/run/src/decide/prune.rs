@@ -1,0 +1,48 @@
+//! The oldest events of a run that has ended are taken away: its tail says which, and what they said of it.
+
+use recount_event::family::gap::{Catalogue, EventsPruned};
+use recount_event::{Code, Payload, time};
+
+use super::Batch;
+use crate::rejection::Rejection;
+use crate::state::State;
+
+pub(super) fn prune(batch: &mut Batch, before: Option<u64>, reason: String) -> Result<(), Rejection> {
+    let state = &batch.state;
+    let run = state.run_id;
+    let Some(ending) = state.ending_sequence() else {
+        let goes_on = format!("{run} {}: only a run that has ended is pruned", state.status().said());
+        return Err(Rejection::new(Code::RunActive, goes_on));
+    };
+    if let Some(session) = state.session_id {
+        let whole = format!("{run} belongs to {session}, which needs all of it");
+        return Err(Rejection::new(Code::RunInSession, whole));
+    }
+    // How it ended stays to be read.
+    let keep_from = before.map_or(ending, |before| before.min(ending));
+    if keep_from <= state.first_sequence {
+        return Ok(());
+    }
+    let pruned_at = time::format_ms(batch.now_ms());
+    let mut marker = EventsPruned::new(0, keep_from - 1, pruned_at, reason);
+    marker.catalogue = Some(facts(state).written());
+    batch.say(Payload::GapEventsPruned(Box::new(marker)))
+}
+
+/// All that lists say of the run and its ending does not.
+fn facts(state: &State) -> Catalogue {
+    let summary = state.summary();
+    let some = |number: u64| (number > 0).then_some(number);
+    Catalogue {
+        kind: summary.kind,
+        driver: summary.driver,
+        created_at: time::format_ms(summary.created_ms),
+        title: summary.title,
+        agent: summary.agent,
+        started_at: summary.started_ms.map(time::format_ms),
+        turns: some(summary.turns),
+        input_tokens: some(summary.totals.input_tokens),
+        output_tokens: some(summary.totals.output_tokens),
+        cost_micros_usd: some(summary.totals.cost_micros_usd),
+    }
+}
