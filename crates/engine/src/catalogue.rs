@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_event::family::approval::{Decision, DefaultDecision, Requested};
-use recount_event::{Event, Payload, RunId, TaskId, time};
+use recount_event::{Event, EventId, Payload, RunId, TaskId, time};
 use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
 use recount_run::{PromptKind, State};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,20 @@ pub struct RunRow {
     /// Prompts that somebody must answer.
     pub pending: Vec<String>,
     pub pending_approvals: Vec<String>,
+    /// The first event that is left; not 0 once the run was pruned.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_sequence: u64,
+    /// Whether everything before the ending was pruned, so that no more can be.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub only_ending_left: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 impl RunRow {
@@ -81,6 +95,8 @@ pub struct ApprovalRow {
 pub(crate) struct Fold {
     run: RunId,
     task: Option<TaskId>,
+    /// Whether events before the first that was taken in were pruned.
+    begins_late: Option<bool>,
     open_approvals: BTreeMap<String, ApprovalRow>,
     written_run: Option<RunRow>,
     written_deadline: Option<u64>,
@@ -92,6 +108,7 @@ impl Fold {
         Fold {
             run,
             task,
+            begins_late: None,
             open_approvals: BTreeMap::new(),
             written_run: None,
             written_deadline: None,
@@ -102,6 +119,7 @@ impl Fold {
     /// Takes in one event. Call [`Fold::rows`] after a batch.
     pub(crate) fn event(&mut self, event: &Event) {
         let at = time::format_ms(event.occurred_ms);
+        self.begins_late.get_or_insert(event.sequence > 0);
         match event.payload() {
             Payload::ApprovalRequested(requested) => self.requested(event, requested, at),
             Payload::ApprovalResolved(resolved) => {
@@ -161,7 +179,8 @@ impl Fold {
         comment: Option<String>,
     ) {
         let Some(mut row) = self.open_approvals.remove(id) else {
-            debug_assert!(false, "the rules let only pending approvals be decided");
+            // The request was pruned, and left the lists with that.
+            debug_assert_eq!(self.begins_late, Some(true), "the rules let only pending approvals be decided");
             return;
         };
         row.status = status.into();
@@ -233,6 +252,16 @@ pub(crate) async fn fold_again(store: &dyn Store) -> Result<BTreeMap<(String, St
             }
         }
     }
+}
+
+/// The rows of a request for permission, for when nothing is left to tell of it.
+pub(crate) fn approval_rows(approval: &str, event: EventId) -> [RowPut; 3] {
+    let listed = rows::tenant_key(event);
+    [
+        rows::delete(rows::APPROVALS, rows::tenant_key(approval)),
+        rows::delete(rows::APPROVALS_LISTED, listed.clone()),
+        rows::delete(rows::APPROVALS_PENDING, listed),
+    ]
 }
 
 /// The catalogue rows of one run, from its events.
@@ -314,6 +343,7 @@ fn run_row(state: &State) -> RunRow {
     let summary = state.summary();
     let prompts = || summary.prompts.iter();
     let ending = summary.ending.as_ref();
+    let first_sequence = state.first_sequence();
     RunRow {
         id: state.run_id().to_string(),
         task_id: state.task_id().map(|id| id.to_string()),
@@ -334,5 +364,7 @@ fn run_row(state: &State) -> RunRow {
             .filter(|prompt| prompt.kind == PromptKind::Approval)
             .map(|prompt| prompt.id.to_string())
             .collect(),
+        first_sequence,
+        only_ending_left: first_sequence > 0 && state.ending_sequence() == Some(first_sequence),
     }
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use recount_event::family::run::Queued;
 use recount_event::{Code, Draft, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
-use recount_log::{Append, AppendError, Guard, ReadBound, RowPut, RowRange, Store, StreamAppend};
+use recount_log::{Append, AppendError, Guard, ReadBound, RowPut, RowRange, Store, StreamAppend, Tail};
 use recount_run::{Command, State};
 use recount_world::World;
 use serde::de::DeserializeOwned;
 
 use crate::catalogue::{self, Fold};
+use crate::error::{run_erased, task_erased};
 use crate::framing::Framing;
 use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
@@ -54,14 +55,19 @@ pub struct Listed<T> {
 pub struct Digest {
     pub events: u64,
     pub head: String,
+    /// The first event that is left, and the chain before it.
+    pub first_sequence: u64,
+    pub start: String,
 }
 
 /// See the crate's head for what it promises. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    tools: Arc<Tools>,
-    writers: Arc<Writers>,
+    pub(crate) tools: Arc<Tools>,
+    pub(crate) writers: Arc<Writers>,
     minter: Arc<Mutex<Minter>>,
+    /// One prune or deletion at a time.
+    pub(crate) housekeeping: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Engine {
@@ -77,10 +83,12 @@ impl Engine {
         let tools = Arc::new(Tools { store, world, publisher, timers });
         let writers = Writers::new(tools.clone());
         tools.timers.start(&tools.world, &writers);
-        Ok(Engine { tools, writers, minter: Arc::default() })
+        let engine = Engine { tools, writers, minter: Arc::default(), housekeeping: Arc::default() };
+        engine.finish_deletions();
+        Ok(engine)
     }
 
-    fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         &*self.tools.store
     }
 
@@ -123,7 +131,7 @@ impl Engine {
         if let Some(task) = new.task
             && self.task(task).await?.is_none()
         {
-            return Err(Error::rejected(Code::TaskNotFound, format!("there is no task {task}")));
+            return Err(self.missing_task(task).await);
         }
         self.queue(new, Vec::new()).await
     }
@@ -142,6 +150,7 @@ impl Engine {
         rows.extend(fold.rows(&state));
         if let Some(task) = new.task {
             rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
+            rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
         }
         let stream = StreamAppend {
             stream: journal::stream_of(run),
@@ -156,6 +165,9 @@ impl Engine {
                         Code::TaskBusy,
                         format!("task {key} has an active run already; wait for it to end or cancel it"),
                     ));
+                }
+                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASKS_ERASED => {
+                    return Err(task_erased(key));
                 }
                 Err(error) => {
                     if may_have_happened(&error) {
@@ -232,7 +244,8 @@ impl Engine {
 
     // ---- reading -----------------------------------------------------------------------------
 
-    /// Stored bytes of a run's events from sequence `from` on, and whether there are more.
+    /// Stored bytes of a run's events after a sequence, and whether there are more. Where the first of them is
+    /// not the one after it, those between were pruned.
     pub async fn read_run(
         &self,
         run: RunId,
@@ -240,10 +253,15 @@ impl Engine {
         limit: usize,
     ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
         let stream = journal::stream_of(run);
-        let Some(tail) = self.store().tail(&stream).await? else { return Err(run_not_found(run)) };
+        let tail = self.tail_of(run).await?;
         let from = next_after(after, tail.next_sequence, "sequence")?;
         let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
         let found = self.store().read(&stream, from, bound).await?;
+        if found.is_empty() && from < tail.next_sequence {
+            // It was erased in the meantime, or something is very wrong.
+            self.tail_of(run).await?;
+            return Err(Error::bug(format!("{run} has nothing at {from} although it ends later")));
+        }
         let next = found.last().map_or(from, |record| record.sequence + 1);
         let records = found.into_iter().map(|record| (record.sequence, record.bytes)).collect();
         Ok((records, next < tail.next_sequence))
@@ -257,9 +275,11 @@ impl Engine {
     ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
         let last = self.store().last_position().await?;
         let from = next_after(after.or(Some(0)), last + 1, "position")?;
+        self.not_below_retention(after).await?;
         let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
         let found = self.store().read_feed(from, bound).await?;
-        let next = found.last().map_or(from, |found| found.record.position + 1);
+        // Where nothing is left up to the end, there is no more.
+        let next = found.last().map_or(last + 1, |found| found.record.position + 1);
         let records = found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect();
         Ok((records, next <= last))
     }
@@ -271,7 +291,7 @@ impl Engine {
         // ending that is known of then lies before that place, told to the list already or not.
         let list = self.tools.publisher.run(&stream);
         let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
-        let Some(tail) = self.store().tail(&stream).await? else { return Err(run_not_found(run)) };
+        let tail = self.tail_of(run).await?;
         let next = next_after(after, tail.next_sequence, "sequence")?;
         if has_ended {
             list.mark_ended(tail.next_sequence);
@@ -286,6 +306,7 @@ impl Engine {
         let list = self.tools.publisher.feed();
         let last = self.store().last_position().await?;
         let next = next_after(after.or(Some(0)), last + 1, "position")?;
+        self.not_below_retention(after).await?;
         let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
         let meters = self.tools.publisher.meters();
         Ok(Subscription::new(store, framing, list, None, next, last + 1, meters))
@@ -303,9 +324,22 @@ impl Engine {
     }
 
     pub async fn digest(&self, run: RunId) -> Result<Digest, Error> {
-        let tail = self.store().tail(&journal::stream_of(run)).await?;
-        let tail = tail.ok_or_else(|| run_not_found(run))?;
-        Ok(Digest { events: tail.next_sequence, head: tail.head.to_string() })
+        let tail = self.tail_of(run).await?;
+        Ok(Digest {
+            events: tail.next_sequence,
+            head: tail.head.to_string(),
+            first_sequence: tail.first_sequence,
+            start: tail.start.to_string(),
+        })
+    }
+
+    /// Where a run that is there begins and ends.
+    async fn tail_of(&self, run: RunId) -> Result<Tail, Error> {
+        match self.store().tail(&journal::stream_of(run)).await? {
+            None => Err(run_not_found(run)),
+            Some(tail) if tail.erased => Err(run_erased(run)),
+            Some(tail) => Ok(tail),
+        }
     }
 
     // ---- lists -------------------------------------------------------------------------------
@@ -336,8 +370,8 @@ impl Engine {
         let mut items = Vec::with_capacity(listed.items.len());
         for id in &listed.keys {
             let key = rows::tenant_key(id);
-            let row = self.row::<RunRow>(rows::RUNS, &key).await?;
-            items.push(row.ok_or_else(|| Error::bug(format!("the row of {id} is gone")))?);
+            // One that was erased since the list was read is not there any more.
+            items.extend(self.row::<RunRow>(rows::RUNS, &key).await?);
         }
         Ok(Listed { items, next: listed.next, has_more: listed.has_more })
     }
@@ -374,7 +408,7 @@ impl Engine {
         Ok(listed)
     }
 
-    async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
+    pub(crate) async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
         let Some(row) = self.store().row(space, key).await? else { return Ok(None) };
         read_row(space, &row.key, &row.value).map(Some)
     }
@@ -489,7 +523,7 @@ impl<T> From<ListedRows<T>> for Listed<T> {
     }
 }
 
-fn read_row<T: DeserializeOwned>(space: &str, key: &str, value: &[u8]) -> Result<T, Error> {
+pub(crate) fn read_row<T: DeserializeOwned>(space: &str, key: &str, value: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(value)
         .map_err(|why| Error::bug(format!("the row {space}/{key} cannot be read: {why}")))
 }

@@ -76,8 +76,19 @@ impl From<AppendError> for Error {
     fn from(error: AppendError) -> Self {
         match error {
             AppendError::Fault(fault) => fault.into(),
+            AppendError::Erased { stream } => run_erased(&stream),
             // One process owns the store and one writer owns a run, so nobody else can have moved it.
             moved_or_guarded => Error::bug(moved_or_guarded.to_string()),
         }
     }
+}
+
+/// Nothing but a tombstone is left of the run.
+pub(crate) fn run_erased(run: impl std::fmt::Display) -> Error {
+    Error::rejected(Code::RunErased, format!("{run} was erased; its id does not come back"))
+}
+
+/// The task was deleted, or is about to be.
+pub(crate) fn task_erased(task: impl std::fmt::Display) -> Error {
+    Error::rejected(Code::TaskErased, format!("task {task} was deleted; its id does not come back"))
 }

@@ -14,7 +14,7 @@ use recount_log::{Append, AppendError, Guard, RowPut, Store, StreamAppend, Tail}
 use recount_run::{Rejection, State};
 
 use crate::catalogue::{Fold, next_deadline};
-use crate::error::Failure;
+use crate::error::{Failure, run_erased, task_erased};
 use crate::{Error, TaskRow, journal, limits, rows};
 
 /// A run to be taken in: its events as they were stored, and what was noted of them.
@@ -136,6 +136,9 @@ fn without_events(run: RunId) -> Error {
 /// The run is here: fine when it says the same, refused when it does not.
 fn here_already(import: &Import, tail: &Tail) -> Result<Taken, Error> {
     let run = import.run;
+    if tail.erased {
+        return Err(run_erased(run));
+    }
     if tail.next_sequence == import.events && tail.head.to_string() == import.head {
         let imported = Imported {
             run,
@@ -291,7 +294,7 @@ async fn append(
 /// A record of the task where there is none yet, made of what the run says; and that the task is busy with
 /// this run while it has not ended.
 async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec<RowPut>, Error> {
-    let mut found = Vec::new();
+    let mut found = vec![rows::must_be_absent(rows::TASKS_ERASED, task.to_string())];
     let key = rows::tenant_key(task);
     if store.row(rows::TASKS, &key).await?.is_none() {
         let summary = state.summary();
@@ -316,6 +319,7 @@ fn guard_error(space: &str, key: &str) -> Error {
             Code::IdTaken,
             format!("the approval id {id:?} names a request of another run here"),
         ),
+        rows::TASKS_ERASED => task_erased(id),
         rows::TASK_ACTIVE => Error::rejected(
             Code::TaskBusy,
             format!("task {id} has an active run here already; wait for it to end or cancel it"),

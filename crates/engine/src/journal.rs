@@ -12,7 +12,8 @@ pub(crate) fn stream_of(run: RunId) -> StreamKey {
     run.to_string().into()
 }
 
-/// Reads a run from its first event. Calls `each` with every event, in order.
+/// Reads a run from the first event that is left of it. Calls `each` with every event, in order. Of an erased
+/// run nothing is left.
 pub(crate) async fn replay(
     store: &dyn Store,
     stream: &StreamKey,
@@ -20,7 +21,9 @@ pub(crate) async fn replay(
 ) -> Result<Option<State>, Error> {
     let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
     let mut state: Option<State> = None;
-    let mut next = 0;
+    let Some(tail) = store.tail(stream).await? else { return Ok(None) };
+    let first = tail.first_sequence;
+    let mut next = first;
     loop {
         let page = store.read(stream, next, bound).await?;
         if page.is_empty() {
@@ -31,8 +34,9 @@ pub(crate) async fn replay(
             if record.sequence != next || event.sequence != next {
                 return Err(Error::bug(format!("{stream} has {} where {next} should be", event.sequence)));
             }
-            let state =
-                state.get_or_insert_with(|| State::blank(event.run_id, event.task_id, event.session_id));
+            let state = state.get_or_insert_with(|| {
+                State::beginning_at(first, event.run_id, event.task_id, event.session_id)
+            });
             recount_run::apply(state, &event);
             each(&event);
             next += 1;
@@ -40,7 +44,7 @@ pub(crate) async fn replay(
     }
 }
 
-fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<Event, Error> {
+pub(crate) fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<Event, Error> {
     codec::decode(bytes).map_err(|why| {
         Error::Failed(Failure {
             code: Code::StoreCorrupt,

@@ -13,6 +13,7 @@
 
 mod catalogue;
 mod engine;
+mod erase;
 mod error;
 mod framing;
 pub mod import;
@@ -23,6 +24,7 @@ mod live;
 mod metered;
 mod meters;
 mod publish;
+mod retention;
 mod rows;
 mod subscribe;
 mod timers;
@@ -31,10 +33,12 @@ mod writers;
 
 pub use catalogue::{ApprovalRow, RunRow, TaskRow, check as check_catalogue};
 pub use engine::{Digest, Engine, ListQuery, Listed, NewRun};
+pub use erase::{TaskErased, Tombstone, tombstones};
 pub use error::{Error, Failure};
 pub use framing::Framing;
 pub use import::{Import, Imported};
 pub use ingest::Triple;
 pub use meters::{EngineStats, ReaderStats};
+pub use retention::{Kept, Pin, Policy, Pruned, Swept};
 pub use subscribe::{Delivery, Subscription};
 pub use writer::Receipt;

@@ -82,3 +82,22 @@ pub const TIMER_WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Bytes that are written, and taken away again, to see whether there is space after an append found none.
 pub const SPACE_PROBE_BYTES: usize = 64 << 10;
+
+/// Requests for permission that leave the lists with one prune; a run that asked more often is pruned in
+/// several steps.
+pub const PRUNE_APPROVALS_MAX: usize = 10_000;
+
+/// Rows deleted by one append before a run is erased.
+pub const ERASE_ROWS_MAX: usize = 10_000;
+
+/// Runs of a task looked at together while it is deleted.
+pub const ERASE_PAGE: usize = 100;
+
+/// Runs that one round of a sweep prunes; the next round goes on.
+pub const SWEEP_RUNS_MAX: usize = 1000;
+
+/// Rows of runs that a sweep reads at a time.
+pub const SWEEP_PAGE: usize = 500;
+
+/// How long finishing what was begun to be deleted waits after the store failed.
+pub const ERASE_RETRY: Duration = Duration::from_secs(5);

@@ -160,6 +160,15 @@ impl List {
         self.mark_stored(next);
     }
 
+    /// Lets go of all frames up to a cursor: what was taken away from the store is not handed out from here
+    /// either.
+    pub(crate) fn forget(&self, last: u64) {
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        while segments.queue.front().is_some_and(|oldest| oldest.first <= last) {
+            segments.drop_oldest();
+        }
+    }
+
     /// Tells readers that everything before `next` is in the store, published here or not.
     pub(crate) fn mark_stored(&self, next: u64) {
         self.level.send_if_modified(|level| {
@@ -318,6 +327,19 @@ mod tests {
             (segments.bytes, segments.loose_bytes, segments.loose),
             (bytes, bytes, segments.queue.len())
         );
+    }
+
+    #[test]
+    fn what_is_forgotten_is_looked_for_in_the_store() {
+        let list = list(1 << 20, &[&["a", "b"], &["c"], &["d", "e"]]);
+        list.forget(9);
+        check(&list, 10, Ok(("10:a\n11:b\n12:c\n13:d\n14:e\n", 15)));
+        list.forget(12);
+        check(&list, 12, Err("fallen"));
+        check(&list, 13, Ok(("13:d\n14:e\n", 15)));
+        list.forget(13);
+        check(&list, 14, Err("nothing"));
+        assert_eq!(list.watch().borrow().next, 15, "which the store has up to here");
     }
 
     #[test]

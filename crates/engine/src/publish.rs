@@ -62,6 +62,16 @@ impl Publisher {
         }
     }
 
+    /// Records of the run were taken away, the last of them at this position: readers find in the store what is
+    /// left.
+    pub(crate) fn forget(&self, stream: &StreamKey, position: u64) {
+        self.feed.forget(position);
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
+            list.forget(u64::MAX);
+        }
+    }
+
     /// The run has ended: its readers may close once they have everything before `end`.
     pub(crate) fn mark_ended(&self, stream: &StreamKey, end: u64) {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);

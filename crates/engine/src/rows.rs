@@ -31,6 +31,18 @@ pub(crate) const TASKS: &str = "record.tasks";
 pub(crate) const TASK_ACTIVE: &str = "record.task_active";
 /// Record: what a producer's batch became. Key: run / producer / epoch / number.
 pub(crate) const PRODUCERS: &str = "record.producers";
+/// Record: that nothing of a run may be pruned, since when, and who said so. Key: run.
+pub(crate) const PINS: &str = "record.pins";
+/// Record: what is left of an erased run, for good. Key: tenant / run.
+pub(crate) const ERASED: &str = "record.erased";
+/// Record: that a task was deleted, for good. No run may be made for it. Key: task.
+pub(crate) const TASKS_ERASED: &str = "record.tasks_erased";
+/// Record: that a task is being deleted and its runs are not all erased yet. Key: task.
+pub(crate) const ERASING: &str = "record.erasing";
+/// Record: the highest position that was ever pruned, under the key `last`.
+pub(crate) const PRUNED: &str = "record.pruned";
+/// The key of the one row of [`PRUNED`].
+pub(crate) const PRUNED_LAST: &str = "last";
 
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
@@ -68,4 +80,9 @@ pub(crate) fn put(
 
 pub(crate) fn delete(space: &str, key: impl Into<Arc<str>>) -> RowPut {
     RowPut { space: space.into(), key: key.into(), guard: Guard::Any, value: None }
+}
+
+/// Changes nothing, and lets the append happen only when there is no such row.
+pub(crate) fn must_be_absent(space: &str, key: impl Into<Arc<str>>) -> RowPut {
+    RowPut { guard: Guard::Absent, ..delete(space, key) }
 }

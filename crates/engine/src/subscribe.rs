@@ -12,6 +12,7 @@ use recount_log::{ReadBound, Store, StreamKey};
 use tokio::sync::watch;
 
 use crate::Error;
+use crate::error::run_erased;
 use crate::framing::Framing;
 use crate::limits;
 use crate::live::{Found, Level, List};
@@ -22,6 +23,8 @@ use crate::meters::{Meters, Reader};
 pub enum Delivery {
     /// Framed events, in order, and the cursor of the last one.
     Frames { bytes: Bytes, last: u64 },
+    /// The events from `first` to `last` were pruned; what is left follows. Said of runs only.
+    Gap { first: u64, last: u64 },
     /// Everything that was there when the reader came has been given. Said once.
     CaughtUp,
     /// Nothing will follow.
@@ -102,23 +105,40 @@ impl Subscription {
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
         let mut framed = BytesMut::new();
         let mut last = None;
-        let mut add = |cursor: u64, envelope: &[u8]| {
-            self.framing.frame(cursor, envelope, &mut framed);
-            last = Some(cursor);
-        };
         match &self.stream {
             Some(stream) => {
-                for record in self.store.read(stream, self.next, bound).await? {
-                    add(record.sequence, &record.bytes);
+                let page = self.store.read(stream, self.next, bound).await?;
+                if let Some(left) = page.first().map(|record| record.sequence)
+                    && left > self.next
+                {
+                    let gap = Delivery::Gap { first: self.next, last: left - 1 };
+                    self.next = left;
+                    return Ok(Some(gap));
+                }
+                for record in page {
+                    self.framing.frame(record.sequence, &record.bytes, &mut framed);
+                    last = Some(record.sequence);
                 }
             }
             None => {
+                // Taken before the read, so that nothing behind it is taken for gone.
+                let end = self.store.last_position().await?;
                 for found in self.store.read_feed(self.next, bound).await? {
-                    add(found.record.position, &found.record.bytes);
+                    self.framing.frame(found.record.position, &found.record.bytes, &mut framed);
+                    last = Some(found.record.position);
+                }
+                if last.is_none() && end >= self.next {
+                    self.next = end + 1;
+                    return Ok(None);
                 }
             }
         }
         let Some(last) = last else {
+            if let Some(stream) = &self.stream
+                && self.store.tail(stream).await?.is_some_and(|tail| tail.erased)
+            {
+                return Err(run_erased(stream));
+            }
             return Err(Error::bug(format!(
                 "the store has nothing at {} although its tail is {}",
                 self.next, self.watermark

@@ -4,6 +4,8 @@
 //! nobody, not even who sent a command, learns of an event before the store has confirmed it. When an
 //! append fails the state in hand is thrown away and read again from the log; there is no other repair.
 
+mod removal;
+
 use std::sync::Arc;
 
 use recount_event::{Code, Draft, Event, Payload, RunId, Stamp};
@@ -13,6 +15,7 @@ use recount_world::{Shutdown, World};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::catalogue::{Fold, next_deadline};
+use crate::error::run_erased;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
 use crate::timers::Timers;
@@ -42,6 +45,17 @@ pub(crate) enum Work {
     Ingest(Triple, Vec<Draft>),
     /// The time has come for which the run was armed.
     Due { at_ms: u64 },
+    /// Takes the events before a place away, at most those before the ending.
+    Prune { before: Option<u64>, reason: String },
+    /// Takes all of an ended run away but for a tombstone.
+    Erase { by: String },
+}
+
+impl Work {
+    /// Whether it takes away and is no part of an append with others.
+    fn removes(&self) -> bool {
+        matches!(self, Work::Prune { .. } | Work::Erase { .. })
+    }
 }
 
 pub(crate) enum Answer {
@@ -133,8 +147,14 @@ impl Writer {
 
     async fn serve(&mut self, messages: Vec<Inbox>) {
         let mut left: std::collections::VecDeque<Inbox> = messages.into();
-        while !left.is_empty() {
-            self.serve_some(&mut left).await;
+        while let Some(first) = left.front() {
+            if first.work.removes() {
+                if let Some(Inbox { work, reply }) = left.pop_front() {
+                    send(reply, Answer::Done(self.remove(work).await));
+                }
+            } else {
+                self.serve_some(&mut left).await;
+            }
         }
     }
 
@@ -161,6 +181,9 @@ impl Writer {
         // Whether the timers wait to hear what is due next.
         let mut looked = false;
         while bytes < limits::APPEND_BYTES_MAX {
+            if left.front().is_none_or(|next| next.work.removes()) {
+                break;
+            }
             let Some(Inbox { work, reply }) = left.pop_front() else { break };
             looked |= matches!(work, Work::Due { .. });
             let decided = match work {
@@ -172,6 +195,7 @@ impl Writer {
                     self.command(&mut awake, Command::Tick, stamp).await
                 }
                 Work::Ingest(triple, drafts) => self.ingest(&mut awake, triple, drafts, &mut rows).await,
+                Work::Prune { .. } | Work::Erase { .. } => Err(Error::bug("what takes away is served alone")),
             };
             let outcome = match decided {
                 Ok(Decided::Events(events)) if events.is_empty() => Outcome::Nothing,
@@ -243,7 +267,9 @@ impl Writer {
         })
         .await?;
         let (Some(state), Some(mut fold)) = (state, fold) else {
-            return Err(run_not_found(self.run));
+            let tail = self.tools.store.tail(&self.stream).await?;
+            let erased = tail.is_some_and(|tail| tail.erased);
+            return Err(if erased { run_erased(self.run) } else { run_not_found(self.run) });
         };
         // These rows are in the store already.
         drop(fold.rows(&state));

@@ -7,6 +7,7 @@ use recount_event::{Code, RunId};
 use recount_world::Kind;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::error::run_erased;
 use crate::writer::{Answer, Inbox, Receipt, Tools, Work, Writer, run_not_found};
 use crate::{Error, Failure, journal, limits};
 
@@ -57,8 +58,10 @@ impl Writers {
         if let Some(inbox) = self.awake.lock().unwrap_or_else(PoisonError::into_inner).get(&run) {
             return Ok(inbox.clone());
         }
-        if self.tools.store.tail(&journal::stream_of(run)).await?.is_none() {
-            return Err(run_not_found(run));
+        match self.tools.store.tail(&journal::stream_of(run)).await? {
+            None => return Err(run_not_found(run)),
+            Some(tail) if tail.erased => return Err(run_erased(run)),
+            Some(_) => {}
         }
         self.wake(run)
     }

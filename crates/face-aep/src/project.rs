@@ -75,6 +75,11 @@ pub(crate) fn import(imported: Imported) -> reply::Import {
     }
 }
 
+/// Which events are not there any more.
+pub(crate) fn gap(first: u64, last: u64) -> String {
+    format!("{{\"first_pruned_sequence\":{first},\"last_pruned_sequence\":{last}}}")
+}
+
 /// A page of envelopes, each exactly as it was stored.
 pub(crate) fn events_page(envelopes: &[(u64, Bytes)], next: i64, has_more: bool) -> Bytes {
     let size: usize = envelopes.iter().map(|(_, bytes)| bytes.len() + 1).sum();

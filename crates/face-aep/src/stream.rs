@@ -11,6 +11,7 @@ use recount_world::Shutdown;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::{Refusal, problem};
+use crate::project::gap;
 
 /// `id:` is the cursor and `data:` the envelope exactly as it was stored.
 pub struct SseFraming;
@@ -20,6 +21,9 @@ impl Framing for SseFraming {
         sse::push_data(out, cursor, envelope);
     }
 }
+
+/// Tells of events that were pruned. Without an `id`, because it is no event.
+const GAP: &str = "gap";
 
 /// What the `caught_up` mark counts in.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +92,9 @@ impl Open {
                     };
                     let last = self.subscription.last().map_or(-1, |last| i64::try_from(last).unwrap_or(i64::MAX));
                     sse::push_named(&mut out, "caught_up", format!("{{\"{name}\":{last}}}").as_bytes());
+                }
+                Ok(Delivery::Gap { first, last }) => {
+                    sse::push_named(&mut out, GAP, gap(first, last).as_bytes());
                 }
                 Ok(Delivery::Closed) => return None,
                 Err(error) => {

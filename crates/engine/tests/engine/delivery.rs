@@ -69,6 +69,7 @@ impl Reader {
             match tokio::time::timeout(wait, subscription.next()).await {
                 Err(_) => return,
                 Ok(Ok(Delivery::Frames { bytes, .. })) => self.got.extend(frames(&bytes)),
+                Ok(Ok(Delivery::Gap { .. })) => panic!("nothing was pruned"),
                 Ok(Ok(Delivery::CaughtUp)) => {
                     assert!(!self.caught_up, "it is said once a visit");
                     self.caught_up = true;

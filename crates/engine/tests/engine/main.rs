@@ -4,11 +4,13 @@
 
 mod approvals;
 mod delivery;
+mod erasure;
 mod faults;
 mod follow;
 mod import;
 mod ingest;
 mod lists;
+mod retention;
 mod runs;
 mod scene;
 mod store;

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Receipt, Subscription, Triple};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, ForeignId, RunId, TaskId, codec, door};
-use recount_run::{CancelledBy, Command};
+use recount_run::{Auditor, CancelledBy, Command};
 use recount_world::{Clock, RuntimeClock, World};
 
 use crate::store::{Disk, Handle};
@@ -151,9 +151,9 @@ impl Scene {
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<Event> {
-        let mut events = Vec::new();
+        let mut events: Vec<Event> = Vec::new();
         loop {
-            let after = (events.len() as u64).checked_sub(1);
+            let after = events.last().map(|event| event.sequence);
             let (page, more) = self.engine.read_run(run, after, 100).await.unwrap();
             events.extend(page.iter().map(|(_, bytes)| codec::decode(bytes).unwrap()));
             if !more {
@@ -172,7 +172,10 @@ impl Scene {
         let query = recount_engine::ListQuery { limit: 1000, ..Default::default() };
         for row in self.engine.list_runs(&query).await.unwrap().items {
             let events = self.events(row.id.parse().unwrap()).await;
-            assert_eq!(recount_run::audit(&events), None, "{}", row.id);
+            assert_eq!(events[0].sequence, row.first_sequence, "{}", row.id);
+            let mut auditor = Auditor::beginning_at(row.first_sequence);
+            events.iter().for_each(|event| auditor.read(event).unwrap());
+            assert_eq!(auditor.finish(), Ok(()), "{}", row.id);
         }
     }
 }
@@ -221,6 +224,8 @@ pub(crate) const ASK: (&str, &str) = (
 pub(crate) struct Reading {
     pub(crate) cursors: Vec<u64>,
     pub(crate) bytes: Vec<Vec<u8>>,
+    /// What was said to be gone.
+    pub(crate) gaps: Vec<(u64, u64)>,
     pub(crate) end: End,
 }
 
@@ -234,7 +239,7 @@ pub(crate) enum End {
 
 /// Reads until something other than events comes, or nothing for a minute.
 pub(crate) async fn read(subscription: &mut Subscription) -> Reading {
-    let mut reading = Reading { cursors: Vec::new(), bytes: Vec::new(), end: End::Quiet };
+    let mut reading = Reading { cursors: Vec::new(), bytes: Vec::new(), gaps: Vec::new(), end: End::Quiet };
     loop {
         let next = tokio::time::timeout(Duration::from_secs(60), subscription.next());
         match next.await.map(Result::unwrap) {
@@ -245,6 +250,10 @@ pub(crate) async fn read(subscription: &mut Subscription) -> Reading {
                 }
                 assert_eq!(reading.cursors.last(), Some(&last));
                 assert_eq!(subscription.last(), Some(last));
+                continue;
+            }
+            Ok(Delivery::Gap { first, last }) => {
+                reading.gaps.push((first, last));
                 continue;
             }
             Ok(Delivery::CaughtUp) => reading.end = End::CaughtUp,

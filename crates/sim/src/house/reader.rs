@@ -121,6 +121,10 @@ impl Reader {
                 }
                 Step::Nothing => {}
                 Step::Go(Delivery::Frames { bytes, last }) => self.take(bytes, last),
+                Step::Go(Delivery::Gap { first, last }) => {
+                    let wrong = format!("{} is told that {first} to {last} were pruned", self.name);
+                    self.house.trace.wrong(Check::Readers, wrong);
+                }
                 Step::Go(Delivery::CaughtUp) => {
                     if caught_up || self.next() < tail {
                         let wrong = format!("{} is told to be level at {:?} of {tail}", self.name, self.last);

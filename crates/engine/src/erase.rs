@@ -1,0 +1,204 @@
+//! Deleting a task: its runs are cancelled, then erased one by one, and nothing of them is left but a tombstone.
+//!
+//! The intent is written first, and with it the task is gone: no run can be made for it any more, and a
+//! process that dies in the middle goes on where it was when it starts again. Look at
+//! [`Engine::delete_task`].
+
+use recount_event::{Code, RunId, TaskId};
+use recount_log::{Append, AppendError, Guard, RowRange, Store};
+use recount_run::{CancelledBy, Command};
+use recount_world::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::read_row;
+use crate::error::{run_erased, task_erased};
+use crate::writer::{Work, run_not_found};
+use crate::{Engine, Error, journal, limits, rows};
+
+/// What is left of an erased run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tombstone {
+    pub run_id: String,
+    pub task_id: Option<String>,
+    /// How many events there were, and the chain over them.
+    pub events: u64,
+    pub head: String,
+    pub erased_at: String,
+    pub by: String,
+}
+
+/// A task that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskErased {
+    pub task_id: String,
+    pub by: String,
+    pub erased_at: String,
+}
+
+impl Engine {
+    /// Deletes a task and erases its runs; those that go on are cancelled first. Answers how many runs were
+    /// erased by this call. Asked again in the middle of it, or after it failed, it goes on.
+    pub async fn delete_task(&self, task: TaskId, by: &str) -> Result<u64, Error> {
+        let _turn = self.housekeeping.lock().await;
+        let key = task.to_string();
+        if self.store().row(rows::ERASING, &key).await?.is_none() {
+            self.intend(task, by).await?;
+        }
+        self.finish_erasing(task).await
+    }
+
+    async fn intend(&self, task: TaskId, by: &str) -> Result<(), Error> {
+        let key = task.to_string();
+        if self.task(task).await?.is_none() {
+            return Err(self.missing_task(task).await);
+        }
+        let erased_at = recount_event::time::format_ms(self.tools.world.clock.now_ms());
+        let erased = TaskErased { task_id: key.clone(), by: by.to_owned(), erased_at };
+        let rows = vec![
+            rows::put(rows::TASKS_ERASED, key.as_str(), Guard::Absent, &erased),
+            rows::put(rows::ERASING, key.as_str(), Guard::Absent, &by),
+            rows::delete(rows::TASKS, rows::tenant_key(&key)),
+        ];
+        match self.store().append(Append { rows, ..Append::default() }).await {
+            Ok(_) => Ok(()),
+            Err(AppendError::GuardFailed { .. }) => Err(task_erased(task)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn finish_erasing(&self, task: TaskId) -> Result<u64, Error> {
+        let by: String = self
+            .row(rows::ERASING, &task.to_string())
+            .await?
+            .ok_or_else(|| Error::bug(format!("nobody wanted to delete {task}")))?;
+        let prefix = rows::task_runs_prefix(task);
+        let mut erased = 0;
+        loop {
+            let range = RowRange {
+                space: rows::TASK_RUNS.into(),
+                prefix: prefix.as_str().into(),
+                after: None,
+                backwards: false,
+                limit: limits::ERASE_PAGE,
+            };
+            let page = self.store().rows(range).await?;
+            if page.is_empty() {
+                break;
+            }
+            for row in page {
+                let run = row.key.strip_prefix(prefix.as_str()).unwrap_or(&row.key);
+                let run: RunId =
+                    run.parse().map_err(|why| Error::bug(format!("the row of {run} of {task}: {why}")))?;
+                self.erase_run(run, &by).await?;
+                erased += 1;
+            }
+        }
+        let rows = vec![
+            rows::delete(rows::ERASING, task.to_string()),
+            rows::delete(rows::TASK_ACTIVE, task.to_string()),
+        ];
+        self.store().append(Append { rows, ..Append::default() }).await?;
+        Ok(erased)
+    }
+
+    async fn erase_run(&self, run: RunId, by: &str) -> Result<(), Error> {
+        let reason = "its task is deleted".to_owned();
+        let cancel = Command::Cancel { by: CancelledBy::Operator, reason };
+        match self.submit(run, cancel).await {
+            Ok(_) => {}
+            Err(error) if error.code() == Code::RunEnded => {}
+            Err(error) => return Err(error),
+        }
+        self.writers.ask(run, Work::Erase { by: by.to_owned() }).await?;
+        Ok(())
+    }
+
+    /// Goes on with what was begun to be deleted when the last process died.
+    pub(crate) fn finish_deletions(&self) {
+        let engine = self.clone();
+        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = engine.finish_all() => {}
+            }
+        });
+    }
+
+    async fn finish_all(&self) {
+        while let Err(error) = self.finish_each().await {
+            tracing::warn!(%error, "a deletion that was begun could not be finished yet");
+            tokio::time::sleep(limits::ERASE_RETRY).await;
+        }
+    }
+
+    async fn finish_each(&self) -> Result<(), Error> {
+        loop {
+            let range = RowRange {
+                space: rows::ERASING.into(),
+                prefix: "".into(),
+                after: None,
+                backwards: false,
+                limit: limits::ERASE_PAGE,
+            };
+            let page = self.store().rows(range).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for row in page {
+                let task: TaskId = row.key.parse().map_err(|why| {
+                    Error::bug(format!("the deletion of {} cannot be read: {why}", row.key))
+                })?;
+                let _turn = self.housekeeping.lock().await;
+                // Somebody may have asked again in the meantime.
+                if self.store().row(rows::ERASING, &row.key).await?.is_some() {
+                    self.finish_erasing(task).await?;
+                }
+            }
+        }
+    }
+
+    /// What an erased run has left behind.
+    pub async fn tombstone(&self, run: RunId) -> Result<Option<Tombstone>, Error> {
+        self.row(rows::ERASED, &rows::tenant_key(run)).await
+    }
+
+    /// Why a run is not there: it never was, or it was erased.
+    pub async fn missing_run(&self, run: RunId) -> Error {
+        match self.store().tail(&journal::stream_of(run)).await {
+            Ok(Some(tail)) if tail.erased => run_erased(run),
+            Ok(_) => run_not_found(run),
+            Err(fault) => fault.into(),
+        }
+    }
+
+    /// Why a task is not there: it never was, or it was deleted.
+    pub async fn missing_task(&self, task: TaskId) -> Error {
+        match self.store().row(rows::TASKS_ERASED, &task.to_string()).await {
+            Ok(Some(_)) => task_erased(task),
+            Ok(None) => Error::rejected(Code::TaskNotFound, format!("there is no task {task}")),
+            Err(fault) => fault.into(),
+        }
+    }
+}
+
+/// The runs that were erased in a store, in the order of their ids. For checks of a store without an engine.
+pub async fn tombstones(store: &dyn Store) -> Result<Vec<Tombstone>, Error> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let range = RowRange {
+            space: rows::ERASED.into(),
+            prefix: "".into(),
+            after: after.take(),
+            backwards: false,
+            limit: limits::ERASE_PAGE,
+        };
+        let page = store.rows(range).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.key.clone());
+        for row in &page {
+            found.push(read_row(rows::ERASED, &row.key, &row.value)?);
+        }
+    }
+}

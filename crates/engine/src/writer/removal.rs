@@ -1,0 +1,205 @@
+//! What takes events away, done by the run's writer like everything else that changes a run.
+//!
+//! A prune cuts in the append that brings its marker. Erasing leaves a tombstone; rows that are too many for
+//! one append go first, so that a run that is still there may lack them only while it is being deleted.
+
+use recount_event::{Code, EventId, Payload};
+use recount_log::{Append, AppendError, Cut, ReadBound, RowPut, RowRange, StreamAppend};
+use recount_run::Command;
+
+use super::{Awake, Receipt, Work, Writer, may_have_happened};
+use crate::catalogue::{approval_rows, next_deadline};
+use crate::erase::Tombstone;
+use crate::error::run_erased;
+use crate::{Error, journal, limits, rows};
+
+/// Events that are about to go.
+struct Going {
+    /// The first that stays.
+    keep_from: u64,
+    /// Position of the last one that goes.
+    last_position: u64,
+    /// Who asked for permission there.
+    asked: Vec<(EventId, String)>,
+}
+
+impl Writer {
+    pub(super) async fn remove(&mut self, work: Work) -> Result<Option<Receipt>, Error> {
+        let awake = match self.awake.take() {
+            Some(awake) => awake,
+            None => self.wake().await?,
+        };
+        match work {
+            Work::Erase { by } => self.erase(awake, by).await.map(|()| None),
+            Work::Prune { before, reason } => self.prune(awake, before, reason).await,
+            Work::Command(_) | Work::Ingest(..) | Work::Due { .. } => {
+                Err(Error::bug("what takes nothing away is served with others"))
+            }
+        }
+    }
+
+    async fn prune(
+        &mut self,
+        mut awake: Awake,
+        before: Option<u64>,
+        reason: String,
+    ) -> Result<Option<Receipt>, Error> {
+        // Where a run goes on, the rules say so.
+        let ending = awake.state.ending_sequence().unwrap_or(0);
+        let gone = awake.state.first_sequence();
+        let wanted = before.map_or(ending, |before| before.min(ending));
+        let going = self.going(gone, wanted, limits::PRUNE_APPROVALS_MAX).await?;
+        let command = Command::Prune { before: Some(going.keep_from), reason };
+        let decided = recount_run::decide(&awake.state, command, self.stamp());
+        let events = match decided {
+            Ok(events) if !events.is_empty() => events,
+            other => {
+                self.awake = Some(awake);
+                return other.map(|_| None).map_err(Error::from);
+            }
+        };
+        let first = awake.state.next_sequence();
+        awake.apply(&events);
+        let mut rows = awake.fold.rows(&awake.state);
+        for (event, approval) in &going.asked {
+            rows.extend(approval_rows(approval, *event));
+        }
+        rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));
+        rows.extend(self.pruned_up_to(going.last_position).await?);
+        let records = journal::encode(&events, first);
+        let append = Append {
+            streams: vec![StreamAppend { stream: self.stream.clone(), expected_tail: first, records }],
+            rows,
+            cuts: vec![Cut { stream: self.stream.clone(), keep_from: going.keep_from }],
+            ..Append::default()
+        };
+        match self.tools.store.append(append).await {
+            Ok(committed) => {
+                let Some(landed) = committed.streams.first() else {
+                    return Err(Error::bug("an append of one stream landed in none"));
+                };
+                self.tools.publisher.forget(&self.stream, going.last_position);
+                self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
+                awake.deadline = next_deadline(&awake.state);
+                self.awake = Some(awake);
+                Ok(Some(Receipt {
+                    first_sequence: landed.first_sequence,
+                    last_sequence: landed.last_sequence,
+                    position: landed.first_position,
+                }))
+            }
+            Err(AppendError::GuardFailed { space, .. }) if space == rows::PINS => Err(Error::rejected(
+                Code::RunPinned,
+                format!("{} is pinned; unpin it before it is pruned", self.run),
+            )),
+            Err(error) => Err(self.nobody_knows(error)),
+        }
+    }
+
+    async fn erase(&mut self, awake: Awake, by: String) -> Result<(), Error> {
+        if !awake.state.is_ended() {
+            self.awake = Some(awake);
+            let message = format!("{} goes on; it is erased when it has ended", self.run);
+            return Err(Error::rejected(Code::RunActive, message));
+        }
+        let store = &*self.tools.store;
+        let Some(tail) = store.tail(&self.stream).await? else { return Err(super::run_not_found(self.run)) };
+        self.delete_producers().await?;
+        let mut from = tail.first_sequence;
+        while from < tail.next_sequence {
+            let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX / 3).await?;
+            let rows: Vec<RowPut> =
+                going.asked.iter().flat_map(|(event, approval)| approval_rows(approval, *event)).collect();
+            if !rows.is_empty() {
+                store.append(Append { rows, ..Append::default() }).await?;
+            }
+            from = going.keep_from;
+        }
+        let tombstone = Tombstone {
+            run_id: self.run.to_string(),
+            task_id: awake.state.task_id().map(|task| task.to_string()),
+            events: tail.next_sequence,
+            head: tail.head.to_string(),
+            erased_at: recount_event::time::format_ms(self.tools.world.clock.now_ms()),
+            by,
+        };
+        let run = self.run.to_string();
+        let mut rows = vec![
+            rows::put(rows::ERASED, rows::tenant_key(&run), recount_log::Guard::Any, &tombstone),
+            rows::delete(rows::RUNS, rows::tenant_key(&run)),
+            rows::delete(rows::DEADLINES, run.as_str()),
+            rows::delete(rows::PINS, run.as_str()),
+        ];
+        if let Some(task) = awake.state.task_id() {
+            rows.push(rows::delete(rows::TASK_RUNS, format!("{}{run}", rows::task_runs_prefix(task))));
+        }
+        let append = Append { rows, erased: vec![self.stream.clone()], ..Append::default() };
+        store.append(append).await.map_err(|error| self.nobody_knows(error))?;
+        self.tools.publisher.forget(&self.stream, tail.last_position);
+        self.tools.publisher.mark_ended(&self.stream, tail.next_sequence);
+        self.tools.timers.set(self.run, None, &self.tools.world);
+        Ok(())
+    }
+
+    /// Looks at the events from one place up to another, and stops where more than so many have asked for
+    /// permission.
+    async fn going(&self, from: u64, up_to: u64, asked_max: usize) -> Result<Going, Error> {
+        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+        let mut going = Going { keep_from: from, last_position: 0, asked: Vec::new() };
+        while going.keep_from < up_to {
+            let page = self.tools.store.read(&self.stream, going.keep_from, bound).await?;
+            if page.first().is_none_or(|record| record.sequence != going.keep_from) {
+                return Err(Error::bug(format!("{} has no event {}", self.run, going.keep_from)));
+            }
+            for record in page.iter().take_while(|record| record.sequence < up_to) {
+                let event = journal::decode(&record.bytes, &self.stream, record.sequence)?;
+                if let Payload::ApprovalRequested(asked) = event.payload() {
+                    if going.asked.len() == asked_max {
+                        return Ok(going);
+                    }
+                    going.asked.push((event.event_id, asked.approval_id.to_string()));
+                }
+                (going.keep_from, going.last_position) = (record.sequence + 1, record.position);
+            }
+        }
+        Ok(going)
+    }
+
+    /// The row that says how far the feed was ever pruned, when it says less.
+    async fn pruned_up_to(&self, position: u64) -> Result<Option<RowPut>, Error> {
+        let known = crate::retention::pruned_up_to(&*self.tools.store).await?;
+        let key = rows::PRUNED_LAST;
+        Ok((position > known).then(|| rows::put(rows::PRUNED, key, recount_log::Guard::Any, &position)))
+    }
+
+    async fn delete_producers(&self) -> Result<(), Error> {
+        let store = &*self.tools.store;
+        loop {
+            let range = RowRange {
+                space: rows::PRODUCERS.into(),
+                prefix: format!("{}/", self.run).into(),
+                after: None,
+                backwards: false,
+                limit: limits::ERASE_ROWS_MAX,
+            };
+            let page = store.rows(range).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let rows = page.into_iter().map(|row| rows::delete(rows::PRODUCERS, row.key)).collect();
+            store.append(Append { rows, ..Append::default() }).await?;
+        }
+    }
+
+    /// What is in hand is thrown away and the log read again, as after every append that failed.
+    fn nobody_knows(&self, error: AppendError) -> Error {
+        tracing::warn!(run = %self.run, %error, "nothing was taken away; the run is read again from the log");
+        if may_have_happened(&error) {
+            self.tools.timers.look_again(self.run, &self.tools.world);
+        }
+        match error {
+            AppendError::Erased { .. } => run_erased(self.run),
+            other => other.into(),
+        }
+    }
+}

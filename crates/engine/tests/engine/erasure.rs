@@ -1,0 +1,157 @@
+//! Deleting a task: nothing of its runs is left but a tombstone, whoever dies in the middle.
+
+use recount_engine::ListQuery;
+use recount_event::{Code, RunId, TaskId};
+use recount_log::{FaultKind, RowRange, Store};
+
+use crate::scene::{ASK, End, Scene, code, read};
+use crate::store::Fate;
+
+/// A task with a run that has ended, one that goes on, and one of another task beside it.
+async fn scene() -> (Scene, TaskId, RunId, RunId, RunId) {
+    let scene = Scene::new().await;
+    let task: TaskId = scene.engine.create_task(Some("t".into()), None).await.unwrap().0.id.parse().unwrap();
+    let other: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let ended = scene.queue_for(Some(task)).await.unwrap();
+    scene.report(ended, 0, &[("run.started", "{}"), ASK]).await.unwrap();
+    scene.cancel(ended).await.unwrap();
+    let neighbour = scene.queue_for(Some(other)).await.unwrap();
+    let active = scene.queue_for(Some(task)).await.unwrap();
+    scene.report(active, 0, &[("run.started", "{}")]).await.unwrap();
+    (scene, task, ended, active, neighbour)
+}
+
+/// Every row of the store whose key or value names one of these.
+async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for space in [
+        "catalogue.runs",
+        "catalogue.task_runs",
+        "catalogue.approvals",
+        "catalogue.approvals_listed",
+        "catalogue.approvals_pending",
+        "catalogue.deadlines",
+        "record.tasks",
+        "record.task_active",
+        "record.producers",
+        "record.pins",
+        "record.erasing",
+    ] {
+        let range = RowRange {
+            space: space.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: usize::MAX,
+        };
+        for row in scene.disk.memory.rows(range).await.unwrap() {
+            let text = format!("{space} {} {}", row.key, String::from_utf8_lossy(&row.value));
+            if names.iter().any(|name| text.contains(name)) {
+                found.push(text);
+            }
+        }
+    }
+    found
+}
+
+async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunId, neighbour: RunId) {
+    let names = [task.to_string(), ended.to_string(), active.to_string()];
+    assert_eq!(rows_naming(scene, &names).await, [""; 0]);
+    let query = ListQuery { limit: 10, ..ListQuery::default() };
+    let runs = scene.engine.list_runs(&query).await.unwrap().items;
+    assert_eq!(runs.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), [neighbour.to_string()]);
+    for run in [ended, active] {
+        assert_eq!(code(scene.engine.read_run(run, None, 5).await), Code::RunErased);
+        assert_eq!(code(scene.engine.follow_run(run, None).await.map(|_| ())), Code::RunErased);
+        assert_eq!(code(scene.engine.digest(run).await), Code::RunErased);
+        assert_eq!(code(scene.cancel(run).await), Code::RunErased);
+        assert_eq!(code(scene.note(run, "late").await), Code::RunErased);
+        assert_eq!(code(scene.engine.prune(run, None, "x").await), Code::RunErased);
+        assert_eq!(code(scene.engine.pin(run, "x").await), Code::RunErased);
+        let tombstone = scene.engine.tombstone(run).await.unwrap().unwrap();
+        assert_eq!(tombstone.task_id, Some(task.to_string()));
+        assert_eq!((tombstone.events, tombstone.by.as_str()), (if run == ended { 5 } else { 3 }, "ann"));
+    }
+    assert_eq!(scene.engine.task(task).await.unwrap(), None);
+    assert_eq!(scene.engine.missing_task(task).await.code(), Code::TaskErased);
+    assert_eq!(code(scene.queue_for(Some(task)).await), Code::TaskErased);
+    assert_eq!(code(scene.engine.delete_task(task, "ann").await), Code::TaskErased);
+    let (feed, _) = scene.engine.read_feed(None, 99).await.unwrap();
+    assert_eq!(feed.len(), 1, "the neighbour's one event");
+    scene.check().await;
+    assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_task_leaves_tombstones_and_nothing_else() {
+    let (mut scene, task, ended, active, neighbour) = scene().await;
+    scene.engine.pin(ended, "ann").await.unwrap();
+    let mut feed = scene.engine.follow_feed(None).await.unwrap();
+    let mut reader = scene.engine.follow_run(active, None).await.unwrap();
+    assert_eq!(read(&mut reader).await.end, End::CaughtUp);
+    assert_eq!(scene.engine.delete_task(task, "ann").await.unwrap(), 2);
+    nothing_is_left(&scene, task, ended, active, neighbour).await;
+    // Who followed it is not left waiting; who had not read it yet is not given it any more.
+    assert!(matches!(reader.next().await, Err(error) if error.code() == Code::RunErased));
+    assert_eq!(read(&mut feed).await.cursors, [6]);
+    scene.reopen().await;
+    nothing_is_left(&scene, task, ended, active, neighbour).await;
+    let nobody: TaskId = "task_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.engine.delete_task(nobody, "ann").await), Code::TaskNotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
+    for passes in 0..12 {
+        let (mut scene, task, ended, active, neighbour) = scene().await;
+        let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
+        scene.store.next_appends(fates);
+        let deleted = scene.engine.delete_task(task, "ann").await;
+        let meant = scene.engine.task(task).await.unwrap().is_none();
+        assert_eq!(meant, deleted.is_ok() || passes > 0, "{passes}");
+        scene.reopen().await;
+        if !meant {
+            scene.engine.delete_task(task, "ann").await.unwrap();
+        }
+        // The one who finishes it works in the background.
+        let erasing = scene.engine.clone();
+        let finished = async {
+            while rows_naming(&scene, &[task.to_string()]).await.iter().any(|row| row.contains("erasing")) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
+        drop(erasing);
+        nothing_is_left(&scene, task, ended, active, neighbour).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_laggard_of_an_erased_run_is_told() {
+    let scene = Scene::padded(1 << 20).await;
+    let task: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let run = scene.queue_for(Some(task)).await.unwrap();
+    scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
+    for seq in 1..40 {
+        scene.report(run, seq, &[("ext.test.note", "{}"); 30]).await.unwrap();
+    }
+    let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+    reader.next().await.unwrap();
+    scene.engine.delete_task(task, "ann").await.unwrap();
+    let told = loop {
+        match reader.next().await {
+            Ok(_) => {}
+            Err(error) => break error.code(),
+        }
+    };
+    assert_eq!(told, Code::RunErased);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_of_an_erased_run_frees_its_id() {
+    let (scene, task, ..) = scene().await;
+    scene.engine.delete_task(task, "ann").await.unwrap();
+    let run = scene.start().await;
+    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.check().await;
+}

@@ -1,0 +1,221 @@
+//! Pruning: what goes, what stays, and what every kind of reader is told of it.
+
+use std::time::Duration;
+
+use recount_engine::{ListQuery, NewRun, Policy, Swept};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, ForeignId, RunId};
+use recount_log::Store;
+
+use crate::scene::{ASK, End, START_MS, Scene, code, read};
+use crate::store::Fate;
+
+const NOTE: (&str, &str) = ("ext.test.note", "{}");
+
+/// A run of so many events that has ended.
+async fn ended(scene: &Scene, events: usize) -> RunId {
+    let run = scene.start().await;
+    if events > 3 {
+        scene.report(run, 1, &vec![NOTE; events - 3]).await.unwrap();
+    }
+    scene.cancel(run).await.unwrap();
+    run
+}
+
+fn tail(run: RunId) -> recount_log::StreamKey {
+    run.to_string().into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_before_the_ending_goes_and_the_tail_says_so() {
+    let mut scene = Scene::new().await;
+    let run = ended(&scene, 10).await;
+    let before = scene.engine.run(run).await.unwrap().unwrap();
+    let digest = scene.engine.digest(run).await.unwrap();
+    let pruned = scene.engine.prune(run, None, "operator").await.unwrap();
+    assert_eq!((pruned.first_sequence, pruned.events), (9, 9));
+    assert_eq!(scene.types(run).await, ["run.cancelled", "gap.events_pruned"]);
+    let after = scene.engine.run(run).await.unwrap().unwrap();
+    assert_eq!((after.first_sequence, after.only_ending_left), (9, true));
+    let told = recount_engine::RunRow { first_sequence: 0, only_ending_left: false, ..after };
+    assert_eq!(told, before, "lists say what they said");
+    let now = scene.engine.digest(run).await.unwrap();
+    assert_eq!((now.events, now.first_sequence), (11, 9));
+    assert_ne!(now.start, digest.start);
+    assert_eq!(scene.engine.prune(run, None, "operator").await.unwrap().receipt, None);
+    scene.check().await;
+    scene.reopen().await;
+    scene.check().await;
+    assert_eq!(scene.engine.prune(run, None, "operator").await.unwrap().receipt, None);
+    assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_pruned_step_by_step_by_engines_that_know_only_what_is_left() {
+    let mut scene = Scene::new().await;
+    let run = scene.start().await;
+    scene.report(run, 1, &[ASK]).await.unwrap();
+    scene.answer(run, "a1", true, "ann").await.unwrap();
+    scene.report(run, 2, &[NOTE; 4]).await.unwrap();
+    scene.cancel(run).await.unwrap();
+    let before = scene.engine.run(run).await.unwrap().unwrap();
+    for (keep_from, listed) in [(1, 1), (2, 1), (3, 0), (4, 0), (6, 0), (99, 0)] {
+        let pruned = scene.engine.prune(run, Some(keep_from), "operator").await.unwrap();
+        assert_eq!(pruned.first_sequence, keep_from.min(8), "{keep_from}");
+        let query = ListQuery { limit: 9, ..ListQuery::default() };
+        let approvals = scene.engine.list_approvals(&query).await.unwrap().items;
+        assert_eq!(approvals.len(), listed, "a request is listed for as long as it can be read");
+        scene.check().await;
+        scene.reopen().await;
+        scene.check().await;
+        let row = scene.engine.run(run).await.unwrap().unwrap();
+        assert_eq!(
+            (row.title, row.created_at, row.started_at),
+            (before.title.clone(), before.created_at.clone(), before.started_at.clone())
+        );
+    }
+    assert_eq!(scene.engine.approval(&ForeignId::parse("a1").unwrap()).await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_pinned_and_session_runs_stay_whole() {
+    let scene = Scene::new().await;
+    let running = scene.start().await;
+    assert_eq!(code(scene.engine.prune(running, None, "x").await), Code::RunActive);
+    let pinned = ended(&scene, 5).await;
+    let pin = scene.engine.pin(pinned, "ann").await.unwrap();
+    assert_eq!(scene.engine.pin(pinned, "bob").await.unwrap(), pin, "who pinned first pinned it");
+    assert_eq!(code(scene.engine.prune(pinned, None, "x").await), Code::RunPinned);
+    let queued = Queued::new(RunKind::External);
+    let session = Some("chat_01HZX3Q0M0000000000000000B".parse().unwrap());
+    let (talk, _) = scene.engine.create_run(NewRun { queued, task: None, session }).await.unwrap();
+    scene.cancel(talk).await.unwrap();
+    assert_eq!(code(scene.engine.prune(talk, None, "x").await), Code::RunInSession);
+    let nobody: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.engine.prune(nobody, None, "x").await), Code::RunNotFound);
+    assert_eq!(code(scene.engine.pin(nobody, "x").await), Code::RunNotFound);
+
+    let all = Policy { max_age: Some(Duration::ZERO), max_events: Some(0), max_bytes: Some(0) };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(scene.engine.sweep(&all).await.unwrap(), Swept::default());
+    scene.engine.unpin(pinned).await.unwrap();
+    assert_eq!(scene.engine.sweep(&all).await.unwrap(), Swept { runs: 1, events: 4, has_more: false });
+    assert_eq!(scene.engine.sweep(&all).await.unwrap(), Swept::default());
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_that_ended_first_are_pruned_until_it_is_enough() {
+    let scene = Scene::new().await;
+    let (first, second) = (scene.start().await, scene.start().await);
+    scene.report(second, 1, &[NOTE; 10]).await.unwrap();
+    // The younger one ends first.
+    for run in [second, first] {
+        scene.cancel(run).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    let left = async |run| scene.engine.run(run).await.unwrap().unwrap().first_sequence;
+    let policy = Policy { max_events: Some(15), ..Policy::default() };
+    assert_eq!(scene.engine.sweep(&policy).await.unwrap().events, 12);
+    assert_eq!((left(first).await, left(second).await), (0, 12));
+    assert_eq!(scene.engine.sweep(&policy).await.unwrap().events, 0);
+    let policy = Policy { max_age: Some(Duration::from_secs(90)), ..Policy::default() };
+    assert_eq!(scene.engine.sweep(&policy).await.unwrap().events, 0, "it ended a minute ago");
+    scene.engine.keep_to(policy, Duration::from_secs(10));
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    assert_eq!(left(first).await, 0);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(left(first).await, 2);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_of_a_run_are_told_of_the_gap_wherever_they_begin() {
+    let scene = Scene::new().await;
+    let run = ended(&scene, 10).await;
+    scene.engine.prune(run, Some(6), "operator").await.unwrap();
+    for after in [None, Some(0), Some(4), Some(5), Some(6), Some(9), Some(10)] {
+        let next = after.map_or(0, |after: u64| after + 1);
+        let mut reader = scene.engine.follow_run(run, after).await.unwrap();
+        let reading = read(&mut reader).await;
+        let gaps = if next < 6 { vec![(next, 5)] } else { vec![] };
+        let cursors: Vec<u64> = (next.max(6)..11).collect();
+        assert_eq!((reading.gaps, reading.cursors, reading.end), (gaps, cursors, End::CaughtUp), "{after:?}");
+        assert_eq!(read(&mut reader).await.end, End::Closed);
+        let (page, _) = scene.engine.read_run(run, after, 2).await.unwrap();
+        assert_eq!(page.first().map(|(sequence, _)| *sequence), (next < 11).then_some(next.max(6)));
+    }
+    for ahead in [11, 99] {
+        assert_eq!(code(scene.engine.read_run(run, Some(ahead), 2).await), Code::CursorAhead);
+    }
+}
+
+/// A reader in the middle of history, or of the live list, when the ground goes from under it.
+#[tokio::test(start_paused = true)]
+async fn a_reader_under_way_crosses_the_gap() {
+    for padding in [0, 1 << 20] {
+        let scene = Scene::padded(padding).await;
+        let run = scene.start().await;
+        let mut early = scene.engine.follow_run(run, None).await.unwrap();
+        for seq in 1..40 {
+            scene.report(run, seq, &[NOTE; 30]).await.unwrap();
+        }
+        scene.cancel(run).await.unwrap();
+        let mut late = scene.engine.follow_run(run, None).await.unwrap();
+        let mut begun = Vec::new();
+        for reader in [&mut early, &mut late] {
+            let recount_engine::Delivery::Frames { last, .. } = reader.next().await.unwrap() else {
+                panic!("there is much to read")
+            };
+            begun.push(last + 1);
+        }
+        let end = scene.engine.tail(run).await.unwrap().unwrap();
+        scene.engine.prune(run, None, "operator").await.unwrap();
+        for (reader, next) in [&mut early, &mut late].into_iter().zip(begun) {
+            let reading = read(reader).await;
+            assert_eq!(reading.gaps, [(next, end - 2)], "padding {padding}");
+            assert_eq!(reading.cursors, [end - 1, end]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_feed_goes_past_what_is_gone() {
+    let scene = Scene::new().await;
+    let run = ended(&scene, 10).await;
+    scene.engine.prune(run, None, "operator").await.unwrap();
+    let mut reader = scene.engine.follow_feed(None).await.unwrap();
+    let reading = read(&mut reader).await;
+    assert_eq!((reading.cursors, reading.gaps, reading.end), (vec![10, 11], vec![], End::CaughtUp));
+    assert_eq!(scene.engine.read_feed(Some(0), 1).await.unwrap().0[0].0, 10);
+    for below in [1, 8] {
+        assert_eq!(code(scene.engine.read_feed(Some(below), 5).await), Code::CursorPruned, "{below}");
+        assert_eq!(code(scene.engine.follow_feed(Some(below)).await.map(|_| ())), Code::CursorPruned);
+    }
+    for (at, first) in [(9, Some(10)), (10, Some(11)), (11, None)] {
+        let (page, more) = scene.engine.read_feed(Some(at), 5).await.unwrap();
+        assert_eq!((page.first().map(|(position, _)| *position), more), (first, false), "{at}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prune_that_fails_or_is_unheard_leaves_nothing_half_done() {
+    for (fate, gone) in [
+        (Fate::Refuse(recount_log::FaultKind::Io), 0),
+        (Fate::LoseAnswer, 9),
+        (Fate::LandUnheard, 9),
+        (Fate::PanicAfter, 9),
+    ] {
+        let mut scene = Scene::new().await;
+        let run = ended(&scene, 10).await;
+        scene.store.next_appends([fate]);
+        assert!(scene.engine.prune(run, None, "operator").await.is_err());
+        let tail = scene.disk.memory.tail(&tail(run)).await.unwrap().unwrap();
+        assert_eq!(tail.first_sequence, gone);
+        scene.check().await;
+        assert_eq!(scene.engine.prune(run, None, "operator").await.unwrap().first_sequence, 9);
+        scene.check().await;
+        scene.reopen_at(START_MS + 60_000).await;
+        scene.check().await;
+    }
+}
