@@ -3,6 +3,7 @@
 //! Server and client share these types, so neither can drift. Envelopes of events are not here: they
 //! travel as the bytes that were stored. This crate must never know the engine.
 
+pub mod admin;
 pub mod export;
 pub mod problem;
 pub mod query;

@@ -1,8 +1,10 @@
 //! The command line: options that every verb has, and one file a verb.
 
 mod approve;
+mod backup;
 mod cancel;
 mod digest;
+mod doctor;
 mod export;
 mod import;
 mod ls;
@@ -70,6 +72,10 @@ enum Verb {
     Export(export::Export),
     /// Take in the runs of such a file, each whole or not at all
     Import(import::Import),
+    /// Copy the whole store while it works, or a data folder that no server uses
+    Backup(backup::Backup),
+    /// Tell whether all is well, and what to do where it is not
+    Doctor(doctor::Doctor),
     /// Stop a run
     Cancel(cancel::Cancel),
     /// Say yes to what a run asks permission for
@@ -104,22 +110,22 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
         Verb::Verify(ref verify @ verify::Verify { data: Some(ref data), .. }) => {
             return verify.offline(data, common.json);
         }
+        Verb::Backup(backup) => return backup.run(&common),
         verb => verb,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|why| Failure::Own(format!("the operating system gives no runtime: {why}")))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         // These can do without a server.
         let verb = match verb {
             Verb::Export(export) => return export.run(common).await,
             Verb::Import(import) => return import.run(common).await,
+            Verb::Doctor(doctor) => return doctor.run(common).await,
             verb => verb,
         };
         let asking = Asking { client: common.client()?, json: common.json, out: Output::new() };
         match verb {
-            Verb::Serve(_) | Verb::Export(_) | Verb::Import(_) => unreachable!("it was done before"),
+            Verb::Serve(_) | Verb::Export(_) | Verb::Import(_) | Verb::Backup(_) | Verb::Doctor(_) => {
+                unreachable!("it was done before")
+            }
             Verb::Ls(ls) => ls.run(asking).await,
             Verb::Show(show) => show.run(asking).await,
             Verb::Tail(tail) => tail.run(asking).await,
@@ -130,6 +136,12 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
             Verb::Deny(answer) => answer.run(asking, Verdict::Reject).await,
         }
     })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let built = builder.enable_all().build();
+    built.map_err(|why| Failure::Own(format!("the operating system gives no runtime: {why}")))
 }
 
 /// One run, or all of them.

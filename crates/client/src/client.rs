@@ -2,7 +2,10 @@
 
 mod address;
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
+use recount_api::admin::{Backup, Checkup, MakeBackup};
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{Approval, Digest, Import, One, Page, Receipt, Run, Task};
 use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, ResolveApproval};
@@ -213,6 +216,26 @@ impl Client {
         self.post(self.at(&["approvals", approval, "resolve"]), request).await
     }
 
+    // What operators ask.
+
+    /// Makes a copy of the whole store on the server's machine, named by the server unless told.
+    pub async fn make_backup(&self, request: &MakeBackup) -> Result<Backup, ClientError> {
+        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let body = Some(("application/json", body));
+        let address = Address::outside(&self.base, &["admin", "backups"]);
+        let one: One<Backup> =
+            self.call_within(limits::LONG_CALL_TIMEOUT, Method::POST, address, body).await?;
+        Ok(one.data)
+    }
+
+    /// Asks whether all is well; `full` reads every event.
+    pub async fn check_up(&self, full: bool) -> Result<Checkup, ClientError> {
+        let address = Address::outside(&self.base, &["admin", "doctor"]).with("full", full.then_some(true));
+        let one: One<Checkup> =
+            self.call_within(limits::LONG_CALL_TIMEOUT, Method::GET, address, None).await?;
+        Ok(one.data)
+    }
+
     // What the calls are made of.
 
     fn at(&self, path: &[&str]) -> Address {
@@ -257,13 +280,23 @@ impl Client {
         address: Address,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<T, ClientError> {
+        self.call_within(limits::CALL_TIMEOUT, method, address, body).await
+    }
+
+    async fn call_within<T: DeserializeOwned>(
+        &self,
+        patience: Duration,
+        method: Method,
+        address: Address,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<T, ClientError> {
         let url = address.into_url()?;
         let mut request = self.request(method, &url).header(ACCEPT, "application/json");
         if let Some((media_type, body)) = body {
             request = request.header(CONTENT_TYPE, media_type).body(body);
         }
         let response = request
-            .timeout(limits::CALL_TIMEOUT)
+            .timeout(patience)
             .send()
             .await
             .map_err(|why| ClientError::unreachable(&self.base, &why))?;

@@ -9,6 +9,9 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// server counts as unreachable.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The same for a call that reads or copies the whole store.
+pub const LONG_CALL_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
+
 /// Bytes of one reply; more is an error, so that a broken server cannot fill our memory.
 pub const REPLY_BYTES_MAX: usize = 256 * 1024 * 1024;
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use recount_event::family::run::Queued;
 use recount_event::{Code, Draft, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
-use recount_log::{Append, AppendError, Guard, ReadBound, RowPut, RowRange, Store, StreamAppend, Tail};
+use recount_log::{
+    Append, AppendError, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend, Tail,
+};
 use recount_run::{Command, State};
 use recount_world::World;
 use serde::de::DeserializeOwned;
@@ -484,6 +486,11 @@ impl Engine {
             self.store().append(Append { rows: vec![row], ..Append::default() }).await?;
         }
         Ok(())
+    }
+
+    /// Reads every record once. Slow.
+    pub async fn integrity(&self) -> Result<Integrity, Error> {
+        Ok(self.store().integrity().await?)
     }
 
     /// Copies the whole store, as it is at one moment, to a folder that is not there yet. Work goes on.

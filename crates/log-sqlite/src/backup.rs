@@ -43,7 +43,10 @@ fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) ->
     {
         // One state for all steps: without this each commit meanwhile would begin the copy anew.
         let snapshot = connection.unchecked_transaction().doing(&doing)?;
-        crate::layout::last_position(&snapshot).doing(&doing)?;
+        // Nothing is settled before something was read.
+        snapshot
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+            .doing(&doing)?;
         let mut copy = Connection::open(&database).doing(&doing)?;
         let steps = Backup::new(&snapshot, &mut copy).doing(&doing)?;
         loop {

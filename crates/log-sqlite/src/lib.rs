@@ -36,6 +36,7 @@ mod layout;
 pub mod limits;
 mod load;
 mod meters;
+mod offline;
 mod options;
 mod packing;
 mod pool;
@@ -47,8 +48,9 @@ mod store;
 mod tails;
 mod writer;
 
+pub use offline::{Glance, SCHEMA, copy, glance, inspect};
 pub use options::{Durability, SqliteOptions};
-pub use store::{SqliteStore, inspect};
+pub use store::SqliteStore;
 
 /// The version of SQLite that is built in.
 pub fn sqlite_version() -> &'static str {

@@ -298,21 +298,6 @@ impl Store for SqliteStore {
     }
 }
 
-/// Reads a data folder that no server holds, damaged or not, and changes nothing in its database.
-///
-/// Where [`SqliteStore::open`] refuses a damaged store, this says what is wrong and what can be read.
-pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
-    check_version()?;
-    if !data_dir.is_dir() {
-        let message = format!("there is no data folder {}; check the path", data_dir.display());
-        return Err(Fault::new(FaultKind::Io, Retry::Never, message));
-    }
-    let folder = Folder::take(data_dir)?;
-    let place = place(&folder, &SqliteOptions::new(data_dir));
-    let connection = place.open(Role::Salvager)?;
-    examine::examine(connection, Some(&Blobs::at(folder.blobs())), &Arc::default())
-}
-
 fn place(folder: &Folder, options: &SqliteOptions) -> Place {
     Place { database: folder.database(), durability: options.durability, vfs: options.vfs.clone() }
 }

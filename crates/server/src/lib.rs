@@ -2,7 +2,9 @@
 //!
 //! Only this crate (and the simulation) names the plugs. It must never know the rules.
 
+pub mod backup;
 mod config;
+pub mod doctor;
 mod doors;
 pub mod export;
 mod files;
@@ -19,5 +21,5 @@ mod web;
 
 pub use config::{Config, Options};
 pub use files::Files;
-pub use running::Running;
-pub use start::{StartError, serve};
+pub use running::{Home, Running};
+pub use start::{StartError, default_data, serve};

@@ -48,3 +48,24 @@ pub const SERVING_THREADS_MAX: usize = 8;
 
 /// Sentences about the catalogue that `verify` says; the rest are counted.
 pub const VERIFY_SENTENCES_MAX: usize = 20;
+
+/// Backups made at a time; the next one is refused with `store_busy`.
+pub const BACKUPS_MAX: usize = 1;
+
+/// Characters of a backup's name; more is refused.
+pub const BACKUP_NAME_MAX: usize = 64;
+
+/// A body sent to a route for operators; larger is refused with `body_too_large`.
+pub const ADMIN_BODY_BYTES_MAX: usize = 4 << 10;
+
+/// Free bytes below which the doctor calls the disk a problem.
+pub const DISK_FREE_BYTES_MIN: u64 = 256 << 20;
+
+/// Free bytes below which the doctor says so.
+pub const DISK_FREE_BYTES_LOW: u64 = 2 << 30;
+
+/// How far the newest event may be dated ahead of the clock before the doctor calls that a problem.
+pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
+
+/// A clock before this (the beginning of 2025) is wrong.
+pub const CLOCK_EARLIEST_MS: u64 = 1_735_689_600_000;

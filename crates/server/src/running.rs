@@ -1,20 +1,31 @@
 //! A server that is up: for the command that runs it, and for tests that want one in process.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::response::IntoResponse as _;
+use axum::routing::{get, post};
 use axum::{Router, middleware};
 use recount_engine::Engine;
 use recount_event::Code;
 use recount_face_aep::{Face, Refusal, SseFraming};
 use recount_log::Store;
+use recount_log_sqlite::Durability;
 use recount_world::World;
 use tokio::net::TcpListener;
 
+use crate::backup::Backups;
 use crate::doors::Doors;
 use crate::metrics::{Requests, Sources};
-use crate::{Files, StartError, guard, health, limits, listen, metrics, web};
+use crate::{Files, StartError, backup, doctor, guard, health, limits, listen, metrics, web};
+
+/// Where a server keeps its data and how carefully, for what operators ask of it.
+#[derive(Debug, Clone)]
+pub struct Home {
+    pub data: PathBuf,
+    pub durability: Durability,
+}
 
 pub struct Running {
     pub address: SocketAddr,
@@ -24,7 +35,17 @@ pub struct Running {
 impl Running {
     /// Binds, then opens the engine on a store and listens.
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world).await
+        Running::on(claim(bind).await?, store, world, None).await
+    }
+
+    /// The same with a home, so that operators can ask for backups and a check-up.
+    pub async fn start_at_home(
+        store: Arc<dyn Store>,
+        world: World,
+        bind: SocketAddr,
+        home: Home,
+    ) -> Result<Self, StartError> {
+        Running::on(claim(bind).await?, store, world, Some(home)).await
     }
 
     /// The same on an address that is ours already; who connects before waits until the engine is open.
@@ -32,6 +53,7 @@ impl Running {
         listener: TcpListener,
         store: Arc<dyn Store>,
         world: World,
+        home: Option<Home>,
     ) -> Result<Self, StartError> {
         let engine = Engine::open(store, world.clone(), Arc::new(SseFraming))
             .await
@@ -48,7 +70,7 @@ impl Running {
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        listen::start(listener, router(sources, address), full, doors, &world);
+        listen::start(listener, router(sources, home, address), full, doors, &world);
         Ok(Running { address, engine })
     }
 
@@ -65,18 +87,27 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
 }
 
 /// What is served beside the native face.
-const OTHER_ROUTES: [&str; 4] = ["/", "/healthz", "/metrics", "/readyz"];
+const OTHER_ROUTES: [&str; 6] = ["/", "/admin/backups", "/admin/doctor", "/healthz", "/metrics", "/readyz"];
 
-fn router(sources: Sources, address: SocketAddr) -> Router {
+fn router(sources: Sources, home: Option<Home>, address: SocketAddr) -> Router {
     let (engine, requests) = (sources.engine.clone(), sources.requests.clone());
     let router = recount_face_aep::router(Face::new(engine.clone()))
         .merge(health::router(engine.clone()))
         .merge(web::router())
-        .merge(metrics::router(sources))
+        .merge(metrics::router(sources.clone()))
+        .merge(home.map_or_else(Router::new, |home| admin(sources, home)))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(address, guard::guard))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
     recount_face_aep::identified(router, engine.world().clone())
+}
+
+/// What operators ask of a server that has a data folder.
+fn admin(sources: Sources, home: Home) -> Router {
+    let backups = Backups::new(sources.engine.clone(), &home.data);
+    let server = doctor::Server { sources, home };
+    let look = Router::new().route("/admin/doctor", get(doctor::look)).with_state(server);
+    Router::new().route("/admin/backups", post(backup::make)).with_state(backups).merge(look)
 }
 
 /// What is said to those for whom there is no place.

@@ -1,6 +1,6 @@
 //! From configuration to a running server, and to its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
@@ -9,7 +9,7 @@ use recount_world::World;
 use crate::config::{Config, Options};
 use crate::files::in_words;
 use crate::running::claim;
-use crate::{Files, Running, limits, logging};
+use crate::{Files, Home, Running, limits, logging};
 
 /// Why the server did not start, or did not run to a good end.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,11 @@ pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     SqliteStore::open(options).map_err(|fault| StartError::failed(fault.to_string()))
 }
 
+/// The data folder that `serve` would take without being told.
+pub fn default_data() -> Result<PathBuf, StartError> {
+    Ok(Config::settle(Options::default(), |name| std::env::var(name).ok())?.data)
+}
+
 /// Words for an operator whose data folder lets others in; one that we make does not.
 fn openness(data: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -67,7 +72,8 @@ pub fn serve(options: Options) -> Result<(), StartError> {
     runtime.block_on(async {
         let listener = claim(config.bind).await?;
         let store = open_store(&config)?;
-        let running = Running::on(listener, Arc::new(store), World::real()).await?;
+        let home = Home { data: config.data.clone(), durability: config.durability };
+        let running = Running::on(listener, Arc::new(store), World::real(), Some(home)).await?;
         announce(&config, &running);
         tell_limits(files);
         told_to_stop().await?;

@@ -77,21 +77,23 @@ impl Verify {
 
     /// Checks all runs of a data folder without a server.
     pub(super) fn offline(&self, data: &Path, json: bool) -> Result<(), Failure> {
-        let noted = noted(self.digests.as_deref())?;
-        let survey = recount_server::verify::offline(data, &noted)?;
-        let mut out = Output::new();
-        let mut tally = Tally::default();
-        for report in &survey.reports {
-            tally.tell(&mut out, json, report)?;
-        }
-        if tally.problems > 0 {
-            let (runs, events) = (survey.readable_runs, survey.readable_events);
-            note(&format!(
-                "readable: {runs} whole runs, {events} events in all; the account was not changed"
-            ));
-        }
-        tally.verdict()
+        offline(data, &noted(self.digests.as_deref())?, json)
     }
+}
+
+/// Checks all runs of a data folder without a server.
+pub(super) fn offline(data: &Path, noted: &[Noted], json: bool) -> Result<(), Failure> {
+    let survey = recount_server::verify::offline(data, noted)?;
+    let mut out = Output::new();
+    let mut tally = Tally::default();
+    for report in &survey.reports {
+        tally.tell(&mut out, json, report)?;
+    }
+    if tally.problems > 0 {
+        let (runs, events) = (survey.readable_runs, survey.readable_events);
+        note(&format!("readable: {runs} whole runs, {events} events in all; the account was not changed"));
+    }
+    tally.verdict()
 }
 
 /// Reads what was noted: a line a run, as `recount digest` prints it.

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod backups;
 mod checks;
 mod crowd;
+mod doctor;
 mod moving;
 mod readme;
 mod refusals;

@@ -79,8 +79,8 @@ fn a_data_folder_that_lets_others_in_is_named() {
 fn help_is_as_it_was() {
     let mut help = String::new();
     for verb in [
-        "", "serve", "ls", "show", "tail", "verify", "digest", "export", "import", "cancel", "approve",
-        "deny",
+        "", "serve", "ls", "show", "tail", "verify", "digest", "export", "import", "backup", "doctor",
+        "cancel", "approve", "deny",
     ] {
         let arguments: Vec<&str> = ["help", verb].into_iter().filter(|word| !word.is_empty()).collect();
         help.push_str(&format!("$ recount {}\n{}\n", arguments.join(" "), ask(&arguments).good()));

@@ -14,7 +14,15 @@ pub(super) struct Address {
 
 impl Address {
     pub(super) fn new(base: &str, path: &[&str]) -> Self {
-        let mut url = format!("{base}/v1");
+        Address::below(format!("{base}/v1"), path)
+    }
+
+    /// What is not of the native face.
+    pub(super) fn outside(base: &str, path: &[&str]) -> Self {
+        Address::below(base.to_owned(), path)
+    }
+
+    fn below(mut url: String, path: &[&str]) -> Self {
         let mut refused = None;
         for part in path {
             url.push('/');

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod admin;
 mod bad_input;
 mod cursors;
 mod guide;

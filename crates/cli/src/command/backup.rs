@@ -1,0 +1,161 @@
+//! `recount backup`: a copy of the whole store, which is a data folder like any other.
+//!
+//! A server makes it below `backups` in its own data folder; from there this program, with the rights of who
+//! runs it, moves it to where it was asked for.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use recount_client::admin::MakeBackup;
+use serde_json::json;
+
+use super::{Common, runtime, verify};
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Backup {
+    /// A new folder; without it the server keeps the backup below backups in its data folder
+    #[arg(value_name = "FOLDER")]
+    to: Option<PathBuf>,
+    /// Copy this data folder, while no server uses it
+    #[arg(long, value_name = "DIR", requires = "to")]
+    data: Option<PathBuf>,
+    /// Read the backup whole when it is there, as verify --data does
+    #[arg(long)]
+    verify: bool,
+}
+
+impl Backup {
+    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+        if let Some(to) = &self.to {
+            check_target(to)?;
+        }
+        let path = match (&self.data, &self.to) {
+            (Some(data), Some(to)) => {
+                recount_server::backup::offline(data, to)?;
+                to.clone()
+            }
+            (_, to) => {
+                let made = runtime()?.block_on(async {
+                    Ok::<_, Failure>(common.client()?.make_backup(&MakeBackup::default()).await?)
+                })?;
+                let made = PathBuf::from(made.path);
+                match to {
+                    Some(to) => move_to(&made, to)?,
+                    None => made,
+                }
+            }
+        };
+        let mut out = Output::new();
+        let shown = path.display().to_string();
+        if common.json {
+            out.value(&json!({ "path": shown }))?;
+        } else {
+            out.line(&clean::line(&format!("{shown} is a backup; recount serve --data starts on it")))?;
+        }
+        if self.verify {
+            return verify::offline(&path, &[], common.json);
+        }
+        note("recount verify --data checks it");
+        Ok(())
+    }
+}
+
+/// Refuses what cannot be, before a server is asked for much work.
+fn check_target(to: &Path) -> Result<(), Failure> {
+    let shown = to.display();
+    if to.symlink_metadata().is_ok() {
+        return Err(Failure::Usage(format!("{shown} exists already; name a new folder")));
+    }
+    let above = match to.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    if above.is_dir() {
+        Ok(())
+    } else {
+        Err(Failure::Usage(format!("{} is no folder, so {shown} cannot be made in it", above.display())))
+    }
+}
+
+/// Moves a backup, by its name where that will do; answers where it is.
+fn move_to(made: &Path, to: &Path) -> Result<PathBuf, Failure> {
+    let moved = match fs::rename(made, to) {
+        Err(why) if why.kind() == ErrorKind::CrossesDevices => {
+            copy(made, to).and_then(|()| fs::remove_dir_all(made))
+        }
+        outcome => outcome,
+    };
+    let moved = moved.and_then(|()| sync(to.parent().unwrap_or(Path::new("."))));
+    moved.map(|()| to.to_owned()).map_err(|why| {
+        Failure::Own(format!(
+            "the backup is whole, at {} on the server's machine, but cannot be moved to {}: {why}",
+            made.display(),
+            to.display()
+        ))
+    })
+}
+
+/// Copies a folder for its owner only, durably. What a failed copy has made is taken away again.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    make(to)?;
+    let copied = fill(from, to);
+    if copied.is_err()
+        && let Err(why) = fs::remove_dir_all(to)
+    {
+        note(&format!("{} could not be removed: {why}", to.display()));
+    }
+    copied
+}
+
+fn make(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().mode(0o700).create(folder)
+}
+
+fn fill(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            make(&target)?;
+            fill(&entry.path(), &target)?;
+        } else {
+            // With the rights of the original, which are its owner's.
+            fs::copy(entry.path(), &target)?;
+            fs::File::open(&target)?.sync_all()?;
+        }
+    }
+    sync(to)
+}
+
+fn sync(folder: &Path) -> std::io::Result<()> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_copy_is_whole_and_its_owners() {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("a"), place.path().join("b"));
+        fs::create_dir_all(from.join("blobs/ab")).unwrap();
+        fs::write(from.join("recount.db"), "database").unwrap();
+        fs::write(from.join("blobs/ab/abcd"), "blob").unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("recount.db")).unwrap(), "database");
+        assert_eq!(fs::read_to_string(to.join("blobs/ab/abcd")).unwrap(), "blob");
+        assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o700);
+        copy(&to, &from).unwrap_err();
+        assert_eq!(fs::read_to_string(from.join("recount.db")).unwrap(), "database", "what was there stays");
+    }
+}

@@ -1,0 +1,75 @@
+//! `recount doctor`: whether all is well, asked of a server, or found out of a data folder.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use recount_client::ClientError;
+use recount_client::admin::{Check, Status};
+use recount_server::doctor;
+
+use super::Common;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Doctor {
+    /// Look at this data folder, while no server uses it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Read every event, which may take long
+    #[arg(long)]
+    full: bool,
+}
+
+impl Doctor {
+    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+        let checks = match &self.data {
+            Some(data) => doctor::offline(data, self.full),
+            None => match common.client()?.check_up(self.full).await {
+                Ok(checkup) => checkup.checks,
+                Err(why @ ClientError::Unreachable { .. }) => {
+                    // Then the folder that a server would take says more than nothing.
+                    let mut checks = vec![Check::problem(
+                        "server",
+                        why.to_string(),
+                        "recount serve starts one; --url names another, --data a folder",
+                    )];
+                    match recount_server::default_data() {
+                        Ok(data) => checks.extend(doctor::offline(&data, self.full)),
+                        Err(why) => {
+                            checks.push(Check::note("store", why.to_string(), "name a folder with --data"))
+                        }
+                    }
+                    checks
+                }
+                Err(why) => return Err(why.into()),
+            },
+        };
+        let mut out = Output::new();
+        for check in &checks {
+            tell(&mut out, common.json, check)?;
+        }
+        let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
+        match problems {
+            0 => note("all is well"),
+            1 => note("1 problem"),
+            more => note(&format!("{more} problems")),
+        }
+        if problems == 0 { Ok(()) } else { Err(Failure::No) }
+    }
+}
+
+/// One line a check, which makes sense by itself.
+fn tell(out: &mut Output, as_json: bool, check: &Check) -> Result<(), Failure> {
+    if as_json {
+        return out.value(check);
+    }
+    let status = match check.status {
+        Status::Fine => "fine",
+        Status::Note => "note",
+        Status::Problem => "problem",
+    };
+    let advice = check.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
+    out.line(&clean::line(&format!("{}: {status}: {}{advice}", check.name, check.value)))
+}

@@ -1,0 +1,163 @@
+//! Backups: made while events come, moved to where they were asked for, whole, and good to start on.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use futures_util::future::join_all;
+use recount_client::Client;
+
+use crate::server::{Answer, Server, recount};
+use crate::story;
+
+fn client(server: &Server) -> Client {
+    Client::new(&server.url(), None).unwrap()
+}
+
+/// Whether every run of a copy is a beginning of the same run on the server it was copied from. Answers how many.
+fn check_copy(server: &Server, copy: &Path) -> usize {
+    let verified = Answer::of(recount().args(["verify", "--data"]).arg(copy)).good();
+    let restored = Server::start(copy);
+    let mut digests = Vec::new();
+    for line in verified.lines() {
+        let run = line.split_whitespace().next().unwrap();
+        let digest = restored.ask(&["digest", run]).good();
+        let head = digest.split_whitespace().last().unwrap().to_owned();
+        assert!(line.ends_with(&head), "{line} is not {digest}");
+        server.ask(&["verify", run, "--expect", &head]).good();
+        digests.push(digest);
+    }
+    // It is a store like any other, and goes on by itself.
+    let own = recount_client::request::CreateRun {
+        kind: "external".to_owned(),
+        task_id: None,
+        session_id: None,
+        title: None,
+        request_text: None,
+        agent: None,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(client(&restored).create_run(&own)).unwrap();
+    digests.len()
+}
+
+#[test]
+fn a_backup_under_load_is_every_run_as_it_was_at_one_moment() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(data.path());
+    let copies: Vec<_> = ["one", "two", "three"].map(|name| place.path().join(name)).into();
+    let told = Cell::new(0_u64);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = client(&server);
+        for name in ["old", "older"] {
+            story::whole(&client, name).await;
+        }
+        let stop = Cell::new(false);
+        let producers = (0..4).map(|number| {
+            let (client, stop, told) = (&client, &stop, &told);
+            async move {
+                let run = story::create(client, &format!("producer {number}")).await;
+                story::tell(client, &run, 0, story::BEGINNING).await;
+                let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(2000));
+                let text: &'static str = Box::leak(text.into_boxed_str());
+                for seq in 1.. {
+                    if stop.get() {
+                        return;
+                    }
+                    story::tell(client, &run, seq, &[("user.message", text); 5]).await;
+                    told.set(told.get() + 1);
+                }
+            }
+        });
+        let backups = async {
+            for copy in &copies {
+                // Each begins while events come, and ends while they do.
+                let before = told.get();
+                while told.get() < before + 20 {
+                    tokio::task::yield_now().await;
+                }
+                let mut child = tokio_child(&server, copy);
+                let status = loop {
+                    if let Some(status) = child.try_wait().unwrap() {
+                        break status;
+                    }
+                    tokio::task::yield_now().await;
+                };
+                assert!(status.success(), "{status}");
+                assert!(told.get() > before + 20, "nothing was told meanwhile");
+            }
+            stop.set(true);
+        };
+        tokio::join!(join_all(producers), backups);
+    });
+    for copy in &copies {
+        assert_eq!(check_copy(&server, copy), 6);
+    }
+    let left = std::fs::read_dir(data.path().join("backups")).unwrap().count();
+    assert_eq!(left, 0, "they were moved, not copied");
+}
+
+fn tokio_child(server: &Server, copy: &Path) -> std::process::Child {
+    recount()
+        .args(["--url", &server.url(), "backup"])
+        .arg(copy)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("the binary starts")
+}
+
+#[tokio::test]
+async fn without_a_place_it_stays_below_the_data_folder() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    story::whole(&client(&server), "one").await;
+    let answer = server.ask(&["backup", "--verify", "--json"]).good();
+    let lines: Vec<serde_json::Value> =
+        answer.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let path = Path::new(lines[0]["path"].as_str().unwrap());
+    assert_eq!(path.parent(), Some(data.path().canonicalize().unwrap().join("backups").as_path()));
+    assert_eq!((lines.len(), &lines[1]["ok"]), (2, &serde_json::json!(true)), "{answer}");
+    assert!(path.join("recount.db").is_file());
+}
+
+#[tokio::test]
+async fn without_a_server_a_folder_is_copied_as_it_is() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let copy = place.path().join("copy");
+    let run = {
+        let server = Server::start(data.path());
+        story::whole(&client(&server), "one").await
+    };
+    let backup = || Answer::of(recount().arg("backup").arg(&copy).arg("--data").arg(data.path()));
+    let told =
+        Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
+    assert!(told.contains("is a backup") && told.contains(&format!("{run} ok")), "{told}");
+    backup().bad(2, "exists already");
+    std::fs::remove_dir_all(&copy).unwrap();
+    let server = Server::start(data.path());
+    backup().bad(5, "held by process");
+    drop(server);
+    backup().good();
+    Answer::of(recount().args(["backup", "--data"]).arg(place.path()).arg(place.path().join("x")))
+        .bad(2, "holds no store");
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_and_leaves_nothing() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(data.path());
+    let there = place.path().join("there");
+    std::fs::write(&there, "mine").unwrap();
+    let there = there.to_str().unwrap();
+    server.ask(&["backup", there]).bad(2, "exists already; name a new folder");
+    server.ask(&["backup", place.path().to_str().unwrap()]).bad(2, "exists already");
+    server.ask(&["backup", &format!("{there}/below")]).bad(2, "is no folder");
+    assert_eq!(std::fs::read_to_string(there).unwrap(), "mine");
+    assert!(!data.path().join("backups").exists(), "nothing was begun");
+    // The folder for backups is in the way.
+    std::fs::write(data.path().join("backups"), "a file").unwrap();
+    let elsewhere = place.path().join("elsewhere");
+    server.ask(&["backup", elsewhere.to_str().unwrap()]).bad(1, "backups");
+    assert!(!elsewhere.exists());
+    Answer::of(recount().args(["backup", "--url", "http://127.0.0.1:1"]).arg(&elsewhere)).bad(3, "");
+}

@@ -1,0 +1,74 @@
+//! A data folder that no server holds: looked at, or copied, and in neither case changed.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use recount_log::{Fault, FaultKind, Integrity, Retry};
+
+use crate::backup;
+use crate::blobs::Blobs;
+use crate::connection::{Place, Role, check_version};
+use crate::folder::Folder;
+use crate::options::SqliteOptions;
+use crate::schema::{self, Refusal};
+use crate::{examine, limits};
+
+/// What a first look at a data folder found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glance {
+    pub schema: i64,
+    pub database_bytes: u64,
+    /// Whether every page of the database was checked; of a large one only what was touched is known.
+    pub pages_checked: bool,
+}
+
+/// The newest schema; an older database is brought forward when a server opens it.
+pub const SCHEMA: i64 = schema::VERSION;
+
+/// Looks quickly whether the database is ours and sound. Finding that it is not is a fault.
+pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
+    let (folder, place) = take(data_dir)?;
+    let connection = place.open(Role::Salvager)?;
+    let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    let database_bytes = std::fs::metadata(folder.database()).map_or(0, |database| database.len());
+    let pages_checked = database_bytes <= limits::OPEN_CHECK_BYTES_MAX;
+    if pages_checked {
+        examine::check_pages(&connection)?;
+    }
+    Ok(Glance { schema, database_bytes, pages_checked })
+}
+
+/// Reads a data folder, damaged or not, whole.
+///
+/// Where [`crate::SqliteStore::open`] refuses a damaged store, this says what is wrong and what can be read.
+pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
+    let (folder, place) = take(data_dir)?;
+    let connection = place.open(Role::Salvager)?;
+    examine::examine(connection, Some(&Blobs::at(folder.blobs())), &std::sync::Arc::default())
+}
+
+/// Copies a store, of whatever released schema, to a folder that is not there yet.
+pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
+    let (folder, place) = take(data_dir)?;
+    let connection = place.open(Role::Salvager)?;
+    schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    backup::backup(&connection, &Blobs::at(folder.blobs()), to, &AtomicBool::new(false))
+}
+
+fn take(data_dir: &Path) -> Result<(Folder, Place), Fault> {
+    check_version()?;
+    if !data_dir.is_dir() {
+        let message = format!("there is no data folder {}; check the path", data_dir.display());
+        return Err(Fault::new(FaultKind::Io, Retry::Never, message));
+    }
+    let folder = Folder::take(data_dir)?;
+    let options = SqliteOptions::new(data_dir);
+    let place = Place { database: folder.database(), durability: options.durability, vfs: options.vfs };
+    Ok((folder, place))
+}
+
+fn of_refusal(refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::Damaged(fault) | Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
+    }
+}

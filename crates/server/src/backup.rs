@@ -1,0 +1,126 @@
+//! Copies of the whole store: `POST /admin/backups` while the server runs, [`offline`] while none does.
+//!
+//! A server writes nowhere but below `backups` in its own data folder, whoever asks: where a copy goes from there
+//! is decided, and allowed or not, by whoever takes it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use recount_api::admin::{Backup, MakeBackup};
+use recount_api::reply::One;
+use recount_engine::Engine;
+use recount_event::{Code, time};
+use recount_face_aep::Refusal;
+use tokio::sync::Semaphore;
+
+use crate::{StartError, limits};
+
+/// The folder that backups stand in.
+const FOLDER: &str = "backups";
+
+#[derive(Clone)]
+pub(crate) struct Backups {
+    engine: Engine,
+    folder: PathBuf,
+    one_at_a_time: Arc<Semaphore>,
+}
+
+impl Backups {
+    pub(crate) fn new(engine: Engine, data: &Path) -> Self {
+        let one_at_a_time = Arc::new(Semaphore::new(limits::BACKUPS_MAX));
+        Backups { engine, folder: data.join(FOLDER), one_at_a_time }
+    }
+}
+
+pub(crate) async fn make(
+    State(backups): State<Backups>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let body = to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|_| {
+        let most = limits::ADMIN_BODY_BYTES_MAX;
+        Refusal::new(Code::BodyTooLarge, format!("the body broke off or is larger than {most} bytes"))
+    })?;
+    let request: MakeBackup = if body.is_empty() {
+        MakeBackup::default()
+    } else {
+        let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if !declared.is_some_and(recount_transport::media::is_json) {
+            let otherwise = "the body is not declared as JSON; send content-type: application/json";
+            return Err(Refusal::new(Code::MediaTypeUnsupported, otherwise));
+        }
+        // An object and nothing else: a list would do for the words of a struct.
+        serde_json::from_slice(&body)
+            .and_then(|object| serde_json::from_value(serde_json::Value::Object(object)))
+            .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))?
+    };
+    let name = match request.name {
+        Some(name) if is_plain(&name) => name,
+        Some(name) => {
+            let shown: String = name.chars().take(80).collect();
+            return Err(Refusal::new(
+                Code::BodyMalformed,
+                format!(
+                    "name is {shown:?}; use letters, digits, - and _, at most {}",
+                    limits::BACKUP_NAME_MAX
+                ),
+            ));
+        }
+        None => time::format_ms(backups.engine.world().clock.now_ms()).replace([':', '.'], "-"),
+    };
+    let path = backups.folder.join(&name);
+    let Ok(_place) = backups.one_at_a_time.try_acquire() else {
+        return Err(Refusal::new(
+            Code::StoreBusy,
+            "a backup is being made already; try again when it is done",
+        ));
+    };
+    if path.symlink_metadata().is_ok() {
+        return Err(Refusal::new(
+            Code::IdTaken,
+            format!("there is a backup {name:?} already; choose another name"),
+        ));
+    }
+    backups.engine.backup(path.clone()).await?;
+    let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
+    tracing::info!(path, "a backup was made");
+    let reply = One::new("backup", Backup { name, path });
+    let body = serde_json::to_vec(&reply).expect("texts can be said in JSON");
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    Ok((StatusCode::CREATED, headers, body).into_response())
+}
+
+/// Whether a name is that of a folder and nothing else, whatever reads it.
+fn is_plain(name: &str) -> bool {
+    let fits = !name.is_empty() && name.len() <= limits::BACKUP_NAME_MAX;
+    fits && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+/// Copies a data folder that no server holds to a folder that is not there yet. The original stays as it is, also
+/// when it is of an older release.
+pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
+    if !data.join("recount.db").is_file() {
+        return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
+    }
+    recount_log_sqlite::copy(data, to).map_err(|fault| StartError::failed(fault.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        for good in ["a", "2026-11-21T17-20-00-000Z", "before_upgrade"] {
+            assert!(is_plain(good), "{good}");
+        }
+        let long = "x".repeat(limits::BACKUP_NAME_MAX + 1);
+        for bad in ["", ".", "..", "../x", "/x", "a/b", "a\\b", "a b", "a\0", "ä", ".a", &long] {
+            assert!(!is_plain(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Whether all is well: a list of checks, each with what was found and what to do about it.
+//!
+//! [`Server`] looks at itself while it runs; [`offline`] looks at a data folder that no server holds. Another
+//! check is another function that adds to the list.
+
+mod folder;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use http::header;
+use recount_api::admin::{Check, Checkup};
+use recount_api::reply::One;
+use recount_engine::{Engine, EngineStats};
+use recount_event::{Code, codec};
+use recount_face_aep::Refusal;
+use recount_log_sqlite::Durability;
+
+pub use self::folder::offline;
+use crate::metrics::Sources;
+use crate::running::Home;
+use crate::{Files, limits};
+
+/// What a running server looks at.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) sources: Sources,
+    pub(crate) home: Home,
+}
+
+/// With `full=true` every event's bytes are read.
+pub(crate) async fn look(
+    State(server): State<Server>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    let full = match query.as_deref() {
+        None | Some("" | "full=false") => false,
+        Some("full=true") => true,
+        Some(other) => {
+            let shown: String = other.chars().take(80).collect();
+            let detail = format!("the query is {shown:?}; there is full=true and nothing else");
+            return Err(Refusal::new(Code::ParameterInvalid, detail));
+        }
+    };
+    let reply = One::new("checkup", Checkup { checks: server.checks(full).await });
+    let body = serde_json::to_vec(&reply).expect("texts can be said in JSON");
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+impl Server {
+    async fn checks(&self, full: bool) -> Vec<Check> {
+        let engine = &self.sources.engine;
+        let mut checks = Vec::new();
+        versions(&mut checks);
+        store_answers(&mut checks, engine).await;
+        integrity(&mut checks, engine, full).await;
+        if let Ok(stats) = engine.stats().await {
+            sizes(&mut checks, &stats);
+            trouble(&mut checks, &stats);
+        }
+        clock(&mut checks, engine).await;
+        durability(&mut checks, self.home.durability);
+        priority(&mut checks);
+        files(&mut checks, Files::now());
+        let (open, most) = (self.sources.doors.open(), self.sources.doors.places_max());
+        checks.push(Check::fine("connections", format!("{open} open, at most {most}")));
+        bounds(&mut checks);
+        folder::disk(&mut checks, &self.home.data);
+        folder::permissions(&mut checks, &self.home.data);
+        checks
+    }
+}
+
+fn versions(checks: &mut Vec<Check>) {
+    checks.push(Check::fine(
+        "version",
+        format!(
+            "recount {}, SQLite {}, schema {}",
+            env!("CARGO_PKG_VERSION"),
+            recount_log_sqlite::sqlite_version(),
+            recount_log_sqlite::SCHEMA
+        ),
+    ));
+}
+
+async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
+    const NAME: &str = "store";
+    checks.push(match engine.ready().await {
+        Ok(()) => Check::fine(NAME, "reads, and takes what comes"),
+        Err(error) => Check::problem(NAME, error.to_string(), error.code().row().remedy),
+    });
+}
+
+async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
+    const NAME: &str = "integrity";
+    if !full {
+        let value = "the store opened, which checks the pages of a small database and the end of a large one";
+        checks.push(Check::fine(NAME, value));
+        return;
+    }
+    match engine.integrity().await {
+        Ok(found) => {
+            checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, folder::DAMAGE)));
+            if found.problems.is_empty() {
+                let (runs, events) = (found.readable_streams, found.readable_records);
+                checks.push(Check::fine(NAME, format!("{runs} runs with {events} events add up")));
+            }
+        }
+        Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
+    }
+}
+
+fn sizes(checks: &mut Vec<Check>, stats: &EngineStats) {
+    let store = &stats.store;
+    checks.push(Check::fine(
+        "size",
+        format!(
+            "{} runs; {} events hot with {}, {} sealed with {}; database {}, write-ahead log {}",
+            store.streams,
+            store.hot_records,
+            bytes(store.hot_bytes),
+            store.sealed_records,
+            bytes(store.sealed_bytes),
+            bytes(store.database_bytes),
+            bytes(store.wal_bytes),
+        ),
+    ));
+}
+
+/// What has gone wrong since the server began.
+fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
+    const NAME: &str = "commits";
+    let failed = stats.store.commits_failed;
+    checks.push(match failed {
+        0 => Check::fine(NAME, "none failed since the server began"),
+        _ => Check::note(
+            NAME,
+            format!(
+                "{failed} failed since the server began, {} appends for want of space",
+                stats.appends_full
+            ),
+            "nothing acknowledged is lost; the server's log says why they failed",
+        ),
+    });
+}
+
+/// Events are dated by our clock and never before one another within a run; one that goes back is worth knowing.
+async fn clock(checks: &mut Vec<Check>, engine: &Engine) {
+    let now = engine.world().clock.now_ms();
+    let newest = match engine.last_position().await {
+        Ok(last) if last > 0 => engine.read_feed(Some(last - 1), 1).await.ok(),
+        _ => None,
+    };
+    let newest = newest.and_then(|(events, _)| events.into_iter().next());
+    let newest = newest.and_then(|(_, bytes)| codec::decode(&bytes).ok()).map(|event| event.occurred_ms);
+    checks.push(clock_check(now, newest));
+}
+
+fn clock_check(now: u64, newest: Option<u64>) -> Check {
+    const NAME: &str = "clock";
+    let shown = recount_event::time::format_ms(now);
+    if now < limits::CLOCK_EARLIEST_MS {
+        return Check::problem(NAME, format!("{shown}, which is long past"), "set the machine's clock");
+    }
+    match newest {
+        Some(newest) if newest > now + limits::CLOCK_AHEAD_MS_MAX => {
+            let newest = recount_event::time::format_ms(newest);
+            let value = format!("{shown}, but the newest event is of {newest}");
+            Check::problem(
+                NAME,
+                value,
+                "set the machine's clock; until then events are dated like the newest",
+            )
+        }
+        _ => Check::fine(NAME, shown),
+    }
+}
+
+fn durability(checks: &mut Vec<Check>, durability: Durability) {
+    const NAME: &str = "durability";
+    checks.push(match durability {
+        Durability::Strict => Check::fine(NAME, "strict: what was acknowledged survives a power cut"),
+        Durability::Relaxed => Check::note(
+            NAME,
+            "relaxed: a power cut may take the last moments",
+            "set store.durability to strict where that must not be",
+        ),
+    });
+}
+
+/// The store's writer asks for it when it starts and goes on without.
+fn priority(checks: &mut Vec<Check>) {
+    const NAME: &str = "priority";
+    let niceness = recount_log_sqlite::limits::WRITER_NICENESS;
+    checks.push(if may_be_raised(niceness) {
+        Check::fine(NAME, format!("the store's writer may ask for {niceness}"))
+    } else {
+        Check::note(
+            NAME,
+            "the store's writer has the usual one",
+            format!("latencies grow when the machine is busy; allow a nice limit of {niceness} (LimitNICE={niceness})"),
+        )
+    });
+}
+
+/// Tried on a thread that ends with it.
+fn may_be_raised(niceness: i32) -> bool {
+    if !cfg!(target_os = "linux") {
+        return false;
+    }
+    let raised = Arc::new(AtomicBool::new(false));
+    let tell = raised.clone();
+    let tried = recount_world::thread("recount-doctor", move || {
+        let outcome = rustix::process::setpriority_process(None, niceness);
+        tell.store(outcome.is_ok(), Ordering::SeqCst);
+    });
+    tried.join().is_ok() && raised.load(Ordering::SeqCst)
+}
+
+fn files(checks: &mut Vec<Check>, files: Files) {
+    const NAME: &str = "open files";
+    let (soft, hard) = (crate::files::in_words(files.soft), crate::files::in_words(files.hard));
+    let value = format!(
+        "at most {soft}, may be raised to {hard}; enough for {} connections",
+        files.connections_max()
+    );
+    let wanted = limits::CONNECTIONS_MAX + limits::FILES_KEPT;
+    checks.push(if files.connections_max() < limits::CONNECTIONS_MAX {
+        Check::note(
+            NAME,
+            value,
+            format!("for {} connections allow {wanted} (LimitNOFILE={wanted})", limits::CONNECTIONS_MAX),
+        )
+    } else {
+        Check::fine(NAME, value)
+    });
+}
+
+/// The limits that people meet; all of them are in docs/operations.md.
+fn bounds(checks: &mut Vec<Check>) {
+    let bounds = [
+        ("connections", limits::CONNECTIONS_MAX),
+        ("streams", recount_face_aep::limits::STREAMS_MAX),
+        ("events a batch", recount_engine::limits::BATCH_EVENTS_MAX),
+        ("bytes a batch", recount_face_aep::limits::BATCH_BODY_BYTES_MAX),
+        ("runs awake", recount_engine::limits::AWAKE_MAX),
+        ("appends waiting", recount_log::limits::APPENDS_WAITING_MAX),
+        ("bytes waiting", recount_log::limits::APPENDS_WAITING_BYTES_MAX),
+        ("bytes of an imported run", recount_engine::limits::IMPORT_BYTES_MAX),
+    ];
+    let words: Vec<String> = bounds.iter().map(|(name, most)| format!("{name} {most}")).collect();
+    checks.push(Check::fine("limits", words.join(", ")));
+}
+
+/// Bytes for people.
+fn bytes(count: u64) -> String {
+    match count {
+        0..=9_999 => format!("{count} bytes"),
+        10_000..=9_999_999 => format!("{} KiB", count >> 10),
+        _ => format!("{} MiB", count >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recount_api::admin::Status;
+
+    #[test]
+    fn a_clock_that_went_back_is_told() {
+        let now = limits::CLOCK_EARLIEST_MS * 2;
+        for (now, newest, status) in [
+            (now, None, Status::Fine),
+            (now, Some(now - 1), Status::Fine),
+            (now, Some(now + limits::CLOCK_AHEAD_MS_MAX), Status::Fine),
+            (now, Some(now + limits::CLOCK_AHEAD_MS_MAX + 1), Status::Problem),
+            (0, None, Status::Problem),
+        ] {
+            assert_eq!(clock_check(now, newest).status, status, "{now} {newest:?}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A data folder as the doctor sees it: what is in it, who may get in, what space there is.
+
+use std::path::Path;
+
+use recount_api::admin::Check;
+use recount_log::{Fault, FaultKind};
+use recount_log_sqlite::{SCHEMA, glance, inspect};
+
+use super::{bytes, clock_check, files, priority, versions};
+use crate::{Files, limits};
+
+/// What to do about damage.
+pub(super) const DAMAGE: &str = "stop the server, keep a copy of the folder as it is, see what `recount verify --data` can read, and put a backup in its place";
+
+/// Looks at a data folder that no server holds, sound or not, and changes nothing. With `full` every byte is read.
+pub fn offline(data: &Path, full: bool) -> Vec<Check> {
+    let mut checks = Vec::new();
+    versions(&mut checks);
+    store(&mut checks, data, full);
+    checks.push(clock_check(recount_world::World::real().clock.now_ms(), None));
+    priority(&mut checks);
+    files(&mut checks, Files::now());
+    disk(&mut checks, data);
+    permissions(&mut checks, data);
+    checks
+}
+
+fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {
+    const NAME: &str = "store";
+    let shown = data.display();
+    if !data.join("recount.db").is_file() {
+        let advice = "name the data folder with --data, or begin one with `recount serve --data`";
+        checks.push(Check::problem(NAME, format!("{shown} holds no store"), advice));
+        return;
+    }
+    if !data.join("blobs").is_dir() {
+        let advice = "put a whole copy of the data folder here";
+        checks.push(Check::problem(NAME, format!("{shown} has no folder blobs"), advice));
+    }
+    match glance(data) {
+        Ok(found) if found.schema < SCHEMA => {
+            let value =
+                format!("{shown}, schema {} of {SCHEMA}, {}", found.schema, bytes(found.database_bytes));
+            let advice = "make a backup, then `recount serve` brings it forward; there is no way back";
+            checks.push(Check::note(NAME, value, advice));
+        }
+        Ok(found) => {
+            let looked = if found.pages_checked {
+                "every page checked"
+            } else {
+                "its pages not checked, for it is large"
+            };
+            let value =
+                format!("{shown}, schema {}, {}, {looked}", found.schema, bytes(found.database_bytes));
+            checks.push(Check::fine(NAME, value));
+        }
+        Err(fault) => {
+            let held = fault.kind == FaultKind::Locked;
+            checks.push(Check::problem(NAME, plain(&fault), advice_for(fault.kind)));
+            if held {
+                return;
+            }
+        }
+    }
+    if full {
+        integrity(checks, data);
+    }
+}
+
+fn integrity(checks: &mut Vec<Check>, data: &Path) {
+    const NAME: &str = "integrity";
+    match inspect(data) {
+        Ok(found) => {
+            checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, DAMAGE)));
+            let value =
+                format!("{} runs whole, {} events readable", found.readable_streams, found.readable_records);
+            checks.push(Check::fine(NAME, value));
+        }
+        Err(fault) => checks.push(Check::problem(NAME, plain(&fault), advice_for(fault.kind))),
+    }
+}
+
+fn plain(fault: &Fault) -> String {
+    fault.message.replace("; look at the store with `recount verify --data`", "")
+}
+
+fn advice_for(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Locked => "ask the server that holds it, with --url, or stop it",
+        FaultKind::Newer => "use the release that wrote it, or a newer one",
+        FaultKind::Corrupt => DAMAGE,
+        FaultKind::Full => "make space on the disk",
+        _ => "see that the folder can be read and written by who runs this",
+    }
+}
+
+/// How much can still be written.
+pub(super) fn disk(checks: &mut Vec<Check>, data: &Path) {
+    const NAME: &str = "disk";
+    let there = data.ancestors().find(|above| above.is_dir());
+    let Some(Ok(space)) = there.map(rustix::fs::statvfs) else {
+        checks.push(Check::note(NAME, "its free space is not known", "see that the folder can be read"));
+        return;
+    };
+    let (free, whole) = (space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize);
+    let value = format!("{} free of {}", bytes(free), bytes(whole));
+    checks.push(if free < limits::DISK_FREE_BYTES_MIN {
+        Check::problem(NAME, value, "make space: appends are refused when there is none")
+    } else if free < limits::DISK_FREE_BYTES_LOW {
+        Check::note(NAME, value, "make space, or keep less: see docs/operations.md")
+    } else {
+        Check::fine(NAME, value)
+    });
+}
+
+/// Whether others on this machine can read what is kept.
+pub(super) fn permissions(checks: &mut Vec<Check>, data: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    const NAME: &str = "permissions";
+    let Ok(about) = std::fs::metadata(data) else { return };
+    let mode = about.permissions().mode() & 0o777;
+    let value = format!("{} has mode {mode:04o}", data.display());
+    checks.push(if mode & 0o077 == 0 {
+        Check::fine(NAME, value)
+    } else {
+        Check::problem(NAME, value, format!("others can get in; chmod 700 {} keeps them out", data.display()))
+    });
+}
