@@ -24,6 +24,9 @@ cargo xtask <verb>
           --skip-browser leaves out the last step; where CI is set it is refused.
   bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
           figures against yardsticks, built in release; `docs/performance.md` says what they mean
+  soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
+          a real server under everything at once, killed now and then; or one large store and all that can be
+          done with it. Promises are checked, and any that is broken ends it with status 1
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements
   golden  runs the tests that rewrite their expectations, then shows what changed
   help    this text
@@ -47,12 +50,13 @@ fn run() -> Result<bool> {
         Some((verb, rest)) => (verb.as_str(), rest),
         None => ("help", [].as_slice()),
     };
-    if !matches!(verb, "test" | "bench") && !rest.is_empty() {
+    if !matches!(verb, "test" | "bench" | "soak") && !rest.is_empty() {
         bail!("`{verb}` takes nothing more; see `cargo xtask help`");
     }
     match verb {
         "test" => steps::run(&root()?, &steps::Plan::parse(rest, in_ci())?),
         "bench" => steps::bench(&root()?, rest),
+        "soak" => steps::soak(&root()?, rest),
         "tidy" => steps::tidy(&root()?),
         "golden" => golden::run(&root()?),
         "help" | "--help" | "-h" => {

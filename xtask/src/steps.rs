@@ -154,6 +154,13 @@ pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<bool> {
     cargo(root, &words)
 }
 
+/// Loads a real server for long, in release. What is promised, the crate `bench` knows.
+pub(crate) fn soak(root: &Path, arguments: &[String]) -> Result<bool> {
+    let mut words = vec!["run", "--release", "--locked", "-p", "recount-bench", "--", "soak"];
+    words.extend(arguments.iter().map(String::as_str));
+    cargo(root, &words)
+}
+
 /// Prints what the rules say of the tree.
 pub(crate) fn tidy(root: &Path) -> Result<bool> {
     let report = rules::examine(root)?;

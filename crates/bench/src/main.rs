@@ -18,6 +18,7 @@ mod process;
 mod raw;
 mod scene;
 mod sheet;
+mod soak;
 mod yardstick;
 
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         words.split_first().map_or(("help", [].as_slice()), |(verb, rest)| (verb.as_str(), rest));
     let outcome = match verb {
         "run" => run(rest),
+        "soak" => soak::run(rest),
         "serve" => serve(rest),
         "client" => client::run(rest).map(|()| true),
         "yardstick" => yardstick::serve(rest).map(|()| true),

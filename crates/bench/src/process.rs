@@ -21,8 +21,13 @@ pub(crate) struct Server {
 impl Server {
     /// The product on a data folder.
     pub(crate) fn product(data: &Path) -> Result<Server> {
+        Server::product_at(data, "127.0.0.1:0")
+    }
+
+    /// The same at an address that somebody knows already.
+    pub(crate) fn product_at(data: &Path, address: &str) -> Result<Server> {
         let data = data.to_str().context("the data folder's name is not text")?;
-        Server::start(&["serve", "--bind", "127.0.0.1:0", "--data", data])
+        Server::start(&["serve", "--bind", address, "--data", data])
     }
 
     /// This program with other words; it must say `listening on http://…` on standard error.
@@ -65,6 +70,13 @@ impl Server {
     /// Asks it to go, and waits until it has.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
+    }
+
+    /// Kills it at once, as a power cut of the process.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        let _status = self.child.wait()?;
+        Ok(())
     }
 
     fn end(&mut self) -> Result<()> {

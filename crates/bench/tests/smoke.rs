@@ -43,3 +43,32 @@ fn a_smoke_run_fills_every_line_and_loses_nothing() {
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{picture}");
     }
 }
+
+fn soak(words: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_recount-bench"))
+        .arg("soak")
+        .args(words)
+        .arg("--folder")
+        .arg(folder.path().join("soak"))
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!folder.path().join("soak").exists(), "it clears up");
+    said
+}
+
+#[test]
+fn a_short_soak_kills_backs_up_and_keeps_every_promise() {
+    let said = soak(&["--minutes", "0.2"]);
+    assert!(said.contains("every promise was kept") && said.contains("at rest:"), "{said}");
+    assert!(!said.contains(" 0 kills") && !said.contains(" 0 backups"), "{said}");
+}
+
+#[test]
+fn a_small_store_goes_through_everything_a_large_one_does() {
+    let said = soak(&["--million", "--events", "20000"]);
+    assert!(said.contains("every digest the same at each step"), "{said}");
+}
