@@ -179,10 +179,7 @@ async fn kill_now_and_then(
             server.kill()?;
         }
         let started = Server::product_at(data, &course.address)?;
-        let mut book = course.book.borrow_mut();
-        book.kills += 1;
-        book.ready_ms_max = book.ready_ms_max.max(started.ready_ms);
-        drop(book);
+        course.book.borrow_mut().started_again(started.ready_ms);
         server.replace(Some(started));
         course.up.send_modify(|starts| *starts += 1);
         load::check_acknowledged(course).await;

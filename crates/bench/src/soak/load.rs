@@ -49,6 +49,13 @@ pub(super) struct Book {
     pub(super) ready_ms_max: f64,
 }
 
+impl Book {
+    pub(super) fn started_again(&mut self, ready_ms: f64) {
+        self.kills += 1;
+        self.ready_ms_max = self.ready_ms_max.max(ready_ms);
+    }
+}
+
 /// Everything at once, until the course is over.
 pub(super) async fn all(course: &Course) -> Result<()> {
     tokio::try_join!(
