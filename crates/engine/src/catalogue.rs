@@ -10,7 +10,7 @@ use bytes::Bytes;
 use recount_event::family::approval::{Decision, DefaultDecision, Requested};
 use recount_event::{Event, EventId, Payload, RunId, TaskId, time};
 use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
-use recount_run::{PromptKind, State};
+use recount_run::{PromptKind, State, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, journal, limits, rows};
@@ -98,6 +98,8 @@ pub(crate) struct Fold {
     /// Whether events before the first that was taken in were pruned.
     begins_late: Option<bool>,
     open_approvals: BTreeMap<String, ApprovalRow>,
+    /// What the row of the run was made of, but for the number of events, which it does not tell.
+    seen: Option<(u64, Summary)>,
     written_run: Option<RunRow>,
     written_deadline: Option<u64>,
     changes: Vec<RowPut>,
@@ -110,6 +112,7 @@ impl Fold {
             task,
             begins_late: None,
             open_approvals: BTreeMap::new(),
+            seen: None,
             written_run: None,
             written_deadline: None,
             changes: Vec::new(),
@@ -118,18 +121,19 @@ impl Fold {
 
     /// Takes in one event. Call [`Fold::rows`] after a batch.
     pub(crate) fn event(&mut self, event: &Event) {
-        let at = time::format_ms(event.occurred_ms);
+        // Only the few that the catalogue tells of are worth the words.
+        let at = || time::format_ms(event.occurred_ms);
         self.begins_late.get_or_insert(event.sequence > 0);
         match event.payload() {
-            Payload::ApprovalRequested(requested) => self.requested(event, requested, at),
+            Payload::ApprovalRequested(requested) => self.requested(event, requested, at()),
             Payload::ApprovalResolved(resolved) => {
                 let comment = resolved.comment.clone();
                 let status = resolved.decision.as_str();
-                self.decided(&resolved.approval_id, status, status, Some(resolved.by.clone()), at, comment);
+                self.decided(&resolved.approval_id, status, status, Some(resolved.by.clone()), at(), comment);
             }
             Payload::ApprovalTimedOut(missed) => {
                 let decision = missed.decision.unwrap_or(Decision::Rejected).as_str();
-                self.decided(&missed.approval_id, "timed_out", decision, missed.by.clone(), at, None);
+                self.decided(&missed.approval_id, "timed_out", decision, missed.by.clone(), at(), None);
             }
             _ => {}
         }
@@ -208,7 +212,25 @@ impl Fold {
 
     /// The rows that changed since the last call, the run's own included when its summary did.
     pub(crate) fn rows(&mut self, state: &State) -> Vec<RowPut> {
-        let row = run_row(state);
+        let now = (state.first_sequence(), Summary { next_sequence: 0, ..state.summary() });
+        if self.seen.as_ref() != Some(&now) {
+            self.run_row(run_row(state, &now.1));
+            self.seen = Some(now);
+        }
+        let deadline = next_deadline(state);
+        if deadline != self.written_deadline {
+            let key = self.run.to_string();
+            self.changes.push(match deadline {
+                Some(at) => rows::put(rows::DEADLINES, key, Guard::Any, &at),
+                None => rows::delete(rows::DEADLINES, key),
+            });
+            self.written_deadline = deadline;
+        }
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Writes the run's own row, unless it says what it said before.
+    fn run_row(&mut self, row: RunRow) {
         if self.written_run.as_ref() != Some(&row) {
             if self.written_run.is_none()
                 && let Some(task) = self.task
@@ -223,16 +245,6 @@ impl Fold {
             self.changes.push(rows::put(rows::RUNS, rows::tenant_key(&row.id), Guard::Any, &row));
             self.written_run = Some(row);
         }
-        let deadline = next_deadline(state);
-        if deadline != self.written_deadline {
-            let key = self.run.to_string();
-            self.changes.push(match deadline {
-                Some(at) => rows::put(rows::DEADLINES, key, Guard::Any, &at),
-                None => rows::delete(rows::DEADLINES, key),
-            });
-            self.written_deadline = deadline;
-        }
-        std::mem::take(&mut self.changes)
     }
 }
 
@@ -339,8 +351,7 @@ pub(crate) fn next_deadline(state: &State) -> Option<u64> {
     recount_run::outstanding(state).timers.iter().map(|timer| timer.at_ms).min()
 }
 
-fn run_row(state: &State) -> RunRow {
-    let summary = state.summary();
+fn run_row(state: &State, summary: &Summary) -> RunRow {
     let prompts = || summary.prompts.iter();
     let ending = summary.ending.as_ref();
     let first_sequence = state.first_sequence();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use recount_event::family::run::Queued;
 use recount_event::{Code, Draft, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
 use recount_log::{
-    Append, AppendError, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend, Tail,
+    Append, AppendError, End, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend, Tail,
 };
 use recount_run::{Command, State};
 use recount_world::World;
@@ -255,13 +255,13 @@ impl Engine {
         limit: usize,
     ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
         let stream = journal::stream_of(run);
-        let tail = self.tail_of(run).await?;
+        let tail = self.end_of(run).await?;
         let from = next_after(after, tail.next_sequence, "sequence")?;
         let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
         let found = self.store().read(&stream, from, bound).await?;
         if found.is_empty() && from < tail.next_sequence {
             // It was erased in the meantime, or something is very wrong.
-            self.tail_of(run).await?;
+            self.end_of(run).await?;
             return Err(Error::bug(format!("{run} has nothing at {from} although it ends later")));
         }
         let next = found.last().map_or(from, |record| record.sequence + 1);
@@ -293,7 +293,7 @@ impl Engine {
         // ending that is known of then lies before that place, told to the list already or not.
         let list = self.tools.publisher.run(&stream);
         let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
-        let tail = self.tail_of(run).await?;
+        let tail = self.end_of(run).await?;
         let next = next_after(after, tail.next_sequence, "sequence")?;
         if has_ended {
             list.mark_ended(tail.next_sequence);
@@ -321,7 +321,7 @@ impl Engine {
 
     /// Where a run ends, if it exists: the sequence its next event will get.
     pub async fn tail(&self, run: RunId) -> Result<Option<u64>, Error> {
-        let tail = self.store().tail(&journal::stream_of(run)).await?;
+        let tail = self.store().end(&journal::stream_of(run)).await?;
         Ok(tail.map(|tail| tail.next_sequence))
     }
 
@@ -336,6 +336,15 @@ impl Engine {
     }
 
     /// Where a run that is there begins and ends.
+    async fn end_of(&self, run: RunId) -> Result<End, Error> {
+        match self.store().end(&journal::stream_of(run)).await? {
+            None => Err(run_not_found(run)),
+            Some(end) if end.erased => Err(run_erased(run)),
+            Some(end) => Ok(end),
+        }
+    }
+
+    /// The same, with what its events add up to.
     async fn tail_of(&self, run: RunId) -> Result<Tail, Error> {
         match self.store().tail(&journal::stream_of(run)).await? {
             None => Err(run_not_found(run)),

@@ -165,7 +165,7 @@ impl Engine {
 
     /// Why a run is not there: it never was, or it was erased.
     pub async fn missing_run(&self, run: RunId) -> Error {
-        match self.store().tail(&journal::stream_of(run)).await {
+        match self.store().end(&journal::stream_of(run)).await {
             Ok(Some(tail)) if tail.erased => run_erased(run),
             Ok(_) => run_not_found(run),
             Err(fault) => fault.into(),

@@ -21,7 +21,7 @@ pub(crate) async fn replay(
 ) -> Result<Option<State>, Error> {
     let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
     let mut state: Option<State> = None;
-    let Some(tail) = store.tail(stream).await? else { return Ok(None) };
+    let Some(tail) = store.end(stream).await? else { return Ok(None) };
     let first = tail.first_sequence;
     let mut next = first;
     loop {

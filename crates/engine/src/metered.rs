@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, FaultKind, FeedRecord, Integrity, Observer, ReadBound, Record,
-    Row, RowRange, Stats, Store, StreamKey, Tail,
+    Answer, Append, AppendError, Committed, End, FaultKind, FeedRecord, Integrity, Observer, ReadBound,
+    Record, Row, RowRange, Stats, Store, StreamKey, Tail,
 };
 
 use crate::meters::Meters;
@@ -45,6 +45,10 @@ impl Store for Metered {
 
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
         self.store.tail(stream)
+    }
+
+    fn end(&self, stream: &StreamKey) -> Answer<Option<End>> {
+        self.store.end(stream)
     }
 
     fn last_position(&self) -> Answer<u64> {

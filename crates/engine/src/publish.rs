@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
-use recount_log::{FeedRecord, Observer, StreamKey, Tail};
+use recount_log::{End, FeedRecord, Observer, StreamKey};
 
 use crate::framing::Framing;
 use crate::limits;
@@ -54,7 +54,7 @@ impl Publisher {
 
     /// What the log was found to hold, in case the commit of it was never told: when a store cannot say
     /// whether a commit happened, it says that it failed, and it may have happened all the same.
-    pub(crate) fn mark_stored(&self, stream: &StreamKey, tail: Tail) {
+    pub(crate) fn mark_stored(&self, stream: &StreamKey, tail: End) {
         self.feed.mark_stored(tail.last_position + 1);
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {

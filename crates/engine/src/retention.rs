@@ -99,7 +99,7 @@ impl Engine {
     }
 
     async fn first_sequence(&self, run: RunId) -> Result<u64, Error> {
-        match self.store().tail(&journal::stream_of(run)).await? {
+        match self.store().end(&journal::stream_of(run)).await? {
             None => Err(run_not_found(run)),
             Some(tail) if tail.erased => Err(run_erased(run)),
             Some(tail) => Ok(tail.first_sequence),

@@ -135,7 +135,7 @@ impl Subscription {
         }
         let Some(last) = last else {
             if let Some(stream) = &self.stream
-                && self.store.tail(stream).await?.is_some_and(|tail| tail.erased)
+                && self.store.end(stream).await?.is_some_and(|tail| tail.erased)
             {
                 return Err(run_erased(stream));
             }

@@ -6,6 +6,7 @@
 
 mod removal;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use recount_event::{Code, Draft, Event, Payload, RunId, Stamp};
@@ -76,7 +77,7 @@ pub(crate) struct Writer {
     tools: Arc<Tools>,
     run: RunId,
     stream: StreamKey,
-    awake: Option<Awake>,
+    awake: Option<Box<Awake>>,
 }
 
 /// The state in hand.
@@ -115,20 +116,31 @@ impl Writer {
         mut shutdown: Shutdown,
         retire: impl Fn(&mut mpsc::Receiver<Inbox>) -> bool,
     ) {
-        let mut waiting = Vec::new();
-        loop {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => break,
-                count = inbox.recv_many(&mut waiting, limits::APPEND_COMMANDS_MAX) => {
-                    if count == 0 {
-                        return;
+        {
+            // Made once and not at every turn: a wait that is begun and given up again for each command
+            // costs more than the command does.
+            let mut over = pin!(shutdown.requested());
+            let mut idle = pin!(tokio::time::sleep(limits::WRITER_IDLE));
+            let mut waiting = Vec::new();
+            let mut busy_until = recount_world::moment();
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut over => break,
+                    count = inbox.recv_many(&mut waiting, limits::APPEND_COMMANDS_MAX) => {
+                        if count == 0 {
+                            return;
+                        }
+                        self.serve(&mut waiting).await;
+                        busy_until = recount_world::moment();
                     }
-                    self.serve(std::mem::take(&mut waiting)).await;
-                }
-                () = tokio::time::sleep(limits::WRITER_IDLE) => {
-                    if retire(&mut inbox) {
-                        break;
+                    () = &mut idle => {
+                        let now = recount_world::moment();
+                        let idle_since = busy_until + limits::WRITER_IDLE;
+                        if idle_since <= now && retire(&mut inbox) {
+                            break;
+                        }
+                        idle.as_mut().reset(if idle_since > now { idle_since } else { now + limits::WRITER_IDLE });
                     }
                 }
             }
@@ -145,11 +157,11 @@ impl Writer {
         }
     }
 
-    async fn serve(&mut self, messages: Vec<Inbox>) {
-        let mut left: std::collections::VecDeque<Inbox> = messages.into();
-        while let Some(first) = left.front() {
+    async fn serve(&mut self, messages: &mut Vec<Inbox>) {
+        let mut left = messages.drain(..);
+        while let Some(first) = left.as_slice().first() {
             if first.work.removes() {
-                if let Some(Inbox { work, reply }) = left.pop_front() {
+                if let Some(Inbox { work, reply }) = left.next() {
                     send(reply, Answer::Done(self.remove(work).await));
                 }
             } else {
@@ -159,13 +171,13 @@ impl Writer {
     }
 
     /// Takes messages until an append is full, appends, and answers.
-    async fn serve_some(&mut self, left: &mut std::collections::VecDeque<Inbox>) {
+    async fn serve_some(&mut self, left: &mut std::vec::Drain<'_, Inbox>) {
         let mut awake = match self.awake.take() {
             Some(awake) => awake,
             None => match self.wake().await {
                 Ok(awake) => awake,
                 Err(error) => {
-                    for Inbox { reply, .. } in left.drain(..) {
+                    for Inbox { reply, .. } in left {
                         send(reply, Answer::Done(Err(error.clone())));
                     }
                     return;
@@ -181,10 +193,10 @@ impl Writer {
         // Whether the timers wait to hear what is due next.
         let mut looked = false;
         while bytes < limits::APPEND_BYTES_MAX {
-            if left.front().is_none_or(|next| next.work.removes()) {
+            if left.as_slice().first().is_none_or(|next| next.work.removes()) {
                 break;
             }
-            let Some(Inbox { work, reply }) = left.pop_front() else { break };
+            let Some(Inbox { work, reply }) = left.next() else { break };
             looked |= matches!(work, Work::Due { .. });
             let decided = match work {
                 Work::Command(command) => self.command(&mut awake, command, self.stamp()).await,
@@ -260,14 +272,14 @@ impl Writer {
         }
     }
 
-    async fn wake(&self) -> Result<Awake, Error> {
+    async fn wake(&self) -> Result<Box<Awake>, Error> {
         let mut fold: Option<Fold> = None;
         let state = journal::replay(&*self.tools.store, &self.stream, |event| {
             fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id)).event(event);
         })
         .await?;
         let (Some(state), Some(mut fold)) = (state, fold) else {
-            let tail = self.tools.store.tail(&self.stream).await?;
+            let tail = self.tools.store.end(&self.stream).await?;
             let erased = tail.is_some_and(|tail| tail.erased);
             return Err(if erased { run_erased(self.run) } else { run_not_found(self.run) });
         };
@@ -275,7 +287,7 @@ impl Writer {
         drop(fold.rows(&state));
         // The last append may have happened without anybody hearing of it: make up for what follows from
         // one that is known to have happened.
-        if let Some(tail) = self.tools.store.tail(&self.stream).await? {
+        if let Some(tail) = self.tools.store.end(&self.stream).await? {
             self.tools.publisher.mark_stored(&self.stream, tail);
         }
         if state.is_ended() {
@@ -283,7 +295,7 @@ impl Writer {
         }
         let deadline = next_deadline(&state);
         self.tools.timers.set(self.run, deadline, &self.tools.world);
-        Ok(Awake { state, fold, producers: Producers::default(), deadline })
+        Ok(Box::new(Awake { state, fold, producers: Producers::default(), deadline }))
     }
 
     fn stamp(&self) -> Stamp {

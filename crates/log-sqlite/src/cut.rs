@@ -9,32 +9,32 @@ use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
 use crate::hot::Hot;
-use crate::layout::{self, NewChunk, StreamTail, Totals};
+use crate::layout::{self, Known, NewChunk, StreamTail, Totals};
 use crate::packing::{self, NOBODY};
 
 /// What was taken away, for the index of the hot part.
 pub(crate) struct Taken {
     pub(crate) key: StreamKey,
-    pub(crate) tail: StreamTail,
+    pub(crate) known: Known,
     /// By the first position of the group.
     pub(crate) hot: Vec<(u64, Totals)>,
     pub(crate) sealed: Totals,
 }
 
-/// Takes the records before `keep_from` away. `tail` is where the stream ends, which is not before
+/// Takes the records before `keep_from` away. `known` says where the stream ends, which is not before
 /// `keep_from`.
 pub(crate) fn cut(
     connection: &Connection,
     hot: &Hot,
     key: &StreamKey,
-    tail: StreamTail,
+    known: Known,
     keep_from: u64,
     erased: bool,
 ) -> Result<Taken, Fault> {
     let doing = format!("taking records before {keep_from} of stream {key} away");
     let stored = layout::stream_tail(connection, key).doing(&doing)?;
     let mut stored = stored.ok_or_else(|| corrupt(format!("stream {key} has lost its name")))?;
-    let mut taken = Taken { key: key.clone(), tail, hot: Vec::new(), sealed: Totals::default() };
+    let mut taken = Taken { key: key.clone(), known, hot: Vec::new(), sealed: Totals::default() };
 
     let mut start = stored.head;
     if keep_from < stored.next_sequence {
@@ -54,17 +54,11 @@ pub(crate) fn cut(
     stored.first_sequence = keep_from;
     stored.start = start;
     stored.erased = erased;
-    if keep_from == tail.next_sequence {
-        stored.last_position = tail.last_position;
-        if start != tail.head {
-            return Err(corrupt(format!(
-                "stream {key} was changed: its records add up to {start}, its head is {}",
-                tail.head
-            )));
-        }
+    if keep_from == known.next_sequence {
+        stored.last_position = known.last_position;
     }
     layout::update_stream(connection, &stored).doing(&doing)?;
-    taken.tail = StreamTail { first_sequence: keep_from, start, erased, ..tail };
+    taken.known = Known { first_sequence: keep_from, erased, ..known };
     Ok(taken)
 }
 

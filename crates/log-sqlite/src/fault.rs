@@ -55,6 +55,10 @@ pub(crate) fn closed() -> Fault {
     Fault::new(FaultKind::Closed, Retry::Never, "the store was closed")
 }
 
+pub(crate) fn stopped() -> Fault {
+    Fault::new(FaultKind::Closed, Retry::Never, "the store's writer has stopped; restart the server")
+}
+
 /// Turns SQLite's results into ours, with the words for what was being done.
 pub(crate) trait Doing<T> {
     fn doing(self, what: &str) -> Result<T, Fault>;

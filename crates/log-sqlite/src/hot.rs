@@ -5,13 +5,14 @@
 //! *before* it takes its snapshot of the database, never after: then whatever it was told is in the
 //! snapshot, either still hot or sealed by now, and the snapshot itself says which. It must not know SQL.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use recount_log::StreamKey;
 use tokio::time::Instant;
 
-use crate::layout::{Ends, StreamTail, Totals};
+use crate::layout::{Ends, Known, Totals};
+use crate::quick::QuickMap;
 
 /// The index of the hot part. One for the writer and all readers.
 #[derive(Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Hot(Mutex<Inner>);
 #[derive(Default)]
 pub(crate) struct Inner {
     /// Only streams with records in the hot part.
-    streams: HashMap<StreamKey, Stream>,
+    streams: QuickMap<StreamKey, Stream>,
     /// Oldest first.
     groups: VecDeque<HotGroup>,
     pub(crate) ends: Ends,
@@ -29,7 +30,7 @@ pub(crate) struct Inner {
 }
 
 struct Stream {
-    tail: StreamTail,
+    known: Known,
     /// In order of sequence, without a gap up to the tail.
     parts: VecDeque<Part>,
 }
@@ -51,13 +52,22 @@ struct HotGroup {
 }
 
 /// One group that was committed, for the index.
-pub(crate) struct Landed {
+pub(crate) struct Landed<'s> {
     pub(crate) first_position: u64,
     pub(crate) last_position: u64,
     pub(crate) totals: Totals,
     pub(crate) since: Instant,
-    /// Stream by stream in order of position: first sequence and count.
-    pub(crate) spans: Vec<(StreamKey, u64, u64)>,
+    /// In order of position.
+    pub(crate) spans: &'s [Span],
+}
+
+/// Records that one append brought for one stream, and what is known of the stream after them.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    pub(crate) key: StreamKey,
+    pub(crate) first_sequence: u64,
+    pub(crate) count: u64,
+    pub(crate) known: Known,
 }
 
 /// How much is hot, and for how long the oldest has been.
@@ -83,8 +93,15 @@ impl Hot {
 
     // ---- what anybody asks ----
 
-    pub(crate) fn tail(&self, key: &StreamKey) -> Option<StreamTail> {
-        self.lock().streams.get(key).map(|stream| stream.tail)
+    pub(crate) fn known(&self, key: &StreamKey) -> Option<Known> {
+        self.lock().streams.get(key).map(|stream| stream.known)
+    }
+
+    /// The same, with where the records of the stream are.
+    pub(crate) fn known_with_parts(&self, key: &StreamKey) -> Option<(Known, Vec<Part>)> {
+        let inner = self.lock();
+        let stream = inner.streams.get(key)?;
+        Some((stream.known, stream.parts.iter().copied().collect()))
     }
 
     /// Where the records of a stream from a sequence on are, at most `max` places.
@@ -124,16 +141,11 @@ impl Hot {
         *self.lock() = inner;
     }
 
-    /// A group landed; `tails` are those of the streams with records in it.
-    pub(crate) fn landed(
-        &self,
-        group: Landed,
-        ends: Ends,
-        tails: impl Iterator<Item = (StreamKey, StreamTail)>,
-    ) {
+    /// A group landed.
+    pub(crate) fn landed(&self, group: &Landed<'_>, ends: Ends) {
         let mut inner = self.lock();
         inner.ends = ends;
-        inner.land(group, tails);
+        inner.land(group);
     }
 
     /// Groups up to a position were sealed, with records of these streams.
@@ -156,8 +168,8 @@ impl Hot {
         }
     }
 
-    /// A stream was cut or erased: `tail` is what it is now, `hot` and `sealed` what was taken away.
-    pub(crate) fn cut(&self, key: &StreamKey, tail: StreamTail, taken: &[(u64, Totals)], sealed: Totals) {
+    /// A stream was cut or erased: `known` is what it is now, `taken` and `sealed` what was taken away.
+    pub(crate) fn cut(&self, key: &StreamKey, known: Known, taken: &[(u64, Totals)], sealed: Totals) {
         let mut inner = self.lock();
         inner.sealed.less(sealed);
         for (first_position, totals) in taken {
@@ -168,13 +180,13 @@ impl Hot {
             }
         }
         let Some(stream) = inner.streams.get_mut(key) else { return };
-        stream.tail = tail;
-        stream.parts.retain(|part| part.end() > tail.first_sequence);
+        stream.known = known;
+        stream.parts.retain(|part| part.end() > known.first_sequence);
         if let Some(first) = stream.parts.front_mut()
-            && first.first_sequence < tail.first_sequence
+            && first.first_sequence < known.first_sequence
         {
-            first.count = first.end() - tail.first_sequence;
-            first.first_sequence = tail.first_sequence;
+            first.count = first.end() - known.first_sequence;
+            first.first_sequence = known.first_sequence;
         }
         if stream.parts.is_empty() {
             inner.streams.remove(key);
@@ -187,14 +199,20 @@ impl Inner {
         Inner { ends, sealed, ..Inner::default() }
     }
 
-    pub(crate) fn land(&mut self, group: Landed, tails: impl Iterator<Item = (StreamKey, StreamTail)>) {
-        for (key, tail) in tails {
-            let stream = self.streams.entry(key);
-            stream.or_insert_with(|| Stream { tail, parts: VecDeque::new() }).tail = tail;
-        }
-        for (key, first_sequence, count) in group.spans {
-            let Some(stream) = self.streams.get_mut(&key) else { continue };
-            stream.parts.push_back(Part { first_sequence, count, group: group.first_position });
+    pub(crate) fn land(&mut self, group: &Landed<'_>) {
+        for span in group.spans {
+            let part =
+                Part { first_sequence: span.first_sequence, count: span.count, group: group.first_position };
+            match self.streams.get_mut(&span.key) {
+                Some(stream) => {
+                    stream.known = span.known;
+                    stream.parts.push_back(part);
+                }
+                None => {
+                    let stream = Stream { known: span.known, parts: VecDeque::from([part]) };
+                    self.streams.insert(span.key.clone(), stream);
+                }
+            }
         }
         self.hot.more(group.totals);
         self.groups.push_back(HotGroup {

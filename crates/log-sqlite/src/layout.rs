@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, StreamKey, Tail};
+use recount_log::{End, Fault, StreamKey, Tail};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Result, ToSql, params};
 
@@ -45,6 +45,16 @@ impl StreamTail {
         }
     }
 
+    pub(crate) fn known(&self) -> Known {
+        Known {
+            id: self.id,
+            next_sequence: self.next_sequence,
+            last_position: self.last_position,
+            first_sequence: self.first_sequence,
+            erased: self.erased,
+        }
+    }
+
     pub(crate) fn told(self) -> Tail {
         Tail {
             next_sequence: self.next_sequence,
@@ -52,6 +62,29 @@ impl StreamTail {
             head: self.head,
             first_sequence: self.first_sequence,
             start: self.start,
+            erased: self.erased,
+        }
+    }
+}
+
+/// What must be known of a stream to add to it: where it ends, but not what its records add up to. Its
+/// chain is worked out when the records are sealed, or when somebody asks, and not for each append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Known {
+    /// 0 for a stream that has no name yet.
+    pub(crate) id: i64,
+    pub(crate) next_sequence: u64,
+    pub(crate) last_position: u64,
+    pub(crate) first_sequence: u64,
+    pub(crate) erased: bool,
+}
+
+impl Known {
+    pub(crate) fn end(self) -> End {
+        End {
+            next_sequence: self.next_sequence,
+            last_position: self.last_position,
+            first_sequence: self.first_sequence,
             erased: self.erased,
         }
     }

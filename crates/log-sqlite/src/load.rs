@@ -7,7 +7,7 @@ use recount_log::Fault;
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
-use crate::hot::{Inner, Landed};
+use crate::hot::{Inner, Landed, Span};
 use crate::layout::{self, Ends, Names, Totals};
 
 /// Reads the hot part in one state of the database.
@@ -31,9 +31,8 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
         }
         group.check()?;
         next = last_position + 1;
-        let mut landed =
-            Landed { first_position, last_position, totals: Totals::default(), since, spans: Vec::new() };
-        let mut tails = std::collections::HashMap::new();
+        let mut totals = Totals::default();
+        let mut spans: Vec<Span> = Vec::new();
         for (position, slot, bytes) in group.records() {
             let (key, tail) = names.get(slot.stream, position)?;
             if slot.sequence != tail.next_sequence || tail.erased {
@@ -44,15 +43,17 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
             }
             tail.next_sequence += 1;
             tail.last_position = position;
-            tail.head = tail.head.then(bytes);
-            landed.totals.more(Totals::one(bytes));
-            match landed.spans.last_mut() {
-                Some((last, _, count)) if last == key => *count += 1,
-                _ => landed.spans.push((key.clone(), slot.sequence, 1)),
+            totals.more(Totals::one(bytes));
+            let known = tail.known();
+            match spans.last_mut() {
+                Some(last) if last.key == *key => {
+                    last.count += 1;
+                    last.known = known;
+                }
+                _ => spans.push(Span { key: key.clone(), first_sequence: slot.sequence, count: 1, known }),
             }
-            tails.insert(slot.stream, (key.clone(), *tail));
         }
-        inner.land(landed, tails.into_values());
+        inner.land(&Landed { first_position, last_position, totals, since, spans: &spans });
         Ok(true)
     })?;
     Ok(inner)

@@ -20,6 +20,9 @@ pub struct SqliteOptions {
     /// See [`limits::HOT_RECORDS_MAX`]. For tests that want much sealing.
     #[doc(hidden)]
     pub hot_records_max: u64,
+    /// See [`limits::HOT_BYTES_MAX`]. For measuring what appends cost while nothing is sealed.
+    #[doc(hidden)]
+    pub hot_bytes_max: u64,
     /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.
     #[doc(hidden)]
     pub seal_age: Duration,
@@ -45,6 +48,7 @@ impl SqliteOptions {
             vfs: None,
             checkpoint_pages: limits::CHECKPOINT_PAGES,
             hot_records_max: limits::HOT_RECORDS_MAX,
+            hot_bytes_max: limits::HOT_BYTES_MAX,
             seal_age: limits::SEAL_AGE,
         }
     }

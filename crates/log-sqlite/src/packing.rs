@@ -85,26 +85,26 @@ fn ranges(lengths: &[usize], text: bool, joined: &[u8]) -> Option<Vec<Range<usiz
 /// and the length of each.
 pub(crate) fn group_index<'s>(
     joined: &Joined,
-    slots: impl Iterator<Item = (i64, u64, usize)> + Clone + 's,
+    mut slots: impl Iterator<Item = (i64, u64, usize)> + Clone + 's,
 ) -> Vec<u8> {
     let mut index = sum(&joined.bytes).to_vec();
-    let mut slots = slots.peekable();
     while let Some((stream, first, length)) = slots.next() {
-        let mut lengths = vec![length];
-        let mut next = first.wrapping_add(1);
-        while let Some((_, _, length)) =
-            slots.next_if(|(other, sequence, _)| *other == stream && (stream == NOBODY || *sequence == next))
-        {
-            lengths.push(length);
-            next = next.wrapping_add(1);
-        }
+        let follows = |(place, (other, sequence, _)): &(u64, (i64, u64, usize))| {
+            *other == stream && (stream == NOBODY || *sequence == first.wrapping_add(1 + place))
+        };
+        let more = (0..).zip(slots.clone()).take_while(follows).count();
         put(&mut index, stream.unsigned_abs());
         if stream != NOBODY {
             put(&mut index, first);
         }
-        put(&mut index, lengths.len() as u64);
+        put(&mut index, 1 + more as u64);
         if stream != NOBODY {
-            lengths.into_iter().for_each(|length| put(&mut index, length as u64));
+            put(&mut index, length as u64);
+        }
+        for (_, _, length) in slots.by_ref().take(more) {
+            if stream != NOBODY {
+                put(&mut index, length as u64);
+            }
         }
     }
     index

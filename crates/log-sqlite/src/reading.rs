@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use recount_log::{Fault, FeedRecord, Meter, ReadBound, Record, StreamKey, Tail};
+use recount_log::{End, Fault, FeedRecord, Meter, ReadBound, Record, StreamKey, Tail};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
@@ -22,13 +22,39 @@ fn snapshot(connection: &Connection) -> Result<rusqlite::Transaction<'_>, Fault>
     connection.unchecked_transaction().doing("beginning to read")
 }
 
-pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<Tail>, Fault> {
-    if let Some(tail) = hot.tail(key) {
-        return Ok(Some(tail.told()));
+/// Where a stream ends, without what its records add up to: nothing is read but its row, and not even that
+/// while something of it is hot.
+pub(crate) fn end(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<End>, Fault> {
+    if let Some(known) = hot.known(key) {
+        return Ok(Some(known.end()));
     }
     let stored = layout::stream_tail(connection, key).doing(&format!("reading the tail of stream {key}"))?;
     // A stream that got its first record just now is not known to the index above and has nothing sealed.
-    Ok(stored.filter(|tail| tail.next_sequence > 0).map(StreamTail::told))
+    Ok(stored.filter(|tail| tail.next_sequence > 0).map(|tail| tail.known().end()))
+}
+
+/// The same with the chain: what is hot is read and added to what its sealed part came to.
+pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<Tail>, Fault> {
+    let found = hot.known_with_parts(key);
+    let snapshot = snapshot(connection)?;
+    let stored = layout::stream_tail(&snapshot, key).doing(&format!("reading the tail of stream {key}"))?;
+    let Some(mut tail) = stored else { return Ok(None) };
+    if let Some((known, parts)) = found {
+        let (count, bytes) = (usize::MAX, usize::MAX);
+        let meter = ReadBound { count, bytes }.meter();
+        let mut page = Page { key, next: tail.next_sequence, count, meter, records: Vec::new() };
+        // Part by part: what is hot of one stream may be much.
+        for part in parts.into_iter().filter(|part| part.first_sequence + part.count > tail.next_sequence) {
+            page.hot(&snapshot, &tail, &[part])?;
+            tail.head = page.records.drain(..).fold(tail.head, |head, record| head.then(&record.bytes));
+        }
+        // What was sealed meanwhile may go further than the index did.
+        if known.next_sequence > tail.next_sequence {
+            page.expect(known.next_sequence)?;
+            (tail.next_sequence, tail.last_position) = (known.next_sequence, known.last_position);
+        }
+    }
+    Ok(Some(tail).filter(|tail| tail.next_sequence > 0).map(StreamTail::told))
 }
 
 /// Records of one stream. A gap is a fault: what is missing is never passed over in silence.
@@ -338,7 +364,7 @@ mod tests {
     use recount_log::{Append, limits};
 
     use super::*;
-    use crate::group::Group;
+    use crate::group::{Group, Written};
     use crate::layout::Totals;
     use crate::tails::Tails;
     use crate::{schema, seal};
@@ -358,10 +384,11 @@ mod tests {
         }
 
         fn append(&mut self, append: &Append) {
-            let mut group = Group::begin(&self.connection, &mut self.tails, &self.hot);
+            let mut written = Written::default();
+            let mut group = Group::begin(&self.connection, &mut self.tails, &self.hot, &mut written);
             group.land(append).unwrap().unwrap();
-            let (mut written, _) = group.finish().unwrap();
-            written.remember(&mut self.tails, &self.hot);
+            group.finish().unwrap();
+            written.remember(&self.hot);
         }
 
         fn seal(&mut self, groups: usize) {

@@ -1,35 +1,33 @@
 //! [`SqliteStore`]: opening, handing calls to the threads that do them, and closing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use recount_log::limits::{APPENDS_WAITING_BYTES_MAX, APPENDS_WAITING_MAX};
 use recount_log::{
-    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Integrity, Observer, ReadBound,
-    Record, Retry, Row, RowRange, Stats, Store, StreamKey, Tail, admit_blob,
+    Answer, Append, AppendError, Committed, End, Fault, FaultKind, FeedRecord, Integrity, Landed, Observer,
+    ReadBound, Record, Retry, Row, RowRange, Stats, Store, StreamKey, Tail, admit_blob,
 };
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::blobs::Blobs;
 use crate::checkpoint::Checkpoints;
 use crate::connection::{Place, Role, check_version};
-use crate::fault::{Doing as _, closed, corrupt};
+use crate::fault::{Doing as _, corrupt, stopped};
 use crate::folder::Folder;
 use crate::hot::Hot;
+use crate::line::Line;
 use crate::options::SqliteOptions;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
-use crate::writer::{Job, Shared, Task, Writer};
+use crate::writer::{Done, Job, Shared, Task, Writer};
 use crate::{backup, examine, layout, limits, load, reading, rows, schema};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
-    /// `None` once closed.
-    appends: Mutex<Option<mpsc::Sender<Task>>>,
     shared: Shared,
     readers: Pool<Connection>,
     blobs: Pool<Blobs>,
@@ -83,19 +81,16 @@ impl SqliteStore {
         let shared = Shared {
             hot: Arc::new(hot),
             observer: Arc::default(),
-            waiting_bytes: Arc::default(),
+            line: Arc::new(Line::new()),
             meters: Arc::default(),
         };
-        let (appends, tasks) = mpsc::channel(APPENDS_WAITING_MAX);
-        let (age, most) = (options.seal_age, options.hot_records_max);
-        let writer = Writer::new(place.clone(), writer, shared.clone(), checkpoints, age, most)?;
+        let writer = Writer::new(place.clone(), writer, shared.clone(), checkpoints, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
             let _hold = hold;
-            writer.run(tasks, &others);
+            writer.run(&others);
         }));
         Ok(SqliteStore {
-            appends: Mutex::new(Some(appends)),
             shared,
             readers,
             blobs,
@@ -111,11 +106,7 @@ impl SqliteStore {
     #[doc(hidden)]
     pub fn seal_now(&self) -> Answer<()> {
         let (answer, done) = oneshot::channel();
-        let appends = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = match &*appends {
-            Some(appends) => appends.try_send(Task::Seal(answer)).map_err(|_| stopped()),
-            None => Err(closed()),
-        };
+        let asked = self.shared.line.push(Task::Seal(answer), 0);
         Box::pin(async move {
             asked?;
             done.await.unwrap_or_else(|_| Err(stopped()))
@@ -131,32 +122,18 @@ impl SqliteStore {
     }
 
     /// Puts an append in line.
-    fn enqueue(&self, append: Append) -> Result<oneshot::Receiver<Result<Committed, AppendError>>, Fault> {
+    fn enqueue(&self, append: Append) -> Result<oneshot::Receiver<Result<Done, AppendError>>, Fault> {
         let bytes = append.admit()?;
-        let appends = self.appends.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(appends) = &*appends else { return Err(closed()) };
-        let waiting = self.shared.waiting_bytes.load(Ordering::Relaxed);
-        if waiting > 0 && waiting + bytes > APPENDS_WAITING_BYTES_MAX {
-            return Err(busy(&format!("{waiting} bytes")));
-        }
         let (answer, fate) = oneshot::channel();
-        // Counted before the writer can take it, and therefore subtract it.
-        self.shared.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let since = recount_world::moment();
-        appends.try_send(Task::Append(Job { append, bytes, since, answer })).map_err(|refused| {
-            self.shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            match refused {
-                mpsc::error::TrySendError::Full(_) => busy(&format!("{APPENDS_WAITING_MAX} appends")),
-                mpsc::error::TrySendError::Closed(_) => stopped(),
-            }
-        })?;
+        self.shared.line.push(Task::Append(Job { append, bytes, since, answer }), bytes)?;
         Ok(fate)
     }
 
     /// Lets nothing new in; the threads then end by themselves.
     fn hang_up(&self) {
         self.closing.store(true, Ordering::Relaxed);
-        *self.appends.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.shared.line.close();
         self.readers.close();
         self.blobs.close();
     }
@@ -192,7 +169,7 @@ impl Store for SqliteStore {
                     "the writer stopped before it answered; the append may have happened, read to find out";
                 AppendError::Fault(Fault::new(FaultKind::Closed, Retry::Never, message))
             };
-            fate?.await.unwrap_or_else(|_| Err(lost()))
+            fate?.await.unwrap_or_else(|_| Err(lost())).map(Done::receipt)
         })
     }
 
@@ -208,6 +185,11 @@ impl Store for SqliteStore {
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
         let stream = stream.clone();
         self.ask(move |connection, hot| reading::tail(connection, hot, &stream))
+    }
+
+    fn end(&self, stream: &StreamKey) -> Answer<Option<End>> {
+        let stream = stream.clone();
+        self.ask(move |connection, hot| reading::end(connection, hot, &stream))
     }
 
     fn last_position(&self) -> Answer<u64> {
@@ -337,11 +319,16 @@ fn with_salvage(fault: Fault, place: &Place) -> Fault {
     corrupt(format!("{} is damaged ({}): {readable}", place.name(), fault.message))
 }
 
-fn busy(what: &str) -> Fault {
-    let message = format!("{what} wait for the store's writer already; try again shortly");
-    Fault::new(FaultKind::Busy, Retry::Maybe, message)
-}
-
-fn stopped() -> Fault {
-    Fault::new(FaultKind::Closed, Retry::Never, "the store's writer has stopped; restart the server")
+impl Done {
+    /// Where the records of each stream landed.
+    fn receipt(self) -> Committed {
+        let mut next = self.first_position;
+        let streams = self.append.streams.iter().map(|part| {
+            let (first_sequence, first_position) = (part.expected_tail, next);
+            next += part.records.len() as u64;
+            let last_sequence = first_sequence + part.records.len() as u64 - 1;
+            Landed { first_sequence, last_sequence, first_position }
+        });
+        Committed { streams: streams.collect() }
+    }
 }

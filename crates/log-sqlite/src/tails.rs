@@ -1,39 +1,53 @@
 //! What the writer remembers of streams, so that the hot path reads nothing: two generations, the older
 //! of which is let go when the younger is full.
-
-use std::collections::HashMap;
+//!
+//! What a group changes is written here at once; when it does not land, it has to be forgotten.
 
 use recount_log::StreamKey;
 
-use crate::layout::StreamTail;
+use crate::layout::Known;
+use crate::quick::QuickMap;
 
-/// Remembers at most `max` tails.
+/// Remembers at most `max` streams.
 pub(crate) struct Tails {
-    young: HashMap<StreamKey, StreamTail>,
-    old: HashMap<StreamKey, StreamTail>,
+    young: QuickMap<StreamKey, Known>,
+    old: QuickMap<StreamKey, Known>,
     max: usize,
 }
 
 impl Tails {
     pub(crate) fn new(max: usize) -> Self {
-        Tails { young: HashMap::new(), old: HashMap::new(), max }
+        Tails { young: QuickMap::default(), old: QuickMap::default(), max }
     }
 
-    pub(crate) fn get(&mut self, key: &StreamKey) -> Option<StreamTail> {
-        if let Some(tail) = self.young.get(key) {
-            return Some(*tail);
+    pub(crate) fn get(&mut self, key: &StreamKey) -> Option<Known> {
+        if let Some(known) = self.young.get(key) {
+            return Some(*known);
         }
-        let (key, tail) = self.old.remove_entry(key)?;
-        self.put(key, tail);
-        Some(tail)
+        let (key, known) = self.old.remove_entry(key)?;
+        self.add(key, known);
+        Some(known)
     }
 
-    pub(crate) fn put(&mut self, key: StreamKey, tail: StreamTail) {
+    pub(crate) fn put(&mut self, key: &StreamKey, known: Known) {
+        if let Some(there) = self.young.get_mut(key) {
+            *there = known;
+            return;
+        }
+        self.old.remove(key);
+        self.add(key.clone(), known);
+    }
+
+    fn add(&mut self, key: StreamKey, known: Known) {
         if self.young.len() >= (self.max / 2).max(1) {
             self.old = std::mem::take(&mut self.young);
         }
-        self.old.remove(&key);
-        self.young.insert(key, tail);
+        self.young.insert(key, known);
+    }
+
+    pub(crate) fn forget(&mut self, key: &StreamKey) {
+        self.young.remove(key);
+        self.old.remove(key);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -46,33 +60,35 @@ impl Tails {
 mod tests {
     use super::*;
 
-    fn tail(id: i64) -> StreamTail {
-        StreamTail::fresh(id, "a")
+    fn known(id: i64) -> Known {
+        Known { id, ..Known::default() }
     }
 
     #[test]
     fn what_is_used_stays_and_the_rest_goes() {
         let mut tails = Tails::new(8);
         let used: StreamKey = "used".into();
-        tails.put(used.clone(), tail(0));
+        tails.put(&used, known(0));
         for n in 1..100 {
-            tails.put(format!("s{n}").into(), tail(n));
-            assert_eq!(tails.get(&used).map(|tail| tail.id), Some(0));
+            tails.put(&format!("s{n}").into(), known(n));
+            assert_eq!(tails.get(&used).map(|known| known.id), Some(0));
             assert!(tails.young.len() + tails.old.len() <= 8);
         }
         assert!(tails.get(&"s1".into()).is_none());
         assert!(tails.get(&"s99".into()).is_some());
-        tails.clear();
+        tails.forget(&used);
         assert!(tails.get(&used).is_none());
+        tails.clear();
+        assert!(tails.get(&"s99".into()).is_none());
     }
 
     #[test]
-    fn the_latest_tail_wins() {
+    fn the_latest_wins() {
         let mut tails = Tails::new(2);
         let key: StreamKey = "a".into();
         for id in 0..5 {
-            tails.put(key.clone(), tail(id));
-            assert_eq!(tails.get(&key).map(|tail| tail.id), Some(id));
+            tails.put(&key, known(id));
+            assert_eq!(tails.get(&key).map(|known| known.id), Some(id));
         }
     }
 }

@@ -13,18 +13,16 @@
 //! returns by itself when the cause is gone. It must not know what tables look like.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Receiver as Latch;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Committed, Fault, Observer, Retry};
+use recount_log::{Append, AppendError, Fault, Observer, Retry};
 use recount_world::moment;
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::checkpoint::Checkpoints;
@@ -34,8 +32,10 @@ use crate::group::{Group, Proof, Written};
 use crate::hot::Hot;
 use crate::layout::{self, Totals};
 use crate::limits;
+use crate::line::{Found, Line};
 use crate::load;
 use crate::meters::Meters;
+use crate::options::SqliteOptions;
 use crate::seal;
 use crate::tails::Tails;
 
@@ -51,7 +51,15 @@ pub(crate) struct Job {
     pub(crate) append: Append,
     pub(crate) bytes: usize,
     pub(crate) since: Instant,
-    pub(crate) answer: oneshot::Sender<Result<Committed, AppendError>>,
+    pub(crate) answer: oneshot::Sender<Result<Done, AppendError>>,
+}
+
+/// An append that happened.
+pub(crate) struct Done {
+    /// Of its first record; the others follow in the order they were given.
+    pub(crate) first_position: u64,
+    /// Given back, so that who made it also takes it apart: the writer's thread has better things to do.
+    pub(crate) append: Append,
 }
 
 impl Task {
@@ -82,7 +90,7 @@ impl Job {
 pub(crate) struct Shared {
     pub(crate) hot: Arc<Hot>,
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
-    pub(crate) waiting_bytes: Arc<AtomicUsize>,
+    pub(crate) line: Arc<Line<Task>>,
     pub(crate) meters: Arc<Meters>,
 }
 
@@ -92,6 +100,7 @@ pub(crate) struct Writer {
     /// `None` after a failure that left the connection in doubt; opened again for the next group.
     connection: Option<Connection>,
     tails: Tails,
+    written: Written,
     /// The data version in which the hot part was last read; `None` after a doubt.
     known: Option<i64>,
     shared: Shared,
@@ -117,11 +126,12 @@ struct Sealing {
 }
 
 impl Sealing {
-    pub(crate) fn new(age: Duration, records_max: u64) -> Self {
+    pub(crate) fn new(options: &SqliteOptions) -> Self {
+        let (age, records_max) = (options.seal_age, options.hot_records_max);
         let batch = limits::SEAL_BATCH_RECORDS.min((records_max / limits::HOT_LEVEL_DIVISOR).max(1));
         Sealing {
             age,
-            most: Totals { records: records_max, bytes: limits::HOT_BYTES_MAX },
+            most: Totals { records: records_max, bytes: options.hot_bytes_max },
             batch: Totals { records: batch, bytes: limits::SEAL_BATCH_BYTES },
             due: 0,
             come_in: 0,
@@ -139,8 +149,17 @@ impl Sealing {
     }
 }
 
-/// What a group came to: a fate for each append, in order.
-type Fates = Vec<Result<Committed, AppendError>>;
+/// What a group came to: for each append, in order, the position of its first record.
+type Fates = Vec<Result<u64, AppendError>>;
+
+/// Tells the line, however the writer ends.
+struct Leave(Arc<Line<Task>>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
 
 impl Writer {
     pub(crate) fn new(
@@ -148,8 +167,7 @@ impl Writer {
         mut connection: Connection,
         shared: Shared,
         checkpoints: Checkpoints,
-        seal_age: Duration,
-        hot_records_max: u64,
+        options: &SqliteOptions,
     ) -> Result<Self, Fault> {
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
@@ -158,35 +176,34 @@ impl Writer {
             place,
             connection: Some(connection),
             tails: Tails::new(limits::TAILS_KEPT_MAX),
+            written: Written::default(),
             known: Some(known),
             shared,
             checkpoints,
             wal_pages,
-            sealing: Sealing::new(seal_age, hot_records_max),
+            sealing: Sealing::new(options),
         })
     }
 
     /// Works until nobody can append any more and everything accepted is answered; then waits until the
     /// others that use the database have ended (`others` hangs up), and leaves it tidy.
-    pub(crate) fn run(mut self, mut tasks: mpsc::Receiver<Task>, others: &Latch<()>) {
+    pub(crate) fn run(mut self, others: &Latch<()>) {
         raise_priority();
+        let line = Leave(self.shared.line.clone());
         let mut waiting = VecDeque::new();
-        let mut arrived = Vec::with_capacity(GROUP_APPENDS_MAX);
         loop {
-            if waiting.is_empty() {
-                if self.wait(&mut tasks, &mut arrived) == 0 {
-                    break;
+            let sleeps = waiting.is_empty();
+            match self.shared.line.take(&mut waiting, sleeps) {
+                Found::End if sleeps => break,
+                Found::Nothing if sleeps => {
+                    self.pause();
+                    continue;
                 }
-                waiting.extend(arrived.drain(..));
-            } else {
-                while waiting.len() < GROUP_APPENDS_MAX
-                    && let Ok(task) = tasks.try_recv()
-                {
-                    waiting.push_back(task);
-                }
+                Found::Tasks | Found::Nothing | Found::End => {}
             }
             match waiting.pop_front() {
                 Some(Task::Seal(answer)) => {
+                    self.shared.line.served(1, 0);
                     // Whoever asked may have left.
                     drop(answer.send(self.seal_all()));
                 }
@@ -198,6 +215,7 @@ impl Writer {
                 None => {}
             }
         }
+        drop(line);
         drop(self.checkpoints);
         // Nobody ever sends: this returns when the last of the others has let go.
         if others.recv().is_err() {
@@ -208,20 +226,11 @@ impl Writer {
         }
     }
 
-    /// Waits for tasks, and seals what has come of age meanwhile. Answers how many arrived; none: the line
-    /// was closed.
-    fn wait(&mut self, tasks: &mut mpsc::Receiver<Task>, arrived: &mut Vec<Task>) -> usize {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            if let Poll::Ready(count) = tasks.poll_recv_many(&mut context, arrived, GROUP_APPENDS_MAX) {
-                return count;
-            }
-            match self.until_due() {
-                Some(Duration::ZERO) => self.seal_or_wait(),
-                Some(wait) => std::thread::park_timeout(wait),
-                None => std::thread::park(),
-            }
+    /// Sleeps until a task arrives, or seals what has come of age.
+    fn pause(&mut self) {
+        match self.until_due() {
+            Some(Duration::ZERO) => self.seal_or_wait(),
+            wait => Line::<Task>::sleep(wait),
         }
     }
 
@@ -261,32 +270,31 @@ impl Writer {
             bytes += next.bytes.max(1);
             group.push(next);
         }
-        let taken = group.iter().map(|job| job.bytes).sum();
-        self.shared.waiting_bytes.fetch_sub(taken, Ordering::Relaxed);
+        self.shared.line.served(group.len(), group.iter().map(|job| job.bytes).sum());
         group
     }
 
     fn commit(&mut self, group: Vec<Job>) {
         match self.make_room().and_then(|()| self.write(&group)) {
-            Ok((mut written, fates)) => {
-                let took = written.took();
-                written.remember(&mut self.tails, &self.shared.hot);
-                let bytes = written.records.iter().map(|feed| feed.record.bytes.len() as u64);
-                self.sealing.come_in += bytes.sum::<u64>();
+            Ok(fates) => {
+                self.written.remember(&self.shared.hot);
+                self.sealing.come_in += self.written.bytes();
                 if let Some(observer) = self.shared.observer.get()
-                    && !written.records.is_empty()
+                    && !self.written.records.is_empty()
                 {
-                    observer.committed(&written.records);
+                    observer.committed(&self.written.records);
                 }
+                // Let go before the answers are given, so that who asked is the last to hold its records.
+                self.written.records.clear();
                 let now = moment();
                 self.shared.meters.group(group.iter().map(|job| now.saturating_duration_since(job.since)));
-                if took {
+                if self.written.took() {
                     // Before the answer: then nothing that was taken away is left in a file.
                     self.checkpoints.empty(self.wal_pages.load(Ordering::Relaxed));
                 }
-                for (job, fate) in group.into_iter().zip(fates) {
+                for (Job { append, answer, .. }, fate) in group.into_iter().zip(fates) {
                     // Whoever asked may have left.
-                    drop(job.answer.send(fate));
+                    drop(answer.send(fate.map(|first_position| Done { first_position, append })));
                 }
                 self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
             }
@@ -302,16 +310,20 @@ impl Writer {
     }
 
     /// One transaction for a group. `Ok`: durable. `Err`: nothing of it is there.
-    fn write(&mut self, group: &[Job]) -> Result<(Written, Fates), Fault> {
-        self.transact(|writer, connection| {
-            let mut together = Group::begin(connection, &mut writer.tails, &writer.shared.hot);
+    fn write(&mut self, group: &[Job]) -> Result<Fates, Fault> {
+        let fates = self.transact(|writer, connection| {
+            let (hot, written) = (&writer.shared.hot, &mut writer.written);
+            let mut together = Group::begin(connection, &mut writer.tails, hot, written);
             let mut fates = Vec::with_capacity(group.len());
             for job in group {
                 fates.push(together.land(&job.append)?);
             }
-            let (written, proof) = together.finish()?;
-            Ok(((written, fates), proof))
-        })
+            Ok((fates, together.finish()?))
+        });
+        if fates.is_err() {
+            self.written.forget(&mut self.tails);
+        }
+        fates
     }
 
     // ---- sealing ----
@@ -430,15 +442,6 @@ impl Writer {
     }
 }
 
-/// Wakes the writer's thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// Learns what became of a commit that failed. `Ok`: it landed after all, and is durable. `Err`: it did
 /// not; the words say so if a doubt is left.
 ///
@@ -509,11 +512,17 @@ fn leave(connection: Connection, place: &Place) {
     }
 }
 
-/// Asks to be scheduled before others, where that is allowed: the tail of latencies is made of waiting
-/// for a turn. On Linux this speaks for the thread alone; elsewhere it would speak for the process.
+/// Asks to be scheduled before others, those of this process included, where that is allowed: the tail of
+/// latencies is made of waiting for a turn. On Linux this speaks for the thread alone; elsewhere it would
+/// speak for the process.
 fn raise_priority() {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, limits::WRITER_NICENESS) {
-        tracing::debug!(%error, "the writer keeps its usual priority");
+    {
+        use rustix::process::{getpriority_process, setpriority_process};
+        let raised = getpriority_process(None)
+            .and_then(|niceness| setpriority_process(None, niceness - limits::WRITER_NICER));
+        if let Err(error) = raised {
+            tracing::debug!(%error, "the writer keeps its usual priority");
+        }
     }
 }

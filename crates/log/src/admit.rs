@@ -4,6 +4,7 @@
 //! itself (a stream named twice, an empty list of records) is a bug of the caller and stops it.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
 use crate::limits::{
     APPEND_BYTES_MAX, APPEND_ENTRIES_MAX, BLOB_BYTES_MAX, KEY_BYTES_MAX, RECORD_BYTES_MAX, ROW_BYTES_MAX,
@@ -23,7 +24,7 @@ impl Append {
         within("the append's records, rows and cuts", entries, APPEND_ENTRIES_MAX, "split it")?;
 
         let mut bytes = 0_usize;
-        let mut streams = HashSet::with_capacity(self.streams.len());
+        let mut streams = Names::default();
         for stream in &self.streams {
             let name = &stream.stream;
             assert!(streams.insert(name), "an append names stream {name} twice");
@@ -38,21 +39,21 @@ impl Append {
                 bytes += record.len();
             }
         }
-        let mut cut = HashSet::with_capacity(self.cuts.len());
+        let mut cut = Names::default();
         for name in self.cuts.iter().map(|cut| &cut.stream) {
             assert!(cut.insert(name), "an append cuts stream {name} twice");
             key("a stream's name", name)?;
             bytes += name.len();
         }
-        let mut erased = HashSet::with_capacity(self.erased.len());
+        let mut erased = Names::default();
         for name in &self.erased {
             assert!(erased.insert(name), "an append erases stream {name} twice");
-            let alone = !streams.contains(name) && !cut.contains(name);
+            let alone = !streams.contains(&name) && !cut.contains(&name);
             assert!(alone, "an append erases stream {name} and does something else to it too");
             key("a stream's name", name)?;
             bytes += name.len();
         }
-        let mut rows = HashSet::with_capacity(self.rows.len());
+        let mut rows = Names::default();
         for row in &self.rows {
             let (space, name) = (&row.space, &row.key);
             assert!(rows.insert((space, name)), "an append names row {space}/{name} twice");
@@ -67,6 +68,43 @@ impl Append {
         }
         within("the append's bytes", bytes, APPEND_BYTES_MAX, "split it")?;
         Ok(bytes)
+    }
+}
+
+/// Names that were seen. Nearly every append has one, for which nothing is hashed.
+enum Names<T> {
+    Few(Option<T>),
+    Many(HashSet<T>),
+}
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Names::Few(None)
+    }
+}
+
+impl<T: Copy + Eq + Hash> Names<T> {
+    /// `false`: it was seen before.
+    fn insert(&mut self, name: T) -> bool {
+        match self {
+            Names::Few(seen @ None) => {
+                *seen = Some(name);
+                true
+            }
+            Names::Few(Some(first)) => {
+                let first = *first;
+                *self = Names::Many(HashSet::from([first, name]));
+                first != name
+            }
+            Names::Many(seen) => seen.insert(name),
+        }
+    }
+
+    fn contains(&self, name: &T) -> bool {
+        match self {
+            Names::Few(seen) => seen.as_ref() == Some(name),
+            Names::Many(seen) => seen.contains(name),
+        }
     }
 }
 

@@ -155,6 +155,26 @@ pub struct Tail {
     pub erased: bool,
 }
 
+/// Where a stream ends, without its chain. See [`Tail`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    pub next_sequence: u64,
+    pub last_position: u64,
+    pub first_sequence: u64,
+    pub erased: bool,
+}
+
+impl Tail {
+    pub fn end(&self) -> End {
+        End {
+            next_sequence: self.next_sequence,
+            last_position: self.last_position,
+            first_sequence: self.first_sequence,
+            erased: self.erased,
+        }
+    }
+}
+
 /// A row as stored. The version starts at 1 and grows by one with each put; a row that was deleted
 /// and put again starts at 1 again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,7 +279,14 @@ pub trait Store: Send + Sync + 'static {
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
 
     /// `None` when the stream never existed; an erased one answers with its tombstone.
+    /// The chain may have to be worked out from records: ask for the [`Store::end`] where it is not needed.
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>>;
+
+    /// What [`Store::tail`] answers, without the chain: never reads a record.
+    fn end(&self, stream: &StreamKey) -> Answer<Option<End>> {
+        let tail = self.tail(stream);
+        Box::pin(async move { Ok(tail.await?.map(|tail| tail.end())) })
+    }
 
     /// The last position that was given; 0 when none was. Its record may be gone.
     fn last_position(&self) -> Answer<u64>;

@@ -40,7 +40,7 @@ impl Writer {
 
     async fn prune(
         &mut self,
-        mut awake: Awake,
+        mut awake: Box<Awake>,
         before: Option<u64>,
         reason: String,
     ) -> Result<Option<Receipt>, Error> {
@@ -96,7 +96,7 @@ impl Writer {
         }
     }
 
-    async fn erase(&mut self, awake: Awake, by: String) -> Result<(), Error> {
+    async fn erase(&mut self, awake: Box<Awake>, by: String) -> Result<(), Error> {
         if !awake.state.is_ended() {
             self.awake = Some(awake);
             let message = format!("{} goes on; it is erased when it has ended", self.run);
