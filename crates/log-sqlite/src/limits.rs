@@ -70,9 +70,9 @@ pub const STATEMENTS_KEPT_MAX: usize = 32;
 /// opening stays quick. `integrity` checks all of it.
 pub const OPEN_CHECK_BYTES_MAX: u64 = 64 << 20;
 
-/// By how much the writer's thread asks to be scheduled before the other threads of the process. Refusal is
+/// How much nicer than the other threads of the process the writer's thread asks to be scheduled. Refusal is
 /// ignored, and the operating system ends at its own bound.
-pub const WRITER_NICER: i32 = 10;
+pub const WRITER_NICENESS: i32 = -10;
 
 /// Records in the hot part; when there are more, sealing is forced before the next commit.
 pub const HOT_RECORDS_MAX: u64 = 512 << 10;

@@ -520,7 +520,7 @@ fn raise_priority() {
     {
         use rustix::process::{getpriority_process, setpriority_process};
         let raised = getpriority_process(None)
-            .and_then(|niceness| setpriority_process(None, niceness - limits::WRITER_NICER));
+            .and_then(|niceness| setpriority_process(None, niceness + limits::WRITER_NICENESS));
         if let Err(error) = raised {
             tracing::debug!(%error, "the writer keeps its usual priority");
         }
