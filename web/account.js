@@ -32,6 +32,8 @@ export class Account {
     this.ended = false;
     this.last = -1;
     this.first = 0;
+    // The first event that is left; those before it were pruned.
+    this.kept = 0;
     this.room = EVENTS_SHOWN;
     this.waiting = [];
     this.frame = null;
@@ -47,7 +49,8 @@ export class Account {
     try {
       const { data } = await ask(`/v1/runs/${this.run}/digest`);
       if (this.closed) return;
-      this.first = Math.max(data.events - EVENTS_SHOWN, 0);
+      this.kept = data.first_sequence ?? 0;
+      this.first = Math.max(data.events - EVENTS_SHOWN, this.kept);
       this.last = this.first - 1;
       this.listen();
     } catch (error) {
@@ -67,6 +70,7 @@ export class Account {
     this.source = new EventSource(`/v1/runs/${this.run}/events?after_sequence=${cursor}`);
     this.source.onmessage = (message) => this.take(JSON.parse(message.data));
     this.source.onopen = () => wellAgain('events');
+    this.source.addEventListener('gap', (message) => this.miss(JSON.parse(message.data)));
     this.source.addEventListener('caught_up', () => {
       this.caughtUp = true;
       this.known();
@@ -98,6 +102,15 @@ export class Account {
     this.heard(event);
   }
 
+  /// Events were pruned while the page was on its way to them.
+  miss({ last_pruned_sequence: pruned }) {
+    this.kept = Math.max(this.kept, pruned + 1);
+    this.last = Math.max(this.last, pruned);
+    this.first = Math.max(this.first, this.kept);
+    this.showBounds();
+    announce(`The events up to ${pruned} were pruned and are not here any more.`);
+  }
+
   note(event) {
     if (event.type !== 'assistant.tool_call_proposed') return;
     this.calls.set(event.data.tool_call_id, event.data);
@@ -123,8 +136,9 @@ export class Account {
 
   async lookBack(id) {
     let before = this.first;
-    for (let pages = 0; pages < LOOK_BACK_PAGES_MAX && before > 0 && !this.closed; pages += 1) {
-      const events = await this.read(Math.max(before - EVENTS_SHOWN, 0), before);
+    for (let pages = 0; pages < LOOK_BACK_PAGES_MAX && before > this.kept && !this.closed; pages += 1) {
+      const events = await this.read(Math.max(before - EVENTS_SHOWN, this.kept), before);
+      if (events.length === 0) return null;
       const isIt = ({ type, data }) => type === 'assistant.tool_call_proposed' && data.tool_call_id === id;
       const found = events.find(isIt);
       if (found) return found.data;
@@ -139,7 +153,9 @@ export class Account {
     for (let cursor = cursorFor(first); cursor < before - 1;) {
       const limit = before - 1 - cursor;
       const page = await ask(`/v1/runs/${this.run}/events?after_sequence=${cursor}&limit=${limit}`);
-      all.push(...page.data);
+      // What was pruned meanwhile is not asked for again.
+      if (page.gap) this.kept = Math.max(this.kept, page.gap.last_pruned_sequence + 1);
+      all.push(...page.data.filter(({ sequence }) => sequence < before));
       if (!(page.next > cursor)) break;
       cursor = page.next;
     }
@@ -172,9 +188,9 @@ export class Account {
     this.room += EVENTS_SHOWN;
     try {
       const before = this.first;
-      const events = await this.read(Math.max(before - EVENTS_SHOWN, 0), before);
+      const events = await this.read(Math.max(before - EVENTS_SHOWN, this.kept), before);
       if (this.closed || before !== this.first) return;
-      this.first -= events.length;
+      this.first = events[0]?.sequence ?? this.first;
       this.list.prepend(...events.map(eventItem));
       const focused = document.activeElement === byId('earlier');
       this.showBounds();
@@ -189,10 +205,13 @@ export class Account {
   }
 
   showBounds() {
-    byId('earlier').hidden = this.first === 0;
+    byId('earlier').hidden = this.first <= this.kept;
     const bounds = byId('bounds');
     bounds.hidden = this.first === 0;
-    setText(bounds, `Shown are the events from ${this.first} on; ${this.first} earlier ones are not shown.`);
+    const hidden = this.first - this.kept;
+    const earlier = hidden > 0 ? [`${hidden} earlier ones are not shown`] : [];
+    const pruned = this.kept > 0 ? [`the events 0 to ${this.kept - 1} were pruned`] : [];
+    setText(bounds, `Shown are the events from ${this.first} on; ${[...earlier, ...pruned].join('; ')}.`);
   }
 }
 

@@ -24,6 +24,11 @@ pub struct Header {
     pub algorithm: String,
     /// The chain over these events.
     pub head: String,
+    /// The first event that follows, when those before it were pruned, and the chain before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_sequence: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
 }
 
 const OBJECT: &str = "run";
@@ -38,7 +43,15 @@ impl Header {
             events,
             algorithm: ALGORITHM.to_owned(),
             head: head.to_owned(),
+            first_sequence: None,
+            start: None,
         }
+    }
+
+    /// The same of a run whose events before `first` were pruned, and added up to `start`.
+    #[must_use]
+    pub fn beginning_at(self, first: u64, start: &str) -> Self {
+        Header { first_sequence: Some(first), start: Some(start.to_owned()), ..self }
     }
 
     /// The header as its line, without the line's end.
@@ -85,6 +98,9 @@ mod tests {
     fn a_header_is_one_line() {
         let header = Header::new("run_1", 2, "ab");
         assert_eq!(header.line(), LINE);
+        let pruned = header.clone().beginning_at(1, "cd");
+        assert_eq!(pruned.line(), LINE.replace('}', ",\"first_sequence\":1,\"start\":\"cd\"}"));
+        assert_eq!(Header::parse(pruned.line().as_bytes()), Ok(pruned));
         assert_eq!(Header::parse(LINE.as_bytes()), Ok(header));
         assert!(Header::is_meant_by(LINE.as_bytes()));
     }

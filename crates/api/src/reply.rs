@@ -24,11 +24,21 @@ pub struct Page<T> {
     pub data: Vec<T>,
     pub next: Option<serde_json::Value>,
     pub has_more: bool,
+    /// In a run's events: which of those asked for were pruned. What is left follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+}
+
+/// Events that are not there any more. On streams the data of a `gap` frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Gap {
+    pub first_pruned_sequence: u64,
+    pub last_pruned_sequence: u64,
 }
 
 impl<T> Page<T> {
     pub fn new(data: Vec<T>, next: Option<serde_json::Value>, has_more: bool) -> Self {
-        Page { object: "list".to_owned(), data, next, has_more }
+        Page { object: "list".to_owned(), data, next, has_more, gap: None }
     }
 }
 
@@ -62,6 +72,20 @@ pub struct Run {
     pub turns: u64,
     pub cost_micros_usd: u64,
     pub pending_approvals: Vec<String>,
+    /// Whether it is withheld from pruning; absent when it is not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
+    /// The first event that is left; absent while that is 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_sequence: u64,
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A task: what an operator asked for.
@@ -95,6 +119,39 @@ pub struct Digest {
     /// `recount.run.v1`: BLAKE3 over the head before, the length and the bytes, event by event.
     pub algorithm: String,
     pub head: String,
+    /// The first event that is left, where the run was pruned.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_sequence: u64,
+    /// The chain before that event, where the run was pruned: what is left goes on from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+}
+
+/// What a prune took of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pruned {
+    pub run_id: String,
+    /// How many events were taken this time.
+    pub events: u64,
+    /// The first that is left.
+    pub first_sequence: u64,
+}
+
+/// What pruning by policy took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Swept {
+    pub runs: u64,
+    pub events: u64,
+    /// Whether asking again may find more: one request prunes a bounded number of runs.
+    pub has_more: bool,
+}
+
+/// A task that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Deleted {
+    pub task_id: String,
+    /// How many runs were erased.
+    pub runs: u64,
 }
 
 /// A run that was exported elsewhere and is here now.

@@ -86,6 +86,30 @@ pub struct Cancel {
     pub reason: Option<String>,
 }
 
+/// `POST /v1/runs/{run}/prune`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PruneRun {
+    /// The first event that stays; without it, or beyond it, the ending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+}
+
+/// `POST /v1/prune`: how much is kept. At least one of these.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Prune {
+    /// How long a run is kept whole after it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age_seconds: Option<u64>,
+    /// Events of the whole store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_events: Option<u64>,
+    /// Bytes of events of the whole store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+}
+
 /// `POST /v1/approvals/{approval}/resolve`
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

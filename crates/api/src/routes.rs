@@ -26,6 +26,7 @@ routes! {
     CreateTask = "POST" "/tasks", "Creates a task, and its first run when a kind is given.";
     ListTasks = "GET" "/tasks", "Lists tasks, newest first.";
     GetTask = "GET" "/tasks/{task}", "Shows a task.";
+    DeleteTask = "DELETE" "/tasks/{task}", "Deletes a task and erases its runs; tombstones are all that stays.";
     CancelTask = "POST" "/tasks/{task}/cancel", "Cancels the task's active run.";
     CreateTaskRun = "POST" "/tasks/{task}/runs", "Creates a run of a task.";
     ListTaskRuns = "GET" "/tasks/{task}/runs", "Lists a task's runs, newest first.";
@@ -38,9 +39,13 @@ routes! {
     GetRun = "GET" "/runs/{run}", "Shows a run.";
     CancelRun = "POST" "/runs/{run}/cancel", "Cancels a run.";
     GetRunDigest = "GET" "/runs/{run}/digest", "Shows what a run's bytes add up to.";
+    PinRun = "PUT" "/runs/{run}/pin", "Withholds a run from pruning.";
+    UnpinRun = "DELETE" "/runs/{run}/pin", "Lets a run be pruned again.";
+    PruneRun = "POST" "/runs/{run}/prune", "Takes away what came before the ending of a run, or before an event of it.";
     ReadRunEvents = "GET" "/runs/{run}/events", "Reads a run's events, as a page or as a stream.";
     AppendRunEvents = "POST" "/runs/{run}/events", "Appends events to an external run.";
     ImportRun = "POST" "/imports", "Takes in a run that was exported, whole or not at all.";
+    Prune = "POST" "/prune", "Prunes runs that have ended, those first that ended first, until it is enough.";
     ReadFeed = "GET" "/events", "Reads the events of all runs, as a page or as a stream.";
     StreamFeed = "GET" "/events/stream", "Streams the events of all runs.";
     ListApprovals = "GET" "/approvals", "Lists approvals, newest first.";

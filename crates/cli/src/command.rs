@@ -3,11 +3,14 @@
 mod approve;
 mod backup;
 mod cancel;
+mod delete;
 mod digest;
 mod doctor;
 mod export;
 mod import;
 mod ls;
+mod pin;
+mod prune;
 mod serve;
 mod show;
 mod tail;
@@ -78,6 +81,14 @@ enum Verb {
     Doctor(doctor::Doctor),
     /// Stop a run
     Cancel(cancel::Cancel),
+    /// Take away the oldest events of runs that have ended
+    Prune(prune::Prune),
+    /// Withhold a run from pruning
+    Pin(pin::Pin),
+    /// Let a run be pruned again
+    Unpin(pin::Pin),
+    /// Delete a task and erase its runs
+    Delete(delete::Delete),
     /// Say yes to what a run asks permission for
     Approve(approve::Answer),
     /// Say no to what a run asks permission for
@@ -132,6 +143,10 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
             Verb::Verify(verify) => verify.run(asking).await,
             Verb::Digest(digest) => digest.run(asking).await,
             Verb::Cancel(cancel) => cancel.run(asking).await,
+            Verb::Prune(prune) => prune.run(asking).await,
+            Verb::Pin(pin) => pin.run(asking, true).await,
+            Verb::Unpin(pin) => pin.run(asking, false).await,
+            Verb::Delete(delete) => delete.run(asking).await,
             Verb::Approve(answer) => answer.run(asking, Verdict::Approve).await,
             Verb::Deny(answer) => answer.run(asking, Verdict::Reject).await,
         }

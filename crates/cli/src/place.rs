@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use recount_client::export::Header;
 use recount_client::{Client, ClientError, Listing};
 use recount_server::export::{Folder, NotImported};
 
@@ -29,28 +30,38 @@ impl Place {
         Ok(Place::Folder(Folder::open_or_make(data)?))
     }
 
-    /// The ids of all runs, oldest first.
-    pub(crate) async fn runs(&self) -> Result<Vec<String>, Failure> {
+    /// The ids of all runs, oldest first, and how many are known to have been erased.
+    pub(crate) async fn runs(&self) -> Result<(Vec<String>, u64), Failure> {
         match self {
             Place::Server(client) => {
                 let fetch = async |listing: Listing| client.list_runs(&listing).await;
                 let newest_first = gather(fetch, usize::MAX, None).await?;
-                Ok(newest_first.into_iter().rev().map(|run| run.id).collect())
+                Ok((newest_first.into_iter().rev().map(|run| run.id).collect(), 0))
             }
             Place::Folder(folder) => Ok(folder.runs().await?),
         }
     }
 
-    /// How many events a run has now, and what they add up to.
-    pub(crate) async fn digest(&self, run: &str) -> Result<(u64, String), Failure> {
+    /// The header of a run as it is now.
+    pub(crate) async fn header(&self, run: &str) -> Result<Header, Failure> {
         match self {
             Place::Server(client) => {
                 let digest = client.get_run_digest(run).await?;
-                Ok((digest.events, digest.head))
+                let header = Header::new(run, digest.events, &digest.head);
+                Ok(match &digest.start {
+                    Some(start) => header.beginning_at(digest.first_sequence, start),
+                    None => header,
+                })
             }
             Place::Folder(folder) => {
-                let digest = folder.digest(run).await?;
-                digest.ok_or_else(|| Failure::Refused(format!("there is no run {run} (run_not_found)")))
+                let no = |why: &str| Failure::Refused(format!("there is no run {run} ({why})"));
+                let tail = folder.tail(run).await?.ok_or_else(|| no("run_not_found"))?;
+                let header = Header::new(run, tail.next_sequence, &tail.head.to_string());
+                match tail.first_sequence {
+                    _ if tail.erased => Err(no("run_erased")),
+                    0 => Ok(header),
+                    first => Ok(header.beginning_at(first, &tail.start.to_string())),
+                }
             }
         }
     }

@@ -181,6 +181,7 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
                 cursor = Some(place);
                 seen.push(envelope);
             }
+            Some(Ok(Told::Gap { first, last })) => panic!("{first} to {last} were pruned by nobody"),
             Some(Ok(Told::CaughtUp { .. })) => {}
             Some(Ok(Told::Disconnected { .. })) => {
                 course.resumed.set(course.resumed.get() + 1);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use recount_api::admin::{Backup, Checkup, MakeBackup};
 use recount_api::problem::{self, Problem};
-use recount_api::reply::{Approval, Digest, Import, One, Page, Receipt, Run, Task};
-use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, ResolveApproval};
+use recount_api::reply::{Approval, Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
+use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResolveApproval};
 use recount_api::{export, query};
 use recount_transport::sse;
 use recount_world::World;
@@ -101,6 +101,11 @@ impl Client {
         self.post(self.at(&["tasks", task, "cancel"]), request).await
     }
 
+    /// Deletes a task and erases its runs.
+    pub async fn delete_task(&self, task: &str) -> Result<Deleted, ClientError> {
+        self.ask(Method::DELETE, self.at(&["tasks", task])).await
+    }
+
     pub async fn create_task_run(&self, task: &str, request: &CreateRun) -> Result<Run, ClientError> {
         self.post(self.at(&["tasks", task, "runs"]), request).await
     }
@@ -153,6 +158,25 @@ impl Client {
 
     pub async fn cancel_run(&self, run: &str, request: &Cancel) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "cancel"]), request).await
+    }
+
+    /// Withholds a run from pruning.
+    pub async fn pin_run(&self, run: &str) -> Result<Run, ClientError> {
+        self.ask(Method::PUT, self.at(&["runs", run, "pin"])).await
+    }
+
+    pub async fn unpin_run(&self, run: &str) -> Result<Run, ClientError> {
+        self.ask(Method::DELETE, self.at(&["runs", run, "pin"])).await
+    }
+
+    /// Takes away what came before the ending of a run, or before an event of it.
+    pub async fn prune_run(&self, run: &str, request: &PruneRun) -> Result<Pruned, ClientError> {
+        self.post(self.at(&["runs", run, "prune"]), request).await
+    }
+
+    /// Prunes by policy: a bounded number of runs a call.
+    pub async fn prune(&self, request: &Prune) -> Result<Swept, ClientError> {
+        self.post(self.at(&["prune"]), request).await
     }
 
     pub async fn get_run_digest(&self, run: &str) -> Result<Digest, ClientError> {
@@ -243,7 +267,11 @@ impl Client {
     }
 
     async fn get_one<T: DeserializeOwned>(&self, address: Address) -> Result<T, ClientError> {
-        let one: One<T> = self.call(Method::GET, address, None).await?;
+        self.ask(Method::GET, address).await
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, method: Method, address: Address) -> Result<T, ClientError> {
+        let one: One<T> = self.call(method, address, None).await?;
         Ok(one.data)
     }
 

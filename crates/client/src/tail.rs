@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use recount_api::problem::Problem;
+use recount_api::reply::Gap;
 use recount_transport::limits::RETRY_MS;
 use recount_transport::sse::{Decoder, Frame};
 use reqwest::Response;
@@ -38,6 +39,8 @@ pub enum Until {
 pub enum Told {
     /// The next event, as the bytes that were stored.
     Event { cursor: u64, envelope: String },
+    /// Events that were pruned; what is left follows.
+    Gap { first: u64, last: u64 },
     /// Level with the server, told once a connection. `cursor` is the last event given, if any.
     CaughtUp { cursor: Option<u64> },
     /// The connection broke, or the server ended it saying why; after the wait it is made again.
@@ -225,6 +228,17 @@ fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<
         Some("caught_up") => {
             let told = !std::mem::replace(caught_up, true);
             Ok(told.then_some(Told::CaughtUp { cursor: *cursor }))
+        }
+        Some("gap") => {
+            let Gap { first_pruned_sequence: first, last_pruned_sequence: last } =
+                serde_json::from_str(&frame.data).map_err(|why| format!("a gap cannot be read: {why}"))?;
+            // After a connection that broke right behind it, it is told again.
+            if cursor.is_some_and(|cursor| last <= cursor) {
+                return Ok(None);
+            }
+            let first = first.max(cursor.map_or(0, |cursor| cursor + 1));
+            *cursor = Some(last);
+            Ok(Some(Told::Gap { first, last }))
         }
         Some(_) => Ok(None),
         None => {

@@ -1,9 +1,11 @@
 //! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use recount_api::export::{self, Header};
-use recount_api::request::{AppendEvents, CreateRun, Object};
-use recount_engine::{Import, NewRun, Triple};
+use recount_api::request::{AppendEvents, CreateRun, Object, Prune};
+use recount_engine::{Import, NewRun, Policy, Triple};
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, SessionId, TaskId, door};
 use serde::de::DeserializeOwned;
@@ -203,9 +205,29 @@ pub fn export(bytes: &[u8]) -> Accepted<Import> {
         malformed(format!("line 1: {why}; send the lines of one run as they were exported"))
     })?;
     let run = header.run_id.parse().map_err(|why| malformed(format!("line 1: run_id: {why}")))?;
+    if let Some(first) = header.first_sequence {
+        return Err(Refusal::new(
+            Code::RunPruned,
+            format!("{run} begins with event {first} in this export: those before it were pruned"),
+        ));
+    }
     // Copied, so that no event keeps the whole body in memory.
     let records = lines.map(Bytes::copy_from_slice).collect();
     Ok(Import { run, events: header.events, head: header.head, records })
+}
+
+/// How much is to be kept.
+pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
+    let policy = Policy {
+        max_age: request.max_age_seconds.map(Duration::from_secs),
+        max_events: request.max_events,
+        max_bytes: request.max_bytes,
+    };
+    if policy.is_off() {
+        let missing = "nothing says how much is kept; send max_age_seconds, max_events or max_bytes";
+        return Err(Refusal::new(Code::BodyMalformed, missing));
+    }
+    Ok(policy)
 }
 
 /// Enough of a text from outside to recognise it.

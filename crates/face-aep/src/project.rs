@@ -5,7 +5,7 @@ use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{ApprovalRow, Digest, Imported, RunRow, TaskRow};
 
-pub(crate) fn run(row: RunRow) -> reply::Run {
+pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
     reply::Run {
         needs_attention: !row.pending.is_empty(),
         id: row.id,
@@ -23,6 +23,8 @@ pub(crate) fn run(row: RunRow) -> reply::Run {
         turns: row.turns,
         cost_micros_usd: row.cost_micros_usd,
         pending_approvals: row.pending_approvals,
+        pinned,
+        first_sequence: row.first_sequence,
     }
 }
 
@@ -62,7 +64,14 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
 }
 
 pub(crate) fn digest(run_id: String, digest: Digest) -> reply::Digest {
-    reply::Digest { run_id, events: digest.events, algorithm: ALGORITHM.into(), head: digest.head }
+    reply::Digest {
+        run_id,
+        events: digest.events,
+        algorithm: ALGORITHM.into(),
+        head: digest.head,
+        first_sequence: digest.first_sequence,
+        start: (digest.first_sequence > 0).then_some(digest.start),
+    }
 }
 
 pub(crate) fn import(imported: Imported) -> reply::Import {
@@ -80,8 +89,13 @@ pub(crate) fn gap(first: u64, last: u64) -> String {
     format!("{{\"first_pruned_sequence\":{first},\"last_pruned_sequence\":{last}}}")
 }
 
-/// A page of envelopes, each exactly as it was stored.
-pub(crate) fn events_page(envelopes: &[(u64, Bytes)], next: i64, has_more: bool) -> Bytes {
+/// A page of envelopes, each exactly as it was stored, and which were asked for and are gone.
+pub(crate) fn events_page(
+    envelopes: &[(u64, Bytes)],
+    next: i64,
+    has_more: bool,
+    gone: Option<(u64, u64)>,
+) -> Bytes {
     let size: usize = envelopes.iter().map(|(_, bytes)| bytes.len() + 1).sum();
     let mut out = BytesMut::with_capacity(size + 96);
     out.put_slice(b"{\"object\":\"list\",\"data\":[");
@@ -91,6 +105,7 @@ pub(crate) fn events_page(envelopes: &[(u64, Bytes)], next: i64, has_more: bool)
         }
         out.put_slice(bytes);
     }
-    out.put_slice(format!("],\"next\":{next},\"has_more\":{has_more}}}").as_bytes());
+    let gone = gone.map(|(first, last)| format!(",\"gap\":{}", gap(first, last))).unwrap_or_default();
+    out.put_slice(format!("],\"next\":{next},\"has_more\":{has_more}{gone}}}").as_bytes());
     out.freeze()
 }

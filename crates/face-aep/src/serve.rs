@@ -6,6 +6,7 @@ mod approvals;
 mod events;
 mod http;
 mod import;
+mod retention;
 mod runs;
 mod tasks;
 
@@ -64,7 +65,9 @@ pub fn router(face: Face) -> Router {
     let mut routes: Router<Face> = Router::new();
     for route in ROUTES {
         let filter = match route.method {
+            "DELETE" => MethodFilter::DELETE,
             "POST" => MethodFilter::POST,
+            "PUT" => MethodFilter::PUT,
             _ => MethodFilter::GET,
         };
         routes = routes.route(route.path, handler(route.name, filter));
@@ -84,6 +87,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Face> {
         RouteName::CreateTask => on(filter, tasks::create_task),
         RouteName::ListTasks => on(filter, tasks::list_tasks),
         RouteName::GetTask => on(filter, tasks::get_task),
+        RouteName::DeleteTask => on(filter, retention::delete_task),
         RouteName::CancelTask => on(filter, tasks::cancel_task),
         RouteName::CreateTaskRun => on(filter, runs::create_task_run),
         RouteName::ListTaskRuns => on(filter, tasks::list_task_runs),
@@ -96,6 +100,10 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Face> {
         RouteName::GetRun => on(filter, runs::get_run),
         RouteName::CancelRun => on(filter, runs::cancel_run),
         RouteName::GetRunDigest => on(filter, runs::get_run_digest),
+        RouteName::PinRun => on(filter, retention::pin_run),
+        RouteName::UnpinRun => on(filter, retention::unpin_run),
+        RouteName::PruneRun => on(filter, retention::prune_run),
+        RouteName::Prune => on(filter, retention::prune),
         RouteName::ReadRunEvents => on(filter, events::read_run_events),
         RouteName::AppendRunEvents => on(filter, events::append_run_events),
         RouteName::ImportRun => on(filter, import::import_run),

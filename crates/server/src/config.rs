@@ -2,11 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use recount_engine::Policy;
 use recount_log_sqlite::Durability;
 use serde::Deserialize;
 
 use crate::StartError;
+use crate::amounts::{bytes, duration};
+use crate::limits::{SWEEP_EVERY_DEFAULT, SWEEP_EVERY_MIN};
 
 /// What was said on the command line, where the environment has been looked at already.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +21,10 @@ pub struct Options {
     pub durability: Option<String>,
     pub log: Option<String>,
     pub log_format: Option<String>,
+    pub max_age: Option<String>,
+    pub max_events: Option<String>,
+    pub max_bytes: Option<String>,
+    pub sweep_every: Option<String>,
 }
 
 /// Everything that can be configured, settled.
@@ -25,6 +33,9 @@ pub struct Config {
     pub bind: SocketAddr,
     pub data: PathBuf,
     pub durability: Durability,
+    /// What is pruned by itself, and how often it is looked for.
+    pub retention: Policy,
+    pub sweep_every: Duration,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
 }
@@ -47,6 +58,8 @@ struct File {
     #[serde(default)]
     store: StoreSection,
     #[serde(default)]
+    retention: RetentionSection,
+    #[serde(default)]
     log: LogSection,
 }
 
@@ -58,12 +71,34 @@ struct StoreSection {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct RetentionSection {
+    max_age: Option<String>,
+    max_events: Option<u64>,
+    max_bytes: Option<String>,
+    sweep_every: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LogSection {
     level: Option<String>,
     format: Option<String>,
 }
 
-const KEYS: [&str; 7] = ["bind", "data", "store", "durability", "log", "level", "format"];
+const KEYS: [&str; 12] = [
+    "bind",
+    "data",
+    "store",
+    "durability",
+    "retention",
+    "max_age",
+    "max_events",
+    "max_bytes",
+    "sweep_every",
+    "log",
+    "level",
+    "format",
+];
 
 impl Config {
     /// Settles what counts. `environment` looks a variable up.
@@ -85,6 +120,12 @@ impl Config {
             })?,
         };
         let durability = pick(options.durability, "RECOUNT_STORE__DURABILITY", file.store.durability);
+        let kept = file.retention;
+        let max_age = pick(options.max_age, "RECOUNT_RETENTION__MAX_AGE", kept.max_age);
+        let max_events = kept.max_events.map(|events| events.to_string());
+        let max_events = pick(options.max_events, "RECOUNT_RETENTION__MAX_EVENTS", max_events);
+        let max_bytes = pick(options.max_bytes, "RECOUNT_RETENTION__MAX_BYTES", kept.max_bytes);
+        let sweep_every = pick(options.sweep_every, "RECOUNT_RETENTION__SWEEP_EVERY", kept.sweep_every);
         let level = pick(options.log, "RECOUNT_LOG", file.log.level);
         let format = pick(options.log_format, "RECOUNT_LOG__FORMAT", file.log.format);
         Ok(Config {
@@ -94,6 +135,17 @@ impl Config {
                 None | Some("strict") => Durability::Strict,
                 Some("relaxed") => Durability::Relaxed,
                 Some(other) => return Err(wrong("durability", other, "strict or relaxed")),
+            },
+            retention: Policy {
+                max_age: settled("max_age", max_age.as_deref(), "off, or one such as 30d or 12h", duration)?,
+                max_events: settled("max_events", max_events.as_deref(), "off, or a number", count)?,
+                max_bytes: settled("max_bytes", max_bytes.as_deref(), "off, or one such as 5GiB", bytes)?,
+            },
+            sweep_every: match sweep_every.as_deref() {
+                None => SWEEP_EVERY_DEFAULT,
+                Some(text) => duration(text)
+                    .filter(|every| *every >= SWEEP_EVERY_MIN)
+                    .ok_or_else(|| wrong("sweep_every", text, "one such as 10m, and at least 1s"))?,
             },
             log: match level.as_deref() {
                 None => tracing::level_filters::LevelFilter::INFO,
@@ -108,6 +160,23 @@ impl Config {
             },
         })
     }
+}
+
+/// An amount of what is kept, or none.
+fn settled<T>(
+    what: &str,
+    text: Option<&str>,
+    wanted: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, StartError> {
+    match text {
+        None | Some("off") => Ok(None),
+        Some(text) => read(text).map(Some).ok_or_else(|| wrong(what, text, wanted)),
+    }
+}
+
+fn count(text: &str) -> Option<u64> {
+    text.parse().ok()
 }
 
 fn wrong(what: &str, value: &str, wanted: &str) -> StartError {
@@ -270,12 +339,29 @@ mod tests {
                 config.bind.to_string(),
                 config.data.display().to_string(),
                 format!("{:?}", config.durability).to_lowercase(),
+                config.retention.max_age.map_or("off".into(), |age| format!("{}d", age.as_secs() / 86_400)),
+                config.retention.max_events.map_or("off".into(), |events| events.to_string()),
+                config.retention.max_bytes.map_or("off".into(), |bytes| format!("{}GiB", bytes >> 30)),
+                format!("{}m", config.sweep_every.as_secs() / 60),
                 config.log.to_string(),
                 format!("{:?}", config.log_format).to_lowercase(),
             ]
         };
         let from_example = settle(options, &[]).unwrap();
-        assert_eq!(told(&from_example), ["127.0.0.1:9000", "/var/lib/recount", "relaxed", "warn", "json"]);
+        assert_eq!(
+            told(&from_example),
+            [
+                "127.0.0.1:9000",
+                "/var/lib/recount",
+                "relaxed",
+                "30d",
+                "5000000",
+                "5GiB",
+                "30m",
+                "warn",
+                "json"
+            ]
+        );
 
         let rows = page.lines().filter(|line| line.starts_with("| `"));
         let rows: Vec<Vec<&str>> =
@@ -283,7 +369,7 @@ mod tests {
         let last = |row: &Vec<&'static str>| row[1].rsplit('.').next().unwrap();
         let mut keys: Vec<&str> = rows.iter().map(last).collect();
         // Sections are keys to the speller.
-        keys.extend(["store", "log"]);
+        keys.extend(["store", "retention", "log"]);
         keys.sort_unstable();
         let mut known = KEYS.to_vec();
         known.sort_unstable();
@@ -299,11 +385,15 @@ mod tests {
 
     #[test]
     fn every_key_of_the_file_is_read_and_known_to_the_speller() {
-        let text = "bind='a'\ndata='b'\n[store]\ndurability='c'\n[log]\nlevel='d'\nformat='e'";
+        let text = "bind='a'\ndata='b'\n[store]\ndurability='c'\n\
+                    [retention]\nmax_age='f'\nmax_events=10\nmax_bytes='g'\nsweep_every='h'\n[log]\nlevel='d'\nformat='e'";
         let file = parse_file(text).unwrap();
+        let kept = file.retention;
         let read = [file.bind, file.store.durability, file.log.level, file.log.format];
         assert_eq!(read.map(Option::unwrap), ["a", "c", "d", "e"]);
-        for key in text.split(['\n', '=', '[', ']', '\'']).filter(|word| word.len() > 1) {
+        assert_eq!([kept.max_age, kept.max_bytes, kept.sweep_every].map(Option::unwrap), ["f", "g", "h"]);
+        assert_eq!(kept.max_events, Some(10));
+        for key in text.split(['\n', '=', '[', ']', '\'']).filter(|word| word.len() > 2) {
             assert_eq!(nearest(key), Some(key));
         }
     }

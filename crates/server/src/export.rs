@@ -5,7 +5,7 @@ use std::path::Path;
 use bytes::Bytes;
 use recount_engine::Import;
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, ReadBound, Store, StreamKey};
+use recount_log::{Fault, ReadBound, Store, StreamKey, Tail};
 use recount_log_sqlite::SqliteStore;
 
 use crate::config::{Config, Options};
@@ -22,6 +22,11 @@ pub struct Sum {
 impl Sum {
     pub fn new(run_id: &str) -> Self {
         Sum { run_id: run_id.to_owned(), events: 0, head: ChainValue::start(run_id) }
+    }
+
+    /// Of a run whose events before `first` were pruned, and added up to `start`. `None` when that is no head.
+    pub fn beginning_at(run_id: &str, first: u64, start: &str) -> Option<Self> {
+        Some(Sum { run_id: run_id.to_owned(), events: first, head: ChainValue::parse(start)? })
     }
 
     /// Takes the next event. An error says why it cannot stand on a line.
@@ -84,23 +89,26 @@ impl Folder {
         Ok(Folder { store: open_store(&Config::settle(options, |_| None)?)? })
     }
 
-    /// The ids of all runs, oldest first.
-    pub async fn runs(&self) -> Result<Vec<String>, StartError> {
-        let mut runs: Vec<String> = Vec::new();
+    /// The ids of all runs, oldest first, and how many were erased.
+    pub async fn runs(&self) -> Result<(Vec<String>, u64), StartError> {
+        let (mut runs, mut erased) = (Vec::new(), 0);
+        let mut after: Option<StreamKey> = None;
         loop {
-            let after = runs.last().map(|run| run.as_str().into());
-            let page = self.store.streams(after, limits::VERIFY_PAGE_EVENTS).await.map_err(failed)?;
-            if page.is_empty() {
-                return Ok(runs);
+            let page = self.store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(failed)?;
+            let Some(last) = page.last() else { return Ok((runs, erased)) };
+            after = Some(last.clone());
+            for stream in &page {
+                match self.store.tail(stream).await.map_err(failed)? {
+                    Some(tail) if tail.erased => erased += 1,
+                    _ => runs.push(stream.to_string()),
+                }
             }
-            runs.extend(page.iter().map(|stream| stream.to_string()));
         }
     }
 
-    /// How many events a run has and what they add up to, when there is such a run.
-    pub async fn digest(&self, run: &str) -> Result<Option<(u64, String)>, StartError> {
-        let tail = self.store.tail(&run.into()).await.map_err(failed)?;
-        Ok(tail.map(|tail| (tail.next_sequence, tail.head.to_string())))
+    /// Where a run begins and ends and what it adds up to, when there is such a run.
+    pub async fn tail(&self, run: &str) -> Result<Option<Tail>, StartError> {
+        self.store.tail(&run.into()).await.map_err(failed)
     }
 
     /// Some of a run's events as they are stored, from sequence `from` on; none when there are none.

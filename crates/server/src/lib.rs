@@ -2,6 +2,7 @@
 //!
 //! Only this crate (and the simulation) names the plugs. It must never know the rules.
 
+pub mod amounts;
 pub mod backup;
 mod config;
 pub mod doctor;

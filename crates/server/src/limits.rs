@@ -69,3 +69,9 @@ pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
 
 /// A clock before this (the beginning of 2025) is wrong.
 pub const CLOCK_EARLIEST_MS: u64 = 1_735_689_600_000;
+
+/// How long after a sweep for what may be pruned the next one begins, unless configured otherwise.
+pub const SWEEP_EVERY_DEFAULT: Duration = Duration::from_secs(10 * 60);
+
+/// The shortest time between sweeps; a shorter one is refused as configuration.
+pub const SWEEP_EVERY_MIN: Duration = Duration::from_secs(1);

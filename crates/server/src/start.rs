@@ -74,6 +74,7 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         let store = open_store(&config)?;
         let home = Home { data: config.data.clone(), durability: config.durability };
         let running = Running::on(listener, Arc::new(store), World::real(), Some(home)).await?;
+        running.engine.keep_to(config.retention, config.sweep_every);
         announce(&config, &running);
         tell_limits(files);
         told_to_stop().await?;

@@ -23,6 +23,8 @@ pub struct Report {
     pub head: String,
     /// Sentences; empty when all is well.
     pub problems: Vec<String>,
+    /// What was pruned or erased, and so could not be looked at: sentences, and no problem.
+    pub unseen: Vec<String>,
 }
 
 impl Report {
@@ -33,7 +35,27 @@ impl Report {
             events: 0,
             head: String::new(),
             problems: vec!["it was noted, but is not there".to_owned()],
+            unseen: Vec::new(),
         }
+    }
+
+    /// A run of which nothing but a tombstone is left.
+    pub fn erased(run_id: &str, events: u64, head: &str, noted: &[Noted]) -> Self {
+        let mut problems = Vec::new();
+        for noted in noted.iter().filter(|noted| noted.run_id == run_id) {
+            let differs = noted.head.to_string() != head;
+            match noted.events {
+                Some(count) if !head.is_empty() && (count > events || count == events && differs) => {
+                    problems.push(format!(
+                        "{count} events with the head {} were noted, but {events} with the head {head} were erased",
+                        noted.head
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let unseen = vec!["it was erased, so nothing of it can be read".to_owned()];
+        Report { run_id: Some(run_id.to_owned()), events, head: head.to_owned(), problems, unseen }
     }
 }
 
@@ -69,6 +91,8 @@ pub struct Checker {
     auditor: Auditor,
     illegal: Option<Illegal>,
     count: u64,
+    /// The first event that is left.
+    first: u64,
     problems: Vec<String>,
     /// What was noted of this run and did not come yet.
     noted: Vec<Noted>,
@@ -84,10 +108,18 @@ impl Checker {
             auditor: Auditor::default(),
             illegal: None,
             count: 0,
+            first: 0,
             problems: Vec::new(),
             noted: Vec::new(),
             differences: Vec::new(),
         }
+    }
+
+    /// Of a run whose events before `first` were pruned, and added up to `start`. `None` when that is no head.
+    pub fn beginning_at(run_id: &str, first: u64, start: &str) -> Option<Self> {
+        let head = ChainValue::parse(start)?;
+        let auditor = Auditor::beginning_at(first);
+        Some(Checker { head, auditor, count: first, first, ..Checker::new(run_id) })
     }
 
     /// Compares with what was noted of this run, too; more may have happened since. Before any event.
@@ -118,6 +150,31 @@ impl Checker {
     /// How many events were taken.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// What was noted of events that are gone, in sentences, and that they are gone.
+    fn unseen(&mut self) -> Vec<String> {
+        if self.first == 0 {
+            return Vec::new();
+        }
+        let mut unseen = vec![format!("the events 0 to {} were pruned", self.first - 1)];
+        let first = self.first;
+        self.noted.retain(|noted| match noted.events {
+            Some(events) if events >= first => true,
+            Some(events) => {
+                unseen
+                    .push(format!("what was noted of its first {events} events cannot be compared any more"));
+                false
+            }
+            None => {
+                unseen.push(format!(
+                    "the head {} that was noted may be of events that were pruned",
+                    noted.head
+                ));
+                false
+            }
+        });
+        unseen
     }
 
     /// Takes one event. An error names what is wrong with it alone; the check goes on.
@@ -153,6 +210,13 @@ impl Checker {
                 illegal.sequence, illegal.rule, illegal.message
             ));
         }
+        if self.problems.is_empty()
+            && let Err(illegal) = std::mem::take(&mut self.auditor).finish()
+            && self.illegal.is_none()
+        {
+            self.problems.push(format!("it breaks the rule {}: {}", illegal.rule, illegal.message));
+        }
+        let unseen = self.unseen();
         let head = self.head.to_string();
         if let Some((events, noted)) = expected {
             if events != self.count {
@@ -174,7 +238,7 @@ impl Checker {
             });
         }
         self.problems.append(&mut self.differences);
-        Report { run_id: Some(self.run_id), events: self.count, head, problems: self.problems }
+        Report { run_id: Some(self.run_id), events: self.count, head, problems: self.problems, unseen }
     }
 }
 

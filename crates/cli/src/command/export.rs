@@ -38,7 +38,7 @@ impl Export {
             Some(data) => Place::open(data)?,
             None => Place::Server(common.client()?),
         };
-        let runs = if self.all { place.runs().await? } else { self.runs };
+        let (runs, erased) = if self.all { place.runs().await? } else { (self.runs, 0) };
         let mut sink = match self.output.to_str() {
             Some("-") => Sink::Stdout(Output::new()),
             _ => Sink::File(Partial::begin(&self.output)?),
@@ -56,9 +56,14 @@ impl Export {
                 tell(&mut out, common.json, header)?;
             }
         }
-        let events: u64 = told.iter().map(|header| header.events).sum();
+        let events: u64 = told.iter().map(|header| header.events - header.first_sequence.unwrap_or(0)).sum();
         let runs = if told.len() == 1 { "1 run".to_owned() } else { format!("{} runs", told.len()) };
-        note(&format!("{runs} exported, {events} events"));
+        let erased = match erased {
+            0 => String::new(),
+            1 => "; 1 erased run left out".to_owned(),
+            erased => format!("; {erased} erased runs left out"),
+        };
+        note(&format!("{runs} exported, {events} events{erased}"));
         Ok(())
     }
 }
@@ -79,11 +84,12 @@ impl Sink {
 
 /// Writes a run up to what its digest covers, and adds it up on the way.
 async fn write(place: &Place, run: &str, sink: &mut Sink) -> Result<Header, Failure> {
-    let (events, head) = place.digest(run).await?;
-    let header = Header::new(run, events, &head);
+    let header = place.header(run).await?;
+    let (events, first) = (header.events, header.first_sequence.unwrap_or(0));
     sink.line(&header.line())?;
-    let mut sum = Sum::new(run);
-    let mut written = 0;
+    let begun = header.start.as_deref().and_then(|start| Sum::beginning_at(run, first, start));
+    let mut sum = begun.unwrap_or_else(|| Sum::new(run));
+    let mut written = first;
     while written < events {
         let page = place.events(run, written, |envelope| {
             if written == events {
@@ -98,7 +104,7 @@ async fn write(place: &Place, run: &str, sink: &mut Sink) -> Result<Header, Fail
             break;
         }
     }
-    sum.finish(events, &head).map_err(Failure::Refused)?;
+    sum.finish(events, &header.head).map_err(Failure::Refused)?;
     Ok(header)
 }
 

@@ -20,6 +20,18 @@ pub(super) struct Serve {
     /// strict: acknowledged means on disk. relaxed: faster, and a power cut may lose the last moments
     #[arg(long, value_parser = ["strict", "relaxed"])]
     durability: Option<String>,
+    /// Prune runs that ended longer ago than this, such as 30d; off unless told
+    #[arg(long, value_name = "TIME")]
+    max_age: Option<String>,
+    /// Prune, those runs first that ended first, while there are more events than this
+    #[arg(long, value_name = "EVENTS")]
+    max_events: Option<String>,
+    /// The same while events have more bytes than this, such as 5GiB
+    #[arg(long, value_name = "SIZE")]
+    max_bytes: Option<String>,
+    /// The pause between two looks at what may be pruned
+    #[arg(long, value_name = "TIME")]
+    sweep_every: Option<String>,
     /// How much to log: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
@@ -38,6 +50,10 @@ impl Serve {
             durability: self.durability,
             log: self.log,
             log_format,
+            max_age: self.max_age,
+            max_events: self.max_events,
+            max_bytes: self.max_bytes,
+            sweep_every: self.sweep_every,
         };
         Ok(recount_server::serve(options)?)
     }

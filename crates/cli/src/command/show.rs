@@ -21,6 +21,9 @@ impl Show {
         let mut after = None;
         loop {
             let page = asking.client.read_run_events(&self.run, after, None).await?;
+            if let Some(gap) = page.gap {
+                tail::tell_gap(&mut asking, gap.first_pruned_sequence, gap.last_pruned_sequence)?;
+            }
             for envelope in &page.data {
                 tail::tell(&mut asking, &mut account, envelope.get())?;
             }

@@ -54,6 +54,7 @@ impl Tail {
                     let position = self.positions.then_some(cursor);
                     tell_at(&mut asking, &mut account, position, &envelope)?;
                 }
+                Some(Ok(Told::Gap { first, last })) => tell_gap(&mut asking, first, last)?,
                 Some(Ok(Told::CaughtUp { .. })) => {
                     if std::mem::take(&mut away) {
                         note("connected again");
@@ -114,4 +115,17 @@ fn tell_at(
 /// Tells what was begun and never completed.
 pub(super) fn finish(asking: &mut Asking, account: &mut Account) -> Result<(), Failure> {
     asking.out.lines(&account.finish())
+}
+
+/// Tells that events were pruned: among the lines, or beside the data.
+pub(super) fn tell_gap(asking: &mut Asking, first: u64, last: u64) -> Result<(), Failure> {
+    let words = match last - first {
+        0 => format!("event {first} was pruned and is not here"),
+        _ => format!("events {first} to {last} were pruned and are not here"),
+    };
+    if asking.json {
+        note(&words);
+        return Ok(());
+    }
+    asking.out.line(&words)
 }

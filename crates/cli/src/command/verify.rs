@@ -68,6 +68,9 @@ impl Verify {
                 Err(ClientError::Problem(why)) if self.digests.is_some() && why.code == "run_not_found" => {
                     Report::missing(&run)
                 }
+                Err(ClientError::Problem(why)) if self.digests.is_some() && why.code == "run_erased" => {
+                    Report::erased(&run, 0, "", &noted)
+                }
                 checked => checked?,
             };
             tally.tell(&mut asking.out, asking.json, &report)?;
@@ -118,10 +121,21 @@ fn noted(file: Option<&Path>) -> Result<Vec<Noted>, Failure> {
 
 /// Reads a run up to what its digest covers; what comes later is not looked at.
 async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<Report, ClientError> {
+    loop {
+        if let Some(report) = check_once(client, run, noted).await? {
+            return Ok(report);
+        }
+    }
+}
+
+/// The same; `None` when the run was pruned on the way, which it is at most once an event.
+async fn check_once(client: &Client, run: &str, noted: &[Noted]) -> Result<Option<Report>, ClientError> {
     let digest = client.get_run_digest(run).await?;
-    let mut checker = Checker::new(run).against(noted);
-    let mut left = digest.events;
-    let mut after = None;
+    let first = digest.first_sequence;
+    let begun = digest.start.as_deref().and_then(|start| Checker::beginning_at(run, first, start));
+    let mut checker = begun.unwrap_or_else(|| Checker::new(run)).against(noted);
+    let mut left = digest.events - checker.count().min(digest.events);
+    let mut after = checker.count().checked_sub(1);
     'pages: while left > 0 {
         let page = match client.read_run_events(run, after, None).await {
             Ok(page) => page,
@@ -130,10 +144,13 @@ async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<Report, Cl
                 let from = checker.count();
                 let mut report = checker.finish(None);
                 report.problems.push(format!("nothing can be read from event {from} on: {}", why.detail));
-                return Ok(report);
+                return Ok(Some(report));
             }
             Err(why) => return Err(why),
         };
+        if page.gap.is_some() {
+            return Ok(None);
+        }
         for envelope in &page.data {
             if left == 0 {
                 break 'pages;
@@ -148,7 +165,7 @@ async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<Report, Cl
         }
         after = next;
     }
-    Ok(checker.finish(Some((digest.events, &digest.head))))
+    Ok(Some(checker.finish(Some((digest.events, &digest.head)))))
 }
 
 #[derive(Default)]
@@ -163,12 +180,19 @@ impl Tally {
         self.problems += report.problems.len();
         let ok = report.problems.is_empty();
         if as_json {
-            return out.value(&json!({
+            let mut value = json!({
                 "run_id": report.run_id, "ok": ok, "events": report.events, "head": report.head,
                 "problems": report.problems,
-            }));
+            });
+            if !report.unseen.is_empty() {
+                value["unseen"] = json!(report.unseen);
+            }
+            return out.value(&value);
         }
         let subject = clean::line(report.run_id.as_deref().unwrap_or("store"));
+        for unseen in &report.unseen {
+            note(&format!("{subject}: {unseen}"));
+        }
         if ok {
             return out.line(&format!("{subject} ok, {} events, head {}", report.events, report.head));
         }

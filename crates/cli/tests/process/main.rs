@@ -9,6 +9,7 @@ mod doctor;
 mod moving;
 mod readme;
 mod refusals;
+mod retention;
 mod server;
 mod story;
 mod tails;

@@ -1,7 +1,7 @@
 //! Calls: where they go, and what becomes of every kind of answer.
 
 use recount_client::request::{
-    AppendEvents, Cancel, CreateRun, CreateTask, Producer, ResolveApproval, Verdict,
+    AppendEvents, Cancel, CreateRun, CreateTask, Producer, Prune, PruneRun, ResolveApproval, Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
@@ -42,6 +42,7 @@ async fn every_route_has_its_call() {
     refused(client.create_task(&CreateTask::default()).await.err());
     refused(client.list_tasks(&listing).await.err());
     refused(client.get_task("t").await.err());
+    refused(client.delete_task("t").await.err());
     refused(client.cancel_task("t", &cancel).await.err());
     refused(client.create_task_run("t", &create_run()).await.err());
     refused(client.list_task_runs("t", &listing).await.err());
@@ -54,9 +55,14 @@ async fn every_route_has_its_call() {
     refused(client.get_run("r").await.err());
     refused(client.cancel_run("r", &cancel).await.err());
     refused(client.get_run_digest("r").await.err());
+    refused(client.pin_run("r").await.err());
+    refused(client.unpin_run("r").await.err());
+    refused(client.prune_run("r", &PruneRun { before: Some(7) }).await.err());
     refused(client.read_run_events("r", Some(3), Some(10)).await.err());
     refused(client.append_run_events("r", &batch).await.err());
     refused(client.import_run(b"{}\n".to_vec()).await.err());
+    let policy = Prune { max_age_seconds: Some(60), max_events: Some(0), max_bytes: None };
+    refused(client.prune(&policy).await.err());
     refused(client.read_feed(Some(3), None).await.err());
     refused(client.tail(Source::Feed, Some(4), Until::Ended).next().await.unwrap().err());
     refused(client.list_approvals(&listing).await.err());
@@ -81,6 +87,8 @@ async fn every_route_has_its_call() {
     assert_eq!(target("StreamFeed").header("accept"), Some("text/event-stream"));
     assert_eq!(target("ImportRun").header("content-type"), Some("application/x-ndjson"));
     assert_eq!(target("ImportRun").body, "{}\n");
+    assert_eq!(target("PruneRun").body, r#"{"before":7}"#);
+    assert_eq!(target("Prune").body, r#"{"max_age_seconds":60,"max_events":0}"#);
     assert_eq!(target("CancelRun").body, r#"{"reason":"enough"}"#);
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
 }

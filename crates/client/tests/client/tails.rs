@@ -26,6 +26,7 @@ async fn follow(server: &Scripted, after: Option<u64>, until: Until) -> Vec<Stri
                 assert_eq!(envelope, format!("{{\"n\":{cursor}}}"));
                 cursor.to_string()
             }
+            Ok(Told::Gap { first, last }) => format!("gap {first}-{last}"),
             Ok(Told::CaughtUp { cursor }) => format!("level {}", cursor.map_or(-1, |at| at.cast_signed())),
             Ok(Told::Disconnected { reason, .. }) if reason.starts_with("d (") => reason,
             Ok(Told::Disconnected { .. }) => "broken".to_owned(),
@@ -90,6 +91,27 @@ async fn a_start_behind_the_ending_is_level_and_over() {
     let server = Scripted::start([Answer::Stream(caught_up(9)), NO_CONTENT]).await;
     assert_eq!(follow(&server, Some(9), Until::Ended).await, ["level 9"]);
     assert_eq!(resumed_from(&server), [None, Some("9".to_owned())]);
+}
+
+fn gap(first: u64, last: u64) -> String {
+    let data = format!("{{\"first_pruned_sequence\":{first},\"last_pruned_sequence\":{last}}}");
+    format!("event: gap\ndata: {data}\n\n")
+}
+
+/// Each part that is gone is told once, and a connection that breaks right behind it goes on after it.
+#[tokio::test]
+async fn a_gap_is_crossed_and_told_once() {
+    let server = Scripted::start([
+        Answer::Broken(format!("retry: 1\n\n{}{}", frames(0..2), gap(2, 6))),
+        Answer::Stream(format!("{}{}{}{}", gap(2, 6), gap(5, 8), frames(9..11), caught_up(10))),
+        NO_CONTENT,
+    ])
+    .await;
+    let told = follow(&server, None, Until::Ended).await;
+    assert_eq!(told, ["0", "1", "gap 2-6", "broken", "gap 7-8", "9", "10", "level 10"]);
+    assert_eq!(resumed_from(&server), [None, Some("6".to_owned()), Some("10".to_owned())]);
+    let server = Scripted::start([Answer::Stream("event: gap\ndata: {}\n\n".to_owned())]).await;
+    assert_eq!(follow(&server, None, Until::Ended).await, ["error protocol"]);
 }
 
 #[tokio::test]
@@ -165,7 +187,7 @@ async fn what_no_server_of_ours_sends() {
     }
     let server = Scripted::start([Answer::json("{}")]).await;
     assert_eq!(follow(&server, None, Until::Ended).await, ["error protocol"]);
-    let later = format!("event: gap\ndata: {{}}\n\n{}{}", frames(7..8), caught_up(7));
+    let later = format!("event: hole\ndata: {{}}\n\n{}{}", frames(7..8), caught_up(7));
     let server = Scripted::start([Answer::Stream(later)]).await;
     assert_eq!(follow(&server, None, Until::CaughtUp).await, ["7", "level 7"], "unknown frames are skipped");
 }

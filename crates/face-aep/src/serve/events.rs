@@ -121,7 +121,12 @@ async fn read_run(
     let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
     if !reading.stream {
         let (envelopes, has_more) = face.engine.read_run(run, reading.after, reading.limit).await?;
-        return Ok(events_page(&envelopes, reading.after, has_more));
+        let wanted = reading.after.map_or(0, |after| after + 1);
+        let gone = match envelopes.first() {
+            Some((first, _)) if *first > wanted => Some((wanted, first - 1)),
+            _ => None,
+        };
+        return Ok(events_page(&envelopes, reading.after, has_more, gone));
     }
     let subscription = face.engine.follow_run(run, reading.after).await?;
     if reading.again && nothing_can_follow(face, run, reading.after).await? {
@@ -152,7 +157,7 @@ pub(super) async fn read_feed(
         return event_stream(&face, subscription, Cursor::Position, &id);
     }
     let (envelopes, has_more) = face.engine.read_feed(reading.after, reading.limit).await?;
-    Ok(events_page(&envelopes, reading.after, has_more))
+    Ok(events_page(&envelopes, reading.after, has_more, None))
 }
 
 /// Like any reading, but `after_position=latest` stands for where the feed ends now.
@@ -178,10 +183,15 @@ pub(super) async fn stream_feed(
     event_stream(&face, subscription, Cursor::Position, &id)
 }
 
-fn events_page(envelopes: &[(u64, Bytes)], after: Option<u64>, has_more: bool) -> Response {
+fn events_page(
+    envelopes: &[(u64, Bytes)],
+    after: Option<u64>,
+    has_more: bool,
+    gone: Option<(u64, u64)>,
+) -> Response {
     let last = envelopes.last().map(|(cursor, _)| *cursor).or(after);
     let next = last.map_or(-1, |last| i64::try_from(last).unwrap_or(i64::MAX));
-    json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more))
+    json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more, gone))
 }
 
 fn event_stream(

@@ -4,6 +4,7 @@ use ::http::StatusCode;
 use axum::extract::{RawQuery, Request, State};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
+use recount_engine::RunRow;
 use recount_event::{Code, RunId, TaskId};
 use recount_run::{CancelledBy, Command};
 
@@ -39,8 +40,27 @@ async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer
 }
 
 pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
-    let row = face.engine.run(run).await?;
-    row.map(project::run).ok_or_else(|| Refusal::new(Code::RunNotFound, format!("there is no run {run}")))
+    match face.engine.run(run).await? {
+        Some(row) => shown(face, row).await,
+        None => Err(face.engine.missing_run(run).await.into()),
+    }
+}
+
+/// A row with what is no fold.
+async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
+    let pinned = face.engine.pin_of(accept::run_id(&row.id)?).await?.is_some();
+    Ok(project::run(row, pinned))
+}
+
+pub(super) async fn all_shown(
+    face: &Face,
+    rows: impl IntoIterator<Item = RunRow>,
+) -> Result<Vec<reply::Run>, Refusal> {
+    let mut runs = Vec::new();
+    for row in rows {
+        runs.push(shown(face, row).await?);
+    }
+    Ok(runs)
 }
 
 pub(super) async fn list_runs(State(face): State<Face>, RawQuery(raw): RawQuery) -> Answer {
@@ -50,7 +70,7 @@ pub(super) async fn list_runs(State(face): State<Face>, RawQuery(raw): RawQuery)
         return runs_of_task(&face, accept::task_id(task)?, wanted).await;
     }
     let listed = face.engine.list_runs(&wanted).await?;
-    Ok(page(listed.items.into_iter().map(project::run).collect(), listed.next, listed.has_more))
+    Ok(page(all_shown(&face, listed.items).await?, listed.next, listed.has_more))
 }
 
 /// The run of a path under a task: one of another task is not there.
@@ -59,6 +79,10 @@ pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<Ru
     let row = face.engine.run(run).await?;
     match row {
         Some(row) if row.task_id == Some(task.to_string()) => Ok(run),
+        None => match face.engine.tombstone(run).await? {
+            Some(gone) if gone.task_id == Some(task.to_string()) => Ok(run),
+            _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
+        },
         _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
     }
 }

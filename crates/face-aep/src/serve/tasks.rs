@@ -9,7 +9,7 @@ use recount_event::family::run::Queued;
 use recount_event::{Code, RunId, TaskId};
 
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
-use super::runs::{RUN_STATUSES, cancel};
+use super::runs::{RUN_STATUSES, all_shown, cancel};
 use super::{Face, OPERATOR};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -56,8 +56,10 @@ pub(super) async fn show_task(face: &Face, row: recount_engine::TaskRow) -> Resu
 }
 
 async fn task_row(face: &Face, task: TaskId) -> Result<recount_engine::TaskRow, Refusal> {
-    let row = face.engine.task(task).await?;
-    row.ok_or_else(|| Refusal::new(Code::TaskNotFound, format!("there is no task {task}")))
+    match face.engine.task(task).await? {
+        Some(row) => Ok(row),
+        None => Err(face.engine.missing_task(task).await.into()),
+    }
 }
 
 pub(super) async fn get_task(State(face): State<Face>, Ids(task): Ids<String>) -> Answer {
@@ -97,5 +99,5 @@ pub(super) async fn runs_of_task(face: &Face, task: TaskId, mut query: ListQuery
     let listed = face.engine.list_task_runs(task, &query).await?;
     let wanted =
         listed.items.into_iter().filter(|row| status.as_ref().is_none_or(|status| row.status == *status));
-    Ok(page(wanted.map(project::run).collect(), listed.next, listed.has_more))
+    Ok(page(all_shown(face, wanted).await?, listed.next, listed.has_more))
 }

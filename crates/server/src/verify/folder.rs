@@ -64,7 +64,10 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             report.problems = told;
         }
     }
-    let unread = |(run, problems)| Report { run_id: Some(run), events: 0, head: String::new(), problems };
+    let unread = |(run, problems)| {
+        let (run_id, head) = (Some(run), String::new());
+        Report { run_id, events: 0, head, problems, unseen: Vec::new() }
+    };
     reports.extend(found.of_runs.into_iter().map(unread));
     for line in noted.iter().filter(|_| was_opened) {
         if !reports.iter().any(|report| report.run_id.as_deref() == Some(&line.run_id)) {
@@ -77,6 +80,7 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             events: integrity.readable_records,
             head: String::new(),
             problems: found.of_store,
+            unseen: Vec::new(),
         };
         reports.insert(0, whole);
     }
@@ -144,7 +148,17 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
 }
 
 async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> Report {
-    let mut checker = Checker::new(stream).against(noted);
+    let tail = store.tail(stream).await;
+    let begun = match &tail {
+        Ok(Some(tail)) if tail.erased => {
+            return Report::erased(stream, tail.next_sequence, &tail.head.to_string(), noted);
+        }
+        Ok(Some(tail)) if tail.first_sequence > 0 => {
+            Checker::beginning_at(stream, tail.first_sequence, &tail.start.to_string())
+        }
+        _ => None,
+    };
+    let mut checker = begun.unwrap_or_else(|| Checker::new(stream)).against(noted);
     let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
     let unreadable = loop {
         let from = checker.count();
@@ -167,7 +181,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> Report {
         report.problems.push(unreadable);
         return report;
     }
-    match store.tail(stream).await {
+    match tail {
         Ok(tail) => {
             let tail = tail.map(|tail| (tail.next_sequence, tail.head.to_string()));
             checker.finish(tail.as_ref().map(|(events, head)| (*events, head.as_str())))

@@ -228,7 +228,7 @@ async fn an_edited_file_is_refused_or_the_same() {
                 store = Folder::open_or_make(folder.path()).unwrap();
             }
             Err(NotImported::Refused { .. }) => {
-                assert_eq!(store.runs().await.unwrap(), [""; 0], "{about}");
+                assert_eq!(store.runs().await.unwrap(), (vec![], 0), "{about}");
             }
             Err(why) => panic!("{about}: {why:?}"),
         }
@@ -248,7 +248,8 @@ async fn a_folder_gives_and_takes_whole_runs() {
         let lines = export(&there, run).await;
         assert!(store.import(lines.as_bytes()).await.unwrap().is_new);
         assert!(!store.import(lines.as_bytes()).await.unwrap().is_new);
-        let digest = store.digest(run).await.unwrap().unwrap();
+        let tail = store.tail(run).await.unwrap().unwrap();
+        let digest = (tail.next_sequence, tail.head.to_string());
         let events = store.events(run, 0).await.unwrap();
         assert_eq!(digest.0, events.len() as u64);
         let mut sum = Sum::new(run);
@@ -262,8 +263,8 @@ async fn a_folder_gives_and_takes_whole_runs() {
     }
     let mut expected = [one.clone(), two];
     expected.sort();
-    assert_eq!(store.runs().await.unwrap(), expected);
-    assert_eq!(store.digest("run_x").await.unwrap(), None);
+    assert_eq!(store.runs().await.unwrap(), (expected.to_vec(), 0));
+    assert_eq!(store.tail("run_x").await.unwrap(), None);
     assert!(Folder::open(&data).is_err(), "one at a time");
     store.close().await.unwrap();
     let house = House::sqlite(&data).await;

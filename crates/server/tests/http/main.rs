@@ -13,6 +13,7 @@ mod import;
 mod ingest;
 mod metrics;
 mod readers;
+mod retention;
 mod routes;
 mod sockets;
 mod stored_bytes;

@@ -71,6 +71,10 @@ fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::GetRunDigest => shown("digest"),
         RouteName::ImportRun => created("import", "/v1/runs/run_", &import::queued(number)),
         RouteName::StreamFeed => Happy { object: None, ..shown("") },
+        RouteName::DeleteTask => shown("deleted"),
+        RouteName::PinRun | RouteName::UnpinRun => shown("run"),
+        RouteName::PruneRun => said("pruned", r#"{"before":1}"#.into()),
+        RouteName::Prune => said("swept", r#"{"max_age_seconds":9999}"#.into()),
         RouteName::GetApproval => shown("approval"),
         RouteName::ResolveApproval => said("approval", r#"{"decision":"approve","comment":"fine"}"#.into()),
     }
@@ -78,7 +82,7 @@ fn happy(name: RouteName, number: usize) -> Happy {
 
 async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) {
     let scene = Scene::set(house, number).await;
-    if route.name == RouteName::CreateTaskRun {
+    if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun) {
         assert_eq!(house.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
     }
     let path = route
@@ -161,12 +165,11 @@ async fn every_route_tells_other_methods_which_ones_it_takes() {
                 let allow = reply.header("allow").unwrap_or_else(|| panic!("{about}: no allow"));
                 let mut allowed: Vec<&str> = allow.split(',').map(str::trim).collect();
                 allowed.sort_unstable();
-                let mut expected = Vec::new();
+                let mut expected: Vec<&str> =
+                    ["DELETE", "GET", "POST", "PUT"].into_iter().filter(|method| here(method)).collect();
                 if here("GET") {
-                    expected.extend(["GET", "HEAD"]);
-                }
-                if here("POST") {
-                    expected.push("POST");
+                    expected.push("HEAD");
+                    expected.sort_unstable();
                 }
                 assert_eq!(allowed, expected, "{about}");
             }

@@ -1,0 +1,35 @@
+//! `recount delete TASK`: erases the runs of a task, for good.
+
+use clap::Args;
+
+use super::Asking;
+use crate::exit::Failure;
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Delete {
+    /// The task's id
+    task: String,
+    /// Do it: what is erased cannot be had back
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Delete {
+    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+        if !self.yes {
+            let task = asking.client.get_task(&self.task).await?;
+            let runs = if task.runs == 1 { "1 run".to_owned() } else { format!("{} runs", task.runs) };
+            return Err(Failure::Usage(format!(
+                "{} has {runs}; they would be erased and cannot be had back: say --yes to do it",
+                task.id
+            )));
+        }
+        let deleted = asking.client.delete_task(&self.task).await?;
+        if asking.json {
+            return asking.out.value(&deleted);
+        }
+        let runs = if deleted.runs == 1 { "1 run".to_owned() } else { format!("{} runs", deleted.runs) };
+        asking.out.line(&clean::line(&format!("{} deleted, {runs} erased", deleted.task_id)))
+    }
+}

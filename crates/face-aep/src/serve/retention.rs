@@ -1,0 +1,56 @@
+//! What is kept: pins, pruning, and the deletion of tasks.
+
+use ::http::StatusCode;
+use axum::extract::{Request, State};
+use recount_api::reply::{self, One};
+use recount_api::request::{Prune, PruneRun};
+use recount_engine::Policy;
+
+use super::http::{Answer, Ids, body_bytes, json};
+use super::runs::show_run;
+use super::{Face, OPERATOR};
+use crate::{accept, limits};
+
+/// Why a run was pruned that somebody asked to have pruned.
+const ASKED_FOR: &str = "operator";
+
+pub(super) async fn delete_task(State(face): State<Face>, Ids(task): Ids<String>) -> Answer {
+    let task = accept::task_id(&task)?;
+    let runs = face.engine.delete_task(task, OPERATOR).await?;
+    let reply = reply::Deleted { task_id: task.to_string(), runs };
+    Ok(json(StatusCode::OK, &One::new("deleted", reply)))
+}
+
+pub(super) async fn pin_run(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
+    let run = accept::run_id(&run)?;
+    face.engine.pin(run, OPERATOR).await?;
+    Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
+}
+
+pub(super) async fn unpin_run(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
+    let run = accept::run_id(&run)?;
+    face.engine.unpin(run).await?;
+    Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
+}
+
+pub(super) async fn prune_run(State(face): State<Face>, Ids(run): Ids<String>, request: Request) -> Answer {
+    let run = accept::run_id(&run)?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: PruneRun = accept::body_or_default(&bytes)?;
+    let pruned = face.engine.prune(run, request.before, ASKED_FOR).await?;
+    let reply = reply::Pruned {
+        run_id: run.to_string(),
+        events: pruned.events,
+        first_sequence: pruned.first_sequence,
+    };
+    Ok(json(StatusCode::OK, &One::new("pruned", reply)))
+}
+
+pub(super) async fn prune(State(face): State<Face>, request: Request) -> Answer {
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: Prune = accept::body(&bytes)?;
+    let policy: Policy = accept::policy(&request)?;
+    let swept = face.engine.sweep(&policy).await?;
+    let reply = reply::Swept { runs: swept.runs, events: swept.events, has_more: swept.has_more };
+    Ok(json(StatusCode::OK, &One::new("swept", reply)))
+}

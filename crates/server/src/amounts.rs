@@ -1,0 +1,49 @@
+//! Lengths of time and sizes as people write them: `30d`, `12h`, `5GiB`. A bare number is seconds, or bytes.
+
+use std::time::Duration;
+
+/// A length of time: a whole number of `s`, `m`, `h` or `d`.
+pub fn duration(text: &str) -> Option<Duration> {
+    let seconds = amount(text, &[("s", 1), ("m", 60), ("h", 60 * 60), ("d", 24 * 60 * 60)])?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// A size: a whole number of `B`, `KiB`, `MiB`, `GiB` or `TiB`.
+pub fn bytes(text: &str) -> Option<u64> {
+    amount(text, &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)])
+}
+
+fn amount(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let times = match unit {
+        "" => 1,
+        unit => units.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    number.parse::<u64>().ok()?.checked_mul(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_whole_numbers_with_a_unit() {
+        for (text, seconds) in
+            [("0", 0), ("90", 90), ("90s", 90), ("2m", 120), ("12h", 43_200), ("7d", 604_800)]
+        {
+            assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for (text, size) in
+            [("0", 0), ("5", 5), ("5B", 5), ("2KiB", 2048), ("5GiB", 5 << 30), ("1TiB", 1 << 40)]
+        {
+            assert_eq!(bytes(text), Some(size), "{text}");
+        }
+        for bad in ["", "d", "-1d", "1.5h", "1 d", "1w", "1D", "99999999999999999999", "300000000000000d"] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+        for bad in ["", "GiB", "1GB", "1gib", "99999999999TiB"] {
+            assert_eq!(bytes(bad), None, "{bad}");
+        }
+    }
+}
