@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         "soak" => soak::run(rest),
         "serve" => serve(rest),
         "client" => client::run(rest).map(|()| true),
+        "spin" => process::spin().map(|()| true),
         "yardstick" => yardstick::serve(rest).map(|()| true),
         _ => {
             print!("{HELP}");

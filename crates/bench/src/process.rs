@@ -1,6 +1,6 @@
 //! Other processes: the server under test and the load client, and what the system says of them.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -102,6 +102,76 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
             eprintln!("a server could not be ended: {error:#}");
+        }
+    }
+}
+
+/// A program that keeps every processor busy, at the usual priority whatever ours is.
+pub(crate) struct Spinners(Child);
+
+impl Spinners {
+    /// Starts it; it waits until it is told.
+    pub(crate) fn prepare() -> Result<Spinners> {
+        let program = std::env::current_exe()?;
+        let start = |command: &mut Command| command.arg("spin").stdin(Stdio::piped()).spawn();
+        // A real-time policy would be handed on; where this tool is missing there is hardly one.
+        let usual = start(Command::new("chrt").args(["--other", "0"]).arg(&program));
+        let child = usual.or_else(|_| start(&mut Command::new(&program)));
+        Ok(Spinners(child.context("what keeps the processors busy cannot be started")?))
+    }
+
+    pub(crate) fn go(&self) -> Result<()> {
+        let mut line = self.0.stdin.as_ref().context("standard input was asked for")?;
+        Ok(line.write_all(b"go\n")?)
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.kill().and_then(|()| self.0.wait()) {
+            eprintln!("what keeps the processors busy could not be ended: {error}");
+        }
+    }
+}
+
+/// Keeps every processor busy from the first line on standard input to its end.
+pub(crate) fn spin() -> Result<()> {
+    let mut lines = std::io::stdin().lines();
+    if lines.next().is_none() {
+        return Ok(());
+    }
+    for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+        drop(recount_world::thread("spin", || {
+            loop {
+                std::hint::spin_loop();
+            }
+        }));
+    }
+    // Ends, and the loops with it, when nobody holds the other end any more.
+    for line in lines {
+        line?;
+    }
+    Ok(())
+}
+
+/// This thread, and those it starts, at a raised priority until it is dropped.
+pub(crate) struct Raised {
+    before: i32,
+}
+
+impl Raised {
+    /// `None` where that is not allowed.
+    pub(crate) fn raise() -> Option<Raised> {
+        let before = rustix::process::getpriority_process(None).ok()?;
+        rustix::process::setpriority_process(None, before - 10).ok()?;
+        Some(Raised { before })
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        if let Err(error) = rustix::process::setpriority_process(None, self.before) {
+            eprintln!("the priority stays raised: {error}");
         }
     }
 }

@@ -1,7 +1,10 @@
-//! Appending through the engine, in process, strict: many writers with one run each, and one alone.
+//! Appending through the engine, in process, strict: many writers with one run each, and one alone; with
+//! nothing due for sealing, with sealing keeping pace, and with other programs on all processors.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use recount_engine::{Engine, NewRun};
@@ -16,11 +19,12 @@ use recount_world::World;
 use super::{Bench, alternate};
 use crate::clock::{now_ns, seconds_since};
 use crate::histogram::Histogram;
+use crate::process::{Raised, Spinners};
 use crate::scene;
 use crate::sheet::{Bar, Line, Sheet};
 use crate::yardstick::group::{self, Window};
 use crate::yardstick::segment::Segment;
-use crate::yardstick::sqlite::Bare;
+use crate::yardstick::sqlite::{Bare, Twice};
 use crate::yardstick::sync;
 
 pub(super) const LINES: &[Line] = &[
@@ -43,6 +47,24 @@ pub(super) const LINES: &[Line] = &[
         bar: Bar::RatioAtMost(2.0),
     },
     Line {
+        key: "append.sealing.sqlite",
+        what: "append, 256 writers × 1 event, sealing keeps pace, against bare SQLite that writes all twice",
+        unit: "events/s",
+        bar: Bar::RatioAtLeast(0.75),
+    },
+    Line {
+        key: "append.sealing.backlog",
+        what: "append, sealing keeps pace: hot at the end against the most in the first sixth",
+        unit: "MB",
+        bar: Bar::RatioAtMost(1.0),
+    },
+    Line {
+        key: "append.busy.p99",
+        what: "append, 256 writers × 1 event, all processors taken, p99 against quiet",
+        unit: "ms",
+        bar: Bar::RatioAtMost(2.0),
+    },
+    Line {
         key: "append.256x16.sqlite",
         what: "append, 256 writers × 16 events, against bare SQLite",
         unit: "events/s",
@@ -57,12 +79,25 @@ pub(super) const LINES: &[Line] = &[
 ];
 
 pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
-    many(bench, pair, sheet, 1)?;
-    many(bench, pair, sheet, 16)?;
+    many(bench, pair, sheet, 1, bench.seconds)?;
+    many(bench, pair, sheet, 16, bench.short_seconds())?;
+    sealing(bench, pair, sheet)?;
+    busy(bench, sheet)?;
     alone(bench, pair, sheet)
 }
 
-fn many(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64) -> Result<()> {
+/// With checkpoints, and nothing due for sealing however long it takes.
+fn unsealed(folder: &Path) -> SqliteOptions {
+    let seal_age = Duration::from_secs(24 * 60 * 60);
+    SqliteOptions {
+        seal_age,
+        hot_records_max: u64::MAX,
+        hot_bytes_max: u64::MAX,
+        ..SqliteOptions::new(folder)
+    }
+}
+
+fn many(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, seconds: f64) -> Result<()> {
     let writers = bench.pick(16, 256);
     let (mut ours, mut sqlite, mut segment) = (None, None, None);
     alternate(
@@ -70,12 +105,12 @@ fn many(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64) -> Result<()
         &mut [
             &mut || {
                 let scratch = bench.scratch("engine")?;
-                ours = Some(engine(scratch.path(), writers, events, bench.seconds)?);
+                ours = Some(engine(unsealed(scratch.path()), writers, events, seconds)?.0);
                 Ok(())
             },
             &mut || {
                 let scratch = bench.scratch("sqlite")?;
-                sqlite = Some(group::run(Bare::open(scratch.path())?, writers, events, bench.seconds)?);
+                sqlite = Some(group::run(Bare::open(scratch.path())?, writers, events, seconds)?);
                 Ok(())
             },
             &mut || {
@@ -116,6 +151,66 @@ fn many(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64) -> Result<()
     Ok(())
 }
 
+/// As the product is set up: what is hot is sealed as fast as it comes in, once there is much of it.
+fn sealing(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
+    let writers = bench.pick(16, 256);
+    let (mut ours, mut twice) = (None, None);
+    alternate(
+        pair,
+        &mut [
+            &mut || {
+                let scratch = bench.scratch("engine")?;
+                ours = Some(engine(SqliteOptions::new(scratch.path()), writers, 1, bench.seconds)?);
+                Ok(())
+            },
+            &mut || {
+                let scratch = bench.scratch("sqlite")?;
+                twice = Some(group::run(Twice::open(scratch.path())?, writers, 1, bench.seconds)?);
+                Ok(())
+            },
+        ],
+    )?;
+    let ((ours, hot), twice) = ours.zip(twice).ok_or_else(|| anyhow!("a window is missing"))?;
+    for (name, window) in [("engine that seals", &ours), ("bare SQLite that writes all twice", &twice)] {
+        sheet.note(format!(
+            "{name}: {:.0} events/s, p50 {:.2} ms, p99 {:.2} ms",
+            window.events_a_second(),
+            window.confirmed.p50_ms(),
+            window.confirmed.p99_ms()
+        ));
+    }
+    sheet.pair("append.sealing.sqlite", ours.events_a_second(), twice.events_a_second());
+    // A megabyte at least, so that a smoke run has something to divide by.
+    let megabytes = |bytes: u64| bytes.max(1_000_000) as f64 / 1e6;
+    sheet.pair("append.sealing.backlog", megabytes(hot.at_end), megabytes(hot.most_at_first));
+    Ok(())
+}
+
+/// With and without a loop on each processor, at the priority that a server may be given.
+fn busy(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
+    let window = |what: &str| -> Result<Window> {
+        let scratch = bench.scratch(what)?;
+        Ok(engine(unsealed(scratch.path()), bench.pick(16, 256), 1, bench.short_seconds())?.0)
+    };
+    // They begin before the priority is raised, or they would have it too.
+    let spinners = Spinners::prepare()?;
+    let Some(raised) = Raised::raise() else {
+        sheet.note("no priority is to be had here, so a busy machine is not measured".to_owned());
+        return Ok(());
+    };
+    let quiet = window("quiet")?;
+    spinners.go()?;
+    let busy = window("busy")?;
+    drop((spinners, raised));
+    sheet.note(format!(
+        "all processors taken: {:.0} events/s, quiet {:.0}",
+        busy.events_a_second(),
+        quiet.events_a_second()
+    ));
+    sheet.pair("append.busy.p99", busy.confirmed.p99_ms(), quiet.confirmed.p99_ms());
+    Ok(())
+}
+
 fn alone(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
     let seconds = bench.short_seconds();
     let (mut ours, mut once) = (None, None);
@@ -124,7 +219,7 @@ fn alone(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
         &mut [
             &mut || {
                 let scratch = bench.scratch("engine")?;
-                ours = Some(engine(scratch.path(), 1, 1, seconds)?);
+                ours = Some(engine(unsealed(scratch.path()), 1, 1, seconds)?.0);
                 Ok(())
             },
             &mut || {
@@ -146,11 +241,18 @@ pub(super) fn sync_share(bench: &Bench, sheet: &mut Sheet, once: &Histogram) -> 
     Ok(())
 }
 
+/// Bytes that were not sealed.
+struct Hot {
+    /// In the first sixth of the window.
+    most_at_first: u64,
+    at_end: u64,
+}
+
 /// The same loop through the engine: every writer has its own run.
-fn engine(folder: &std::path::Path, writers: usize, events: u64, seconds: f64) -> Result<Window> {
+fn engine(options: SqliteOptions, writers: usize, events: u64, seconds: f64) -> Result<(Window, Hot)> {
     let runtime = group::runtime()?;
     runtime.block_on(async {
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(SqliteOptions::new(folder))?);
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options)?);
         let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await?;
         let before = store.last_position().await?;
         let mut runs = Vec::new();
@@ -180,7 +282,14 @@ fn engine(folder: &std::path::Path, writers: usize, events: u64, seconds: f64) -
                 })
             })
             .collect();
-        tokio::time::sleep(std::time::Duration::from_secs_f64(seconds)).await;
+        let mut hot = Hot { most_at_first: 0, at_end: 0 };
+        while seconds_since(start) < seconds {
+            tokio::time::sleep(Duration::from_secs_f64((seconds / 24.0).min(1.0))).await;
+            hot.at_end = store.stats().await?.hot_bytes;
+            if seconds_since(start) <= seconds / 6.0 {
+                hot.most_at_first = hot.most_at_first.max(hot.at_end);
+            }
+        }
         over.store(true, Ordering::Relaxed);
         let (mut count, mut confirmed) = (0, Histogram::default());
         for task in tasks {
@@ -193,7 +302,7 @@ fn engine(folder: &std::path::Path, writers: usize, events: u64, seconds: f64) -
         let stored = store.last_position().await? - before - 2 * writers as u64;
         anyhow::ensure!(stored == count, "{count} events were confirmed and {stored} are stored");
         engine.shutdown().await;
-        Ok(Window { events: count, commits: 0, seconds, confirmed })
+        Ok((Window { events: count, commits: 0, seconds, confirmed }, hot))
     })
 }
 
