@@ -21,6 +21,8 @@ const BATCH: usize = 64;
 const CONNECTIONS: usize = 16;
 /// Batches of one of the other runs.
 const RUN_BATCHES: u64 = 40;
+/// Of all events, those that stay when the store is pruned.
+const PRUNE_DIVISOR: u64 = 2;
 const SECONDS_MAX: f64 = 3600.0;
 /// How long sealing may take when nothing else happens.
 const SEAL_SECONDS_MAX: f64 = 300.0;
@@ -130,12 +132,41 @@ pub(super) async fn run(folder: &Path, events: u64) -> Result<bool> {
     }
     read_feed(&client, &digests, all).await?;
     walk.step("read as one feed again", &rate(all, walk.start))?;
+    let taken = prune(&client, all / PRUNE_DIVISOR).await?;
+    let page = page(&walk.server.as_ref().context("the server runs")?.address.to_string()).await?;
+    let figure = |name: &str| page.get(name).copied().unwrap_or(0.0);
+    let left = figure("recount_sealed_events") + figure("recount_hot_events");
+    walk.step("pruned by policy", &format!("{taken} events taken, {left} left"))?;
+    ensure!(taken + all / PRUNE_DIVISOR >= all, "only {taken} of {all} events were taken");
+    let mut pruned = Digests::new();
+    for run in digests.keys() {
+        let now = client.get_run_digest(run).await?;
+        pruned.insert(run.clone(), (now.events, now.head));
+    }
+    if let Some(server) = walk.server.take() {
+        server.stop()?;
+    }
+    verify(&data, &pruned)?;
+    walk.step("pruned store verified", "")?;
     println!(
         "\n{}\n\n{} runs, {all} events, every digest the same at each step",
         walk.rows.join("\n"),
         runs.len()
     );
     Ok(true)
+}
+
+/// Prunes ended runs, the oldest first, until no more than so many events are left; answers how many were taken.
+async fn prune(client: &Client, left_max: u64) -> Result<u64> {
+    let policy = recount_client::request::Prune { max_events: Some(left_max), ..Default::default() };
+    let mut taken = 0;
+    loop {
+        let swept = client.prune(&policy).await?;
+        taken += swept.events;
+        if swept.events == 0 {
+            return Ok(taken);
+        }
+    }
 }
 
 /// Ingests over HTTP from a process of its own, as the bench does; answers the runs.
