@@ -6,6 +6,7 @@ mod backups;
 mod checks;
 mod crowd;
 mod doctor;
+mod dying;
 mod moving;
 mod readme;
 mod refusals;
