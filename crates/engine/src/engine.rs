@@ -7,7 +7,8 @@ use bytes::Bytes;
 use recount_event::family::run::Queued;
 use recount_event::{Code, Draft, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
 use recount_log::{
-    Append, AppendError, End, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend, Tail,
+    Append, AppendError, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend,
+    Tail,
 };
 use recount_run::{Command, State};
 use recount_world::World;
@@ -15,7 +16,6 @@ use serde::de::DeserializeOwned;
 
 use crate::catalogue::{self, Fold};
 use crate::error::{run_erased, task_erased};
-use crate::framing::Framing;
 use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
 use crate::metered::Metered;
@@ -298,9 +298,8 @@ impl Engine {
         if has_ended {
             list.mark_ended(tail.next_sequence);
         }
-        let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
-        let meters = self.tools.publisher.meters();
-        Ok(Subscription::new(store, framing, list, Some(stream), next, tail.next_sequence, meters))
+        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
+        Ok(Subscription::new(store, publisher, list, Some(stream), next, tail.next_sequence))
     }
 
     /// Follows all runs from after a position, or from the start.
@@ -309,9 +308,8 @@ impl Engine {
         let last = self.store().last_position().await?;
         let next = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
-        let (store, framing) = (self.tools.store.clone(), self.tools.publisher.framing().clone());
-        let meters = self.tools.publisher.meters();
-        Ok(Subscription::new(store, framing, list, None, next, last + 1, meters))
+        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
+        Ok(Subscription::new(store, publisher, list, None, next, last + 1))
     }
 
     /// Where the feed ends now; 0 when nothing has happened yet.

@@ -44,6 +44,16 @@ pub const PAGE_EVENTS: usize = 500;
 /// Bytes read at a time when a run is replayed or history is sent.
 pub const PAGE_BYTES: usize = 256 << 10;
 
+/// Events in a page of history that is framed for a reader; its bytes end it sooner.
+pub const PAGE_FRAMES: usize = 4096;
+
+/// Pages of history read at a time for all readers; who needs another waits.
+pub const HISTORY_READS_MAX: usize = 256;
+
+/// Pages read before their readers ask, and kept until they do; a reader that gets no place reads its next
+/// page when it has written the one before.
+pub const HISTORY_READS_AHEAD_MAX: usize = 16;
+
 /// Framed bytes kept for the live readers of one run; a reader that falls off is served from the store.
 pub const RUN_LIST_BYTES_MAX: usize = 4 << 20;
 

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+use recount_log::Framing;
 use tokio::sync::watch;
 
-use crate::framing::Framing;
 use crate::limits;
 
 /// The frames of one commit.
@@ -181,6 +181,12 @@ impl List {
     /// Tells readers that nothing follows the events before `end`. They may not all have been published.
     pub(crate) fn mark_ended(&self, end: u64) {
         self.level.send_modify(|level| level.end = level.end.max(Some(end)));
+    }
+
+    /// Whether the frame at a cursor is here.
+    pub(crate) fn reaches(&self, cursor: u64) -> bool {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        segments.queue.front().is_some_and(|oldest| oldest.first <= cursor)
     }
 
     /// Frames from `cursor` on, as many as fit one write.

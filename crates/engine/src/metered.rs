@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, End, FaultKind, FeedRecord, Integrity, Observer, ReadBound,
-    Record, Row, RowRange, Stats, Store, StreamKey, Tail,
+    Answer, Append, AppendError, Committed, End, FaultKind, FeedRecord, Framed, Framing, Integrity, Observer,
+    ReadBound, Record, Row, RowRange, Stats, Store, StreamKey, Tail,
 };
 
 use crate::meters::Meters;
@@ -37,6 +37,16 @@ impl Store for Metered {
 
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
         self.store.read(stream, from, bound)
+    }
+
+    fn read_framed(
+        &self,
+        stream: &StreamKey,
+        from: u64,
+        bound: ReadBound,
+        framing: Arc<dyn Framing>,
+    ) -> Answer<Option<Framed>> {
+        self.store.read_framed(stream, from, bound, framing)
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
-use recount_log::{End, FeedRecord, Observer, StreamKey};
+use recount_log::{End, FeedRecord, Framing, Observer, StreamKey};
+use tokio::sync::Semaphore;
 
-use crate::framing::Framing;
 use crate::limits;
 use crate::live::List;
 use crate::meters::Meters;
@@ -16,17 +16,35 @@ pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,
     runs: Mutex<HashMap<StreamKey, Weak<List>>>,
+    reads: Semaphore,
+    reads_ahead: Arc<Semaphore>,
     meters: Arc<Meters>,
 }
 
 impl Publisher {
     pub(crate) fn new(framing: Arc<dyn Framing>, meters: Arc<Meters>) -> Arc<Self> {
-        let feed = List::new(limits::FEED_LIST_BYTES_MAX);
-        Arc::new(Publisher { framing, feed, runs: Mutex::default(), meters })
+        Arc::new(Publisher {
+            framing,
+            feed: List::new(limits::FEED_LIST_BYTES_MAX),
+            runs: Mutex::default(),
+            reads: Semaphore::new(limits::HISTORY_READS_MAX),
+            reads_ahead: Arc::new(Semaphore::new(limits::HISTORY_READS_AHEAD_MAX)),
+            meters,
+        })
     }
 
     pub(crate) fn meters(&self) -> &Arc<Meters> {
         &self.meters
+    }
+
+    /// Permits to read a page of history for a subscription.
+    pub(crate) fn reads(&self) -> &Semaphore {
+        &self.reads
+    }
+
+    /// Permits to read one page more, before it is asked for.
+    pub(crate) fn reads_ahead(&self) -> &Arc<Semaphore> {
+        &self.reads_ahead
     }
 
     pub(crate) fn framing(&self) -> &Arc<dyn Framing> {

@@ -8,15 +8,15 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use recount_log::{ReadBound, Store, StreamKey};
-use tokio::sync::watch;
+use recount_log::{Answer, Framed, ReadBound, Store, StreamKey};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::Error;
 use crate::error::run_erased;
-use crate::framing::Framing;
 use crate::limits;
 use crate::live::{Found, Level, List};
-use crate::meters::{Meters, Reader};
+use crate::meters::Reader;
+use crate::publish::Publisher;
 
 /// What a reader is given next.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub enum Delivery {
 /// A cursor that moves through one run, or through the feed.
 pub struct Subscription {
     store: Arc<dyn Store>,
-    framing: Arc<dyn Framing>,
+    publisher: Arc<Publisher>,
     list: Arc<List>,
     level: watch::Receiver<Level>,
     /// `None` for the feed.
@@ -45,21 +45,39 @@ pub struct Subscription {
     watermark: u64,
     caught_up: bool,
     reader: Reader,
+    ahead: Option<Ahead>,
+}
+
+/// A page of history that is read while the one before it is written.
+struct Ahead {
+    from: u64,
+    page: Answer<Option<Framed>>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Subscription {
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        framing: Arc<dyn Framing>,
+        publisher: Arc<Publisher>,
         list: Arc<List>,
         stream: Option<StreamKey>,
         next: u64,
         watermark: u64,
-        meters: &Arc<Meters>,
     ) -> Self {
         let level = list.watch();
-        let reader = meters.reader(list.clone(), next, watermark);
-        Subscription { store, framing, list, level, stream, next, watermark, caught_up: false, reader }
+        let reader = publisher.meters().reader(list.clone(), next, watermark);
+        Subscription {
+            store,
+            publisher,
+            list,
+            level,
+            stream,
+            next,
+            watermark,
+            caught_up: false,
+            ahead: None,
+            reader,
+        }
     }
 
     /// The cursor of the last event given, if any was.
@@ -102,50 +120,79 @@ impl Subscription {
     }
 
     async fn read_history(&mut self) -> Result<Option<Delivery>, Error> {
-        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
-        let mut framed = BytesMut::new();
-        let mut last = None;
-        match &self.stream {
+        let page = match self.stream.clone() {
             Some(stream) => {
-                let page = self.store.read(stream, self.next, bound).await?;
-                if let Some(left) = page.first().map(|record| record.sequence)
-                    && left > self.next
-                {
-                    let gap = Delivery::Gap { first: self.next, last: left - 1 };
-                    self.next = left;
-                    return Ok(Some(gap));
+                let page = self.read_run(&stream).await?;
+                if page.is_none() && self.store.end(&stream).await?.is_some_and(|tail| tail.erased) {
+                    return Err(run_erased(&stream));
                 }
-                for record in page {
-                    self.framing.frame(record.sequence, &record.bytes, &mut framed);
-                    last = Some(record.sequence);
-                }
+                page
             }
             None => {
                 // Taken before the read, so that nothing behind it is taken for gone.
                 let end = self.store.last_position().await?;
-                for found in self.store.read_feed(self.next, bound).await? {
-                    self.framing.frame(found.record.position, &found.record.bytes, &mut framed);
-                    last = Some(found.record.position);
-                }
-                if last.is_none() && end >= self.next {
+                let page = self.read_feed().await?;
+                if page.is_none() && end >= self.next {
                     self.next = end + 1;
                     return Ok(None);
                 }
+                page
             }
-        }
-        let Some(last) = last else {
-            if let Some(stream) = &self.stream
-                && self.store.end(stream).await?.is_some_and(|tail| tail.erased)
-            {
-                return Err(run_erased(stream));
-            }
+        };
+        let Some(page) = page else {
             return Err(Error::bug(format!(
                 "the store has nothing at {} although its tail is {}",
                 self.next, self.watermark
             )));
         };
-        self.next = last + 1;
+        if self.stream.is_some() && page.first > self.next {
+            // The page is read again when it is asked for: this happens once.
+            self.ahead = None;
+            let gap = Delivery::Gap { first: self.next, last: page.first - 1 };
+            self.next = page.first;
+            return Ok(Some(gap));
+        }
+        self.next = page.last + 1;
         self.reader.given_stored(self.next);
-        Ok(Some(Delivery::Frames { bytes: framed.freeze(), last }))
+        Ok(Some(Delivery::Frames { bytes: page.bytes, last: page.last }))
+    }
+
+    async fn read_run(&mut self, stream: &StreamKey) -> Result<Option<Framed>, Error> {
+        let page = match self.ahead.as_mut().filter(|ahead| ahead.from == self.next) {
+            Some(ahead) => (&mut ahead.page).await,
+            None => {
+                let _permit = self.publisher.reads().acquire().await;
+                self.ask(stream, self.next).await
+            }
+        };
+        self.ahead = None;
+        let Some(page) = page? else { return Ok(None) };
+        let next = page.last + 1;
+        if next < self.known_end(*self.level.borrow())
+            && !self.list.reaches(next)
+            && let Ok(permit) = self.publisher.reads_ahead().clone().try_acquire_owned()
+        {
+            // The store begins at once, not when the answer is looked at.
+            self.ahead = Some(Ahead { from: next, page: self.ask(stream, next), _permit: permit });
+        }
+        Ok(Some(page))
+    }
+
+    fn ask(&self, stream: &StreamKey, from: u64) -> Answer<Option<Framed>> {
+        let bound = ReadBound { count: limits::PAGE_FRAMES, bytes: limits::PAGE_BYTES };
+        self.store.read_framed(stream, from, bound, self.publisher.framing().clone())
+    }
+
+    async fn read_feed(&mut self) -> Result<Option<Framed>, Error> {
+        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+        let _permit = self.publisher.reads().acquire().await;
+        let found = self.store.read_feed(self.next, bound).await?;
+        let mut framed = BytesMut::with_capacity(limits::PAGE_BYTES / 8);
+        for found in &found {
+            self.publisher.framing().frame(found.record.position, &found.record.bytes, &mut framed);
+        }
+        let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(None) };
+        let (first, last) = (first.record.position, last.record.position);
+        Ok(Some(Framed { bytes: framed.freeze(), first, last }))
     }
 }

@@ -26,7 +26,10 @@ pub(crate) enum Role {
     Writer,
     /// Copies the write-ahead log into the database.
     Checkpointer,
+    /// Reads for whoever asks, and maps the file.
     Reader,
+    /// Looks at the whole store; a disk that fails is told of and does not end the process.
+    Examiner,
     /// Reads what can be read of a database that may be damaged.
     Salvager,
 }
@@ -42,7 +45,7 @@ impl Place {
     pub(crate) fn connect(&self, role: Role) -> Result<Connection, Fault> {
         let access = match role {
             Role::Writer | Role::Checkpointer => OpenFlags::SQLITE_OPEN_READ_WRITE,
-            Role::Reader | Role::Salvager => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Role::Reader | Role::Examiner | Role::Salvager => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = match &self.vfs {
@@ -70,8 +73,14 @@ impl Place {
         set("cell_size_check", 1)?;
         set("foreign_keys", 1)?;
         set("cache_size", -i64::from(limits::CACHE_KIB))?;
-        if role == Role::Reader {
+        if matches!(role, Role::Reader | Role::Examiner) {
             self.check(connection, "journal_mode", &Value::Text("wal".to_owned()))?;
+            if role == Role::Reader {
+                // Where the file system cannot, nothing is mapped, and SQLite reads.
+                let bytes = i64::try_from(limits::MAPPED_BYTES_MAX).unwrap_or(i64::MAX);
+                let mapped = connection.pragma_update(None, "mmap_size", bytes);
+                mapped.doing(&format!("mapping {}", self.name()))?;
+            }
             return set("query_only", 1);
         }
         // What is freed is overwritten: what was erased is gone, wherever it has been on its way.

@@ -411,6 +411,12 @@ impl StoredChunk<'_> {
         Some((packing::position(self.first_position, self.positions, place)?, &self.joined[range.clone()]))
     }
 
+    /// Bytes of the chunk from a sequence on; what joins the records is counted with them.
+    pub(crate) fn bytes_from(&self, sequence: u64) -> usize {
+        let place = usize::try_from(sequence.saturating_sub(self.first_sequence)).unwrap_or(usize::MAX);
+        self.ranges.get(place).map_or(0, |range| self.joined.len() - range.start)
+    }
+
     /// Every record, with sequence and position.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
         (self.first_sequence..self.end())

@@ -63,6 +63,10 @@ pub const WAL_KEPT_BYTES: u64 = 64 << 20;
 /// Memory one connection uses for pages.
 pub const CACHE_KIB: u32 = 16 << 10;
 
+/// Bytes of the database file that a connection that reads may map; what lies beyond is read. Nothing of it
+/// is memory of ours. (`docs/decisions/0011`)
+pub const MAPPED_BYTES_MAX: u64 = 1 << 30;
+
 /// Prepared statements one connection keeps. There are fewer different ones.
 pub const STATEMENTS_KEPT_MAX: usize = 32;
 

@@ -7,8 +7,9 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-use recount_log::{End, Fault, FeedRecord, Meter, ReadBound, Record, StreamKey, Tail};
+use bytes::{Bytes, BytesMut};
+use recount_log::chain::ChainValue;
+use recount_log::{End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, StreamKey, Tail};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
@@ -16,10 +17,34 @@ use crate::hot::{Hot, Part};
 use crate::layout::{self, FeedRow, Names, StoredChunk, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
 
-/// One state of the database for several questions.
-fn snapshot(connection: &Connection) -> Result<rusqlite::Transaction<'_>, Fault> {
-    // It is only read, so dropping it is as good as committing.
-    connection.unchecked_transaction().doing("beginning to read")
+/// One state of the database for several questions, as long as it lives.
+struct Snapshot<'c>(&'c Connection);
+
+/// The words that begin and end it are prepared once: a page is read too quickly to parse them each time.
+fn snapshot(connection: &Connection) -> Result<Snapshot<'_>, Fault> {
+    say(connection, "BEGIN").doing("beginning to read")?;
+    Ok(Snapshot(connection))
+}
+
+fn say(connection: &Connection, word: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(word)?.execute([]).map(drop)
+}
+
+impl std::ops::Deref for Snapshot<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.0
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        // It was only read, so this is as good as committing.
+        if let Err(error) = say(self.0, "ROLLBACK") {
+            tracing::warn!(%error, "a state of the database that was read could not be let go");
+        }
+    }
 }
 
 /// Where a stream ends, without what its records add up to: nothing is read but its row, and not even that
@@ -40,14 +65,10 @@ pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Resul
     let stored = layout::stream_tail(&snapshot, key).doing(&format!("reading the tail of stream {key}"))?;
     let Some(mut tail) = stored else { return Ok(None) };
     if let Some((known, parts)) = found {
-        let (count, bytes) = (usize::MAX, usize::MAX);
-        let meter = ReadBound { count, bytes }.meter();
-        let mut page = Page { key, next: tail.next_sequence, count, meter, records: Vec::new() };
-        // Part by part: what is hot of one stream may be much.
-        for part in parts.into_iter().filter(|part| part.first_sequence + part.count > tail.next_sequence) {
-            page.hot(&snapshot, &tail, &[part])?;
-            tail.head = page.records.drain(..).fold(tail.head, |head, record| head.then(&record.bytes));
-        }
+        let all = ReadBound { count: usize::MAX, bytes: usize::MAX };
+        let mut page = Page::new(key, tail.next_sequence, all, tail.head);
+        page.hot(&snapshot, &tail, &parts)?;
+        tail.head = page.filling;
         // What was sealed meanwhile may go further than the index did.
         if known.next_sequence > tail.next_sequence {
             page.expect(known.next_sequence)?;
@@ -66,40 +87,119 @@ pub(crate) fn stream(
     bound: ReadBound,
 ) -> Result<Vec<Record>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    stream_after(connection, &parts, key, from, bound)
+    page(connection, &parts, key, from, bound, Vec::new())
 }
 
-/// The same, after the index was asked, however long ago.
-fn stream_after(
+/// The same records, framed one after the other. Where a page holds something already, it ends before the
+/// chunk that it cannot take whole, so that no chunk is read twice.
+pub(crate) fn framed(
+    connection: &Connection,
+    hot: &Hot,
+    key: &StreamKey,
+    from: u64,
+    bound: ReadBound,
+    framing: &dyn Framing,
+) -> Result<Option<Framed>, Fault> {
+    let parts = hot.parts(key, from, bound.count.max(1));
+    let frames = Frames { framing, out: BytesMut::new(), ends: None };
+    let Frames { out, ends, .. } = page(connection, &parts, key, from, bound, frames)?;
+    Ok(ends.map(|(first, last)| Framed { bytes: out.freeze(), first, last }))
+}
+
+/// Where the records of a page go.
+trait Filling {
+    /// Whether a page may end before its bound where the next chunk does not fit.
+    const ENDS_WITH_CHUNKS: bool;
+
+    /// So many bytes are about to come.
+    fn expect(&mut self, bytes: usize, records: usize);
+
+    fn take(&mut self, position: u64, sequence: u64, bytes: &[u8]);
+}
+
+impl Filling for Vec<Record> {
+    const ENDS_WITH_CHUNKS: bool = false;
+
+    fn expect(&mut self, _bytes: usize, _records: usize) {}
+
+    fn take(&mut self, position: u64, sequence: u64, bytes: &[u8]) {
+        self.push(Record { position, sequence, bytes: Bytes::copy_from_slice(bytes) });
+    }
+}
+
+/// The chain over the records; they themselves are not kept.
+impl Filling for ChainValue {
+    const ENDS_WITH_CHUNKS: bool = false;
+
+    fn expect(&mut self, _bytes: usize, _records: usize) {}
+
+    fn take(&mut self, _position: u64, _sequence: u64, bytes: &[u8]) {
+        *self = self.then(bytes);
+    }
+}
+
+struct Frames<'f> {
+    framing: &'f dyn Framing,
+    out: BytesMut,
+    /// The first and the last sequence.
+    ends: Option<(u64, u64)>,
+}
+
+impl Filling for Frames<'_> {
+    const ENDS_WITH_CHUNKS: bool = true;
+
+    fn expect(&mut self, bytes: usize, records: usize) {
+        self.out.reserve(bytes + records * FRAME_BYTES);
+    }
+
+    fn take(&mut self, _position: u64, sequence: u64, bytes: &[u8]) {
+        self.framing.frame(sequence, bytes, &mut self.out);
+        let first = self.ends.map_or(sequence, |(first, _)| first);
+        self.ends = Some((first, sequence));
+    }
+}
+
+/// What a frame is guessed to add to its record.
+const FRAME_BYTES: usize = 24;
+
+/// A page, after the index was asked, however long ago.
+fn page<F: Filling>(
     connection: &Connection,
     parts: &[Part],
     key: &StreamKey,
     from: u64,
     bound: ReadBound,
-) -> Result<Vec<Record>, Fault> {
+    filling: F,
+) -> Result<F, Fault> {
     let snapshot = snapshot(connection)?;
     let stored = layout::stream_tail(&snapshot, key).doing(&format!("reading stream {key} from {from}"))?;
-    let Some(stored) = stored else { return Ok(Vec::new()) };
-    let next = from.max(stored.first_sequence);
-    let (count, meter) = (bound.count.max(1), bound.meter());
-    let mut page = Page { key, next, count, meter, records: Vec::new() };
+    let Some(stored) = stored else { return Ok(filling) };
+    let mut page = Page::new(key, from.max(stored.first_sequence), bound, filling);
     match page.sealed(&snapshot, &stored).and_then(|()| page.hot(&snapshot, &stored, parts)) {
         // What stands before a hole is given; whoever asks for the hole itself is told.
-        Err(fault) if page.records.is_empty() => Err(fault),
-        _ => Ok(page.records),
+        Err(fault) if page.taken == 0 => Err(fault),
+        _ => Ok(page.filling),
     }
 }
 
 /// A page of one stream as it fills.
-struct Page<'k> {
+struct Page<'k, F> {
     key: &'k StreamKey,
     next: u64,
     count: usize,
+    bound: ReadBound,
     meter: Meter,
-    records: Vec<Record>,
+    filling: F,
+    taken: usize,
+    bytes: usize,
 }
 
-impl Page<'_> {
+impl<'k, F: Filling> Page<'k, F> {
+    fn new(key: &'k StreamKey, next: u64, bound: ReadBound, filling: F) -> Self {
+        let (count, meter) = (bound.count.max(1), bound.meter());
+        Page { key, next, count, bound, meter, filling, taken: 0, bytes: 0 }
+    }
+
     fn sealed(&mut self, connection: &Connection, stored: &StreamTail) -> Result<(), Fault> {
         if self.next >= stored.next_sequence {
             return Ok(());
@@ -110,6 +210,13 @@ impl Page<'_> {
                 return Ok(false);
             }
             self.expect(chunk.first_sequence.max(self.next))?;
+            let bytes = chunk.bytes_from(self.next);
+            if F::ENDS_WITH_CHUNKS && self.taken > 0 && self.bytes + bytes > self.bound.bytes {
+                full = true;
+                return Ok(false);
+            }
+            let left = usize::try_from(chunk.end().saturating_sub(self.next)).unwrap_or(usize::MAX);
+            self.filling.expect(bytes.min(self.bound.bytes), left.min(self.count));
             while let Some((position, bytes)) = chunk.record(self.next) {
                 if !self.take(position, bytes) {
                     full = true;
@@ -155,13 +262,15 @@ impl Page<'_> {
         if !self.meter.admits(bytes.len()) {
             return false;
         }
-        self.records.push(Record { position, sequence: self.next, bytes: Bytes::copy_from_slice(bytes) });
+        self.filling.take(position, self.next, bytes);
+        self.taken += 1;
+        self.bytes += bytes.len();
         self.next += 1;
         true
     }
 
     fn is_full(&self) -> bool {
-        self.records.len() >= self.count
+        self.taken >= self.count
     }
 
     /// What comes next must be this.
@@ -413,7 +522,7 @@ mod tests {
         assert_eq!(parts.len(), 6);
         let check = |hand: &Hand, expected: std::ops::Range<u64>, what: &str| {
             for from in 0..6 {
-                let read = stream_after(&hand.connection, &parts, &key, from, ALL).unwrap();
+                let read = page(&hand.connection, &parts, &key, from, ALL, Vec::<Record>::new()).unwrap();
                 let sequences: Vec<u64> = read.iter().map(|record| record.sequence).collect();
                 let expected = expected.clone().filter(|sequence| *sequence >= from);
                 assert_eq!(sequences, expected.collect::<Vec<_>>(), "{what}, from {from}");

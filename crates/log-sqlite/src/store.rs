@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, End, Fault, FaultKind, FeedRecord, Integrity, Landed, Observer,
-    ReadBound, Record, Retry, Row, RowRange, Stats, Store, StreamKey, Tail, admit_blob,
+    Answer, Append, AppendError, Committed, End, Fault, FaultKind, FeedRecord, Framed, Framing, Integrity,
+    Landed, Observer, ReadBound, Record, Retry, Row, RowRange, Stats, Store, StreamKey, Tail, admit_blob,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -178,6 +178,17 @@ impl Store for SqliteStore {
         self.ask(move |connection, hot| reading::stream(connection, hot, &stream, from, bound))
     }
 
+    fn read_framed(
+        &self,
+        stream: &StreamKey,
+        from: u64,
+        bound: ReadBound,
+        framing: Arc<dyn Framing>,
+    ) -> Answer<Option<Framed>> {
+        let stream = stream.clone();
+        self.ask(move |connection, hot| reading::framed(connection, hot, &stream, from, bound, &*framing))
+    }
+
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
         self.ask(move |connection, _| reading::feed(connection, from, bound))
     }
@@ -232,7 +243,7 @@ impl Store for SqliteStore {
     fn integrity(&self) -> Answer<Integrity> {
         let (place, blobs, closing) = (self.place.clone(), self.blob_folder.clone(), self.closing.clone());
         // In a connection of its own, so that whatever state this leaves behind ends with it.
-        self.ask(move |_, _| examine::examine(place.open(Role::Reader)?, Some(&blobs), &closing))
+        self.ask(move |_, _| examine::examine(place.open(Role::Examiner)?, Some(&blobs), &closing))
     }
 
     /// Copies on one reader, page by page and then blob by blob. While it runs the write-ahead log cannot

@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::chain::ChainValue;
 use crate::{
-    Append, AppendError, Committed, Cut, Fault, FaultKind, FeedRecord, Guard, Observer, ReadBound, Record,
-    Row, RowPut, Store, StreamAppend, StreamKey, Tail,
+    Append, AppendError, Committed, Cut, Fault, FaultKind, FeedRecord, Framing, Guard, Observer, ReadBound,
+    Record, Row, RowPut, Store, StreamAppend, StreamKey, Tail,
 };
 
 /// Expands to one `#[test]` for each case, against a fresh [`Subject`] each.
@@ -246,6 +246,24 @@ impl Asking<'_> {
         Whole { feed: self.feed(1, ALL), tails, rows: self.rows(space), last_position: self.last_position() }
     }
 
+    /// Pages that are framed hold the same records, however large a page may be.
+    fn check_framed(&self, key: &StreamKey, from: u64, expected: &[&Record]) {
+        for count in [1, 7, usize::MAX] {
+            let bound = ReadBound { count, bytes: usize::MAX };
+            let (mut next, mut whole) = (from, BytesMut::new());
+            while let Some(page) = block_on(self.0.read_framed(key, next, bound, Arc::new(Listed))).unwrap() {
+                let records = page.bytes.iter().filter(|byte| **byte == b'\n').count();
+                assert!(next <= page.first && page.first <= page.last, "{page:?} from {next}");
+                assert!(records <= count && records as u64 == page.last - page.first + 1, "{page:?}");
+                whole.extend_from_slice(&page.bytes);
+                next = page.last + 1;
+            }
+            let mut listed = BytesMut::new();
+            expected.iter().for_each(|record| Listed.frame(record.sequence, &record.bytes, &mut listed));
+            assert_eq!(whole, listed, "stream {key} from {from}, framed");
+        }
+    }
+
     /// Looks at the store from every side and checks that all sides agree.
     fn check_whole(&self) {
         let feed = self.feed(1, ALL);
@@ -265,6 +283,10 @@ impl Asking<'_> {
             let last_position = records.last().map_or(tail.last_position, |last| last.position);
             assert_eq!(tail, Tail { start, head, last_position, ..tail }, "the tail of stream {key}");
             assert!(!tail.erased || records.is_empty(), "stream {key} was erased");
+            for from in [0, tail.next_sequence / 2] {
+                let expected: Vec<_> = records.iter().filter(|record| record.sequence >= from).collect();
+                self.check_framed(&key, from, &expected);
+            }
             gone += tail.first_sequence;
             counted += records.len();
         }
@@ -288,6 +310,15 @@ fn kind_of<T: std::fmt::Debug>(answer: Result<T, AppendError>) -> FaultKind {
 
 fn kind<T: std::fmt::Debug>(answer: Result<T, Fault>) -> FaultKind {
     answer.expect_err("a fault was expected").kind
+}
+
+/// Frames a record as a line.
+struct Listed;
+
+impl Framing for Listed {
+    fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut) {
+        out.extend_from_slice(format!("{cursor} {}\n", ChainValue([0; 32]).then(record)).as_bytes());
+    }
 }
 
 /// Notes what it hears.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::chain::ChainValue;
 use crate::{AppendError, Fault};
@@ -99,6 +99,23 @@ pub struct Record {
 pub struct FeedRecord {
     pub stream: StreamKey,
     pub record: Record,
+}
+
+/// How a record is written into a page that is one piece, as the asker decides.
+pub trait Framing: Send + Sync + 'static {
+    /// `cursor` is the record's place in what is read. Called where the record lies, so that it is copied
+    /// once: on a thread of the store.
+    fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut);
+}
+
+/// A page of records that were framed one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Framed {
+    pub bytes: Bytes,
+    /// The cursor of the first record.
+    pub first: u64,
+    /// The cursor of the last.
+    pub last: u64,
 }
 
 /// How much one read may bring. At least one record comes if there is one; it ends before the record
@@ -273,6 +290,26 @@ pub trait Store: Send + Sync + 'static {
     /// it begins with the first record that is left. Empty when there are none or the stream does not
     /// exist.
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>>;
+
+    /// The same records framed into one piece, by sequence; `None` when there are none. The page may end
+    /// before the bound, where the store keeps what follows elsewhere.
+    fn read_framed(
+        &self,
+        stream: &StreamKey,
+        from: u64,
+        bound: ReadBound,
+        framing: Arc<dyn Framing>,
+    ) -> Answer<Option<Framed>> {
+        let records = self.read(stream, from, bound);
+        Box::pin(async move {
+            let records = records.await?;
+            let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(None) };
+            let (first, last) = (first.sequence, last.sequence);
+            let mut out = BytesMut::new();
+            records.iter().for_each(|record| framing.frame(record.sequence, &record.bytes, &mut out));
+            Ok(Some(Framed { bytes: out.freeze(), first, last }))
+        })
+    }
 
     /// Records of all streams with a position of at least `from`, in order; contiguous but for what was
     /// cut or erased.
