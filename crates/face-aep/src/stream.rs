@@ -1,14 +1,15 @@
 //! Event streams of the native face: frames as they come, a mark when level, a heartbeat when quiet.
 
-use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
 
-use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use recount_engine::{Delivery, Framing, Subscription};
-use recount_transport::{limits, sse};
+use recount_transport::{Handover, Piece, limits, sse};
 use recount_world::Shutdown;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep};
 
 use crate::error::{Refusal, problem};
 use crate::project::gap;
@@ -35,7 +36,11 @@ pub(crate) enum Cursor {
 struct Open {
     subscription: Subscription,
     cursor: Cursor,
-    shutdown: Shutdown,
+    /// Ends when the server goes down. One wait for all the stream's life, as are the two below.
+    down: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// When it is time to look whether anything was said lately.
+    quiet: Pin<Box<Sleep>>,
+    said_at: Instant,
     request_id: String,
     /// Written before anything else.
     greeting: Option<Bytes>,
@@ -43,48 +48,51 @@ struct Open {
     _place: OwnedSemaphorePermit,
 }
 
-/// The body of a stream. It ends when the run has, when the server goes down, or when the client leaves.
-pub(crate) fn body(
+/// A stream. It ends when the run has, when the server goes down, or when the client leaves.
+pub(crate) fn open(
     subscription: Subscription,
     cursor: Cursor,
-    shutdown: Shutdown,
+    mut shutdown: Shutdown,
     request_id: String,
     place: OwnedSemaphorePermit,
-) -> Body {
+) -> Handover {
     let mut greeting = BytesMut::new();
     sse::push_retry(&mut greeting, limits::RETRY_MS);
     let open = Open {
         subscription,
         cursor,
-        shutdown,
+        down: Box::pin(async move { shutdown.requested().await }),
+        quiet: Box::pin(tokio::time::sleep(limits::HEARTBEAT_EVERY)),
+        said_at: recount_world::moment(),
         request_id,
         greeting: Some(greeting.freeze()),
         over: false,
         _place: place,
     };
-    Body::from_stream(stream::unfold(open, |mut open| async move {
-        let bytes = open.next().await?;
-        Some((Ok::<_, Infallible>(bytes), open))
-    }))
+    Handover::new(Box::pin(stream::unfold(open, |mut open| async move {
+        let piece = open.next().await?;
+        open.said_at = recount_world::moment();
+        Some((piece, open))
+    })))
 }
 
 impl Open {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Piece> {
         if self.over {
             return None;
         }
-        if let Some(greeting) = self.greeting.take() {
-            return Some(greeting);
+        if let Some(bytes) = self.greeting.take() {
+            return Some(Piece { bytes, cursor: None });
         }
         let mut out = BytesMut::new();
         tokio::select! {
             biased;
-            () = self.shutdown.requested() => {
+            () = &mut self.down => {
                 self.over = true;
                 sse::push_comment(&mut out, "the server is going down; come again with the last id");
             }
             delivery = self.subscription.next() => match delivery {
-                Ok(Delivery::Frames { bytes, .. }) => return Some(bytes),
+                Ok(Delivery::Frames { bytes, last }) => return Some(Piece { bytes, cursor: Some(last) }),
                 Ok(Delivery::CaughtUp) => {
                     let name = match self.cursor {
                         Cursor::Sequence => "sequence",
@@ -104,8 +112,22 @@ impl Open {
                     sse::push_named(&mut out, "error", &data);
                 }
             },
-            () = tokio::time::sleep(limits::HEARTBEAT_EVERY) => out.extend_from_slice(sse::HEARTBEAT),
+            () = quiet(&mut self.quiet, self.said_at) => out.extend_from_slice(sse::HEARTBEAT),
         }
-        Some(out.freeze())
+        Some(Piece { bytes: out.freeze(), cursor: None })
+    }
+}
+
+/// Returns when nothing was said for too long. The timer is not set back with each piece, but looked at
+/// when it goes off.
+async fn quiet(timer: &mut Pin<Box<Sleep>>, said_at: Instant) {
+    loop {
+        timer.as_mut().await;
+        let due = said_at + limits::HEARTBEAT_EVERY;
+        let is_quiet = recount_world::moment() >= due;
+        timer.as_mut().reset(if is_quiet { recount_world::moment() + limits::HEARTBEAT_EVERY } else { due });
+        if is_quiet {
+            return;
+        }
     }
 }

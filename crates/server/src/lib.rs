@@ -5,6 +5,7 @@
 pub mod amounts;
 pub mod backup;
 mod config;
+mod connection;
 pub mod doctor;
 mod doors;
 pub mod export;

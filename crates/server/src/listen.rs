@@ -1,4 +1,4 @@
-//! The listener: accepts connections, bounds them, and serves each until it ends or we do.
+//! The listener: accepts connections and bounds them. How each is served stands in `connection.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use axum::Router;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use recount_transport::StallGuard;
-use recount_world::{Kind, Shutdown, World};
+use recount_world::{Kind, World};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
-use crate::doors::{Doors, Welcome};
+use crate::connection::{self, House};
+use crate::doors::Welcome;
 use crate::limits;
 
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -22,7 +22,8 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts until services are ended. `full` answers those for whom there is no place.
-pub(crate) fn start(listener: TcpListener, router: Router, full: Router, doors: Arc<Doors>, world: &World) {
+pub(crate) fn start(listener: TcpListener, house: House, full: Router, world: &World) {
+    let house = Arc::new(house);
     let world_of_connections = world.clone();
     world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
         loop {
@@ -31,7 +32,7 @@ pub(crate) fn start(listener: TcpListener, router: Router, full: Router, doors: 
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => admit(stream, peer, &router, &full, &doors, &world_of_connections),
+                Ok((stream, peer)) => admit(stream, peer, &house, &full, &world_of_connections),
                 Err(error) => {
                     // Out of descriptors, or a peer that left at once: rest, so as not to spin.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -42,19 +43,12 @@ pub(crate) fn start(listener: TcpListener, router: Router, full: Router, doors: 
     });
 }
 
-fn admit(
-    stream: TcpStream,
-    peer: SocketAddr,
-    router: &Router,
-    full: &Router,
-    doors: &Arc<Doors>,
-    world: &World,
-) {
-    match doors.knock() {
+fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<House>, full: &Router, world: &World) {
+    match house.doors.knock() {
         Welcome::Place(place) => {
-            let (router, doors) = (router.clone(), doors.clone());
+            let house = house.clone();
             world.tasks.spawn(Kind::Connection, move |shutdown| async move {
-                serve(stream, peer, router, &doors, shutdown).await;
+                connection::serve(stream, peer, house, shutdown).await;
                 drop(place);
             });
         }
@@ -91,49 +85,4 @@ type RequestService = TowerToHyperService<
 
 fn service(router: Router) -> RequestService {
     TowerToHyperService::new(router.map_request(|request| request.map(axum::body::Body::new)))
-}
-
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, doors: &Doors, mut shutdown: Shutdown) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "small writes may wait");
-    }
-    let io = TokioIo::new(StallGuard::new(stream, recount_transport::limits::WRITE_STALL));
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits::HEAD_WAIT)
-        .max_buf_size(limits::HEAD_BYTES_MAX)
-        .max_headers(limits::HEADERS_MAX)
-        .keep_alive(true)
-        .serve_connection(io, service(router));
-    let mut connection = std::pin::pin!(connection);
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        () = shutdown.requested() => {
-            connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(limits::DRAIN_WAIT, connection).await {
-                Ok(outcome) => outcome,
-                Err(_) => Ok(()),
-            }
-        }
-    };
-    if let Err(error) = outcome {
-        if is_stall(&error) {
-            doors.cut();
-            tracing::info!(%peer, "a connection was cut: its peer took nothing for too long");
-        } else {
-            tracing::debug!(%peer, %error, "a connection ended early");
-        }
-    }
-}
-
-/// Whether it is [`StallGuard`] that ended a connection.
-fn is_stall(error: &hyper::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }

@@ -16,6 +16,7 @@ use recount_world::World;
 use tokio::net::TcpListener;
 
 use crate::backup::Backups;
+use crate::connection::House;
 use crate::doors::Doors;
 use crate::metrics::{Requests, Sources};
 use crate::{Files, StartError, backup, doctor, guard, health, limits, listen, metrics, web};
@@ -70,7 +71,8 @@ impl Running {
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        listen::start(listener, router(sources, home, address), full, doors, &world);
+        let house = House { router: router(sources, home, address), doors, clock: world.clock.clone() };
+        listen::start(listener, house, full, &world);
         Ok(Running { address, engine })
     }
 

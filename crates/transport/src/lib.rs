@@ -1,10 +1,13 @@
 //! Wire mechanics that every face shares: event streams, media types, peers that stop reading.
 //!
-//! Begin with [`sse`]. This crate must never know about events: it moves frames and bytes.
+//! Begin with [`sse`]; a stream reaches its socket through [`Handover`] and [`outlet`]. This crate must never know about events: it moves frames and bytes.
 
+mod handover;
 pub mod limits;
 pub mod media;
+pub mod outlet;
 pub mod sse;
 mod stall;
 
+pub use handover::{Handover, Piece, Pieces};
 pub use stall::StallGuard;

@@ -14,6 +14,10 @@ pub const MERGED_WRITE_BYTES_MAX: usize = 64 * 1024;
 /// How long a peer may leave a write without taking a byte; then its connection fails.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
 
+/// Bytes that a peer sends while it is told a stream and that are kept for later; what is more is left in the
+/// socket, and then it is noticed only by writing that the peer has left.
+pub const SENT_BEHIND_BYTES_MAX: usize = 16 << 10;
+
 /// Bytes of one line of a stream that is read; more ends the stream with an error.
 ///
 /// An envelope is one line: a mebibyte of data and its head must fit.

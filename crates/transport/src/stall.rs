@@ -3,9 +3,12 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
@@ -15,31 +18,46 @@ use tokio::time::Sleep;
 pub struct StallGuard<IO> {
     io: IO,
     limit: Duration,
-    waiting: bool,
-    timer: Pin<Box<Sleep>>,
+    /// Whether a write waits for the peer.
+    waiting: Arc<AtomicBool>,
+    /// Made at the first wait; most connections never have one.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// What was read from the peer and given back; it is read again first.
+    given_back: BytesMut,
 }
 
 impl<IO> StallGuard<IO> {
-    /// Must be made within the runtime, whose timer it uses.
+    /// To be used within the runtime, whose timer it needs.
     pub fn new(io: IO, limit: Duration) -> Self {
-        StallGuard { io, limit, waiting: false, timer: Box::pin(tokio::time::sleep(limit)) }
+        StallGuard { io, limit, waiting: Arc::default(), timer: None, given_back: BytesMut::new() }
     }
 
     pub fn get_ref(&self) -> &IO {
         &self.io
     }
 
+    /// Tells whether a write waits for the peer, also when the connection is in other hands.
+    pub fn waiting(&self) -> Arc<AtomicBool> {
+        self.waiting.clone()
+    }
+
+    /// Takes back bytes that were read last, to be read again.
+    pub fn give_back(&mut self, bytes: &[u8]) {
+        let later = std::mem::replace(&mut self.given_back, BytesMut::from(bytes));
+        self.given_back.extend_from_slice(&later);
+    }
+
     /// Passes an outcome on; a wait beyond the limit becomes an error.
     fn watch<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.waiting = false;
+            self.waiting.store(false, Ordering::Relaxed);
             return outcome;
         }
-        if !self.waiting {
-            self.waiting = true;
-            self.timer.as_mut().reset(recount_world::moment() + self.limit);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.limit)));
+        if !self.waiting.swap(true, Ordering::Relaxed) {
+            timer.as_mut().reset(recount_world::moment() + self.limit);
         }
-        match self.timer.as_mut().poll(cx) {
+        match timer.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!("the peer took no byte for {} ms", self.limit.as_millis()),
@@ -51,7 +69,16 @@ impl<IO> StallGuard<IO> {
 
 impl<IO: AsyncRead + Unpin> AsyncRead for StallGuard<IO> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_read(cx, into)
+        let this = self.get_mut();
+        if this.given_back.is_empty() {
+            return Pin::new(&mut this.io).poll_read(cx, into);
+        }
+        let count = this.given_back.len().min(into.remaining());
+        into.put_slice(&this.given_back.split_to(count));
+        if this.given_back.is_empty() {
+            this.given_back = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -148,6 +175,12 @@ mod tests {
         let mut got = [0; 5];
         near.read_exact(&mut got).await.expect("it was written");
         assert_eq!(&got, b"hello");
+        near.give_back(b"lo");
+        near.give_back(b"hel");
+        far.write_all(b"!").await.expect("there is room");
+        let mut again = [0; 6];
+        near.read_exact(&mut again).await.expect("it was given back");
+        assert_eq!(&again, b"hello!");
         assert_eq!(near.get_ref().is_write_vectored(), near.is_write_vectored());
     }
 }

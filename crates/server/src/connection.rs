@@ -1,0 +1,230 @@
+//! One connection: HTTP until an event stream is asked for, then the stream, then HTTP again.
+//!
+//! While a stream is told, the connection is out of the HTTP library's hands and costs what its own state
+//! costs: no buffers, and no state machine between a frame and the socket. See `recount_transport::Handover`
+//! and `docs/decisions/0010`. What HTTP/1.0 clients ask for, or with a body, or only the head of, goes the
+//! ordinary way.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::{HeaderMap, Method, Request, StatusCode, Version, header};
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use recount_transport::outlet::{self, End};
+use recount_transport::{Handover, Pieces, StallGuard};
+use recount_world::{Clock, Shutdown};
+use tokio::net::TcpStream;
+use tower::ServiceExt as _;
+
+use crate::doors::Doors;
+use crate::limits;
+
+type Socket = StallGuard<TcpStream>;
+
+/// What all connections share.
+pub(crate) struct House {
+    pub(crate) router: Router,
+    pub(crate) doors: Arc<Doors>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// A stream that was asked for, and the head of its response.
+struct Stream {
+    head: Bytes,
+    pieces: Pieces,
+}
+
+/// Serves until the peer leaves, something fails, or we go down.
+pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, house: Arc<House>, mut shutdown: Shutdown) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "small writes may wait");
+    }
+    let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
+    loop {
+        // Boxed, so that it takes no room while a stream is told.
+        let spoken = Box::pin(speak_http(socket, peer, &house, &mut shutdown)).await;
+        let Some((free, asked)) = spoken else { return };
+        socket = free;
+        let told = outlet::write(&mut socket, asked.head, asked.pieces);
+        let Some(outcome) = until_drained(told, &mut shutdown).await else { return };
+        match outcome.end {
+            End::Whole if !shutdown.is_requested() => {}
+            End::Whole | End::Left => return,
+            End::Failed(error) if error.kind() == io::ErrorKind::TimedOut => {
+                house.doors.cut();
+                let after = outcome.cursor;
+                tracing::info!(%peer, after, "a reader was cut: it took nothing for too long; it can go on after this id");
+                return;
+            }
+            End::Failed(error) => {
+                tracing::debug!(%peer, %error, "a stream ended early");
+                return;
+            }
+        }
+    }
+}
+
+/// The outcome, unless we go down and it does not come soon.
+async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        biased;
+        outcome = work.as_mut() => return Some(outcome),
+        () = shutdown.requested() => {}
+    }
+    tokio::time::timeout(limits::DRAIN_WAIT, work).await.ok()
+}
+
+/// Answers requests until one asks for a stream; `None` when the connection is over.
+async fn speak_http(
+    socket: Socket,
+    peer: SocketAddr,
+    house: &Arc<House>,
+    shutdown: &mut Shutdown,
+) -> Option<(Socket, Stream)> {
+    let waiting = socket.waiting();
+    let asked = Asked::default();
+    let answering = Answering { house: house.clone(), asked: asked.clone() };
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HEAD_WAIT)
+        .max_buf_size(limits::HEAD_BYTES_MAX)
+        .max_headers(limits::HEADERS_MAX)
+        .keep_alive(true)
+        .serve_connection(TokioIo::new(socket), answering);
+    let turn = |connection: &mut http1::Connection<_, _>, cx: &mut Context<'_>| {
+        match Pin::new(connection).poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(Err(outcome)),
+            // What was answered before has to be out first.
+            Poll::Pending if waiting.load(Ordering::Relaxed) => Poll::Pending,
+            Poll::Pending => match asked.take() {
+                Some(stream) => Poll::Ready(Ok(stream)),
+                None => Poll::Pending,
+            },
+        }
+    };
+    let spoken = tokio::select! {
+        spoken = poll_fn(|cx| turn(&mut connection, cx)) => spoken,
+        () = shutdown.requested() => {
+            Pin::new(&mut connection).graceful_shutdown();
+            let rest = poll_fn(|cx| turn(&mut connection, cx));
+            tokio::time::timeout(limits::DRAIN_WAIT, rest).await.unwrap_or(Err(Ok(())))
+        }
+    };
+    match spoken {
+        Ok(stream) => {
+            // The library has answered everything that was asked before, and has nothing left to write.
+            let parts = connection.into_parts();
+            let mut socket = parts.io.into_inner();
+            socket.give_back(&parts.read_buf);
+            Some((socket, stream))
+        }
+        Err(outcome) => {
+            if let Err(error) = outcome {
+                if is_stall(&error) {
+                    house.doors.cut();
+                    tracing::info!(%peer, "a connection was cut: its peer took nothing for too long");
+                } else {
+                    tracing::debug!(%peer, %error, "a connection ended early");
+                }
+            }
+            None
+        }
+    }
+}
+
+/// Whether it is [`StallGuard`] that ended a connection that speaks HTTP.
+fn is_stall(error: &hyper::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Where a stream that was asked for waits to be told.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<Option<Stream>>>);
+
+impl Asked {
+    fn put(&self, stream: Stream) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
+    }
+
+    fn take(&self) -> Option<Stream> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Answers requests. One that asks for a stream is never answered here: the stream is put where it is
+/// looked for, and the library is let go of.
+struct Answering {
+    house: Arc<House>,
+    asked: Asked,
+}
+
+impl Service<Request<Incoming>> for Answering {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let may_be_told = may_be_told(&request);
+        let (clock, asked) = (self.house.clock.clone(), self.asked.clone());
+        let answer = self.house.router.clone().oneshot(request.map(Body::new));
+        Box::pin(async move {
+            let mut response = answer.await?;
+            let handover = response.extensions_mut().remove::<Handover>();
+            match handover.filter(|_| may_be_told && response.status() == StatusCode::OK) {
+                Some(handover) if let Some(pieces) = handover.take() => {
+                    asked.put(Stream { head: head(response.headers(), &*clock), pieces });
+                    std::future::pending().await
+                }
+                _ => Ok(response),
+            }
+        })
+    }
+}
+
+/// Whether what comes after the head of the response is ours to frame, and the next request begins where
+/// this one ends.
+fn may_be_told(request: &Request<Incoming>) -> bool {
+    let stays = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
+    request.method() == Method::GET
+        && request.version() == Version::HTTP_11
+        && request.body().is_end_stream()
+        && request.headers().get_all(header::CONNECTION).iter().all(stays)
+}
+
+/// The head of a stream's response, as the library would write it.
+fn head(headers: &HeaderMap, clock: &dyn Clock) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_slice(b"HTTP/1.1 200 OK\r\n");
+    for (name, value) in headers {
+        out.put_slice(name.as_str().as_bytes());
+        out.put_slice(b": ");
+        out.put_slice(value.as_bytes());
+        out.put_slice(b"\r\n");
+    }
+    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(clock.now_ms());
+    let date = httpdate::fmt_http_date(now);
+    out.put_slice(format!("transfer-encoding: chunked\r\ndate: {date}\r\n\r\n").as_bytes());
+    out.freeze()
+}
