@@ -54,7 +54,7 @@ impl Histogram {
         self.total += other.total;
     }
 
-    #[cfg(test)]
+    /// How many were counted.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }

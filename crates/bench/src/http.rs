@@ -35,6 +35,11 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::new(), request: Vec::new(), address })
     }
 
+    pub(crate) fn get(&mut self, path: &str) -> Result<Answer> {
+        write!(self.stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address)?;
+        self.answer()
+    }
+
     pub(crate) fn post(&mut self, path: &str, body: &[u8]) -> Result<Answer> {
         self.request.clear();
         write!(
@@ -77,6 +82,13 @@ impl Connection {
         self.buffer.extend_from_slice(&piece[..got]);
         Ok(())
     }
+}
+
+/// The text of a page.
+pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
+    let answer = Connection::open(address)?.get(path)?;
+    ensure!(answer.status == 200, "{path} was refused with {}", answer.status);
+    Ok(String::from_utf8(answer.body)?)
 }
 
 /// Creates an external run and starts it; answers its id.

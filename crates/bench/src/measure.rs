@@ -108,6 +108,24 @@ fn new_run(server: &Server) -> Result<String> {
     crate::http::create_run(&mut connection).context("a run for the bench")
 }
 
+/// Waits until nothing of a store is hot any more, as its server says.
+fn wait_sealed(server: &Server) -> Result<()> {
+    for _ in 0..SEALED_LOOKS_MAX {
+        let page = crate::http::get(server.address, "/metrics").context("asking what is hot")?;
+        let hot = page.lines().find_map(|line| line.strip_prefix(HOT_RECORDS)?.trim().parse::<f64>().ok());
+        if hot.context("/metrics does not tell what is hot")? == 0.0 {
+            return Ok(());
+        }
+        clock::pause(SEALED_LOOK_MS);
+    }
+    anyhow::bail!("the store is not sealed after {} s", SEALED_LOOKS_MAX * SEALED_LOOK_MS / 1000)
+}
+
+/// What `/metrics` calls the number of records that are hot.
+const HOT_RECORDS: &str = "recount_hot_events ";
+const SEALED_LOOK_MS: u64 = 200;
+const SEALED_LOOKS_MAX: u64 = 300;
+
 /// Calls the parts in order, or the other way round in every second pair.
 fn alternate(pair: usize, parts: &mut [&mut dyn FnMut() -> Result<()>]) -> Result<()> {
     let mut order: Vec<usize> = (0..parts.len()).collect();

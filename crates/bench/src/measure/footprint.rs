@@ -36,7 +36,7 @@ pub(super) const LINES: &[Line] = &[
     },
     Line {
         key: "footprint.sealed",
-        what: "on disk for each byte of events, runs ended and the server started again",
+        what: "on disk for each byte of events, runs ended and sealed",
         unit: "×",
         bar: Bar::AtMost(1.1),
     },
@@ -56,6 +56,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     sheet.one("footprint.idle", anonymous_kib(server.pid())? / 1024.0);
     let events = bench.pick(2_000, 1_000_000);
     let found = write(&server, 16, 64, 16, events, true)?;
+    // A server that stops copies its write-ahead log first: then only what stays is weighed.
     server.stop()?;
     let event_bytes = stored_bytes(&found);
     sheet.one("footprint.hot", folder_bytes(scratch.path())? as f64 / event_bytes);
@@ -63,6 +64,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     sheet.one("footprint.ready", server.ready_ms);
     clock::pause(settle_ms * 3);
     sheet.one("footprint.idle_million", anonymous_kib(server.pid())? / 1024.0);
+    super::wait_sealed(&server)?;
     server.stop()?;
     sheet.one("footprint.sealed", folder_bytes(scratch.path())? as f64 / event_bytes);
     drop(scratch);

@@ -54,5 +54,5 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     )?;
     let (ours, once) = ours.zip(once).ok_or_else(|| anyhow!("a window is missing"))?;
     sheet.pair("wake.p50", ours.p50_ms(), once.p50_ms());
-    super::append::sync_share(bench, sheet, &once)
+    super::append::sync_share(bench, sheet)
 }
