@@ -97,6 +97,8 @@ pub(crate) struct Fold {
     task: Option<TaskId>,
     /// Whether events before the first that was taken in were pruned.
     begins_late: Option<bool>,
+    /// Whether anything came since rows were asked for that they may tell of.
+    touched: bool,
     open_approvals: BTreeMap<String, ApprovalRow>,
     /// What the row of the run was made of, but for the number of events, which it does not tell.
     seen: Option<(u64, Summary)>,
@@ -111,6 +113,7 @@ impl Fold {
             run,
             task,
             begins_late: None,
+            touched: false,
             open_approvals: BTreeMap::new(),
             seen: None,
             written_run: None,
@@ -123,7 +126,8 @@ impl Fold {
     pub(crate) fn event(&mut self, event: &Event) {
         // Only the few that the catalogue tells of are worth the words.
         let at = || time::format_ms(event.occurred_ms);
-        self.begins_late.get_or_insert(event.sequence > 0);
+        let begins_late = *self.begins_late.get_or_insert(event.sequence > 0);
+        self.touched |= begins_late || !is_only_told(event.payload());
         match event.payload() {
             Payload::ApprovalRequested(requested) => self.requested(event, requested, at()),
             Payload::ApprovalResolved(resolved) => {
@@ -212,6 +216,11 @@ impl Fold {
 
     /// The rows that changed since the last call, the run's own included when its summary did.
     pub(crate) fn rows(&mut self, state: &State) -> Vec<RowPut> {
+        // Most of what comes is output, and says nothing of where the run stands: not worth a summary each.
+        if !std::mem::take(&mut self.touched) && self.seen.is_some() {
+            debug_assert!(self.is_up_to_date(state), "{} changed by what is only told", self.run);
+            return std::mem::take(&mut self.changes);
+        }
         let now = (state.first_sequence(), Summary { next_sequence: 0, ..state.summary() });
         if self.seen.as_ref() != Some(&now) {
             self.run_row(run_row(state, &now.1));
@@ -227,6 +236,11 @@ impl Fold {
             self.written_deadline = deadline;
         }
         std::mem::take(&mut self.changes)
+    }
+
+    fn is_up_to_date(&self, state: &State) -> bool {
+        let now = (state.first_sequence(), Summary { next_sequence: 0, ..state.summary() });
+        self.seen.as_ref() == Some(&now) && next_deadline(state) == self.written_deadline
     }
 
     /// Writes the run's own row, unless it says what it said before.
@@ -246,6 +260,19 @@ impl Fold {
             self.written_run = Some(row);
         }
     }
+}
+
+/// Whether an event leaves everything as it was that rows are made of. `true` only for the most frequent of
+/// those that do.
+fn is_only_told(payload: &Payload) -> bool {
+    matches!(
+        payload,
+        Payload::AssistantTextDelta(_)
+            | Payload::AssistantThinkingDelta(_)
+            | Payload::ToolShellOutputChunk(_)
+            | Payload::ErrorUpstream(_)
+            | Payload::Opaque(_)
+    )
 }
 
 /// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.

@@ -160,6 +160,19 @@ impl List {
         self.mark_stored(next);
     }
 
+    /// Whether anybody holds a cursor in it.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.level.receiver_count() > 0
+    }
+
+    /// Takes note of commits up to before `next` without a frame of them: nobody follows, and whoever comes
+    /// finds them in the store.
+    pub(crate) fn pass_over(&self, next: u64) {
+        *self.segments.lock().unwrap_or_else(PoisonError::into_inner) = Segments::default();
+        // After the frames have gone, so that nobody who hears of it finds a list that ends too early.
+        self.mark_stored(next);
+    }
+
     /// Lets go of all frames up to a cursor: what was taken away from the store is not handed out from here
     /// either.
     pub(crate) fn forget(&self, last: u64) {
@@ -346,6 +359,21 @@ mod tests {
         list.forget(13);
         check(&list, 14, Err("nothing"));
         assert_eq!(list.watch().borrow().next, 15, "which the store has up to here");
+    }
+
+    #[test]
+    fn what_nobody_followed_is_looked_for_in_the_store() {
+        let list = list(1 << 20, &[&["a", "b"]]);
+        assert!(!list.is_followed());
+        list.pass_over(15);
+        let follower = list.watch();
+        assert!(list.is_followed() && follower.borrow().next == 15);
+        check(&list, 11, Err("nothing"));
+        list.push_committed(&Numbered, 15, [Bytes::from_static(b"f")].iter());
+        check(&list, 14, Err("fallen"));
+        check(&list, 15, Ok(("15:f\n", 16)));
+        drop(follower);
+        assert!(!list.is_followed());
     }
 
     #[test]

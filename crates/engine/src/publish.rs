@@ -103,11 +103,13 @@ impl Observer for Publisher {
     fn committed(&self, records: &[FeedRecord]) {
         let Some(first) = records.first() else { return };
         self.meters.committed(records.len());
-        self.feed.push_committed(
-            &*self.framing,
-            first.record.position,
-            records.iter().map(|r| &r.record.bytes),
-        );
+        // Frames nobody asks for would be made on the thread that everything waits for.
+        let position = first.record.position;
+        if self.feed.is_followed() {
+            self.feed.push_committed(&*self.framing, position, records.iter().map(|r| &r.record.bytes));
+        } else {
+            self.feed.pass_over(position + records.len() as u64);
+        }
         // A commit holds the records of a stream side by side.
         for of_one_run in records.chunk_by(|a, b| a.stream == b.stream) {
             let Some(first) = of_one_run.first() else { continue };
