@@ -1,8 +1,11 @@
-//! A server under load is killed two hundred times; nothing that was acknowledged may be missing.
+//! A server under load is killed two hundred times, while it seals and prunes; nothing that was acknowledged
+//! may be missing but what a marker names.
 //!
-//! Several producers append to a few runs over HTTP and repeat what was not acknowledged. After each
-//! start: acknowledged events are at their sequence, sequences have no gaps, the chain agrees with the
-//! digest, bytes are what they were. Readers that resume by cursor see each event once and in order.
+//! Several producers append to a few runs over HTTP and repeat what was not acknowledged; beside them short
+//! runs come, end and are pruned (see `crash/passing.rs`). After each start: acknowledged events are at their
+//! sequence, sequences have no gaps, the chain agrees with the digest, bytes are what they were. Readers that
+//! resume by cursor see each event once and in order, and are told of what is gone. So little may be hot that
+//! the store seals all the while.
 //!
 //! `RECOUNT_CRASH_SEED` and `RECOUNT_CRASH_KILLS` choose another course.
 
@@ -11,6 +14,9 @@
 #[allow(dead_code, reason = "shared with the tests of the verbs")]
 #[path = "process/server.rs"]
 mod server;
+
+#[path = "crash/passing.rs"]
+mod passing;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,13 +31,19 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use server::{PATIENCE, Server};
+use passing::Passing;
+use server::{Answer, PATIENCE, Server, recount};
 
 const RUNS: usize = 3;
 const PRODUCERS_A_RUN: usize = 2;
+/// Short runs at a time.
+const PASSERS: usize = 3;
 const KILLS: u64 = 200;
 /// After so many kills everything is read again from the start.
 const WHOLE_EVERY: u64 = 50;
+
+/// Records that may be hot; half as many are enough for sealing between commits.
+const HOT_EVENTS_MAX: &str = "48";
 
 /// What was promised, and what is told to the tasks of this test.
 struct Course {
@@ -42,6 +54,7 @@ struct Course {
     promised: RefCell<Vec<(usize, u64, String)>>,
     /// Every text that was acknowledged, with its place.
     landed: RefCell<BTreeMap<String, (usize, u64)>>,
+    passing: Passing,
     batches: watch::Sender<u64>,
     repeated: Cell<u64>,
     resumed: Cell<u64>,
@@ -181,7 +194,9 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
                 cursor = Some(place);
                 seen.push(envelope);
             }
-            Some(Ok(Told::Gap { first, last })) => panic!("{first} to {last} were pruned by nobody"),
+            Some(Ok(Told::Gap { first, last })) => {
+                panic!("{first} to {last} are gone of a run that is pinned")
+            }
             Some(Ok(Told::CaughtUp { .. })) => {}
             Some(Ok(Told::Disconnected { .. })) => {
                 course.resumed.set(course.resumed.get() + 1);
@@ -215,6 +230,7 @@ async fn check(course: &Course, accounts: &mut [Account]) {
         let found = envelope.and_then(|envelope| text_of(envelope));
         assert_eq!(found.as_ref(), Some(&text), "acknowledged at {sequence} of {}", course.runs[run]);
     }
+    course.passing.check(&client, false).await;
 }
 
 /// Everything once more from the start: the same bytes.
@@ -225,6 +241,47 @@ async fn check_whole(course: &Course, accounts: &[Account]) {
         again.read_on(&client, run).await;
         assert!(again.envelopes.starts_with(&account.envelopes), "{run} has changed");
     }
+    course.passing.check(&client, true).await;
+}
+
+/// A server that seals as soon as it can and prunes what has ended: when it starts, and each second.
+fn spawn(data: &Path, bind: &str) -> Server {
+    let mut command = recount();
+    command.env("RECOUNT_STORE__HOT_EVENTS_MAX", HOT_EVENTS_MAX);
+    command.args([
+        "serve",
+        "--bind",
+        bind,
+        "--log",
+        "warn",
+        "--max-age",
+        "0s",
+        "--sweep-every",
+        "1s",
+        "--data",
+    ]);
+    Server::of(command.arg(data))
+}
+
+/// Everything that is left, in the order of the feed.
+async fn whole_feed(client: &Client) -> Vec<String> {
+    let (mut envelopes, mut after) = (Vec::new(), None);
+    loop {
+        let page = client.read_feed(after, Some(1000)).await.unwrap();
+        envelopes.extend(page.data.iter().map(|envelope| envelope.get().to_owned()));
+        after = page.next.as_ref().and_then(Value::as_u64);
+        if !page.has_more {
+            return envelopes;
+        }
+    }
+}
+
+/// How many events are sealed, as the server's own checks say.
+fn sealed(server: &Server) -> u64 {
+    // Its status is about the machine, too.
+    let told = server.ask(&["doctor"]).data;
+    let count = told.split_once(" sealed with ").and_then(|(before, _)| before.rsplit(' ').next());
+    count.and_then(|count| count.parse().ok()).expect("a number of sealed events")
 }
 
 /// Kills and starts, and looks each time.
@@ -246,12 +303,12 @@ async fn kill_and_check(
         server.kill();
         if kill % 8 == 0 {
             // Killed again while it comes up.
-            let mut early = Server::spawn(data, &address);
+            let mut early = spawn(data, &address);
             // tidy: a random point of the start.
             tokio::time::sleep(Duration::from_millis(course.below(40))).await;
             early.kill();
         }
-        server = Server::start_at(data, &address);
+        server = spawn(data, &address).listening();
         course.up.send_modify(|starts| *starts += 1);
         check(course, accounts).await;
         if kill % WHOLE_EVERY == 0 {
@@ -259,6 +316,17 @@ async fn kill_and_check(
         }
     }
     server
+}
+
+fn external() -> CreateRun {
+    CreateRun {
+        kind: "external".to_owned(),
+        task_id: None,
+        session_id: None,
+        title: None,
+        request_text: None,
+        agent: None,
+    }
 }
 
 fn from_environment(name: &str, default: u64) -> u64 {
@@ -270,22 +338,15 @@ async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
     let seed = from_environment("RECOUNT_CRASH_SEED", 20_260_503);
     let kills = from_environment("RECOUNT_CRASH_KILLS", KILLS);
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = spawn(data.path(), "127.0.0.1:0").listening();
     let client = Client::new(&server.url(), None).unwrap();
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        let request = CreateRun {
-            kind: "external".to_owned(),
-            task_id: None,
-            session_id: None,
-            title: None,
-            request_text: None,
-            agent: None,
-        };
-        let run = client.create_run(&request).await.unwrap().id;
+        let run = client.create_run(&external()).await.unwrap().id;
         let producer = Producer { id: "frame".to_owned(), epoch: 1, seq: 0 };
         let events = vec![event("run.started", &serde_json::json!({}))];
         client.append_run_events(&run, &AppendEvents { producer, events }).await.unwrap();
+        client.pin_run(&run).await.unwrap();
         runs.push(run);
     }
     let course = Course {
@@ -294,6 +355,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
         runs: runs.clone(),
         promised: RefCell::default(),
         landed: RefCell::default(),
+        passing: Passing::default(),
         batches: watch::Sender::new(0),
         repeated: Cell::default(),
         resumed: Cell::default(),
@@ -310,7 +372,14 @@ async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
             course.stop.set(true);
             server
         };
-        let (server, _) = tokio::join!(killing, join_all(producers));
+        let passers = (0..PASSERS).map(|number| passing::pass_by(&course, number));
+        let (mut server, ..) = tokio::join!(killing, join_all(producers), join_all(passers));
+        // From now on nothing is pruned, so that what is left can be compared with what was seen.
+        let address = server.address.clone();
+        server.kill();
+        let server = Server::start_at(data.path(), &address);
+        course.up.send_modify(|starts| *starts += 1);
+        let client = course.newcomer();
         let mut position = 0;
         for run in &runs {
             let producer = Producer { id: "frame".to_owned(), epoch: 1, seq: 1 };
@@ -329,26 +398,30 @@ async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
             of_runs.chain([Source::Feed]).map(|source| follow(&course, source, resuming)).collect::<Vec<_>>(),
         )
     });
-    let (server, seen) =
+    let (mut server, seen) =
         tokio::join!(load, tokio::time::timeout(Duration::from_secs(600), join_all(readers)));
 
+    let stored = whole_feed(&course.newcomer()).await;
     let whole: Vec<&String> = accounts.iter().flat_map(|account| &account.envelopes).collect();
     for seen in seen.expect("readers end") {
         let [of_runs @ .., of_feed] = &seen[..] else { panic!("there is a reader of the feed") };
         for (seen, account) in of_runs.iter().zip(&accounts) {
             assert!(*seen == account.envelopes, "a reader saw something else than what is stored");
         }
-        assert_eq!(of_feed.len(), whole.len(), "a reader of the feed missed or repeated events");
-        let once: BTreeSet<&String> = of_feed.iter().collect();
-        assert!(once == whole.iter().copied().collect(), "a reader of the feed saw something else");
+        course.passing.check_feed(&stored, of_feed);
     }
     let texts: Vec<String> = whole.iter().filter_map(|envelope| text_of(envelope)).collect();
     let once: BTreeSet<&String> = texts.iter().collect();
     assert_eq!(texts.len(), once.len(), "a batch that was sent again was appended again");
     let landed = course.landed.borrow();
     assert!(once == landed.keys().collect(), "what is stored is what was acknowledged");
-    let answer = server.ask(&["verify", "--all"]);
-    assert_eq!(answer.status, 0, "{answer:?}");
+    server.ask(&["verify", "--all"]).good();
+    let sealed = sealed(&server);
+    server.kill();
+    Answer::of(recount().args(["verify", "--data"]).arg(data.path())).good();
+    let passed = course.passing.ending(&stored);
+    assert!(sealed as usize > stored.len() / 2, "{sealed} of {} events are sealed", stored.len());
+    assert!(passed.by_policy > 0 && passed.on_request > 0 && passed.gaps_told > 0, "everything was tried");
     tell(format_args!(
         "seed {seed}: {kills} kills under load and {} while starting; {} batches with {} events acknowledged, {} sent again; {} times a reader resumed",
         kills / 8,
@@ -356,6 +429,16 @@ async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
         landed.len(),
         course.repeated.get(),
         course.resumed.get(),
+    ));
+    tell(format_args!(
+        "{} runs came and ended, {} were pruned ({} last by policy, {} prunes on request) of {} events; {} times a reader was told of a gap; {sealed} of {} events left are sealed",
+        passed.runs,
+        passed.pruned_runs,
+        passed.by_policy,
+        passed.on_request,
+        passed.pruned_events,
+        passed.gaps_told,
+        stored.len(),
     ));
 }
 

@@ -33,6 +33,8 @@ pub struct Config {
     pub bind: SocketAddr,
     pub data: PathBuf,
     pub durability: Durability,
+    /// How many events may be unsealed. Not for operators: for tests that want much sealing.
+    pub hot_events_max: Option<u64>,
     /// What is pruned by itself, and how often it is looked for.
     pub retention: Policy,
     pub sweep_every: Duration,
@@ -136,6 +138,12 @@ impl Config {
                 Some("relaxed") => Durability::Relaxed,
                 Some(other) => return Err(wrong("durability", other, "strict or relaxed")),
             },
+            hot_events_max: settled(
+                "hot_events_max",
+                environment("RECOUNT_STORE__HOT_EVENTS_MAX").as_deref(),
+                "off, or a number",
+                count,
+            )?,
             retention: Policy {
                 max_age: settled("max_age", max_age.as_deref(), "off, or one such as 30d or 12h", duration)?,
                 max_events: settled("max_events", max_events.as_deref(), "off, or a number", count)?,

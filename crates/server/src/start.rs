@@ -38,6 +38,9 @@ impl StartError {
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     let mut options = SqliteOptions::new(&config.data);
     options.durability = config.durability;
+    if let Some(events) = config.hot_events_max {
+        options.hot_records_max = events;
+    }
     SqliteStore::open(options).map_err(|fault| StartError::failed(fault.to_string()))
 }
 

@@ -1,5 +1,6 @@
 //! Power cuts: whatever the disk had not been told to keep may be gone, torn or out of order, and still
-//! every acknowledged append is there, whole, in order, and nothing else is broken.
+//! every acknowledged append is there, whole, in order, and nothing else is broken. In half of the runs the
+//! store appends, takes records away and seals, all three in turn.
 //!
 //! One run of the store is noted write by write; then the power is cut at many places of it, and the store
 //! is opened from what the disk would hold. The same check must find a loss when the syncs are left out.
@@ -26,6 +27,15 @@ const CLOSED: u64 = u64::MAX - 1;
 struct Run {
     appends: Vec<Append>,
     log: Vec<Note>,
+    /// How often the sealed part was seen larger than after the group before.
+    sealings: usize,
+}
+
+impl Run {
+    /// How many appends took away what came before.
+    fn takings(&self) -> usize {
+        self.appends.iter().filter(|append| !append.cuts.is_empty() || !append.erased.is_empty()).count()
+    }
 }
 
 /// Each append brings records to one or two of three streams, and rows that say what must be there with it:
@@ -90,7 +100,7 @@ fn run(seed: u64, durability: Durability) -> Run {
     };
     let store = SqliteStore::open(options).unwrap();
     shim.mark(OPENED);
-    let mut next = 0;
+    let (mut next, mut sealings, mut sealed) = (0, 0, 0);
     while next < appends.len() {
         let group = &appends[next..appends.len().min(next + 1 + dice.below(5))];
         let answers: Vec<_> = group.iter().map(|append| store.append(append.clone())).collect();
@@ -99,6 +109,9 @@ fn run(seed: u64, durability: Durability) -> Run {
             shim.mark(next as u64);
             next += 1;
         }
+        let now = block_on(store.stats()).unwrap().sealed_records;
+        sealings += usize::from(now > sealed);
+        sealed = now;
     }
     let stats = block_on(store.stats()).unwrap();
     assert_eq!(
@@ -108,7 +121,7 @@ fn run(seed: u64, durability: Durability) -> Run {
     );
     block_on(store.close()).unwrap();
     shim.mark(CLOSED);
-    Run { appends, log: shim.log() }
+    Run { appends, log: shim.log(), sealings }
 }
 
 /// What a cut is to be survived with.
@@ -244,10 +257,21 @@ fn every_acknowledged_append_survives_a_power_cut() {
 }
 
 #[test]
-fn the_runs_copy_and_begin_the_log_again() {
-    let restarts: usize = (0..SEEDS).map(|seed| restarts(&run(seed, Durability::Strict))).sum();
+fn the_runs_copy_and_begin_the_log_again_and_half_of_them_seal_and_take_away() {
+    let runs: Vec<Run> = (0..SEEDS).map(|seed| run(seed, Durability::Strict)).collect();
+    let restarts: usize = runs.iter().map(restarts).sum();
     tell(format_args!("{restarts} times in {SEEDS} runs the log was begun again"));
     assert!(restarts as u64 > SEEDS, "cuts around a copy are among those tried");
+    let all_three: Vec<&Run> = runs.iter().filter(|run| run.sealings > 0 && run.takings() > 0).collect();
+    let sum = |count: fn(&Run) -> usize| all_three.iter().map(|run| count(run)).sum::<usize>();
+    let (appends, takings, sealings) =
+        (sum(|run| run.appends.len()), sum(Run::takings), sum(|run| run.sealings));
+    tell(format_args!(
+        "{} of these runs have it all: {appends} appends, {takings} that take records away, {sealings} groups after which more was sealed",
+        all_three.len()
+    ));
+    assert_eq!(all_three.len() as u64, SEEDS / 2, "cuts of the power meet all three together");
+    assert!(sealings > all_three.len() * 4, "sealing goes on among the appends, not only at one place");
 }
 
 #[test]
