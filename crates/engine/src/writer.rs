@@ -27,7 +27,8 @@ use crate::{Error, journal, limits, rows};
 pub struct Receipt {
     pub first_sequence: u64,
     pub last_sequence: u64,
-    /// Position of the last event.
+    /// Position of the last event. Of one that was pruned, when a batch is repeated, the place right before
+    /// what is left of the run.
     pub position: u64,
 }
 
@@ -393,7 +394,9 @@ impl Writer {
         let found = self.tools.store.read(&self.stream, sequence, bound).await?;
         match found.first() {
             Some(record) if record.sequence == sequence => Ok(record.position),
-            _ => Err(Error::bug(format!("{} has no event {sequence} although it was appended", self.run))),
+            // It was pruned: a read gives what is left behind it.
+            Some(record) => Ok(record.position - 1),
+            None => Err(Error::bug(format!("{} has no event {sequence} although it was appended", self.run))),
         }
     }
 }

@@ -78,6 +78,27 @@ async fn a_run_is_pruned_step_by_step_by_engines_that_know_only_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_that_is_repeated_after_it_was_pruned_is_answered() {
+    let mut scene = Scene::new().await;
+    let run = scene.start().await;
+    let first = scene.report(run, 1, &[NOTE; 4]).await.unwrap();
+    scene.cancel(run).await.unwrap();
+    let ending = scene.engine.read_run(run, Some(first.last_sequence), 1).await.unwrap().0[0].1.clone();
+    scene.engine.prune(run, None, "operator").await.unwrap();
+    for _ in 0..2 {
+        let again = scene.report(run, 1, &[NOTE; 4]).await.unwrap();
+        assert_eq!(
+            (again.first_sequence, again.last_sequence),
+            (first.first_sequence, first.last_sequence),
+            "as it was answered before"
+        );
+        let (rest, _) = scene.engine.read_feed(Some(again.position), 9).await.unwrap();
+        assert_eq!(rest[0].1, ending, "the rest of the run follows the place it names");
+        scene.reopen().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn running_pinned_and_session_runs_stay_whole() {
     let scene = Scene::new().await;
     let running = scene.start().await;
