@@ -6,6 +6,7 @@
 
 mod book;
 mod frame;
+mod gone;
 mod keeper;
 mod operator;
 mod producer;
@@ -40,6 +41,8 @@ struct Setting {
     operators: u64,
     readers: u64,
     crashes: u64,
+    /// Whether anybody prunes, pins and deletes.
+    retains: bool,
     /// Whether the power is cut once more when nobody acts any longer.
     last_crash: bool,
     faults: Faults,
@@ -55,6 +58,7 @@ impl Setting {
             operators: 1 + dice.below(3),
             readers: 4 + dice.below(7),
             crashes: dice.below(9),
+            retains: true,
             last_crash: dice.permille(500),
             faults: Faults {
                 refuse: often(60),
@@ -126,7 +130,8 @@ impl House {
         let clock = Arc::new(RuntimeClock::starting_at(START_MS));
         let trace = Trace::new(clock.clone());
         let mut setting = Setting::draw(&dice.fork("setting"));
-        if mutant.is_some() {
+        if let Some(mutant) = mutant {
+            setting.retains = mutant.is_about_taking();
             // Enough of everything that a lie may meet.
             setting.crashes = 3;
             setting.last_crash = true;
@@ -273,13 +278,18 @@ impl House {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Counts;
 
     #[test]
     fn fixed_seeds_hold() {
+        let mut counts = Counts::default();
         for seed in 0..8 {
             let outcome = play(seed, None);
             assert!(outcome.wrong.is_empty(), "seed {seed}: {:#?}", outcome.wrong);
+            counts += outcome.counts;
         }
+        let taken = [counts.prunes, counts.pins, counts.deletions, counts.gaps];
+        assert!(taken.iter().all(|count| *count > 0), "{counts:?}");
     }
 
     #[test]
@@ -309,6 +319,9 @@ mod tests {
             (Mutant::WrongHead, vec![Check::Chain]),
             (Mutant::IgnoreBound, vec![Check::Bounds]),
             (Mutant::LoseLast, vec![Check::Durable]),
+            (Mutant::ForgetCut, vec![Check::Gaps]),
+            (Mutant::CutTooMuch, vec![Check::Gaps, Check::Durable]),
+            (Mutant::ForgetErasing, vec![Check::Erased]),
         ];
         assert_eq!(lies.len(), Mutant::ALL.len());
         for (mutant, expected) in lies {

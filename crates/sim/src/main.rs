@@ -71,7 +71,8 @@ impl Sum {
         );
         let house = format_args!(
             "engine: {} seeds, {} runs, {} events, {} batches, {} answers, {} refusals, {} readers, \
-             {} deliveries, {} crashes, {} shutdowns, {} faults",
+             {} deliveries, {} crashes, {} shutdowns, {} faults; {} prunes, {} pins, {} deletions, {} gaps told, \
+             {} readers cut off",
             self.house_seeds,
             b.runs,
             b.events,
@@ -82,7 +83,12 @@ impl Sum {
             b.deliveries,
             b.crashes,
             b.shutdowns,
-            b.faults
+            b.faults,
+            b.prunes,
+            b.pins,
+            b.deletions,
+            b.gaps,
+            b.cut_off
         );
         for part in [rules, house] {
             words.write_fmt(part).expect("writing into a string does not fail");

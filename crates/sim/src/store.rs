@@ -75,10 +75,16 @@ pub enum Mutant {
     IgnoreBound,
     /// A cut loses the last things that were acknowledged.
     LoseLast,
+    /// One cut is acknowledged and not done.
+    ForgetCut,
+    /// One cut takes a record more.
+    CutTooMuch,
+    /// One stream is said to be erased and left as it is.
+    ForgetErasing,
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 14] = [
+    pub const ALL: [Mutant; 17] = [
         Mutant::DropAppend,
         Mutant::DropAnswer,
         Mutant::RepeatRecord,
@@ -93,7 +99,15 @@ impl Mutant {
         Mutant::WrongHead,
         Mutant::IgnoreBound,
         Mutant::LoseLast,
+        Mutant::ForgetCut,
+        Mutant::CutTooMuch,
+        Mutant::ForgetErasing,
     ];
+
+    /// Whether it needs somebody who takes things away.
+    pub fn is_about_taking(self) -> bool {
+        matches!(self, Mutant::ForgetCut | Mutant::CutTooMuch | Mutant::ForgetErasing)
+    }
 }
 
 /// What outlives the engines of a play.
@@ -338,6 +352,12 @@ impl Inner {
                 records.push(FeedRecord { stream: part.stream.clone(), record });
             }
         }
+        for cut in &append.cuts {
+            self.trace.say(format_args!("store cuts {} before {}", cut.stream, cut.keep_from));
+        }
+        for stream in &append.erased {
+            self.trace.say(format_args!("store erases {stream}"));
+        }
         if !as_meant {
             self.trace.say("store lied");
         }
@@ -378,6 +398,23 @@ impl Inner {
                 records.push([&last[..last.len() - 1], b" }"].concat().into());
                 Some(other)
             }),
+            Mutant::ForgetCut => (!append.cuts.is_empty() && disk.strikes(Mutant::ForgetCut, 1)).then(|| {
+                other.cuts.clear();
+                Some(other)
+            }),
+            Mutant::CutTooMuch => {
+                (!append.cuts.is_empty() && disk.strikes(Mutant::CutTooMuch, 1)).then(|| {
+                    other.cuts[0].keep_from += 1;
+                    Some(other)
+                })
+            }
+            Mutant::ForgetErasing => {
+                let erases = !append.erased.is_empty() && disk.strikes(Mutant::ForgetErasing, 1);
+                erases.then(|| {
+                    other.erased.clear();
+                    Some(other)
+                })
+            }
             Mutant::ForgetRuns => self.forget("catalogue.runs", other, 100),
             Mutant::ForgetProducers => self.forget("record.producers", other, 100),
             Mutant::ForgetDeadlines => self.forget("catalogue.deadlines", other, 1000),

@@ -31,6 +31,10 @@ pub enum Check {
     Timeouts,
     /// Nothing that is handed over is larger than it may be.
     Bounds,
+    /// What is gone of a run is what its newest marker names, and whoever reads over it is told so.
+    Gaps,
+    /// A deleted task is gone with its runs, for good, and no other is.
+    Erased,
     /// Runs are legal by an audit, and the engine never finds itself wrong.
     Grammar,
 }
@@ -48,6 +52,12 @@ pub struct Counts {
     pub batches: u64,
     pub answers: u64,
     pub refusals: u64,
+    pub prunes: u64,
+    pub pins: u64,
+    pub deletions: u64,
+    /// Times that somebody was told of a gap, and that a reader was cut off because its run was erased.
+    pub gaps: u64,
+    pub cut_off: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -62,6 +72,11 @@ impl std::ops::AddAssign for Counts {
         self.batches += other.batches;
         self.answers += other.answers;
         self.refusals += other.refusals;
+        self.prunes += other.prunes;
+        self.pins += other.pins;
+        self.deletions += other.deletions;
+        self.gaps += other.gaps;
+        self.cut_off += other.cut_off;
     }
 }
 

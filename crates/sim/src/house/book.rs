@@ -1,13 +1,14 @@
 //! What the clients were told, for comparing it with what is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use recount_engine::Receipt;
-use recount_event::{Draft, RunId, codec};
+use recount_event::{Draft, RunId, TaskId, codec};
 use recount_log::{ReadBound, Store};
 
 use super::House;
+use super::gone::{at, begins};
 use crate::store;
 use crate::trace::Check;
 
@@ -32,6 +33,17 @@ pub(super) struct Book {
     pub(super) batches: BTreeMap<Batch, Option<Receipt>>,
     /// Accepted answers, by approval: whose, and where.
     pub(super) answers: BTreeMap<String, Vec<(RunId, u64, String)>>,
+    /// Which run and event was read at a place of the feed.
+    pub(super) feed_places: BTreeMap<u64, (RunId, u64)>,
+    pub(super) tasks: Vec<TaskId>,
+    pub(super) task_of: BTreeMap<RunId, TaskId>,
+    /// The first event that is left, as it was acknowledged.
+    pub(super) pruned: BTreeMap<RunId, u64>,
+    /// Runs that somebody holds by a pin now, and those that anybody ever pinned.
+    pub(super) held: BTreeSet<RunId>,
+    pub(super) ever_pinned: BTreeSet<RunId>,
+    /// Tasks that somebody wanted deleted, and whether that was acknowledged.
+    pub(super) deletions: BTreeMap<TaskId, bool>,
 }
 
 const WITHDRAWALS: [&str; 3] = ["approval.resolved", "clarification.timed_out", "handoff.rejected"];
@@ -53,13 +65,15 @@ impl House {
         found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect()
     }
 
-    /// Notes that events were acknowledged. They must be there already.
+    /// Notes that events were acknowledged. They must be there already, if nobody took them away since.
     pub(super) fn acknowledge(&self, run: RunId, receipt: Receipt, drafts: &[Draft]) {
         let stored = self.stored(run);
-        let from = usize::try_from(receipt.first_sequence).unwrap_or(usize::MAX);
+        let is_whole = !self.may_be_gone(run, receipt.first_sequence);
         for sequence in receipt.first_sequence..=receipt.last_sequence {
-            let Some((_, position, bytes)) = usize::try_from(sequence).ok().and_then(|at| stored.get(at))
-            else {
+            let Some((_, position, bytes)) = at(&stored, sequence) else {
+                if self.may_be_gone(run, sequence) {
+                    continue;
+                }
                 self.trace.wrong(
                     Check::Durable,
                     format_args!("{run} {sequence} was acknowledged and is not there"),
@@ -72,6 +86,10 @@ impl House {
             }
             self.book().acknowledged.insert((run, sequence), blake3::hash(bytes));
         }
+        if !is_whole {
+            return;
+        }
+        let from = stored.iter().take_while(|found| found.0 < receipt.first_sequence).count();
         let count = usize::try_from(receipt.last_sequence - receipt.first_sequence + 1).unwrap_or(usize::MAX);
         let mut left = drafts.iter().peekable();
         for (sequence, _, bytes) in stored.iter().skip(from).take(count) {
@@ -94,16 +112,19 @@ impl House {
 
     /// Looks whether everything that was ever acknowledged is there.
     pub(super) fn compare_acknowledged(&self) {
-        let book = self.book();
+        let acknowledged = self.book().acknowledged.clone();
         let mut run_at = None;
-        let mut stored = Vec::new();
-        for ((run, sequence), hash) in &book.acknowledged {
+        let (mut stored, mut gone_before) = (Vec::new(), 0);
+        for ((run, sequence), hash) in &acknowledged {
             if run_at != Some(*run) {
                 run_at = Some(*run);
                 stored = self.stored(*run);
+                let is_erased = self.is_erased(*run) && self.is_wanted_deleted(*run);
+                gone_before = if is_erased { u64::MAX } else { begins(&stored) };
             }
-            let found = usize::try_from(*sequence).ok().and_then(|at| stored.get(at));
-            if found.is_none_or(|(at, _, bytes)| at != sequence || blake3::hash(bytes) != *hash) {
+            let found = at(&stored, *sequence);
+            let is_gone = found.is_none() && *sequence < gone_before;
+            if !is_gone && found.is_none_or(|(.., bytes)| blake3::hash(bytes) != *hash) {
                 self.trace
                     .wrong(Check::Durable, format_args!("{run} {sequence} is not as it was acknowledged"));
             }

@@ -1,8 +1,9 @@
-//! People: they answer what is asked, all at once if need be, cancel, and take over.
+//! People: they answer what is asked, all at once if need be, cancel, take over, prune, pin and delete.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use recount_engine::{Engine, ListQuery};
+use recount_engine::{Engine, ListQuery, Policy, Pruned};
 use recount_event::{Code, Json, RunId};
 use recount_run::{CancelledBy, Command, PromptKind};
 
@@ -15,6 +16,9 @@ pub(super) async fn operate(house: Arc<House>, n: u64) {
     let operator = Operator { dice: house.dice.fork(&format!("operator {n}")), name: format!("o{n}"), house };
     while operator.house.is_working() {
         operator.house.sleep(20 + operator.dice.below(500)).await;
+        if operator.house.setting.retains && operator.dice.permille(200) {
+            operator.retain().await;
+        }
         match operator.dice.below(10) {
             0..=5 => operator.answer_approval().await,
             6..=8 => operator.answer_other().await,
@@ -49,9 +53,11 @@ impl Operator {
             match self.submit(run, command).await {
                 Ok(Some(sequence)) => {
                     let answer = (run, sequence, self.name.clone());
-                    let mut book = self.house.book();
-                    let answers = book.answers.entry(row.id.clone()).or_default();
+                    let mut answers = self.house.book().answers.get(&row.id).cloned().unwrap_or_default();
                     answers.push(answer);
+                    self.house.book().answers.insert(row.id.clone(), answers.clone());
+                    // The id of a request that was pruned is free again.
+                    answers.retain(|(run, sequence, _)| !self.house.may_be_gone(*run, *sequence));
                     if answers.len() > 1 {
                         let wrong = format!("{} was answered more than once: {answers:?}", row.id);
                         self.house.trace.wrong(Check::Answers, wrong);
@@ -66,7 +72,8 @@ impl Operator {
                     return;
                 }
                 Err(Trouble::Rejected(rejection)) => {
-                    if rejection.code != Code::ApprovalNotPending {
+                    let may_be = rejection.code == Code::ApprovalNotPending;
+                    if !may_be && !self.house.is_gone(run, &rejection) {
                         let wrong = format!("{} is listed and answered with {rejection}", row.id);
                         self.house.trace.wrong(Check::Answers, wrong);
                     }
@@ -102,6 +109,7 @@ impl Operator {
         let command = Command::Cancel { by: CancelledBy::Operator, reason: format!("{} said so", self.name) };
         if let Err(Trouble::Rejected(rejection)) = self.submit(run, command).await
             && rejection.code != Code::RunEnded
+            && !self.house.is_gone(run, &rejection)
         {
             self.house.trace.wrong(Check::Endings, format_args!("a cancel is refused: {rejection}"));
         }
@@ -112,6 +120,131 @@ impl Operator {
         let (worker_id, reason) = (self.name.clone(), "the worker was lost".to_owned());
         let command = Command::TakeOver { worker_id, lease_until_ms: None, reason };
         drop(self.submit(run, command).await);
+    }
+
+    /// Takes something away, or sees to it that nothing is.
+    async fn retain(&self) {
+        match self.dice.below(20) {
+            0..=8 => self.prune().await,
+            9..=12 => self.sweep().await,
+            13..=16 => self.hold().await,
+            _ => self.delete().await,
+        }
+    }
+
+    async fn prune(&self) {
+        let Some(run) = self.some_run() else { return };
+        let before = self.dice.permille(500).then(|| self.dice.below(30));
+        let ask = |engine: Engine| async move { engine.prune(run, before, "operator").await };
+        match self.house.call("prune", ask).await {
+            Ok(pruned) => self.pruned(run, pruned),
+            Err(Trouble::Failed | Trouble::Lost) => {}
+            Err(Trouble::Rejected(rejection)) => {
+                let fair = match rejection.code {
+                    Code::RunActive => true,
+                    Code::RunPinned => self.house.book().ever_pinned.contains(&run),
+                    _ => self.house.is_gone(run, &rejection),
+                };
+                if !fair {
+                    self.house.trace.wrong(Check::Gaps, format_args!("{run} is not pruned: {rejection}"));
+                }
+            }
+        }
+    }
+
+    fn pruned(&self, run: RunId, pruned: Pruned) {
+        let Pruned { first_sequence, events, receipt } = pruned;
+        self.house.trace.say(format_args!("{} pruned {events} of {run}, up to {first_sequence}", self.name));
+        self.house.trace.count(|counts| counts.prunes += u64::from(events > 0));
+        if let Some(receipt) = receipt {
+            self.house.acknowledge(run, receipt, &[]);
+        }
+        let mut book = self.house.book();
+        let told = book.pruned.entry(run).or_default();
+        *told = first_sequence.max(*told);
+    }
+
+    async fn sweep(&self) {
+        let mut policy = Policy::default();
+        match self.dice.below(3) {
+            0 => policy.max_age = Some(Duration::from_secs(self.dice.below(90))),
+            1 => policy.max_events = Some(self.dice.below(500)),
+            _ => policy.max_bytes = Some(self.dice.below(100_000)),
+        }
+        let ask = |engine: Engine| async move { engine.sweep(&policy).await };
+        match self.house.call("sweep", ask).await {
+            Ok(swept) => {
+                self.house.trace.say(format_args!("{} swept {} runs", self.name, swept.runs));
+                self.house.trace.count(|counts| counts.prunes += swept.runs);
+            }
+            Err(Trouble::Failed | Trouble::Lost) => {}
+            Err(Trouble::Rejected(rejection)) => {
+                self.house.trace.wrong(Check::Gaps, format_args!("a sweep is refused: {rejection}"));
+            }
+        }
+    }
+
+    /// Pins a run for a while. Nothing of it is pruned then, by whomever.
+    async fn hold(&self) {
+        let Some(run) = self.some_run().filter(|run| self.house.book().held.insert(*run)) else { return };
+        self.house.book().ever_pinned.insert(run);
+        let by = self.name.clone();
+        let ask = |engine: Engine| async move { engine.pin(run, &by).await };
+        match self.house.call("pin", ask).await {
+            Ok(_) => {}
+            Err(Trouble::Failed | Trouble::Lost) => return,
+            Err(Trouble::Rejected(rejection)) => {
+                if !self.house.is_gone(run, &rejection) {
+                    self.house.trace.wrong(Check::Gaps, format_args!("{run} is not pinned: {rejection}"));
+                }
+                return;
+            }
+        }
+        let first = |house: &House| house.tail_of(run).map(|tail| tail.first_sequence);
+        let pinned_at = first(&self.house);
+        self.house.trace.count(|counts| counts.pins += 1);
+        self.house.sleep(self.dice.below(4000)).await;
+        if first(&self.house) != pinned_at && !self.house.is_erased(run) {
+            self.house.trace.wrong(Check::Gaps, format_args!("{run} was pruned while it was pinned"));
+        }
+        for _ in 0..5 {
+            let ask = |engine: Engine| async move { engine.unpin(run).await };
+            match self.house.call("unpin", ask).await {
+                Ok(()) => drop(self.house.book().held.remove(&run)),
+                Err(Trouble::Failed | Trouble::Lost) => {
+                    self.house.sleep(self.dice.below(300)).await;
+                    continue;
+                }
+                Err(Trouble::Rejected(rejection)) => drop(self.house.is_gone(run, &rejection)),
+            }
+            return;
+        }
+    }
+
+    async fn delete(&self) {
+        let Some(task) = self.dice.pick(&self.house.book().tasks).copied() else { return };
+        self.house.book().deletions.entry(task).or_insert(false);
+        // Who is not answered asks again, or leaves it to the next life.
+        for _ in 0..1 + self.dice.below(3) {
+            let by = self.name.clone();
+            let ask = |engine: Engine| async move { engine.delete_task(task, &by).await };
+            match self.house.call("delete_task", ask).await {
+                Ok(runs) => {
+                    self.house.trace.say(format_args!("{} deleted {task}, {runs} runs", self.name));
+                    self.house.trace.count(|counts| counts.deletions += 1);
+                    self.house.book().deletions.insert(task, true);
+                    return;
+                }
+                Err(Trouble::Rejected(rejection)) => {
+                    if rejection.code != Code::TaskErased {
+                        let wrong = format!("{task} is not deleted: {rejection}");
+                        self.house.trace.wrong(Check::Erased, wrong);
+                    }
+                    return;
+                }
+                Err(Trouble::Failed | Trouble::Lost) => self.house.sleep(self.dice.below(300)).await,
+            }
+        }
     }
 
     fn some_run(&self) -> Option<RunId> {

@@ -52,8 +52,17 @@ impl Known {
         loop {
             let (run, after) = (self.run, self.next.checked_sub(1));
             let ask = |engine: Engine| async move { engine.read_run(run, after, 50).await };
-            let (page, more) = house.call("read_run", ask).await?;
+            let (page, more) = match house.call("read_run", ask).await {
+                Err(Trouble::Rejected(rejection)) if !house.is_gone(run, &rejection) => {
+                    house.trace.wrong(Check::Readers, format_args!("{run} may not be read: {rejection}"));
+                    return Err(Trouble::Rejected(rejection));
+                }
+                read => read?,
+            };
             for (sequence, bytes) in page {
+                if sequence > self.next {
+                    house.told_gap("a page", run, self.next, self.next, sequence - 1);
+                }
                 match codec::decode(&bytes) {
                     Ok(event) => self.belief.see(event.payload()),
                     Err(why) => house.trace.wrong(Check::Grammar, format_args!("{run} {sequence}: {why}")),
@@ -114,12 +123,15 @@ impl Producer {
                 let ask = |engine: Engine| async move { engine.create_task(None, Some(queued)).await };
                 self.house.call("create_task", ask).await.map(|(row, run)| {
                     self.task = row.id.parse().ok();
+                    self.house.book().tasks.extend(self.task);
+                    self.belongs(run, self.task);
                     run
                 })
             } else {
                 let new = NewRun { queued, task, session: None };
                 let ask = |engine: Engine| async move { engine.create_run(new).await };
                 self.house.call("create_run", ask).await.map(|(run, receipt)| {
+                    self.belongs(Some(run), task);
                     self.house.acknowledge(run, receipt, &[]);
                     Some(run)
                 })
@@ -128,6 +140,12 @@ impl Producer {
                 Ok(run) => return run,
                 Err(Trouble::Rejected(rejection)) if rejection.code == Code::TaskBusy => {
                     // It began and nobody told us, or the one before goes on.
+                    self.task = None;
+                }
+                Err(Trouble::Rejected(rejection))
+                    if rejection.code == Code::TaskErased
+                        && task.is_some_and(|task| self.house.book().deletions.contains_key(&task)) =>
+                {
                     self.task = None;
                 }
                 Err(Trouble::Rejected(rejection)) => {
@@ -140,6 +158,12 @@ impl Producer {
         }
         self.house.trace.wrong(Check::Live, "no run can be begun");
         None
+    }
+
+    fn belongs(&self, run: Option<RunId>, task: Option<TaskId>) {
+        if let (Some(run), Some(task)) = (run, task) {
+            self.house.book().task_of.insert(run, task);
+        }
     }
 
     async fn back_off(&self) {
@@ -178,7 +202,9 @@ impl Producer {
                         rejection.code,
                         Code::EventRefused | Code::RunEnded | Code::LimitReached | Code::IdTaken
                     );
-                    if !fair {
+                    // What producers did is forgotten shortly before the run.
+                    let is_going = rejection.code == Code::ProducerGap && self.house.is_wanted_deleted(run);
+                    if !fair && !is_going && !self.house.is_gone(run, &rejection) {
                         let wrong = format!("batch {}/{} of {run}: {rejection}", self.epoch, self.seq);
                         self.house.trace.wrong(Check::Once, wrong);
                     }
@@ -223,8 +249,14 @@ impl Producer {
         };
         match (self.send(run, triple, drafts).await, expected) {
             (Ok(other), None) if other == receipt => {}
+            // Where its events are gone nobody knows any more at which position they were.
+            (Ok(other), None)
+                if (other.first_sequence, other.last_sequence)
+                    == (receipt.first_sequence, receipt.last_sequence)
+                    && self.house.may_be_gone(run, receipt.last_sequence) => {}
             (Err(Trouble::Rejected(rejection)), Some(expected)) if rejection.code == expected => {}
             (Err(Trouble::Failed | Trouble::Lost), _) => {}
+            (Err(Trouble::Rejected(_)), _) if self.house.is_wanted_deleted(run) => {}
             (Ok(other), _) => {
                 self.house.trace.wrong(Check::Once, format_args!("{what}: {other:?}, not {receipt:?}"));
             }

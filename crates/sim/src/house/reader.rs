@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use recount_engine::{Delivery, Engine, Subscription, limits as engine_limits};
-use recount_event::Code;
+use recount_engine::{Delivery, Engine, Error, Subscription, limits as engine_limits};
+use recount_event::{Code, codec};
 use recount_log::Store;
 
 use super::book::Target;
@@ -85,6 +85,14 @@ impl Reader {
         self.last.map_or(first, |last| last + 1)
     }
 
+    /// Whether anything before this place is left that it has not got.
+    fn is_behind(&self, tail: u64) -> bool {
+        match self.target {
+            Target::Run(_) => self.next() < tail,
+            Target::Feed => self.house.feed_has(self.next(), tail),
+        }
+    }
+
     /// Reads for a while. False when there is no reason to come back.
     async fn visit(&mut self) -> bool {
         let (target, after) = (self.target, self.last);
@@ -98,6 +106,11 @@ impl Reader {
         let (_, lost) = self.house.up().await;
         let mut subscription = match self.house.call("follow", ask).await {
             Ok(subscription) => subscription,
+            Err(trouble) if self.house.is_refused_fairly(target, after, &trouble) => {
+                self.house.trace.say(format_args!("{} finds nothing left after {after:?}", self.name));
+                self.last = None;
+                return target == Target::Feed;
+            }
             Err(Trouble::Rejected(rejection)) => {
                 let wrong = format!("{} may not go on after {after:?}: {rejection}", self.name);
                 self.house.trace.wrong(Check::Readers, wrong);
@@ -113,7 +126,7 @@ impl Reader {
             match self.step(&mut subscription, lost.clone()).await {
                 Step::Broken => return true,
                 Step::Nothing if self.house.is_quiet() => {
-                    if self.next() < self.tail() || !caught_up {
+                    if self.is_behind(self.tail()) || !caught_up {
                         let wrong = format!("{} stays behind in {target:?} at {:?}", self.name, self.last);
                         self.house.trace.wrong(Check::Live, wrong);
                     }
@@ -122,11 +135,17 @@ impl Reader {
                 Step::Nothing => {}
                 Step::Go(Delivery::Frames { bytes, last }) => self.take(bytes, last),
                 Step::Go(Delivery::Gap { first, last }) => {
-                    let wrong = format!("{} is told that {first} to {last} were pruned", self.name);
-                    self.house.trace.wrong(Check::Readers, wrong);
+                    match target {
+                        Target::Run(run) => self.house.told_gap(&self.name, run, self.next(), first, last),
+                        Target::Feed => {
+                            let wrong = format!("{} is told of a gap in the feed", self.name);
+                            self.house.trace.wrong(Check::Gaps, wrong);
+                        }
+                    }
+                    self.last = Some(last);
                 }
                 Step::Go(Delivery::CaughtUp) => {
-                    if caught_up || self.next() < tail {
+                    if caught_up || self.is_behind(tail) {
                         let wrong = format!("{} is told to be level at {:?} of {tail}", self.name, self.last);
                         self.house.trace.wrong(Check::Readers, wrong);
                     }
@@ -163,7 +182,11 @@ impl Reader {
                 Err(_) => Step::Nothing,
                 Ok(Ok(delivery)) => Step::Go(delivery),
                 Ok(Err(error)) => {
-                    if error.code() == Code::Internal {
+                    if let (Target::Run(run), Error::Rejected(rejection)) = (self.target, &error)
+                        && self.house.is_gone(run, rejection)
+                    {
+                        self.house.trace.count(|counts| counts.cut_off += 1);
+                    } else if error.code() == Code::Internal {
                         self.house.trace.wrong(Check::Grammar, format_args!("{}: {error}", self.name));
                     }
                     Step::Broken
@@ -182,12 +205,19 @@ impl Reader {
         self.house.trace.count(|counts| counts.deliveries += 1);
         self.house.trace.say(format_args!("{} gets {} to {last}", self.name, frames.len()));
         for (cursor, envelope) in frames {
-            if cursor != self.next() {
+            // In the feed what is gone is passed over in silence.
+            let skips = self.target == Target::Feed && cursor > self.next();
+            if cursor != self.next() && (!skips || self.house.feed_has(self.next(), cursor)) {
                 let wrong = format!("{} got {cursor} where {} was due", self.name, self.next());
                 self.house.trace.wrong(Check::Readers, wrong);
             }
             self.last = Some(cursor);
             let hash = blake3::hash(&envelope);
+            if self.target == Target::Feed
+                && let Ok(event) = codec::Envelope::read(&envelope)
+            {
+                self.house.book().feed_places.insert(cursor, (event.run_id, event.sequence));
+            }
             if self.house.book().seen.insert((self.target, cursor), hash).is_some_and(|other| other != hash) {
                 let wrong = format!("{cursor} of {:?} reads differently from before", self.target);
                 self.house.trace.wrong(Check::Readers, wrong);
@@ -205,13 +235,16 @@ impl Reader {
             self.house.trace.wrong(Check::Readers, "the feed was closed");
             return;
         };
+        self.house.trace.say(format_args!("{} is closed", self.name));
+        if self.house.is_erased(run) {
+            return;
+        }
         let stored = self.house.stored(run);
         let ending = stored.iter().find(|(_, _, bytes)| super::verdict::is_ending(bytes));
         if ending.is_none_or(|(sequence, ..)| self.next() <= *sequence) {
             let wrong = format!("{} of {run} was closed at {:?}, before the ending", self.name, self.last);
             self.house.trace.wrong(Check::Readers, wrong);
         }
-        self.house.trace.say(format_args!("{} is closed", self.name));
     }
 
     /// A cursor that nobody can have gets a typed answer.
@@ -228,7 +261,10 @@ impl Reader {
         };
         let ahead = match self.house.call("follow", ask).await {
             Ok(()) => false,
-            Err(Trouble::Rejected(rejection)) => rejection.code == Code::CursorAhead,
+            Err(Trouble::Rejected(rejection)) => match target {
+                Target::Run(run) if self.house.is_gone(run, &rejection) => true,
+                _ => rejection.code == Code::CursorAhead,
+            },
             Err(Trouble::Failed | Trouble::Lost) => true,
         };
         if !ahead {

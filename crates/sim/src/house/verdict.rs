@@ -7,10 +7,11 @@ use bytes::Bytes;
 use recount_event::{Event, RunId, codec};
 use recount_log::chain::ChainValue;
 use recount_log::{RowRange, Store};
-use recount_run::{State, apply, audit, outstanding};
+use recount_run::{Auditor, State, apply, outstanding};
 use recount_world::Clock;
 
 use super::book::Target;
+use super::gone::{at, begins};
 use super::producer::decoded;
 use super::{House, keeper};
 use crate::store;
@@ -20,17 +21,15 @@ use crate::trace::Check;
 const TIMEOUT_SLACK_MS: u64 = 5_000;
 
 pub(super) async fn judge(house: &Arc<House>) {
-    let runs = all_runs(house);
-    let mut histories = BTreeMap::new();
-    for run in &runs {
-        if let Some(events) = history(house, *run) {
-            histories.insert(*run, events);
-        }
-    }
-    timeouts(house, &histories);
+    timeouts(house, &histories(house, &all_runs(house)));
     let engine = house.reopen_calmly().await;
+    house.deletions_end().await;
+    let runs = all_runs(house);
+    let histories = histories(house, &runs);
+    house.judge_gaps(&runs);
+    house.judge_deletions(&engine, &runs).await;
     catalogue(house, &engine).await;
-    for run in &runs {
+    for run in runs.iter().filter(|run| !house.is_erased(**run)) {
         chain(house, &engine, *run).await;
     }
     readers(house);
@@ -52,6 +51,12 @@ fn all_runs(house: &House) -> Vec<RunId> {
     streams.iter().filter_map(|stream| stream.parse().ok()).collect()
 }
 
+/// The runs that are not erased, event by event.
+fn histories(house: &House, runs: &[RunId]) -> BTreeMap<RunId, Vec<Event>> {
+    let there = runs.iter().filter(|run| !house.is_erased(**run));
+    there.filter_map(|run| Some((*run, history(house, *run)?))).collect()
+}
+
 /// The events of a run, when they are legal and end at most once.
 fn history(house: &House, run: RunId) -> Option<Vec<Event>> {
     let stored = house.stored(run);
@@ -66,7 +71,9 @@ fn history(house: &House, run: RunId) -> Option<Vec<Event>> {
             return None;
         }
     };
-    if let Some(illegal) = audit(&events) {
+    let mut auditor = Auditor::beginning_at(begins(&stored));
+    let illegal = events.iter().find_map(|event| auditor.read(event).err());
+    if let Some(illegal) = illegal.or_else(|| auditor.finish().err()) {
         house.trace.wrong(Check::Grammar, format_args!("{run}: {illegal}"));
         return None;
     }
@@ -77,7 +84,8 @@ fn history(house: &House, run: RunId) -> Option<Vec<Event>> {
 fn timeouts(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
     let now_ms = house.clock.now_ms() - keeper::SKEW_MAX_MS;
     for (run, events) in histories {
-        let Some(first) = events.first() else { continue };
+        // Where the beginning is gone the run has ended, and nothing waits.
+        let Some(first) = events.first().filter(|first| first.sequence == 0) else { continue };
         let mut state = State::blank(*run, first.task_id, first.session_id);
         events.iter().for_each(|event| apply(&mut state, event));
         for timer in outstanding(&state).timers {
@@ -124,9 +132,11 @@ async fn catalogue(house: &House, engine: &recount_engine::Engine) {
 
 async fn chain(house: &House, engine: &recount_engine::Engine, run: RunId) {
     let stored = house.stored(run);
-    let head = stored.iter().fold(ChainValue::start(&run.to_string()), |head, (.., bytes)| head.then(bytes));
+    let Some(tail) = house.tail_of(run) else { return };
+    let start = if tail.first_sequence == 0 { ChainValue::start(&run.to_string()) } else { tail.start };
+    let head = stored.iter().fold(start, |head, (.., bytes)| head.then(bytes));
     match engine.digest(run).await {
-        Ok(digest) if digest.events == stored.len() as u64 && digest.head == head.to_string() => {
+        Ok(digest) if digest.events == tail.next_sequence && digest.head == head.to_string() => {
             house.trace.say(format_args!("{run} is {} events, {}", digest.events, digest.head));
         }
         Ok(digest) => house.trace.wrong(Check::Chain, format_args!("{run}: {digest:?}, not {head}")),
@@ -134,17 +144,24 @@ async fn chain(house: &House, engine: &recount_engine::Engine, run: RunId) {
     }
 }
 
-/// Everything that anybody read is what is stored in that place.
+/// Everything that anybody read is what is stored in that place, or was taken away from there.
 fn readers(house: &House) {
     let feed: BTreeMap<u64, Bytes> = house.stored_feed().into_iter().collect();
-    let book = house.book();
+    let seen = house.book().seen.clone();
+    let places = house.book().feed_places.clone();
     let mut runs: BTreeMap<RunId, Vec<(u64, u64, Bytes)>> = BTreeMap::new();
-    for ((target, cursor), hash) in &book.seen {
+    for ((target, cursor), hash) in &seen {
         let found = match target {
-            Target::Feed => feed.get(cursor).map(|bytes| blake3::hash(bytes)),
+            Target::Feed => match (feed.get(cursor), places.get(cursor)) {
+                (None, Some((run, sequence))) if house.may_be_gone(*run, *sequence) => continue,
+                (found, _) => found.map(|bytes| blake3::hash(bytes)),
+            },
             Target::Run(run) => {
                 let stored = runs.entry(*run).or_insert_with(|| house.stored(*run));
-                let found = usize::try_from(*cursor).ok().and_then(|at| stored.get(at));
+                let found = at(stored, *cursor);
+                if found.is_none() && house.may_be_gone(*run, *cursor) {
+                    continue;
+                }
                 found.map(|(.., bytes)| blake3::hash(bytes))
             }
         };
@@ -207,7 +224,10 @@ fn batches(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
     for ((run, producer, epoch, seq), receipt) in &house.book().batches {
         let mark = format!(r#"{{"p":"{producer}","e":{epoch},"s":{seq}}}"#);
         let times = landed.remove(&(*run, mark)).unwrap_or(0);
-        if times > 1 || (times == 0 && receipt.is_some() && histories.contains_key(run)) {
+        // A batch that was never answered may have landed before the cut.
+        let begins = histories.get(run).and_then(|events| events.first()).map_or(0, |first| first.sequence);
+        let is_due = receipt.is_some_and(|receipt| receipt.first_sequence >= begins);
+        if times > 1 || (times == 0 && is_due && histories.contains_key(run)) {
             let wrong = format!("batch {epoch}/{seq} of {producer} landed {times} times in {run}");
             house.trace.wrong(Check::Once, wrong);
         }
@@ -219,10 +239,14 @@ fn batches(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
 
 /// Every accepted answer is the one in the log.
 fn answers(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
-    for (approval, answers) in &house.book().answers {
+    let answers = house.book().answers.clone();
+    for (approval, answers) in &answers {
         for (run, sequence, by) in answers {
             let Some(events) = histories.get(run) else { continue };
-            let found = usize::try_from(*sequence).ok().and_then(|at| events.get(at));
+            let found = events.iter().find(|event| event.sequence == *sequence);
+            if found.is_none() && house.may_be_gone(*run, *sequence) {
+                continue;
+            }
             let theirs = found.is_some_and(|event| match event.payload() {
                 recount_event::Payload::ApprovalResolved(resolved) => {
                     *resolved.approval_id == **approval && resolved.by == *by

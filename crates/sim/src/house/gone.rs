@@ -1,0 +1,196 @@
+//! What may be missing: the events that a run's newest marker names, and the runs of tasks that somebody
+//! wanted deleted. Everything else that is not there is a loss. It does not know what the engine remembers.
+
+use bytes::Bytes;
+use recount_engine::Engine;
+use recount_event::{Code, Payload, RunId, TaskId, codec};
+use recount_log::{RowRange, Store, Tail};
+use recount_run::Rejection;
+
+use super::book::{Book, Target};
+use super::{House, Trouble};
+use crate::store;
+use crate::trace::Check;
+
+/// How often somebody looks whether deletions are finished, 100 ms apart, when nothing goes wrong any more.
+const LOOKS_MAX: usize = 600;
+
+/// A stored event: sequence, position, bytes.
+pub(super) type Stored = (u64, u64, Bytes);
+
+/// The event with this sequence, if it is among those that are stored.
+pub(super) fn at(stored: &[Stored], sequence: u64) -> Option<&Stored> {
+    stored.binary_search_by_key(&sequence, |found| found.0).ok().map(|place| &stored[place])
+}
+
+/// Where a run begins by its own words: behind what its newest marker names, or at 0.
+pub(super) fn begins(stored: &[Stored]) -> u64 {
+    let marker = stored.iter().rev().find_map(|(_, _, bytes)| {
+        let is_marker =
+            codec::Envelope::read(bytes).is_ok_and(|found| found.type_name == "gap.events_pruned");
+        is_marker.then(|| codec::decode(bytes).ok())?
+    });
+    match marker.as_ref().map(|event| event.payload()) {
+        Some(Payload::GapEventsPruned(marker)) => marker.last_pruned_sequence + 1,
+        _ => 0,
+    }
+}
+
+impl Book {
+    fn is_wanted_deleted(&self, task: Option<TaskId>) -> bool {
+        task.is_some_and(|task| self.deletions.contains_key(&task))
+    }
+}
+
+impl House {
+    pub(super) fn tail_of(&self, run: RunId) -> Option<Tail> {
+        store::answer(self.disk.memory().tail(&run.to_string().into())).expect("the memory is never closed")
+    }
+
+    pub(super) fn is_erased(&self, run: RunId) -> bool {
+        self.tail_of(run).is_some_and(|tail| tail.erased)
+    }
+
+    /// Whether somebody wanted the task of this run deleted.
+    pub(super) fn is_wanted_deleted(&self, run: RunId) -> bool {
+        let book = self.book();
+        let known = book.task_of.get(&run).copied();
+        book.is_wanted_deleted(known.or_else(|| self.task_by_tombstone(run)))
+    }
+
+    /// Runs whose making was never answered are known by what they leave.
+    fn task_by_tombstone(&self, run: RunId) -> Option<TaskId> {
+        let row =
+            store::answer(self.disk.memory().row("record.erased", &format!("default/{run}"))).ok()??;
+        let tombstone: serde_json::Value = serde_json::from_slice(&row.value).ok()?;
+        tombstone["task_id"].as_str()?.parse().ok()
+    }
+
+    /// Whether an event may be missing.
+    pub(super) fn may_be_gone(&self, run: RunId, sequence: u64) -> bool {
+        sequence < begins(&self.stored(run)) || (self.is_erased(run) && self.is_wanted_deleted(run))
+    }
+
+    /// Whether a run was refused because it was erased; somebody must have wanted that.
+    pub(super) fn is_gone(&self, run: RunId, rejection: &Rejection) -> bool {
+        if rejection.code != Code::RunErased {
+            return false;
+        }
+        if !self.is_wanted_deleted(run) || !self.is_erased(run) {
+            self.trace.wrong(Check::Erased, format_args!("{run} was deleted by nobody: {rejection}"));
+        }
+        true
+    }
+
+    /// Somebody was told that events of a run are gone.
+    pub(super) fn told_gap(&self, who: &str, run: RunId, due: u64, first: u64, last: u64) {
+        let begins = begins(&self.stored(run));
+        let is_named = last < begins || (self.is_erased(run) && self.is_wanted_deleted(run));
+        if first != due || last < first || !is_named {
+            let wrong =
+                format!("{who} is told at {due} of {run} that {first} to {last} are gone of {begins}");
+            self.trace.wrong(Check::Gaps, wrong);
+        }
+        self.trace.count(|counts| counts.gaps += 1);
+        self.trace.say(format_args!("{who} is told of a gap, {first} to {last} of {run}"));
+    }
+
+    /// Whether something that is still there lies between two places of the feed.
+    pub(super) fn feed_has(&self, from: u64, to: u64) -> bool {
+        let bound = recount_log::ReadBound { count: 1, bytes: 1 };
+        let found = store::answer(self.disk.memory().read_feed(from.max(1), bound)).unwrap_or_default();
+        found.first().is_some_and(|found| found.record.position < to)
+    }
+
+    fn deletions_under_way(&self) -> usize {
+        let range = RowRange {
+            space: "record.erasing".into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: usize::MAX,
+        };
+        store::answer(self.disk.memory().rows(range)).unwrap_or_default().len()
+    }
+
+    /// An engine that was opened calmly finishes what was begun.
+    pub(super) async fn deletions_end(&self) {
+        for _ in 0..LOOKS_MAX {
+            if self.deletions_under_way() == 0 {
+                return;
+            }
+            self.sleep(100).await;
+        }
+        self.trace.wrong(Check::Erased, "a deletion that was begun is never finished");
+    }
+
+    /// What is left of each run begins where its newest marker says, and what was pruned stays pruned.
+    pub(super) fn judge_gaps(&self, runs: &[RunId]) {
+        for run in runs {
+            let (stored, tail) = (self.stored(*run), self.tail_of(*run));
+            let Some(tail) = tail.filter(|tail| !tail.erased) else { continue };
+            let begins = begins(&stored);
+            let places: Vec<u64> = stored.iter().map(|found| found.0).collect();
+            if places != (begins..tail.next_sequence).collect::<Vec<_>>() || tail.first_sequence != begins {
+                let (first, last) = (places.first(), places.last());
+                let wrong = format!("{run} is {first:?} to {last:?} and says that it begins at {begins}");
+                self.trace.wrong(Check::Gaps, wrong);
+            }
+            if begins > 0 && !stored.iter().any(|(.., bytes)| super::verdict::is_ending(bytes)) {
+                self.trace.wrong(Check::Gaps, format_args!("{run} was pruned and has no ending"));
+            }
+            let told = self.book().pruned.get(run).copied().unwrap_or(0);
+            if begins < told {
+                self.trace.wrong(Check::Gaps, format_args!("{run} begins at {begins} again, not at {told}"));
+            }
+        }
+    }
+
+    /// A task is deleted with all its runs, for good, or nothing of it is; and only where somebody wanted it.
+    pub(super) async fn judge_deletions(&self, engine: &Engine, runs: &[RunId]) {
+        for run in runs.iter().filter(|run| self.is_erased(**run)) {
+            if !self.is_wanted_deleted(*run) {
+                self.trace.wrong(Check::Erased, format_args!("{run} was deleted by nobody"));
+            }
+            if !self.stored(*run).is_empty() {
+                self.trace.wrong(Check::Erased, format_args!("{run} has left events behind"));
+            }
+            let answers = [
+                engine.read_run(*run, None, 1).await.map(drop),
+                engine.follow_run(*run, None).await.map(drop),
+                engine.digest(*run).await.map(drop),
+            ];
+            for answer in answers {
+                if !answer.as_ref().is_err_and(|error| error.code() == Code::RunErased) {
+                    self.trace.wrong(Check::Erased, format_args!("{run} was erased and answers {answer:?}"));
+                }
+            }
+        }
+        let deletions = self.book().deletions.clone();
+        let task_of = self.book().task_of.clone();
+        for (task, acknowledged) in deletions {
+            let is_there = engine.task(task).await.is_ok_and(|row| row.is_some());
+            if acknowledged && is_there {
+                self.trace.wrong(Check::Erased, format_args!("{task} was deleted and is there"));
+            }
+            for (run, _) in task_of.iter().filter(|(_, of)| **of == task) {
+                if self.is_erased(*run) == is_there {
+                    let wrong = format!("{task} is there: {is_there}, and so is not {run}");
+                    self.trace.wrong(Check::Erased, wrong);
+                }
+            }
+        }
+    }
+
+    /// Whether a reader was refused for a good reason: then it begins anew, or looks for another run.
+    pub(super) fn is_refused_fairly(&self, target: Target, after: Option<u64>, trouble: &Trouble) -> bool {
+        let Trouble::Rejected(rejection) = trouble else { return false };
+        match target {
+            Target::Run(run) => self.is_gone(run, rejection),
+            Target::Feed => {
+                let next = after.unwrap_or(0) + 1;
+                rejection.code == Code::CursorPruned && next > 1 && !self.feed_has(1, next + 1)
+            }
+        }
+    }
+}
