@@ -58,16 +58,17 @@ const LOOK_EVERY_MS = 20;
 /// Lets the page follow an event stream. What it hears gathers in the page.
 export async function follow(page, path) {
   await page.evaluate((path) => {
-    const heard = { messages: [], level: 0, opened: 0 };
+    const heard = { messages: [], gaps: [], level: 0, opened: 0 };
     const source = new EventSource(path);
     source.onopen = () => (heard.opened += 1);
     source.onmessage = ({ data, lastEventId }) => heard.messages.push({ id: lastEventId, data });
+    source.addEventListener('gap', ({ data }) => heard.gaps.push(data));
     source.addEventListener('caught_up', () => (heard.level += 1));
     window.follower = { heard, source };
   }, path);
 }
 
-/// What the page has heard, once `enough` holds of it: `{ messages, level, opened, state }`.
+/// What the page has heard, once `enough` holds of it: `{ messages, gaps, level, opened, state }`.
 export async function heardWhen(page, enough) {
   const until = Date.now() + HEARD_MS_MAX;
   for (;;) {
