@@ -40,6 +40,7 @@ mod meters;
 mod offline;
 mod options;
 mod packing;
+mod pages;
 mod pool;
 mod quick;
 mod reading;

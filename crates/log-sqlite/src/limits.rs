@@ -123,3 +123,12 @@ pub const MIGRATION_BATCH_BYTES: usize = 4 << 20;
 
 /// Pages a backup copies before it looks whether the store is closing.
 pub const BACKUP_STEP_PAGES: i32 = 1024;
+
+/// A page of history with fewer bytes gets a buffer of its own, which is not kept.
+pub const PAGE_KEPT_BYTES_MIN: usize = 64 << 10;
+
+/// A larger buffer is let go after its page.
+pub const PAGE_KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Buffers of pages that are kept for the next; more are let go.
+pub const PAGES_KEPT_MAX: usize = 16;

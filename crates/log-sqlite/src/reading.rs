@@ -6,6 +6,7 @@
 //! nothing needs trying again. What is missing all the same is a fault and never skipped.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use recount_log::chain::ChainValue;
@@ -16,6 +17,7 @@ use crate::fault::{Doing as _, corrupt};
 use crate::hot::{Hot, Part};
 use crate::layout::{self, FeedRow, Names, StoredChunk, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
+use crate::pages::Pages;
 
 /// One state of the database for several questions, as long as it lives.
 struct Snapshot<'c>(&'c Connection);
@@ -99,11 +101,12 @@ pub(crate) fn framed(
     from: u64,
     bound: ReadBound,
     framing: &dyn Framing,
+    pages: &Arc<Pages>,
 ) -> Result<Option<Framed>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    let frames = Frames { framing, out: BytesMut::new(), ends: None };
+    let frames = Frames { framing, pages, out: BytesMut::new(), ends: None };
     let Frames { out, ends, .. } = page(connection, &parts, key, from, bound, frames)?;
-    Ok(ends.map(|(first, last)| Framed { bytes: out.freeze(), first, last }))
+    Ok(ends.map(|(first, last)| Framed { bytes: pages.page(out), first, last }))
 }
 
 /// Where the records of a page go.
@@ -140,6 +143,7 @@ impl Filling for ChainValue {
 
 struct Frames<'f> {
     framing: &'f dyn Framing,
+    pages: &'f Pages,
     out: BytesMut,
     /// The first and the last sequence.
     ends: Option<(u64, u64)>,
@@ -149,7 +153,11 @@ impl Filling for Frames<'_> {
     const ENDS_WITH_CHUNKS: bool = true;
 
     fn expect(&mut self, bytes: usize, records: usize) {
-        self.out.reserve(bytes + records * FRAME_BYTES);
+        let bytes = bytes + records * FRAME_BYTES;
+        if self.out.capacity() == 0 {
+            self.out = self.pages.buffer(bytes);
+        }
+        self.out.reserve(bytes);
     }
 
     fn take(&mut self, _position: u64, sequence: u64, bytes: &[u8]) {

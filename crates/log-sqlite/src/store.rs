@@ -21,6 +21,7 @@ use crate::folder::Folder;
 use crate::hot::Hot;
 use crate::line::Line;
 use crate::options::SqliteOptions;
+use crate::pages::Pages;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
 use crate::writer::{Done, Job, Shared, Task, Writer};
@@ -30,6 +31,7 @@ use crate::{backup, examine, layout, limits, load, reading, rows, schema};
 pub struct SqliteStore {
     shared: Shared,
     readers: Pool<Connection>,
+    pages: Arc<Pages>,
     blobs: Pool<Blobs>,
     /// For a look at the whole store.
     place: Place,
@@ -93,6 +95,7 @@ impl SqliteStore {
         Ok(SqliteStore {
             shared,
             readers,
+            pages: Arc::default(),
             blobs,
             place,
             blob_folder,
@@ -185,8 +188,10 @@ impl Store for SqliteStore {
         bound: ReadBound,
         framing: Arc<dyn Framing>,
     ) -> Answer<Option<Framed>> {
-        let stream = stream.clone();
-        self.ask(move |connection, hot| reading::framed(connection, hot, &stream, from, bound, &*framing))
+        let (stream, pages) = (stream.clone(), self.pages.clone());
+        self.ask(move |connection, hot| {
+            reading::framed(connection, hot, &stream, from, bound, &*framing, &pages)
+        })
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {

@@ -1,0 +1,94 @@
+//! Buffers for large pages of history, used again.
+//!
+//! A page of some hundred kilobytes lives as long as its way to a socket. The C library gives so much memory
+//! back to the system each time, and takes a fault for every 4 KiB of the next page: half of what reading a
+//! sealed run cost. So the few buffers that are under way at a time are kept. It must not know what is in them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::limits::{PAGE_KEPT_BYTES_MAX, PAGE_KEPT_BYTES_MIN, PAGES_KEPT_MAX};
+
+/// Empty buffers that wait for their next page.
+#[derive(Default)]
+pub(crate) struct Pages(Mutex<Vec<BytesMut>>);
+
+impl Pages {
+    /// An empty buffer for so many bytes.
+    pub(crate) fn buffer(&self, bytes: usize) -> BytesMut {
+        let kept = if bytes < PAGE_KEPT_BYTES_MIN { None } else { self.kept().pop() };
+        let mut buffer = kept.unwrap_or_default();
+        buffer.reserve(bytes);
+        buffer
+    }
+
+    /// A page that gives its buffer back when the last who holds it lets go.
+    pub(crate) fn page(self: &Arc<Self>, buffer: BytesMut) -> Bytes {
+        if buffer.capacity() < PAGE_KEPT_BYTES_MIN {
+            return buffer.freeze();
+        }
+        Bytes::from_owner(Page { buffer, home: self.clone() })
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<BytesMut>> {
+        // Whatever is in there is a buffer that can be used.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Page {
+    buffer: BytesMut,
+    home: Arc<Pages>,
+}
+
+impl AsRef<[u8]> for Page {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let mut kept = self.home.kept();
+        if buffer.capacity() <= PAGE_KEPT_BYTES_MAX && kept.len() < PAGES_KEPT_MAX {
+            kept.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page_of(pages: &Arc<Pages>, bytes: usize) -> Bytes {
+        let mut buffer = pages.buffer(bytes);
+        assert!(buffer.is_empty(), "nothing of another page is left");
+        buffer.resize(bytes, 7);
+        pages.page(buffer)
+    }
+
+    #[test]
+    fn a_large_page_gives_its_buffer_back_when_the_last_lets_go() {
+        let pages = Arc::new(Pages::default());
+        let page = page_of(&pages, PAGE_KEPT_BYTES_MIN);
+        let (address, part) = (page.as_ptr(), page.slice(1..9));
+        drop(page);
+        assert_eq!((pages.kept().len(), &part[..]), (0, &[7; 8][..]), "somebody holds a part of it");
+        drop(part);
+        assert_eq!(page_of(&pages, PAGE_KEPT_BYTES_MIN).as_ptr(), address);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let pages = Arc::new(Pages::default());
+        drop(page_of(&pages, PAGE_KEPT_BYTES_MIN - 1));
+        drop(page_of(&pages, PAGE_KEPT_BYTES_MAX + 1));
+        assert_eq!(pages.kept().len(), 0, "too small to matter, or too large to keep");
+        let held: Vec<_> = (0..=PAGES_KEPT_MAX).map(|_| page_of(&pages, PAGE_KEPT_BYTES_MIN)).collect();
+        drop(held);
+        assert_eq!(pages.kept().len(), PAGES_KEPT_MAX);
+    }
+}
