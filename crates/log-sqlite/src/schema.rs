@@ -223,7 +223,9 @@ pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal
             drop(connection.execute_batch("ROLLBACK"));
             return Err(fault.into());
         }
-        tracing::info!(database = name, schema = next, "the schema was brought forward");
+        if version > 0 {
+            tracing::info!(database = name, schema = next, "the schema was brought forward");
+        }
     }
     Ok(())
 }
