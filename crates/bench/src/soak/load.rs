@@ -183,7 +183,14 @@ async fn ask_for_approvals(course: &Course) -> Result<()> {
                 Ok(resolved) => break Some(resolved),
                 // A kill took the answer to our answer: it counts all the same.
                 Err(ClientError::Problem(why)) if why.code == "approval_not_pending" => {
-                    break course.client.get_approval(&approval).await.ok();
+                    match course.client.get_approval(&approval).await {
+                        Ok(resolved) => break Some(resolved),
+                        Err(why) if why.may_pass() => tokio::time::sleep(AGAIN).await,
+                        Err(why) => {
+                            course.broke(format!("{approval} was answered and cannot be read: {why}"));
+                            break None;
+                        }
+                    }
                 }
                 Err(why) if why.may_pass() => tokio::time::sleep(AGAIN).await,
                 Err(why) => {
