@@ -10,3 +10,4 @@ pub mod query;
 pub mod reply;
 pub mod request;
 pub mod routes;
+pub mod scope;

@@ -77,6 +77,7 @@ codes! {
     ProducerFenced = "producer_fenced", 409, final, "permanent", "A producer with a higher epoch has taken over.", "Stop; another instance of this producer writes now.";
     ProducerGap = "producer_gap", 409, final, "permanent", "The batch number skips one that never arrived.", "Send the batches in order, beginning with the number the detail names.";
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number came with other events before.", "Give every new batch the next number.";
+    RateLimited = "rate_limited", 429, retry, "transient", "The token asks more often than it may.", "Wait as long as Retry-After says, and ask less often.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
     RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned.", "Wait for its end, or cancel it.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
@@ -87,6 +88,7 @@ codes! {
     RunNotFound = "run_not_found", 404, final, "permanent", "No run with this id exists.", "List runs with GET /v1/runs.";
     RunPinned = "run_pinned", 409, final, "permanent", "The run is pinned, so nothing of it is pruned.", "Unpin it first.";
     RunPruned = "run_pruned", 422, final, "permanent", "The run's beginning was pruned where it was exported, and such a run cannot be taken in.", "Import an export that was made before, or keep this one as a file: recount verify reads it.";
+    ScopeMissing = "scope_missing", 403, final, "permanent", "The token does not allow this.", "Use a token with the scope that the detail names; recount token add makes one.";
     ShuttingDown = "shutting_down", 503, retry, "transient", "The server is going down and takes nothing new.", "Try again when it is back.";
     StoreBusy = "store_busy", 503, retry, "transient", "More is waiting for the disk than the limit allows.", "Try again after the time in Retry-After.";
     StoreCorrupt = "store_corrupt", 500, final, "permanent", "What was read from the store is not what was written.", "Run recount verify; restore from a backup.";
@@ -95,6 +97,10 @@ codes! {
     TaskBusy = "task_busy", 409, final, "permanent", "The task has an active run already.", "Wait for it to end, or cancel it.";
     TaskErased = "task_erased", 410, final, "permanent", "The task was deleted, and its runs with it.", "Create a new task; the id never comes back.";
     TaskNotFound = "task_not_found", 404, final, "permanent", "No task with this id exists.", "List tasks with GET /v1/tasks.";
+    TicketInvalid = "ticket_invalid", 401, final, "permanent", "The ticket is unknown, too old, or was made for something else.", "Ask for a new one with POST /v1/tickets.";
+    TokenInvalid = "token_invalid", 401, final, "permanent", "The token is unknown, expired or revoked.", "Ask who runs the server for a new one; recount token ls shows what there is.";
+    TokenMissing = "token_missing", 401, final, "permanent", "This server wants to know who asks.", "Send authorization: Bearer and a token, or set RECOUNT_TOKEN.";
+    TokenNotFound = "token_not_found", 404, final, "permanent", "No token with this id exists.", "List tokens with recount token ls.";
     TooManyStreams = "too_many_streams", 503, retry, "resource", "As many clients are connected as the limit allows.", "Try again after the time in Retry-After.";
 }
 

@@ -62,6 +62,19 @@ macro_rules! id {
                 if id.to_string() == text { Ok(id) } else { Err(wrong()) }
             }
         }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
     };
 }
 
@@ -80,6 +93,10 @@ id!(
 id!(
     /// Names a conversation.
     SessionId, "chat_", "a session id (chat_ and 26 characters)"
+);
+id!(
+    /// Names what somebody was given to come in with.
+    TokenId, "tok_", "a token id (tok_ and 26 characters)"
 );
 
 /// An identifier a producer may choose: 1 to 128 of `A-Z a-z 0-9 . _ : -`. Unique within its run.

@@ -24,6 +24,6 @@ pub mod time;
 
 pub use code::Code;
 pub use event::{Draft, Event, Payload};
-pub use id::{EventId, ForeignId, IdError, RunId, SessionId, TaskId};
+pub use id::{EventId, ForeignId, IdError, RunId, SessionId, TaskId, TokenId};
 pub use json::Json;
 pub use stamp::{Minter, Stamp};

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use recount_api::export::{self, Header};
 use recount_api::request::{AppendEvents, CreateRun, Object, Prune};
-use recount_engine::{Import, NewRun, Policy, Triple};
+use recount_api::scope::Scope as Named;
+use recount_engine::{Import, NewRun, Policy, Scope, Triple};
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, SessionId, TaskId, door};
 use serde::de::DeserializeOwned;
@@ -14,6 +15,17 @@ use crate::error::Refusal;
 use crate::limits;
 
 type Accepted<T> = Result<T, Refusal>;
+
+/// A scope as the engine has it.
+pub(crate) fn scope(named: Named) -> Scope {
+    match named {
+        Named::Read => Scope::Read,
+        Named::Run => Scope::Run,
+        Named::Approve => Scope::Approve,
+        Named::Ingest => Scope::Ingest,
+        Named::Admin => Scope::Admin,
+    }
+}
 
 /// An exclusive cursor. `None` is from the start.
 ///
@@ -141,11 +153,11 @@ pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
     ))
 }
 
-pub(crate) fn new_run(request: CreateRun, task_of_path: Option<TaskId>) -> Accepted<NewRun> {
+pub(crate) fn new_run(request: CreateRun, task_of_path: Option<TaskId>, by: &str) -> Accepted<NewRun> {
     let mut queued = Queued::new(kind(&request.kind)?);
     queued.title = text("title", request.title)?;
     queued.request_text = text("request_text", request.request_text)?;
-    queued.requested_by = Some("operator".into());
+    queued.requested_by = Some(by.to_owned());
     if let Some(agent) = request.agent {
         let name = text("agent.name", Some(agent.name))?.unwrap_or_default();
         queued.agent = Some(Agent { name, version: text("agent.version", agent.version)? });
@@ -324,9 +336,9 @@ mod tests {
         };
         let (one, two) = ("task_01JXMZ00000000000000000000", "task_01JXMZ00000000000000000001");
         let path = one.parse().ok();
-        assert_eq!(new_run(request(one), path).map(|new| new.task).ok(), Some(path));
+        assert_eq!(new_run(request(one), path, "me").map(|new| new.task).ok(), Some(path));
         assert_eq!(
-            new_run(request(two), path).map_err(|refusal| refusal.code).err(),
+            new_run(request(two), path, "me").map_err(|refusal| refusal.code).err(),
             Some(Code::BodyMalformed)
         );
     }

@@ -16,5 +16,5 @@ mod stream;
 
 pub use accept::export as read_export;
 pub use error::Refusal;
-pub use serve::{Face, identified, method_not_allowed, router};
+pub use serve::{Places, Visitor, identified, method_not_allowed, router};
 pub use stream::SseFraming;

@@ -3,6 +3,7 @@
 //! Handlers stand in one file a subject; [`handler`] names them all.
 
 mod approvals;
+mod caller;
 mod events;
 mod http;
 mod import;
@@ -20,7 +21,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use recount_api::routes::{ROUTES, RouteName};
-use recount_engine::Engine;
+use recount_engine::{Caller, Engine};
 use recount_event::Code;
 use recount_world::World;
 use tokio::sync::Semaphore;
@@ -28,27 +29,20 @@ use tokio::sync::Semaphore;
 use crate::error::{Refusal, problem_response};
 use crate::limits;
 
-/// Who answers, until there are tokens that say who asks.
-const OPERATOR: &str = "operator";
+pub use self::caller::Visitor;
 
-/// What the handlers share. Cheap to clone.
+/// What the handlers of all callers share. Cheap to clone.
 #[derive(Clone)]
-pub struct Face {
-    engine: Engine,
+pub struct Places {
     streams: Arc<Semaphore>,
     streams_max: usize,
     imports: Arc<Semaphore>,
 }
 
-impl Face {
-    pub fn new(engine: Engine) -> Self {
-        Face::with_streams_max(engine, limits::STREAMS_MAX)
-    }
-
-    /// With another bound on open streams than [`limits::STREAMS_MAX`].
-    pub fn with_streams_max(engine: Engine, streams_max: usize) -> Self {
-        Face {
-            engine,
+impl Places {
+    /// With a bound on open streams; [`limits::STREAMS_MAX`] is the usual one.
+    pub fn new(streams_max: usize) -> Self {
+        Places {
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_max,
             imports: Arc::new(Semaphore::new(limits::IMPORTS_MAX)),
@@ -56,13 +50,21 @@ impl Face {
     }
 }
 
+/// What one request works with: the engine of its tenant, and who asks.
+struct Face {
+    engine: Engine,
+    caller: Caller,
+    places: Places,
+}
+
 /// The id that a response and the server's log share.
 #[derive(Clone)]
 struct RequestId(Arc<str>);
 
-/// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. To be served within [`identified`].
-pub fn router(face: Face) -> Router {
-    let mut routes: Router<Face> = Router::new();
+/// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. To be served within [`identified`], and behind
+/// something that says with a [`Visitor`] who asks.
+pub fn router(places: Places) -> Router {
+    let mut routes: Router<Places> = Router::new();
     for route in ROUTES {
         let filter = match route.method {
             "DELETE" => MethodFilter::DELETE,
@@ -70,9 +72,11 @@ pub fn router(face: Face) -> Router {
             "PUT" => MethodFilter::PUT,
             _ => MethodFilter::GET,
         };
-        routes = routes.route(route.path, handler(route.name, filter));
+        let guarded =
+            handler(route.name, filter).layer(middleware::from_fn_with_state(*route, caller::allow));
+        routes = routes.route(route.path, guarded);
     }
-    let routes = routes.with_state(face).method_not_allowed_fallback(method_not_allowed);
+    let routes = routes.with_state(places).method_not_allowed_fallback(method_not_allowed);
     Router::new().nest("/v1", routes.clone()).nest("/hecate/v1", routes).fallback(not_found)
 }
 
@@ -82,7 +86,7 @@ pub fn identified(router: Router, world: World) -> Router {
 }
 
 /// One handler a route; the compiler says when one is missing.
-fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Face> {
+fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
     match name {
         RouteName::CreateTask => on(filter, tasks::create_task),
         RouteName::ListTasks => on(filter, tasks::list_tasks),

@@ -7,7 +7,6 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use recount_engine::{Delivery, Framing, Subscription};
 use recount_transport::{Handover, Piece, limits, sse};
-use recount_world::Shutdown;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
@@ -36,8 +35,8 @@ pub(crate) enum Cursor {
 struct Open {
     subscription: Subscription,
     cursor: Cursor,
-    /// Ends when the server goes down. One wait for all the stream's life, as are the two below.
-    down: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Ends when the stream must, and says why. One wait for all the stream's life, as are the two below.
+    end: End,
     /// When it is time to look whether anything was said lately.
     quiet: Pin<Box<Sleep>>,
     said_at: Instant,
@@ -48,11 +47,14 @@ struct Open {
     _place: OwnedSemaphorePermit,
 }
 
-/// A stream. It ends when the run has, when the server goes down, or when the client leaves.
+/// Ends when a stream must, with what the client is told.
+pub(crate) type End = Pin<Box<dyn Future<Output = &'static str> + Send>>;
+
+/// A stream. It ends when the run has, when it is told to, or when the client leaves.
 pub(crate) fn open(
     subscription: Subscription,
     cursor: Cursor,
-    mut shutdown: Shutdown,
+    end: End,
     request_id: String,
     place: OwnedSemaphorePermit,
 ) -> Handover {
@@ -61,7 +63,7 @@ pub(crate) fn open(
     let open = Open {
         subscription,
         cursor,
-        down: Box::pin(async move { shutdown.requested().await }),
+        end,
         quiet: Box::pin(tokio::time::sleep(limits::HEARTBEAT_EVERY)),
         said_at: recount_world::moment(),
         request_id,
@@ -87,9 +89,9 @@ impl Open {
         let mut out = BytesMut::new();
         tokio::select! {
             biased;
-            () = &mut self.down => {
+            why = &mut self.end => {
                 self.over = true;
-                sse::push_comment(&mut out, "the server is going down; come again with the last id");
+                sse::push_comment(&mut out, why);
             }
             delivery = self.subscription.next() => match delivery {
                 Ok(Delivery::Frames { bytes, last }) => return Some(Piece { bytes, cursor: Some(last) }),

@@ -10,16 +10,28 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Uri, header};
+use recount_engine::{Caller, Engine};
 use recount_event::Code;
-use recount_face_aep::Refusal;
+use recount_face_aep::{Refusal, Visitor};
 
 /// Refuses what may not come in.
-pub(crate) async fn guard(State(bound): State<SocketAddr>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let exempt = matches!(request.uri().path(), "/healthz" | "/readyz");
-    match check(request.headers(), request.uri(), bound) {
+    match check(request.headers(), request.uri(), gate.bound) {
         Err(refusal) if !exempt => refusal.into_response(),
-        _ => next.run(request).await,
+        _ => {
+            let visitor = Visitor { engine: gate.engine, caller: Caller::operator() };
+            request.extensions_mut().insert(visitor);
+            next.run(request).await
+        }
     }
+}
+
+/// Where we listen, and what those find who come in.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) bound: SocketAddr,
+    pub(crate) engine: Engine,
 }
 
 fn check(headers: &HeaderMap, uri: &Uri, bound: SocketAddr) -> Result<(), Refusal> {

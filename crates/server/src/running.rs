@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use recount_engine::Engine;
 use recount_event::Code;
-use recount_face_aep::{Face, Refusal, SseFraming};
+use recount_face_aep::{Places, Refusal, SseFraming};
 use recount_log::Store;
 use recount_log_sqlite::Durability;
 use recount_world::World;
@@ -93,13 +93,16 @@ const OTHER_ROUTES: [&str; 6] = ["/", "/admin/backups", "/admin/doctor", "/healt
 
 fn router(sources: Sources, home: Option<Home>, address: SocketAddr) -> Router {
     let (engine, requests) = (sources.engine.clone(), sources.requests.clone());
-    let router = recount_face_aep::router(Face::new(engine.clone()))
+    let router = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX))
         .merge(health::router(engine.clone()))
         .merge(web::router())
         .merge(metrics::router(sources.clone()))
         .merge(home.map_or_else(Router::new, |home| admin(sources, home)))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
-        .layer(middleware::from_fn_with_state(address, guard::guard))
+        .layer(middleware::from_fn_with_state(
+            guard::Gate { bound: address, engine: engine.clone() },
+            guard::guard,
+        ))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
     recount_face_aep::identified(router, engine.world().clone())
 }

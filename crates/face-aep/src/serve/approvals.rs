@@ -1,44 +1,47 @@
 //! Approvals: list, show, resolve.
 
 use ::http::StatusCode;
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{RawQuery, Request};
 use recount_api::reply::One;
 use recount_api::request::{ResolveApproval, Verdict};
 use recount_event::Code;
 use recount_run::Command;
 
+use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, json, page};
-use super::{Face, OPERATOR};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 /// What can become of a request.
 const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "cancelled", "timed_out"];
 
-pub(super) async fn list_approvals(State(face): State<Face>, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list(None, &APPROVAL_STATUSES)?;
     let listed = face.engine.list_approvals(&query).await?;
-    Ok(page(listed.items.into_iter().map(project::approval).collect(), listed.next, listed.has_more))
+    let mut approvals = Vec::with_capacity(listed.items.len());
+    for row in listed.items {
+        if face.sees_run(accept::run_id(&row.run_id)?).await? {
+            approvals.push(project::approval(row));
+        }
+    }
+    Ok(page(approvals, listed.next, listed.has_more))
 }
 
 async fn approval_row(
     face: &Face,
     id: &recount_event::ForeignId,
 ) -> Result<recount_engine::ApprovalRow, Refusal> {
-    let row = face.engine.approval(id).await?;
-    row.ok_or_else(|| Refusal::new(Code::ApprovalNotFound, format!("there is no approval {:?}", id.as_str())))
+    let missing = || Refusal::new(Code::ApprovalNotFound, format!("there is no approval {:?}", id.as_str()));
+    let row = face.engine.approval(id).await?.ok_or_else(missing)?;
+    if face.sees_run(accept::run_id(&row.run_id)?).await? { Ok(row) } else { Err(missing()) }
 }
 
-pub(super) async fn get_approval(State(face): State<Face>, Ids(approval): Ids<String>) -> Answer {
+pub(super) async fn get_approval(face: Face, Ids(approval): Ids<String>) -> Answer {
     let row = approval_row(&face, &accept::approval_id(&approval)?).await?;
     Ok(json(StatusCode::OK, &One::new("approval", project::approval(row))))
 }
 
-pub(super) async fn resolve_approval(
-    State(face): State<Face>,
-    Ids(approval): Ids<String>,
-    request: Request,
-) -> Answer {
+pub(super) async fn resolve_approval(face: Face, Ids(approval): Ids<String>, request: Request) -> Answer {
     let approval_id = accept::approval_id(&approval)?;
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -46,7 +49,7 @@ pub(super) async fn resolve_approval(
     let command = Command::ResolveApproval {
         approval_id: approval_id.clone(),
         approve: request.decision == Verdict::Approve,
-        by: OPERATOR.into(),
+        by: face.caller.name.clone(),
         comment: accept::text("comment", request.comment)?,
     };
     face.engine.submit(accept::run_id(&row.run_id)?, command).await?;

@@ -2,7 +2,7 @@
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::body::Body;
-use axum::extract::{Extension, RawQuery, Request, State};
+use axum::extract::{Extension, RawQuery, Request};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -21,17 +21,13 @@ use crate::error::Refusal;
 use crate::stream::{self, Cursor};
 use crate::{accept, limits, project};
 
-pub(super) async fn append_run_events(
-    State(face): State<Face>,
-    Ids(run): Ids<String>,
-    request: Request,
-) -> Answer {
-    let run = accept::run_id(&run)?;
+pub(super) async fn append_run_events(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+    let run = face.run_id(&run).await?;
     append(&face, run, request).await
 }
 
 pub(super) async fn append_task_run_events(
-    State(face): State<Face>,
+    face: Face,
     Ids((task, run)): Ids<(String, String)>,
     request: Request,
 ) -> Answer {
@@ -91,18 +87,18 @@ fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Re
 }
 
 pub(super) async fn read_run_events(
-    State(face): State<Face>,
+    face: Face,
     Ids(run): Ids<String>,
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
 ) -> Answer {
-    let run = accept::run_id(&run)?;
+    let run = face.run_id(&run).await?;
     read_run(&face, run, raw, &id, &headers).await
 }
 
 pub(super) async fn read_task_run_events(
-    State(face): State<Face>,
+    face: Face,
     Ids((task, run)): Ids<(String, String)>,
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
@@ -147,11 +143,12 @@ async fn nothing_can_follow(face: &Face, run: RunId, after: Option<u64>) -> Resu
 }
 
 pub(super) async fn read_feed(
-    State(face): State<Face>,
+    face: Face,
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
 ) -> Answer {
+    face.is_not_narrowed("the feed")?;
     let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
     if reading.stream {
         let subscription = face.engine.follow_feed(reading.after).await?;
@@ -173,12 +170,13 @@ async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Re
 
 /// Always a stream, also for clients that do not say what they accept.
 pub(super) async fn stream_feed(
-    State(face): State<Face>,
+    face: Face,
     RawQuery(raw): RawQuery,
     Extension(id): Extension<RequestId>,
     mut headers: HeaderMap,
 ) -> Answer {
     headers.insert(header::ACCEPT, HeaderValue::from_static(sse::MEDIA_TYPE));
+    face.is_not_narrowed("the feed")?;
     let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
     let subscription = face.engine.follow_feed(reading.after).await?;
     event_stream(&face, subscription, Cursor::Position, &id)
@@ -201,14 +199,24 @@ fn event_stream(
     cursor: Cursor,
     RequestId(id): &RequestId,
 ) -> Answer {
-    let Ok(place) = face.streams.clone().try_acquire_owned() else {
+    let Ok(place) = face.places.streams.clone().try_acquire_owned() else {
         return Err(Refusal {
             retry_after: Some(limits::STREAMS_RETRY),
-            ..Refusal::new(Code::TooManyStreams, format!("{} streams are open already", face.streams_max))
+            ..Refusal::new(
+                Code::TooManyStreams,
+                format!("{} streams are open already", face.places.streams_max),
+            )
         });
     };
-    let shutdown = face.engine.world().tasks.shutdown_signal(Kind::Connection);
-    let handover = stream::open(subscription, cursor, shutdown, id.to_string(), place);
+    let mut shutdown = face.engine.world().tasks.shutdown_signal(Kind::Connection);
+    let mut caller = face.caller.clone();
+    let over = async move {
+        tokio::select! {
+            () = shutdown.requested() => "the server is going down; come again with the last id",
+            () = caller.revoked() => "what you came in with was taken back",
+        }
+    };
+    let handover = stream::open(subscription, cursor, Box::pin(over), id.to_string(), place);
     let body = handover.clone().body().map(Ok::<_, std::convert::Infallible>);
     let mut response = Response::new(Body::from_stream(body));
     response.extensions_mut().insert(handover);

@@ -1,7 +1,7 @@
 //! `POST /imports`: one run, as the lines that an export gave.
 
 use ::http::StatusCode;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use recount_api::export;
 use recount_api::reply::One;
 use recount_event::Code;
@@ -22,8 +22,8 @@ fn is_lines(content_type: &str) -> bool {
 }
 
 /// 201 for a run that came in, 200 for one that was here already, event for event.
-pub(super) async fn import_run(State(face): State<Face>, request: Request) -> Answer {
-    let Ok(_place) = face.imports.try_acquire() else {
+pub(super) async fn import_run(face: Face, request: Request) -> Answer {
+    let Ok(_place) = face.places.imports.try_acquire() else {
         return Err(Refusal::new(
             Code::StoreBusy,
             format!("{} imports are under way already", limits::IMPORTS_MAX),

@@ -1,40 +1,40 @@
 //! What is kept: pins, pruning, and the deletion of tasks.
 
 use ::http::StatusCode;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
 use recount_engine::Policy;
 
+use super::Face;
 use super::http::{Answer, Ids, body_bytes, json};
 use super::runs::show_run;
-use super::{Face, OPERATOR};
 use crate::{accept, limits};
 
 /// Why a run was pruned that somebody asked to have pruned.
 const ASKED_FOR: &str = "operator";
 
-pub(super) async fn delete_task(State(face): State<Face>, Ids(task): Ids<String>) -> Answer {
-    let task = accept::task_id(&task)?;
-    let runs = face.engine.delete_task(task, OPERATOR).await?;
+pub(super) async fn delete_task(face: Face, Ids(task): Ids<String>) -> Answer {
+    let task = face.task_id(&task)?;
+    let runs = face.engine.delete_task(task, &face.caller.name).await?;
     let reply = reply::Deleted { task_id: task.to_string(), runs };
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
 }
 
-pub(super) async fn pin_run(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
-    let run = accept::run_id(&run)?;
-    face.engine.pin(run, OPERATOR).await?;
+pub(super) async fn pin_run(face: Face, Ids(run): Ids<String>) -> Answer {
+    let run = face.run_id(&run).await?;
+    face.engine.pin(run, &face.caller.name).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
-pub(super) async fn unpin_run(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
-    let run = accept::run_id(&run)?;
+pub(super) async fn unpin_run(face: Face, Ids(run): Ids<String>) -> Answer {
+    let run = face.run_id(&run).await?;
     face.engine.unpin(run).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
-pub(super) async fn prune_run(State(face): State<Face>, Ids(run): Ids<String>, request: Request) -> Answer {
-    let run = accept::run_id(&run)?;
+pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+    let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: PruneRun = accept::body_or_default(&bytes)?;
     let pruned = face.engine.prune(run, request.before, ASKED_FOR).await?;
@@ -46,7 +46,7 @@ pub(super) async fn prune_run(State(face): State<Face>, Ids(run): Ids<String>, r
     Ok(json(StatusCode::OK, &One::new("pruned", reply)))
 }
 
-pub(super) async fn prune(State(face): State<Face>, request: Request) -> Answer {
+pub(super) async fn prune(face: Face, request: Request) -> Answer {
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;

@@ -1,7 +1,7 @@
 //! Runs: create, list, show, cancel, digest.
 
 use ::http::StatusCode;
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{RawQuery, Request};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
 use recount_engine::RunRow;
@@ -18,23 +18,21 @@ use crate::{accept, limits, project};
 pub(super) const RUN_STATUSES: [&str; 6] =
     ["queued", "running", "waiting", "finished", "failed", "cancelled"];
 
-pub(super) async fn create_run(State(face): State<Face>, request: Request) -> Answer {
+pub(super) async fn create_run(face: Face, request: Request) -> Answer {
     make_run(&face, None, request).await
 }
 
-pub(super) async fn create_task_run(
-    State(face): State<Face>,
-    Ids(task): Ids<String>,
-    request: Request,
-) -> Answer {
-    let task = accept::task_id(&task)?;
+pub(super) async fn create_task_run(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
+    let task = face.task_id(&task)?;
     make_run(&face, Some(task), request).await
 }
 
 async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer {
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateRun = accept::body(&bytes)?;
-    let (run, _) = face.engine.create_run(accept::new_run(request, task)?).await?;
+    let new = accept::new_run(request, task, &face.caller.name)?;
+    face.may_make_in(new.task, new.session)?;
+    let (run, _) = face.engine.create_run(new).await?;
     let reply = show_run(face, run).await?;
     Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
 }
@@ -63,19 +61,20 @@ pub(super) async fn all_shown(
     Ok(runs)
 }
 
-pub(super) async fn list_runs(State(face): State<Face>, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref());
     let wanted = query.list(Some(RunId::PREFIX), &RUN_STATUSES)?;
     if let Some(task) = query.get("task_id") {
-        return runs_of_task(&face, accept::task_id(task)?, wanted).await;
+        return runs_of_task(&face, face.task_id(task)?, wanted).await;
     }
-    let listed = face.engine.list_runs(&wanted).await?;
+    let mut listed = face.engine.list_runs(&wanted).await?;
+    listed.items.retain(|row| face.admits(row.task_id.as_deref(), row.session_id.as_deref()));
     Ok(page(all_shown(&face, listed.items).await?, listed.next, listed.has_more))
 }
 
 /// The run of a path under a task: one of another task is not there.
 pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<RunId, Refusal> {
-    let (task, run) = (accept::task_id(task)?, accept::run_id(run)?);
+    let (task, run) = (face.task_id(task)?, accept::run_id(run)?);
     let row = face.engine.run(run).await?;
     match row {
         Some(row) if row.task_id == Some(task.to_string()) => Ok(run),
@@ -87,15 +86,12 @@ pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<Ru
     }
 }
 
-pub(super) async fn get_run(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
-    let reply = show_run(&face, accept::run_id(&run)?).await?;
+pub(super) async fn get_run(face: Face, Ids(run): Ids<String>) -> Answer {
+    let reply = show_run(&face, face.run_id(&run).await?).await?;
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
 
-pub(super) async fn get_task_run(
-    State(face): State<Face>,
-    Ids((task, run)): Ids<(String, String)>,
-) -> Answer {
+pub(super) async fn get_task_run(face: Face, Ids((task, run)): Ids<(String, String)>) -> Answer {
     let reply = show_run(&face, run_of_task(&face, &task, &run).await?).await?;
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
@@ -106,13 +102,13 @@ pub(super) async fn cancel(face: &Face, run: RunId, request: Cancel) -> Result<(
     Ok(())
 }
 
-pub(super) async fn cancel_run(State(face): State<Face>, Ids(run): Ids<String>, request: Request) -> Answer {
-    let run = accept::run_id(&run)?;
+pub(super) async fn cancel_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+    let run = face.run_id(&run).await?;
     answer_cancel(&face, run, request).await
 }
 
 pub(super) async fn cancel_task_run(
-    State(face): State<Face>,
+    face: Face,
     Ids((task, run)): Ids<(String, String)>,
     request: Request,
 ) -> Answer {
@@ -126,8 +122,8 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
     Ok(json(StatusCode::OK, &One::new("run", show_run(face, run).await?)))
 }
 
-pub(super) async fn get_run_digest(State(face): State<Face>, Ids(run): Ids<String>) -> Answer {
-    let run = accept::run_id(&run)?;
+pub(super) async fn get_run_digest(face: Face, Ids(run): Ids<String>) -> Answer {
+    let run = face.run_id(&run).await?;
     let digest = face.engine.digest(run).await?;
     Ok(json(StatusCode::OK, &One::new("digest", project::digest(run.to_string(), digest))))
 }

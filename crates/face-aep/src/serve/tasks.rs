@@ -1,29 +1,30 @@
 //! Tasks: create, list, show, cancel.
 
 use ::http::StatusCode;
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{RawQuery, Request};
 use recount_api::reply::{self, One};
 use recount_api::request::CreateTask;
 use recount_engine::ListQuery;
 use recount_event::family::run::Queued;
 use recount_event::{Code, RunId, TaskId};
 
+use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
 use super::runs::{RUN_STATUSES, all_shown, cancel};
-use super::{Face, OPERATOR};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
-pub(super) async fn create_task(State(face): State<Face>, request: Request) -> Answer {
+pub(super) async fn create_task(face: Face, request: Request) -> Answer {
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateTask = accept::body_or_default(&bytes)?;
+    face.may_make_in(None, None)?;
     let title = accept::text("title", request.title)?;
     let first_run = match request.kind.as_deref() {
         None => None,
         Some(kind) => {
             let mut queued = Queued::new(accept::kind(kind)?);
             queued.title = title.clone();
-            queued.requested_by = Some(OPERATOR.into());
+            queued.requested_by = Some(face.caller.name.clone());
             Some(queued)
         }
     };
@@ -37,9 +38,10 @@ pub(super) async fn create_task(State(face): State<Face>, request: Request) -> A
     Ok(created(&location, &One::new("task", project::task(row, latest, runs))))
 }
 
-pub(super) async fn list_tasks(State(face): State<Face>, RawQuery(raw): RawQuery) -> Answer {
+pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list(Some(TaskId::PREFIX), &[])?;
-    let listed = face.engine.list_tasks(&query).await?;
+    let mut listed = face.engine.list_tasks(&query).await?;
+    listed.items.retain(|row| face.admits(Some(&row.id), None));
     let mut tasks = Vec::with_capacity(listed.items.len());
     for row in listed.items {
         tasks.push(show_task(&face, row).await?);
@@ -62,17 +64,13 @@ async fn task_row(face: &Face, task: TaskId) -> Result<recount_engine::TaskRow, 
     }
 }
 
-pub(super) async fn get_task(State(face): State<Face>, Ids(task): Ids<String>) -> Answer {
-    let row = task_row(&face, accept::task_id(&task)?).await?;
+pub(super) async fn get_task(face: Face, Ids(task): Ids<String>) -> Answer {
+    let row = task_row(&face, face.task_id(&task)?).await?;
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
-pub(super) async fn cancel_task(
-    State(face): State<Face>,
-    Ids(task): Ids<String>,
-    request: Request,
-) -> Answer {
-    let task = accept::task_id(&task)?;
+pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
+    let task = face.task_id(&task)?;
     let row = task_row(&face, task).await?;
     let Some(run) = face.engine.active_run(task).await? else {
         return Err(Refusal::new(Code::RunEnded, format!("task {task} has no active run to cancel")));
@@ -82,12 +80,8 @@ pub(super) async fn cancel_task(
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
-pub(super) async fn list_task_runs(
-    State(face): State<Face>,
-    Ids(task): Ids<String>,
-    RawQuery(raw): RawQuery,
-) -> Answer {
-    let task = accept::task_id(&task)?;
+pub(super) async fn list_task_runs(face: Face, Ids(task): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
+    let task = face.task_id(&task)?;
     task_row(&face, task).await?;
     let query = Query::parse(raw.as_deref()).list(Some(RunId::PREFIX), &RUN_STATUSES)?;
     runs_of_task(&face, task, query).await

@@ -2,13 +2,13 @@
 
 use axum::body::Body;
 use http::Method;
-use recount_face_aep::Face;
+use recount_face_aep::Places;
 
 use crate::stage::{Stage, json, piece};
 
 #[tokio::test]
 async fn streams_beyond_the_bound_are_told_to_come_again() {
-    let stage = Stage::set(|engine| Face::with_streams_max(engine, 2)).await;
+    let stage = Stage::set(Places::new(2)).await;
     let run = stage.new_run().await;
     let target = format!("/v1/runs/{run}/events");
     // What opens no stream takes no place, however often.
@@ -52,7 +52,7 @@ async fn streams_beyond_the_bound_are_told_to_come_again() {
 
 #[tokio::test]
 async fn a_stream_that_nobody_reads_holds_back_nobody() {
-    let stage = Stage::set(Face::new).await;
+    let stage = Stage::set(Places::new(recount_face_aep::limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     let unread = stage.stream(&format!("/v1/runs/{run}/events")).await;
     for seq in 0..20 {

@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::response::Response;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
-use recount_engine::Engine;
-use recount_face_aep::{Face, SseFraming};
+use recount_engine::{Caller, Engine};
+use recount_face_aep::{Places, SseFraming, Visitor};
 use recount_log::MemoryStore;
 use recount_world::World;
 use serde_json::Value;
@@ -20,11 +20,15 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn set(face: impl FnOnce(Engine) -> Face) -> Stage {
+    pub(crate) async fn set(places: Places) -> Stage {
         let world = World::seeded(7, 1_800_000_000_000);
         let engine =
             Engine::open(Arc::new(MemoryStore::new()), world.clone(), Arc::new(SseFraming)).await.unwrap();
-        let router = recount_face_aep::identified(recount_face_aep::router(face(engine.clone())), world);
+        let router = {
+            let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
+            let router = recount_face_aep::router(places).layer(axum::Extension(visitor));
+            recount_face_aep::identified(router, world)
+        };
         Stage { engine, router }
     }
 

@@ -1,0 +1,122 @@
+//! Who asks a handler, and what of the house is theirs.
+//!
+//! Who comes in is decided before the routes; what was decided travels with the request as a [`Visitor`]. A
+//! request without one gets nowhere.
+
+use ::http::request::Parts;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use recount_api::routes::Route;
+use recount_engine::{Caller, Engine};
+use recount_event::{Code, RunId, SessionId, TaskId};
+
+use super::{Face, Places};
+use crate::accept;
+use crate::error::Refusal;
+
+/// Somebody who was let in, and the engine that keeps what is theirs: that of their tenant.
+#[derive(Clone)]
+pub struct Visitor {
+    pub engine: Engine,
+    pub caller: Caller,
+}
+
+impl FromRequestParts<Places> for Face {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, places: &Places) -> Result<Self, Refusal> {
+        match parts.extensions.get::<Visitor>() {
+            Some(Visitor { engine, caller }) => {
+                Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
+            }
+            None => Err(nobody()),
+        }
+    }
+}
+
+fn nobody() -> Refusal {
+    Refusal::new(Code::TokenMissing, "nothing says who asks; send authorization: Bearer and a token")
+}
+
+/// Stands before each route: only who has one of its scopes comes through.
+pub(super) async fn allow(State(route): State<Route>, request: Request, next: Next) -> Response {
+    let Some(visitor) = request.extensions().get::<Visitor>() else { return nobody().into_response() };
+    let caller = &visitor.caller;
+    if route.scopes.iter().any(|scope| caller.may(accept::scope(*scope))) {
+        return next.run(request).await;
+    }
+    let names: Vec<&str> = route.scopes.iter().map(|scope| accept::scope(*scope).as_str()).collect();
+    scope_missing(caller, &names.join(" or ")).into_response()
+}
+
+fn scope_missing(caller: &Caller, wanted: &str) -> Refusal {
+    let held: Vec<&str> = caller.scopes.iter().map(|scope| scope.as_str()).collect();
+    let held = if held.is_empty() { "none".to_owned() } else { held.join(", ") };
+    Refusal::new(Code::ScopeMissing, format!("this needs the scope {wanted}; the token has {held}"))
+}
+
+/// Ids in requests become ids here only where the caller may know of what they name: what is not theirs is
+/// not there.
+impl Face {
+    pub(super) async fn run_id(&self, text: &str) -> Result<RunId, Refusal> {
+        let run = accept::run_id(text)?;
+        if self.sees_run(run).await? {
+            return Ok(run);
+        }
+        // The same words as for one that never was.
+        Err(Refusal::new(Code::RunNotFound, format!("there is no run {run}")))
+    }
+
+    /// Whether the caller may know of a run.
+    pub(super) async fn sees_run(&self, run: RunId) -> Result<bool, Refusal> {
+        if self.caller.narrowing.is_none() {
+            return Ok(true);
+        }
+        let row = self.engine.run(run).await?;
+        Ok(row.is_some_and(|row| self.admits(row.task_id.as_deref(), row.session_id.as_deref())))
+    }
+
+    pub(super) fn task_id(&self, text: &str) -> Result<TaskId, Refusal> {
+        let task = accept::task_id(text)?;
+        if self.caller.narrowing.admits(Some(task), None) {
+            return Ok(task);
+        }
+        Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}")))
+    }
+
+    /// Whether something of this task and this session may be known.
+    pub(super) fn admits(&self, task: Option<&str>, session: Option<&str>) -> bool {
+        let narrowing = &self.caller.narrowing;
+        // Most are not narrowed, and then nothing needs to be read.
+        narrowing.is_none()
+            || narrowing.admits(
+                task.and_then(|task| task.parse::<TaskId>().ok()),
+                session.and_then(|session| session.parse::<SessionId>().ok()),
+            )
+    }
+
+    /// Refuses to make something outside of what the caller was narrowed to.
+    pub(super) fn may_make_in(
+        &self,
+        task: Option<TaskId>,
+        session: Option<SessionId>,
+    ) -> Result<(), Refusal> {
+        match task {
+            _ if self.caller.narrowing.admits(task, session) => Ok(()),
+            Some(task) => Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))),
+            None => Err(Refusal::new(
+                Code::ScopeMissing,
+                "the token is narrowed to some tasks or sessions, and this would lie outside; name one of them",
+            )),
+        }
+    }
+
+    /// What is refused to all who may not see everything.
+    pub(super) fn is_not_narrowed(&self, what: &str) -> Result<(), Refusal> {
+        if self.caller.narrowing.is_none() {
+            return Ok(());
+        }
+        Err(Refusal::new(Code::ScopeMissing, format!("the token is narrowed, and {what} is not")))
+    }
+}
