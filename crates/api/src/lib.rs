@@ -5,9 +5,11 @@
 
 pub mod admin;
 pub mod export;
+pub mod openapi;
 pub mod problem;
 pub mod query;
 pub mod reply;
 pub mod request;
 pub mod routes;
 pub mod scope;
+pub mod terms;

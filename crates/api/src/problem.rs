@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 /// The media type of a [`Problem`].
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
+/// What a problem of this code names as its type.
+pub fn type_of(code: &str) -> String {
+    format!("urn:recount:error:{code}")
+}
+
 /// One refusal or failure. `code` is for machines, `detail` for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {

@@ -1,4 +1,4 @@
-//! Names and defaults of query parameters.
+//! Names, defaults and words of query parameters.
 
 /// Exclusive: events after this sequence. Absent or -1 is from the start.
 pub const AFTER_SEQUENCE: &str = "after_sequence";
@@ -10,6 +10,14 @@ pub const LATEST: &str = "latest";
 pub const AFTER: &str = "after";
 /// How many at most.
 pub const LIMIT: &str = "limit";
+/// Only things that stand so.
+pub const STATUS: &str = "status";
+/// Only what is of this task.
+pub const TASK_ID: &str = "task_id";
+/// Whether a check-up reads everything.
+pub const FULL: &str = "full";
+/// On streams, in place of a token.
+pub const TICKET: &str = "ticket";
 
 /// Events a page brings when nobody says otherwise, and at most.
 pub const EVENTS_LIMIT_DEFAULT: usize = 500;
@@ -17,3 +25,8 @@ pub const EVENTS_LIMIT_MAX: usize = 1000;
 /// Things a list brings when nobody says otherwise, and at most.
 pub const LIST_LIMIT_DEFAULT: usize = 50;
 pub const LIST_LIMIT_MAX: usize = 200;
+
+/// What a run can be.
+pub const RUN_STATUSES: [&str; 6] = ["queued", "running", "waiting", "finished", "failed", "cancelled"];
+/// What can become of a request for permission.
+pub const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "cancelled", "timed_out"];

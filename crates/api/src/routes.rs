@@ -1,64 +1,134 @@
-//! The table of routes. The router is built from it, and so will be the published contract.
+//! The tables of routes. The router and the published contract are both made from them.
 //!
-//! Paths are under `/v1`, and the same under `/hecate/v1`, which the protocol's first clients call.
+//! A row says a route's method and path, who may use it, what it does, and its terms in the words of
+//! `terms.rs`: its query, its body, its answers and its own refusals. What follows from these, such as
+//! `run_not_found` where the path names a run, is not repeated. The compiler asks for what a row leaves out.
 
+use recount_event::Code::*;
+
+use crate::admin::{Backup, Checkup, MakeBackup};
+use crate::reply::{Approval, Deleted, Digest, Health, Import, Pruned, Receipt, Run, Swept, Task};
+use crate::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResolveApproval};
 use crate::scope::Scope;
+use crate::terms::Gives::{Document, EventStream, EventsPage, Over};
+use crate::terms::parameter::*;
+use crate::terms::{LINES, NOTHING, bare, body, created, made, one, page, perhaps};
 
-/// One way in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
-    pub name: RouteName,
-    pub method: &'static str,
-    pub path: &'static str,
-    /// One of these is needed.
-    pub scopes: &'static [Scope],
-    /// One sentence.
-    pub does: &'static str,
-}
+/// A route of the native face.
+pub type Route = crate::terms::Route<RouteName>;
+/// A route beside it.
+pub type HouseRoute = crate::terms::Route<HouseRouteName>;
 
 macro_rules! routes {
-    ($( $name:ident = $method:literal $path:literal, [$($scope:ident),*], $does:literal; )*) => {
-        /// Names a route, so that the server must answer for each.
+    (
+        $(#[$about:meta])* $names:ident, $(#[$about_table:meta])* $table:ident, $route:ident:
+        $( $name:ident = $method:literal $path:literal, [$($scope:ident),*], $does:literal,
+           [$($parameter:expr),*] $body:expr => [$($gives:expr),*], [$($code:expr),*]; )*
+    ) => {
+        $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum RouteName { $( $name, )* }
+        pub enum $names { $( $name, )* }
 
-        pub const ROUTES: &[Route] = &[$( Route {
-            name: RouteName::$name,
+        $(#[$about_table])*
+        pub const $table: &[$route] = &[$( $route {
+            name: $names::$name,
             method: $method,
             path: $path,
             scopes: &[$( Scope::$scope ),*],
             does: $does,
+            query: &[$( $parameter ),*],
+            body: $body,
+            gives: &[$( $gives ),*],
+            refuses: &[$( $code ),*],
         }, )*];
     };
 }
 
 routes! {
-    CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.";
-    ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.";
-    GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.";
-    DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; tombstones are all that stays.";
-    CancelTask = "POST" "/tasks/{task}/cancel", [Run], "Cancels the task's active run.";
-    CreateTaskRun = "POST" "/tasks/{task}/runs", [Run, Ingest], "Creates a run of a task.";
-    ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.";
-    GetTaskRun = "GET" "/tasks/{task}/runs/{run}", [Read], "Shows a run of a task.";
-    CancelTaskRun = "POST" "/tasks/{task}/runs/{run}/cancel", [Run], "Cancels a run of a task.";
-    ReadTaskRunEvents = "GET" "/tasks/{task}/runs/{run}/events", [Read], "Reads a run's events, as a page or as a stream.";
-    AppendTaskRunEvents = "POST" "/tasks/{task}/runs/{run}/events", [Ingest], "Appends events to an external run.";
-    CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.";
-    ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.";
-    GetRun = "GET" "/runs/{run}", [Read], "Shows a run.";
-    CancelRun = "POST" "/runs/{run}/cancel", [Run], "Cancels a run.";
-    GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows what a run's bytes add up to.";
-    PinRun = "PUT" "/runs/{run}/pin", [Admin], "Withholds a run from pruning.";
-    UnpinRun = "DELETE" "/runs/{run}/pin", [Admin], "Lets a run be pruned again.";
-    PruneRun = "POST" "/runs/{run}/prune", [Admin], "Takes away what came before the ending of a run, or before an event of it.";
-    ReadRunEvents = "GET" "/runs/{run}/events", [Read], "Reads a run's events, as a page or as a stream.";
-    AppendRunEvents = "POST" "/runs/{run}/events", [Ingest], "Appends events to an external run.";
-    ImportRun = "POST" "/imports", [Admin], "Takes in a run that was exported, whole or not at all.";
-    Prune = "POST" "/prune", [Admin], "Prunes runs that have ended, those first that ended first, until it is enough.";
-    ReadFeed = "GET" "/events", [Read], "Reads the events of all runs, as a page or as a stream.";
-    StreamFeed = "GET" "/events/stream", [Read], "Streams the events of all runs.";
-    ListApprovals = "GET" "/approvals", [Read], "Lists approvals, newest first.";
-    GetApproval = "GET" "/approvals/{approval}", [Read], "Shows an approval.";
-    ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.";
+    /// Names a route, so that the server must answer for each.
+    RouteName,
+    /// The native face. Paths are under `/v1`, and the same under `/hecate/v1`, which the protocol's first
+    /// clients call.
+    ROUTES, Route:
+
+    CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.",
+        [] perhaps::<CreateTask>() => [created::<Task>("task")], [LimitReached];
+    ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
+        [AFTER, LIST_LIMIT] NOTHING => [page::<Task>()], [];
+    GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
+        [] NOTHING => [one::<Task>("task")], [];
+    DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; tombstones are all that stays.",
+        [] NOTHING => [one::<Deleted>("deleted")], [];
+    CancelTask = "POST" "/tasks/{task}/cancel", [Run], "Cancels the task's active run.",
+        [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
+    CreateTaskRun = "POST" "/tasks/{task}/runs", [Run, Ingest], "Creates a run of a task.",
+        [] body::<CreateRun>() => [created::<Run>("run")], [TaskBusy, LimitReached];
+    ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
+        [AFTER, LIST_LIMIT, RUN_STATUS] NOTHING => [page::<Run>()], [];
+    GetTaskRun = "GET" "/tasks/{task}/runs/{run}", [Read], "Shows a run of a task.",
+        [] NOTHING => [one::<Run>("run")], [];
+    CancelTaskRun = "POST" "/tasks/{task}/runs/{run}/cancel", [Run], "Cancels a run of a task.",
+        [] perhaps::<Cancel>() => [one::<Run>("run")], [RunEnded, LimitReached];
+    ReadTaskRunEvents = "GET" "/tasks/{task}/runs/{run}/events", [Read], "Reads a run's events, as a page or as a stream.",
+        [AFTER_SEQUENCE, EVENTS_LIMIT] NOTHING => [EventsPage, EventStream, Over], [];
+    AppendTaskRunEvents = "POST" "/tasks/{task}/runs/{run}/events", [Ingest], "Appends events to an external run.",
+        [] body::<AppendEvents>() => [one::<Receipt>("receipt")],
+        [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
+    CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.",
+        [] body::<CreateRun>() => [created::<Run>("run")], [TaskNotFound, TaskErased, TaskBusy, LimitReached];
+    ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
+        [AFTER, LIST_LIMIT, RUN_STATUS, TASK_ID] NOTHING => [page::<Run>()], [TaskNotFound];
+    GetRun = "GET" "/runs/{run}", [Read], "Shows a run.",
+        [] NOTHING => [one::<Run>("run")], [];
+    CancelRun = "POST" "/runs/{run}/cancel", [Run], "Cancels a run.",
+        [] perhaps::<Cancel>() => [one::<Run>("run")], [RunEnded, LimitReached];
+    GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows what a run's bytes add up to.",
+        [] NOTHING => [one::<Digest>("digest")], [];
+    PinRun = "PUT" "/runs/{run}/pin", [Admin], "Withholds a run from pruning.",
+        [] NOTHING => [one::<Run>("run")], [];
+    UnpinRun = "DELETE" "/runs/{run}/pin", [Admin], "Lets a run be pruned again.",
+        [] NOTHING => [one::<Run>("run")], [];
+    PruneRun = "POST" "/runs/{run}/prune", [Admin], "Takes away what came before the ending of a run, or before an event of it.",
+        [] perhaps::<PruneRun>() => [one::<Pruned>("pruned")], [RunActive, RunInSession, RunPinned];
+    ReadRunEvents = "GET" "/runs/{run}/events", [Read], "Reads a run's events, as a page or as a stream.",
+        [AFTER_SEQUENCE, EVENTS_LIMIT] NOTHING => [EventsPage, EventStream, Over], [];
+    AppendRunEvents = "POST" "/runs/{run}/events", [Ingest], "Appends events to an external run.",
+        [] body::<AppendEvents>() => [one::<Receipt>("receipt")],
+        [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
+    ImportRun = "POST" "/imports", [Admin], "Takes in a run that was exported, whole or not at all.",
+        [] LINES => [one::<Import>("import"), created::<Import>("import")],
+        [EventRefused, ExportAltered, IdTaken, LimitReached, RunErased, RunExists, RunPruned, TaskBusy, TaskErased];
+    Prune = "POST" "/prune", [Admin], "Prunes runs that have ended, those first that ended first, until it is enough.",
+        [] body::<Prune>() => [one::<Swept>("swept")], [];
+    ReadFeed = "GET" "/events", [Read], "Reads the events of all runs, as a page or as a stream.",
+        [AFTER_POSITION, EVENTS_LIMIT] NOTHING => [EventsPage, EventStream], [CursorPruned];
+    StreamFeed = "GET" "/events/stream", [Read], "Streams the events of all runs.",
+        [AFTER_POSITION, EVENTS_LIMIT] NOTHING => [EventStream], [CursorPruned];
+    ListApprovals = "GET" "/approvals", [Read], "Lists approvals, newest first.",
+        [AFTER, LIST_LIMIT, APPROVAL_STATUS] NOTHING => [page::<Approval>()], [];
+    GetApproval = "GET" "/approvals/{approval}", [Read], "Shows an approval.",
+        [] NOTHING => [one::<Approval>("approval")], [];
+    ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
+        [] body::<ResolveApproval>() => [one::<Approval>("approval")],
+        [ApprovalNotPending, RunEnded, RunErased, LimitReached];
+}
+
+routes! {
+    /// Names a route beside the native face.
+    HouseRouteName,
+    /// What every server has beside its faces, for those who run it. Paths stand as they are.
+    HOUSE_ROUTES, HouseRoute:
+
+    MakeBackup = "POST" "/admin/backups", [Admin], "Copies the whole store into a new folder while the server runs.",
+        [] perhaps::<MakeBackup>() => [made::<Backup>("backup")], [IdTaken];
+    LookAtHealth = "GET" "/admin/doctor", [Admin], "Looks at everything that an operator should know of.",
+        [FULL] NOTHING => [one::<Checkup>("checkup")], [];
+    IsAlive = "GET" "/healthz", [], "Says that the process answers.",
+        [] NOTHING => [bare::<Health>(200)], [];
+    IsReady = "GET" "/readyz", [], "Says whether the store answers and has space for what comes.",
+        [] NOTHING => [bare::<Health>(200), bare::<Health>(503)], [];
+    Measure = "GET" "/metrics", [], "Tells what is counted and measured, for monitoring.",
+        [] NOTHING => [Document { media_type: "application/openmetrics-text; version=1.0.0; charset=utf-8", about: "Counters and gauges as OpenMetrics." }], [];
+    Describe = "GET" "/openapi.json", [], "Gives this document.",
+        [] NOTHING => [Document { media_type: "application/json", about: "OpenAPI 3.1." }], [];
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
-use recount_api::problem::{MEDIA_TYPE, Problem};
+use recount_api::problem::{MEDIA_TYPE, Problem, type_of};
 use recount_engine::Error;
 use recount_event::Code;
 
@@ -55,7 +55,7 @@ pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
     }
     let row = refusal.code.row();
     Problem {
-        problem_type: format!("urn:recount:error:{}", row.name),
+        problem_type: type_of(row.name),
         title: row.meaning.trim_end_matches('.').to_owned(),
         status: row.status,
         detail: refusal.detail.clone(),

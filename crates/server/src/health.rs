@@ -1,23 +1,17 @@
 //! `/healthz`: the process answers. `/readyz`: the store answers too, and has space for what comes.
 
-use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use http::{HeaderValue, StatusCode, header};
 use recount_api::reply::Health;
 use recount_engine::Engine;
 use recount_event::Code;
 
-pub(crate) fn router(engine: Engine) -> Router {
-    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).with_state(engine)
-}
-
-async fn alive() -> Response {
+pub(crate) async fn alive() -> Response {
     answer(StatusCode::OK, "ok")
 }
 
-async fn ready(State(engine): State<Engine>) -> Response {
+pub(crate) async fn ready(State(engine): State<Engine>) -> Response {
     match engine.ready().await {
         Ok(()) => answer(StatusCode::OK, "ready"),
         Err(error) if error.code() == Code::StoreFull => {

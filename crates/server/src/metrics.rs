@@ -9,10 +9,8 @@ mod text;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use http::{HeaderValue, header};
 use recount_engine::{Engine, EngineStats};
 use recount_log::Stats;
@@ -32,11 +30,7 @@ pub(crate) struct Sources {
     pub(crate) started_ms: u64,
 }
 
-pub(crate) fn router(sources: Sources) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(sources)
-}
-
-async fn metrics(State(sources): State<Sources>) -> Response {
+pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
     let stats = match sources.engine.stats().await {
         Ok(stats) => Some(stats),
         Err(error) => {

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::response::IntoResponse as _;
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
+use http::Method;
+use recount_api::routes::{HOUSE_ROUTES, HouseRouteName};
 use recount_engine::Engine;
 use recount_event::Code;
 use recount_face_aep::{Places, Refusal, SseFraming};
@@ -19,7 +21,7 @@ use crate::backup::Backups;
 use crate::connection::House;
 use crate::doors::Doors;
 use crate::metrics::{Requests, Sources};
-use crate::{Files, StartError, backup, doctor, guard, health, limits, listen, metrics, web};
+use crate::{Files, StartError, backup, contract, doctor, guard, health, limits, listen, metrics, web};
 
 /// Where a server keeps its data and how carefully, for what operators ask of it.
 #[derive(Debug, Clone)]
@@ -67,7 +69,7 @@ impl Running {
         let sources = Sources {
             engine: engine.clone(),
             doors: doors.clone(),
-            requests: Requests::new(&OTHER_ROUTES),
+            requests: Requests::new(),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
@@ -88,16 +90,11 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-/// What is served beside the native face.
-const OTHER_ROUTES: [&str; 6] = ["/", "/admin/backups", "/admin/doctor", "/healthz", "/metrics", "/readyz"];
-
 fn router(sources: Sources, home: Option<Home>, address: SocketAddr) -> Router {
     let (engine, requests) = (sources.engine.clone(), sources.requests.clone());
     let router = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX))
-        .merge(health::router(engine.clone()))
         .merge(web::router())
-        .merge(metrics::router(sources.clone()))
-        .merge(home.map_or_else(Router::new, |home| admin(sources, home)))
+        .merge(house(&sources, home.as_ref()))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(
             guard::Gate { bound: address, engine: engine.clone() },
@@ -107,12 +104,39 @@ fn router(sources: Sources, home: Option<Home>, address: SocketAddr) -> Router {
     recount_face_aep::identified(router, engine.world().clone())
 }
 
-/// What operators ask of a server that has a data folder.
-fn admin(sources: Sources, home: Home) -> Router {
-    let backups = Backups::new(sources.engine.clone(), &home.data);
-    let server = doctor::Server { sources, home };
-    let look = Router::new().route("/admin/doctor", get(doctor::look)).with_state(server);
-    Router::new().route("/admin/backups", post(backup::make)).with_state(backups).merge(look)
+/// What stands in [`HOUSE_ROUTES`].
+fn house(sources: &Sources, home: Option<&Home>) -> Router {
+    let mut router = Router::new();
+    for route in HOUSE_ROUTES {
+        let method = Method::from_bytes(route.method.as_bytes()).ok();
+        let filter =
+            method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
+        if let Some(answers) = house_route(route.name, filter, sources, home) {
+            router = router.route(route.path, answers);
+        }
+    }
+    router
+}
+
+/// One handler a route; the compiler says when one is missing. Without a data folder some are not there.
+fn house_route(
+    name: HouseRouteName,
+    filter: MethodFilter,
+    sources: &Sources,
+    home: Option<&Home>,
+) -> Option<MethodRouter> {
+    let engine = sources.engine.clone();
+    Some(match name {
+        HouseRouteName::MakeBackup => on(filter, backup::make).with_state(Backups::new(engine, &home?.data)),
+        HouseRouteName::LookAtHealth => {
+            let server = doctor::Server { sources: sources.clone(), home: home?.clone() };
+            on(filter, doctor::look).with_state(server)
+        }
+        HouseRouteName::IsAlive => on(filter, health::alive),
+        HouseRouteName::IsReady => on(filter, health::ready).with_state(engine),
+        HouseRouteName::Measure => on(filter, metrics::metrics).with_state(sources.clone()),
+        HouseRouteName::Describe => on(filter, contract::describe),
+    })
 }
 
 /// What is said to those for whom there is no place.

@@ -2,6 +2,7 @@
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
+use recount_api::query::APPROVAL_STATUSES;
 use recount_api::reply::One;
 use recount_api::request::{ResolveApproval, Verdict};
 use recount_event::Code;
@@ -11,9 +12,6 @@ use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, json, page};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
-
-/// What can become of a request.
-const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "cancelled", "timed_out"];
 
 pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list(None, &APPROVAL_STATUSES)?;

@@ -44,7 +44,18 @@ pub(super) async fn allow(State(route): State<Route>, request: Request, next: Ne
     let Some(visitor) = request.extensions().get::<Visitor>() else { return nobody().into_response() };
     let caller = &visitor.caller;
     if route.scopes.iter().any(|scope| caller.may(accept::scope(*scope))) {
-        return next.run(request).await;
+        let response = next.run(request).await;
+        if let Some(refusal) = response.extensions().get::<Refusal>() {
+            // The table is what is published, so it must be whole.
+            debug_assert!(
+                route.codes().contains(&refusal.code),
+                "{:?} answers {}, which its row in crates/api/src/routes.rs does not say: {}",
+                route.name,
+                refusal.code,
+                refusal.detail
+            );
+        }
+        return response;
     }
     let names: Vec<&str> = route.scopes.iter().map(|scope| accept::scope(*scope).as_str()).collect();
     scope_missing(caller, &names.join(" or ")).into_response()

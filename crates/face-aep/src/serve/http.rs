@@ -124,7 +124,7 @@ impl Query {
         Ok(ListQuery {
             after: accept::list_cursor(self.get(query::AFTER), prefix)?,
             limit: accept::limit(self.get(query::LIMIT), query::LIST_LIMIT_DEFAULT, query::LIST_LIMIT_MAX)?,
-            status: accept::status(self.get("status"), statuses)?,
+            status: accept::status(self.get(query::STATUS), statuses)?,
         })
     }
 }

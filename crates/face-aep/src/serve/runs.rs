@@ -2,6 +2,7 @@
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
+use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
 use recount_engine::RunRow;
@@ -13,10 +14,6 @@ use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
 use super::tasks::runs_of_task;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
-
-/// What a run can be.
-pub(super) const RUN_STATUSES: [&str; 6] =
-    ["queued", "running", "waiting", "finished", "failed", "cancelled"];
 
 pub(super) async fn create_run(face: Face, request: Request) -> Answer {
     make_run(&face, None, request).await
@@ -64,7 +61,7 @@ pub(super) async fn all_shown(
 pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref());
     let wanted = query.list(Some(RunId::PREFIX), &RUN_STATUSES)?;
-    if let Some(task) = query.get("task_id") {
+    if let Some(task) = query.get(query::TASK_ID) {
         return runs_of_task(&face, face.task_id(task)?, wanted).await;
     }
     let mut listed = face.engine.list_runs(&wanted).await?;

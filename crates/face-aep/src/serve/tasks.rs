@@ -2,6 +2,7 @@
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
+use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::CreateTask;
 use recount_engine::ListQuery;
@@ -10,7 +11,7 @@ use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
-use super::runs::{RUN_STATUSES, all_shown, cancel};
+use super::runs::{all_shown, cancel};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 

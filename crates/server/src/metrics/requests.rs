@@ -8,13 +8,16 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
-use recount_api::routes::ROUTES;
+use recount_api::routes::{HOUSE_ROUTES, ROUTES};
 use recount_face_aep::Refusal;
 
 use super::text::{Kind, Page};
 
 const METHODS: [&str; 5] = ["GET", "POST", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Where the console is.
+const CONSOLE: &str = "/";
 
 /// What is asked of nothing we know.
 const ELSEWHERE: &str = "other";
@@ -25,11 +28,12 @@ type Counts = [[AtomicU64; CLASSES.len()]; METHODS.len()];
 pub(crate) struct Requests(HashMap<String, Counts>);
 
 impl Requests {
-    /// For the routes of the native face, under both of its prefixes, and those named here.
-    pub(crate) fn new(others: &[&str]) -> Arc<Self> {
+    /// For the routes of the native face, under both of its prefixes, those beside it, and the console.
+    pub(crate) fn new() -> Arc<Self> {
         let ours = ["/v1", "/hecate/v1"].into_iter();
         let ours = ours.flat_map(|prefix| ROUTES.iter().map(move |route| format!("{prefix}{}", route.path)));
-        let others = others.iter().chain(&[ELSEWHERE]).map(|path| (*path).to_owned());
+        let others =
+            HOUSE_ROUTES.iter().map(|route| route.path).chain([CONSOLE, ELSEWHERE]).map(str::to_owned);
         Arc::new(Requests(ours.chain(others).map(|path| (path, Counts::default())).collect()))
     }
 

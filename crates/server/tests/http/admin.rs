@@ -7,6 +7,7 @@ use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 use recount_server::{Home, Running};
 use recount_world::World;
 
+use crate::contract::check_kept;
 use crate::house::{House, check_problem, check_reply};
 
 async fn at_home(data: &std::path::Path) -> House {
@@ -25,6 +26,7 @@ async fn a_backup_has_a_plain_name_and_is_made_once() {
     let made = house.post("/admin/backups", r#"{"name":"first"}"#).await;
     assert_eq!((made.status, made.json()["object"].as_str()), (201, Some("backup")), "{}", made.text());
     check_reply(&made);
+    check_kept("POST", "/admin/backups", &made);
     let path = data.path().join("backups/first");
     assert_eq!(made.data()["path"], path.to_str().unwrap());
     let copy = SqliteStore::open(SqliteOptions::new(&path)).unwrap();
@@ -53,6 +55,7 @@ async fn the_doctor_tells_what_is_configured() {
     let reply = house.get("/admin/doctor").await;
     assert_eq!((reply.status, reply.json()["object"].as_str()), (200, Some("checkup")));
     check_reply(&reply);
+    check_kept("GET", "/admin/doctor", &reply);
     let checks = reply.data()["checks"].as_array().unwrap().clone();
     let durability = checks.iter().find(|check| check["name"] == "durability").unwrap();
     assert_eq!(durability["status"], "note", "{durability}");

@@ -6,6 +6,7 @@
 
 mod admin;
 mod bad_input;
+mod contract;
 mod cursors;
 mod guide;
 mod house;

@@ -3,6 +3,7 @@
 use recount_api::routes::{ROUTES, Route, RouteName};
 use recount_event::Code;
 
+use crate::contract::check_kept;
 use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
 use crate::import;
 use crate::wire::Frame;
@@ -107,6 +108,7 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
     assert_eq!(reply.status, happy.status, "{about}: {}", reply.text());
     assert_eq!(reply.header("content-type"), Some("application/json"), "{about}");
     check_reply(&reply);
+    check_kept(route.method, &format!("/v1{}", route.path), &reply);
     let body = reply.json();
     assert_eq!(body["object"], object, "{about}: {body}");
     assert!(body["data"].is_object() || object == "list" && body["data"].is_array(), "{about}: {body}");

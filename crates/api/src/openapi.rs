@@ -1,0 +1,406 @@
+//! The published contract: OpenAPI 3.1, made from the tables of routes and the types they name.
+//!
+//! [`document`] is the whole of it and [`text`] what is served and stands in `docs/openapi.json`. Nothing is
+//! described by hand here that a table or a type says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use recount_event::code::CODES;
+use recount_event::{Code, limits, schema};
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::problem::{self, Problem};
+use crate::reply::Gap;
+use crate::routes::{HOUSE_ROUTES, ROUTES};
+use crate::scope::Scope;
+use crate::terms::{Body, Form, Gives, Parameter, Route};
+use crate::{export, query};
+
+/// The largest integer that is sent or taken.
+const INTEGER_LAST: u64 = limits::INTEGER_MAX - 1;
+
+const ABOUT: &str = "A durable account of what agents do. Every path under /v1 is under /hecate/v1, too.\n\n\
+    Readers ignore fields, event types, statuses and stream frames that they do not know: within v1 such \
+    things are added, and nothing is taken away or renamed. An unknown code of a problem is to be read by its \
+    HTTP status.\n\n\
+    Lists and events are read by cursors, which are exclusive. Streams are text/event-stream: id is the cursor, \
+    data one envelope exactly as a page would bring it; frames without an id are named caught_up, gap and error, \
+    and tell how far the stream has come, which events were pruned, and why it ends. What the data of each event \
+    type holds, its own schema says (recount schema TYPE).\n\n\
+    A server that was made tokens asks for one, as Authorization: Bearer; a browser's EventSource sends a ticket \
+    in the query instead.";
+
+/// What is served.
+pub fn text() -> String {
+    schema::print(&document())
+}
+
+/// The whole document.
+pub fn document() -> Value {
+    let mut builder = Builder::default();
+    let mut paths = Map::new();
+    for route in ROUTES {
+        builder.add(&mut paths, "/v1", route);
+    }
+    for route in HOUSE_ROUTES {
+        builder.add(&mut paths, "", route);
+    }
+    let responses = std::mem::take(&mut builder.responses);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Recount",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": ABOUT,
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "components": {
+            "schemas": builder.schemas(),
+            "responses": responses,
+            "headers": headers(),
+            "securitySchemes": {
+                "bearer": { "type": "http", "scheme": "bearer", "description": "A token that recount token add made." },
+                "ticket": {
+                    "type": "apiKey", "in": "query", "name": query::TICKET,
+                    "description": "Made with a token by POST /v1/tickets, for one stream and a short time.",
+                },
+            },
+        },
+    })
+}
+
+/// What is gathered while operations are written.
+struct Builder {
+    /// Types as they are taken: fields that may be left out are not required.
+    taken: SchemaGenerator,
+    /// Types as they are given.
+    given: SchemaGenerator,
+    /// Problems, by status and codes.
+    responses: BTreeMap<String, Value>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let settings =
+            || SchemaSettings::draft2020_12().with(|s| s.definitions_path = "/components/schemas".into());
+        Builder {
+            taken: settings().for_deserialize().into_generator(),
+            given: settings().for_serialize().into_generator(),
+            responses: BTreeMap::new(),
+        }
+    }
+}
+
+impl Builder {
+    fn add<Name: Debug>(&mut self, paths: &mut Map<String, Value>, prefix: &str, route: &Route<Name>) {
+        let operation = self.operation(route);
+        let path = paths.entry(format!("{prefix}{}", route.path)).or_insert_with(|| json!({}));
+        path[route.method.to_ascii_lowercase()] = operation;
+    }
+
+    fn operation<Name: Debug>(&mut self, route: &Route<Name>) -> Value {
+        let mut parameters: Vec<Value> = route.path_names().map(in_path).collect();
+        parameters.extend(route.query.iter().map(in_query));
+        if route.streams() {
+            parameters.push(last_event_id());
+        }
+        let mut operation = json!({
+            "operationId": operation_id(&format!("{:?}", route.name)),
+            "tags": [tag(route.path)],
+            "summary": route.does,
+            "parameters": parameters,
+            "responses": self.answers(route),
+            "security": security(route.scopes, route.streams()),
+        });
+        match route.body {
+            Body::None => {}
+            Body::Json { shape, required } => {
+                let schema = shape(&mut self.taken);
+                operation["requestBody"] =
+                    json!({ "required": required, "content": { "application/json": { "schema": schema } } });
+            }
+            Body::Lines => {
+                let about = "One run as recount export writes it: its header on a line, then its envelopes, one a line.";
+                operation["requestBody"] = json!({
+                    "required": true,
+                    "content": { export::MEDIA_TYPE: { "schema": { "type": "string", "description": about } } },
+                });
+            }
+        }
+        operation
+    }
+
+    fn answers<Name>(&mut self, route: &Route<Name>) -> Value {
+        let mut answers: BTreeMap<String, Value> = BTreeMap::new();
+        for gives in route.gives {
+            let answer = answers.entry(gives.status().to_string()).or_insert_with(
+                || json!({ "description": "", "headers": { "x-request-id": header_ref("x-request-id") } }),
+            );
+            let (about, media_type, schema) = self.given(gives);
+            let before = answer["description"].as_str().unwrap_or_default();
+            let about = if before.is_empty() { about } else { format!("{before} {about}") };
+            answer["description"] = about.into();
+            if let Some(schema) = schema {
+                answer["content"][media_type] = json!({ "schema": schema });
+            }
+            if matches!(gives, Gives::Thing { located: true, .. }) {
+                answer["headers"]["location"] = header_ref("location");
+            }
+        }
+        let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+        for code in route.codes() {
+            by_status.entry(code.row().status).or_default().push(code);
+        }
+        for (status, codes) in by_status {
+            let name = self.problem(status, &codes);
+            let refused = json!({ "$ref": format!("#/components/responses/{name}") });
+            match answers.get_mut(&status.to_string()) {
+                None => drop(answers.insert(status.to_string(), refused)),
+                // A status that says something of its own and may be a problem, too.
+                Some(answer) => {
+                    answer["content"][problem::MEDIA_TYPE] =
+                        self.responses[&name]["content"][problem::MEDIA_TYPE].clone();
+                }
+            }
+        }
+        json!(answers)
+    }
+
+    /// What an answer says, in what media type, and how its body is formed.
+    fn given(&mut self, gives: &Gives) -> (String, &'static str, Option<Value>) {
+        let json_type = "application/json";
+        match gives {
+            Gives::Thing { object, data, status, .. } => {
+                let about = if *status == 201 { "It was made." } else { "Done, or shown." };
+                let data = data(&mut self.given);
+                let fields = json!({ "object": { "const": object }, "data": data });
+                (about.to_owned(), json_type, Some(closed(fields, &["object", "data"])))
+            }
+            Gives::Page(of) => {
+                let next = json!({
+                    "type": ["string", "null"],
+                    "description": "The cursor for what follows; it never moves back, and is null only where nothing was ever seen.",
+                });
+                (page_about().to_owned(), json_type, Some(page_schema(of(&mut self.given), next)))
+            }
+            Gives::EventsPage => {
+                let next = json!({
+                    "type": "integer", "minimum": -1, "maximum": INTEGER_LAST,
+                    "description": "The cursor for what follows; -1 where there was nothing yet.",
+                });
+                let mut schema = page_schema(reference("Envelope"), next);
+                schema["properties"]["gap"] = self.given.subschema_for::<Gap>().to_value();
+                (page_about().to_owned(), json_type, Some(schema))
+            }
+            Gives::EventStream => {
+                let about = "Frames of server-sent events. Each with an id is one event: id is the cursor, data the \
+                             envelope. Without an id come caught_up when all there was has been sent, gap when \
+                             events that were asked for were pruned, and error with a problem before the end; \
+                             comment lines keep a quiet stream open. Other frames are to be ignored.";
+                let schema = json!({ "type": "string", "description": about });
+                (
+                    "Or events as they come, where the client prefers text/event-stream.".to_owned(),
+                    "text/event-stream",
+                    Some(schema),
+                )
+            }
+            Gives::Over => ("The reader has come again and nothing more can follow.".to_owned(), "", None),
+            Gives::Bare { status, data } => {
+                let about = if *status < 400 { "It is so." } else { "It is not so; the body says why." };
+                (about.to_owned(), json_type, Some(data(&mut self.given).to_value()))
+            }
+            Gives::Document { media_type, about } => {
+                let form = if media_type.starts_with(json_type) { "object" } else { "string" };
+                ((*about).to_owned(), media_type, Some(json!({ "type": form })))
+            }
+        }
+    }
+
+    /// The name of a response that says no with one of these codes.
+    fn problem(&mut self, status: u16, codes: &[Code]) -> String {
+        let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+        let name = format!("{status}.{}", names.join("."));
+        let problem = self.given.subschema_for::<Problem>();
+        let mut headers = json!({ "x-request-id": header_ref("x-request-id") });
+        if codes.iter().any(|code| code.row().retryable) {
+            headers["retry-after"] = header_ref("retry-after");
+        }
+        let types: Vec<String> = names.iter().map(|name| problem::type_of(name)).collect();
+        let said: Vec<String> =
+            codes.iter().map(|code| format!("{}: {}", code.as_str(), code.row().meaning)).collect();
+        let narrowed = json!({
+            "properties": { "code": { "enum": names }, "type": { "enum": types }, "status": { "const": status } },
+        });
+        let response = json!({
+            "description": said.join(" "),
+            "headers": headers,
+            "content": { problem::MEDIA_TYPE: { "schema": { "allOf": [problem, narrowed] } } },
+        });
+        self.responses.entry(name.clone()).or_insert(response);
+        name
+    }
+
+    /// Every type that was named.
+    fn schemas(mut self) -> Value {
+        let mut schemas = self.taken.take_definitions(true);
+        for (name, schema) in self.given.take_definitions(true) {
+            // One name for two forms would be a lie to one of them.
+            if let Some(taken) = schemas.get(&name) {
+                assert_eq!(taken, &schema, "{name} is taken in one form and given in another");
+            }
+            schemas.insert(name, schema);
+        }
+        for schema in schemas.values_mut() {
+            bound(schema);
+        }
+        let codes: BTreeSet<&str> = CODES.iter().map(|row| row.name).collect();
+        schemas["Problem"]["properties"]["code"]["enum"] = json!(codes);
+        let mut envelope = schema::envelope();
+        let own = envelope.as_object_mut().expect("the envelope's schema is an object");
+        own.retain(|name, _| !matches!(name.as_str(), "$schema" | "$id"));
+        schemas.insert("Envelope".to_owned(), envelope);
+        Value::Object(schemas)
+    }
+}
+
+/// Puts in what the derive cannot know: no integer is beyond what every reader counts alike.
+fn bound(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            let integer = match object.get("type") {
+                Some(Value::String(one)) => one == "integer",
+                Some(Value::Array(several)) => several.iter().any(|one| one == "integer"),
+                _ => false,
+            };
+            if integer {
+                object.remove("format");
+                object.entry("maximum").or_insert_with(|| INTEGER_LAST.into());
+            }
+            if object.get("default") == Some(&Value::Null) {
+                object.remove("default");
+            }
+            object.values_mut().for_each(bound);
+        }
+        Value::Array(items) => items.iter_mut().for_each(bound),
+        _ => {}
+    }
+}
+
+fn reference(name: &str) -> Schema {
+    Schema::new_ref(format!("#/components/schemas/{name}"))
+}
+
+fn header_ref(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/headers/{name}") })
+}
+
+fn headers() -> Value {
+    json!({
+        "x-request-id": {
+            "description": "Names this request in the server's log.",
+            "required": true, "schema": { "type": "string" },
+        },
+        "location": {
+            "description": "Where what was made can be asked for.",
+            "required": true, "schema": { "type": "string" },
+        },
+        "retry-after": {
+            "description": "After how many seconds to try again.",
+            "schema": { "type": "integer", "minimum": 1 },
+        },
+    })
+}
+
+/// An object with these fields, all of which a reply of this release has.
+fn closed(fields: Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "required": required, "properties": fields })
+}
+
+fn page_about() -> &'static str {
+    "One page."
+}
+
+fn page_schema(item: Schema, next: Value) -> Value {
+    let fields = json!({
+        "object": { "const": "list" },
+        "data": { "type": "array", "items": item },
+        "next": next,
+        "has_more": { "type": "boolean" },
+    });
+    closed(fields, &["object", "data", "next", "has_more"])
+}
+
+/// `CreateTask` as `createTask`.
+fn operation_id(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    format!("{}{rest}", first.to_ascii_lowercase())
+}
+
+/// What routes are grouped by: the thing that they are about.
+fn tag(path: &str) -> &str {
+    path.split('/').find(|part| !part.is_empty()).unwrap_or("server")
+}
+
+fn in_path(name: &str) -> Value {
+    let (prefix, about) = match name {
+        "run" => ("run_", "The id of a run."),
+        "task" => ("task_", "The id of a task."),
+        "approval" => ("", "The id of an approval."),
+        other => ("", if other == "token" { "The id of a token." } else { "An id." }),
+    };
+    json!({ "name": name, "in": "path", "required": true, "description": about, "schema": form(Form::Id(prefix)) })
+}
+
+fn in_query(parameter: &Parameter) -> Value {
+    json!({
+        "name": parameter.name,
+        "in": "query",
+        "description": parameter.about,
+        "schema": form(parameter.form),
+    })
+}
+
+fn last_event_id() -> Value {
+    json!({
+        "name": "last-event-id",
+        "in": "header",
+        "description": "What a browser sends when it comes again: the last id it received. Counts before the query.",
+        "schema": form(Form::Number { min: -1, max: INTEGER_LAST }),
+    })
+}
+
+fn form(form: Form) -> Value {
+    match form {
+        Form::Number { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Form::NumberOr { min, max, word } => {
+            json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "const": word }] })
+        }
+        Form::Word(words) => json!({ "type": "string", "enum": words }),
+        Form::Id("") => {
+            let most = limits::FOREIGN_ID_BYTES_MAX;
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9._:-]+$", "minLength": 1, "maxLength": most })
+        }
+        Form::Id(prefix) => {
+            json!({ "type": "string", "pattern": format!("^{prefix}[0-7][0-9A-HJKMNP-TV-Z]{{25}}$") })
+        }
+        Form::YesNo => json!({ "type": "boolean" }),
+    }
+}
+
+/// One of the scopes, or a ticket on streams; or nothing, while a server was made no tokens.
+fn security(scopes: &[Scope], streams: bool) -> Value {
+    if scopes.is_empty() {
+        return json!([]);
+    }
+    let mut ways = vec![json!({})];
+    ways.extend(scopes.iter().map(|scope| json!({ "bearer": [scope] })));
+    if streams {
+        ways.push(json!({ "ticket": scopes }));
+    }
+    json!(ways)
+}

@@ -1,0 +1,255 @@
+//! The terms of a route: what it takes, what it gives and what it may say no with.
+//!
+//! The table in `routes.rs` is written in these words. The router, the check of queries and the published
+//! contract are all made from it, so what is not said here is neither served nor promised.
+
+use recount_event::{Code, limits};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::query;
+use crate::scope::Scope;
+
+/// One way in.
+#[derive(Debug, Clone, Copy)]
+pub struct Route<Name> {
+    pub name: Name,
+    pub method: &'static str,
+    pub path: &'static str,
+    /// One of these is needed; none where anybody may come.
+    pub scopes: &'static [Scope],
+    /// One sentence.
+    pub does: &'static str,
+    /// What the query may hold. Anything else is refused.
+    pub query: &'static [Parameter],
+    pub body: Body,
+    pub gives: &'static [Gives],
+    /// What it may say no with, beside what follows from the rest; see [`Route::codes`].
+    pub refuses: &'static [Code],
+}
+
+/// One parameter of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub form: Form,
+    /// One sentence.
+    pub about: &'static str,
+}
+
+/// What a parameter may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A whole number within these bounds.
+    Number {
+        min: i64,
+        max: u64,
+    },
+    /// The same, or this word.
+    NumberOr {
+        min: i64,
+        max: u64,
+        word: &'static str,
+    },
+    /// One of these.
+    Word(&'static [&'static str]),
+    /// An id that begins so; of any form when it is empty.
+    Id(&'static str),
+    YesNo,
+}
+
+/// How a type describes itself.
+pub type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy)]
+pub enum Body {
+    None,
+    Json {
+        shape: Shape,
+        /// Without it an empty object is meant.
+        required: bool,
+    },
+    /// The lines of an export.
+    Lines,
+}
+
+pub const NOTHING: Body = Body::None;
+pub const LINES: Body = Body::Lines;
+
+/// A body that must be there.
+pub const fn body<T: JsonSchema>() -> Body {
+    Body::Json { shape: shape::<T>, required: true }
+}
+
+/// A body that may be left out.
+pub const fn perhaps<T: JsonSchema>() -> Body {
+    Body::Json { shape: shape::<T>, required: false }
+}
+
+/// One way to be answered.
+#[derive(Debug, Clone, Copy)]
+pub enum Gives {
+    /// `{"object": …, "data": …}`. With 201 comes a `Location` where the thing can be asked for.
+    Thing { status: u16, object: &'static str, data: Shape, located: bool },
+    /// One page of a list.
+    Page(Shape),
+    /// One page of envelopes.
+    EventsPage,
+    /// Envelopes as they come, until the client leaves or nothing more can come.
+    EventStream,
+    /// Says to a reader that comes again that nothing more can come.
+    Over,
+    /// JSON of its own form.
+    Bare { status: u16, data: Shape },
+    /// Something that is no JSON of ours.
+    Document { media_type: &'static str, about: &'static str },
+}
+
+pub const fn one<T: JsonSchema>(object: &'static str) -> Gives {
+    Gives::Thing { status: 200, object, data: shape::<T>, located: false }
+}
+
+/// Something new, and where it is.
+pub const fn created<T: JsonSchema>(object: &'static str) -> Gives {
+    Gives::Thing { status: 201, object, data: shape::<T>, located: true }
+}
+
+/// Something new that has no place of its own among the routes.
+pub const fn made<T: JsonSchema>(object: &'static str) -> Gives {
+    Gives::Thing { status: 201, object, data: shape::<T>, located: false }
+}
+
+pub const fn page<T: JsonSchema>() -> Gives {
+    Gives::Page(shape::<T>)
+}
+
+pub const fn bare<T: JsonSchema>(status: u16) -> Gives {
+    Gives::Bare { status, data: shape::<T> }
+}
+
+impl Gives {
+    pub fn status(&self) -> u16 {
+        match self {
+            Gives::Thing { status, .. } | Gives::Bare { status, .. } => *status,
+            Gives::Over => 204,
+            Gives::Page(_) | Gives::EventsPage | Gives::EventStream | Gives::Document { .. } => 200,
+        }
+    }
+}
+
+impl<Name> Route<Name> {
+    /// Whether it may answer with a stream, which browsers cannot send a token to: there a ticket does.
+    pub fn streams(&self) -> bool {
+        self.gives.iter().any(|gives| matches!(gives, Gives::EventStream))
+    }
+
+    /// The names of what the path leaves open.
+    pub fn path_names(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Whether the query may hold a parameter of this name.
+    pub fn knows(&self, parameter: &str) -> bool {
+        self.query.iter().any(|known| known.name == parameter) || self.streams() && parameter == query::TICKET
+    }
+
+    /// All that it may say no with, in order: what the table names, and what follows from its other terms.
+    pub fn codes(&self) -> Vec<Code> {
+        let mut codes = self.refuses.to_vec();
+        // Whoever is let in: it may be the wrong address, too much at once, or the end of the day.
+        codes.extend([Code::HostRefused, Code::OriginRefused, Code::RateLimited, Code::TooManyStreams]);
+        codes.extend([Code::ParameterInvalid, Code::RouteNotFound, Code::ShuttingDown, Code::Internal]);
+        codes.extend([Code::StoreBusy, Code::StoreCorrupt, Code::StoreUnavailable]);
+        if !self.scopes.is_empty() {
+            codes.extend([Code::TokenMissing, Code::TokenInvalid, Code::ScopeMissing]);
+        }
+        if self.method != "GET" {
+            codes.push(Code::StoreFull);
+        }
+        if !matches!(self.body, Body::None) {
+            codes.extend([Code::BodyMalformed, Code::BodyTimeout, Code::BodyTooLarge]);
+            codes.push(Code::MediaTypeUnsupported);
+        }
+        if self.streams() {
+            codes.extend([Code::TicketInvalid, Code::CursorMalformed, Code::CursorAhead]);
+        }
+        if self.gives.iter().any(|gives| matches!(gives, Gives::EventsPage)) {
+            codes.push(Code::NotAcceptable);
+        }
+        if self.knows(query::AFTER) {
+            codes.extend([Code::CursorMalformed, Code::CursorForeign]);
+        }
+        for name in self.path_names() {
+            codes.extend(missing(name));
+        }
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    }
+}
+
+/// What is said when what a path names is not there, or not any more.
+fn missing(name: &str) -> &'static [Code] {
+    match name {
+        "run" => &[Code::RunNotFound, Code::RunErased],
+        "task" => &[Code::TaskNotFound, Code::TaskErased],
+        "approval" => &[Code::ApprovalNotFound],
+        "token" => &[Code::TokenNotFound],
+        _ => &[],
+    }
+}
+
+/// What parameters there are; tables name them.
+pub mod parameter {
+    use super::{Form, Parameter, limits, query};
+
+    const CURSOR_LAST: u64 = limits::INTEGER_MAX - 1;
+
+    pub const AFTER_SEQUENCE: Parameter = Parameter {
+        name: query::AFTER_SEQUENCE,
+        form: Form::Number { min: -1, max: CURSOR_LAST },
+        about: "Exclusive: events after this sequence. Without it, or with -1, from the start.",
+    };
+    pub const AFTER_POSITION: Parameter = Parameter {
+        name: query::AFTER_POSITION,
+        form: Form::NumberOr { min: -1, max: CURSOR_LAST, word: query::LATEST },
+        about: "Exclusive: events after this position of the feed; latest is only what happens from now on. Without \
+                it, or with -1, from the start.",
+    };
+    pub const EVENTS_LIMIT: Parameter = Parameter {
+        name: query::LIMIT,
+        form: Form::Number { min: 1, max: query::EVENTS_LIMIT_MAX as u64 },
+        about: "How many events a page brings at most; 500 when nobody says otherwise. Streams do not count.",
+    };
+    pub const AFTER: Parameter = Parameter {
+        name: query::AFTER,
+        form: Form::Id(""),
+        about: "Exclusive: what comes after this cursor, which is the next of the page before.",
+    };
+    pub const LIST_LIMIT: Parameter = Parameter {
+        name: query::LIMIT,
+        form: Form::Number { min: 1, max: query::LIST_LIMIT_MAX as u64 },
+        about: "How many things a page brings at most; 50 when nobody says otherwise.",
+    };
+    pub const RUN_STATUS: Parameter = Parameter {
+        name: query::STATUS,
+        form: Form::Word(&query::RUN_STATUSES),
+        about: "Only runs with this status.",
+    };
+    pub const APPROVAL_STATUS: Parameter = Parameter {
+        name: query::STATUS,
+        form: Form::Word(&query::APPROVAL_STATUSES),
+        about: "Only approvals with this status.",
+    };
+    pub const TASK_ID: Parameter =
+        Parameter { name: query::TASK_ID, form: Form::Id("task_"), about: "Only runs of this task." };
+    pub const FULL: Parameter = Parameter {
+        name: query::FULL,
+        form: Form::YesNo,
+        about: "Whether every event's bytes are read, which takes its time.",
+    };
+}
