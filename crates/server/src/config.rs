@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::StartError;
 use crate::amounts::{bytes, duration};
 use crate::limits::{SWEEP_EVERY_DEFAULT, SWEEP_EVERY_MIN};
+use crate::settings::{Lookup, Setting};
 
 /// What was said on the command line, where the environment has been looked at already.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +41,8 @@ pub struct Config {
     pub sweep_every: Duration,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
+    /// The same once more, as it was said and where.
+    pub settings: Vec<Setting>,
 }
 
 /// How the server's own log is written.
@@ -108,79 +111,94 @@ impl Config {
         options: Options,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Config, StartError> {
-        let file = read_file(options.config.as_deref(), &environment)?;
-        let pick = |flag: Option<String>, name: &str, file: Option<String>| {
-            flag.or_else(|| environment(name).filter(|value| !value.is_empty())).or(file)
-        };
-        let bind = pick(options.bind, "RECOUNT_BIND", file.bind).unwrap_or_else(|| BIND_DEFAULT.to_owned());
-        let path = |path: PathBuf| path.to_string_lossy().into_owned();
-        let data = pick(options.data.map(path), "RECOUNT_DATA", file.data.map(path));
-        let data = match data {
-            Some(data) => PathBuf::from(data),
-            None => user_folder("XDG_DATA_HOME", ".local/share", &environment).ok_or_else(|| {
-                StartError::usage("no data folder is known: HOME is not set; say --data FOLDER")
-            })?,
-        };
-        let durability = pick(options.durability, "RECOUNT_STORE__DURABILITY", file.store.durability);
+        let (file, path) = read_file(options.config.as_deref(), &environment)?;
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let folder = user_folder("XDG_DATA_HOME", ".local/share", &environment).map(text).unwrap_or_default();
+        let mut look = Lookup::new(environment, path);
+        let bind = look.pick("bind", options.bind, "RECOUNT_BIND", file.bind, BIND_DEFAULT);
+        let data = look.pick("data", options.data.map(text), "RECOUNT_DATA", file.data.map(text), folder);
+        let durability = look.pick(
+            "store.durability",
+            options.durability,
+            "RECOUNT_STORE__DURABILITY",
+            file.store.durability,
+            "strict",
+        );
+        let hot_events_max =
+            look.pick("store.hot_events_max", None, "RECOUNT_STORE__HOT_EVENTS_MAX", None, "off");
         let kept = file.retention;
-        let max_age = pick(options.max_age, "RECOUNT_RETENTION__MAX_AGE", kept.max_age);
-        let max_events = kept.max_events.map(|events| events.to_string());
-        let max_events = pick(options.max_events, "RECOUNT_RETENTION__MAX_EVENTS", max_events);
-        let max_bytes = pick(options.max_bytes, "RECOUNT_RETENTION__MAX_BYTES", kept.max_bytes);
-        let sweep_every = pick(options.sweep_every, "RECOUNT_RETENTION__SWEEP_EVERY", kept.sweep_every);
-        let level = pick(options.log, "RECOUNT_LOG", file.log.level);
-        let format = pick(options.log_format, "RECOUNT_LOG__FORMAT", file.log.format);
+        let max_age = look.pick(
+            "retention.max_age",
+            options.max_age,
+            "RECOUNT_RETENTION__MAX_AGE",
+            kept.max_age,
+            "off",
+        );
+        let max_events = look.pick(
+            "retention.max_events",
+            options.max_events,
+            "RECOUNT_RETENTION__MAX_EVENTS",
+            kept.max_events.map(|events| events.to_string()),
+            "off",
+        );
+        let max_bytes = look.pick(
+            "retention.max_bytes",
+            options.max_bytes,
+            "RECOUNT_RETENTION__MAX_BYTES",
+            kept.max_bytes,
+            "off",
+        );
+        let sweep_every = look.pick(
+            "retention.sweep_every",
+            options.sweep_every,
+            "RECOUNT_RETENTION__SWEEP_EVERY",
+            kept.sweep_every,
+            format!("{}m", SWEEP_EVERY_DEFAULT.as_secs() / 60),
+        );
+        let level = look.pick("log.level", options.log, "RECOUNT_LOG", file.log.level, "info");
+        let format =
+            look.pick("log.format", options.log_format, "RECOUNT_LOG__FORMAT", file.log.format, "text");
+        if data.is_empty() {
+            return Err(StartError::usage("no data folder is known: HOME is not set; say --data FOLDER"));
+        }
         Ok(Config {
             bind: bind_address(&bind)?,
-            data,
-            durability: match durability.as_deref() {
-                None | Some("strict") => Durability::Strict,
-                Some("relaxed") => Durability::Relaxed,
-                Some(other) => return Err(wrong("durability", other, "strict or relaxed")),
+            data: data.into(),
+            durability: match durability.as_str() {
+                "strict" => Durability::Strict,
+                "relaxed" => Durability::Relaxed,
+                other => return Err(wrong("durability", other, "strict or relaxed")),
             },
-            hot_events_max: settled(
-                "hot_events_max",
-                environment("RECOUNT_STORE__HOT_EVENTS_MAX").as_deref(),
-                "off, or a number",
-                count,
-            )?,
+            hot_events_max: amount("hot_events_max", &hot_events_max, "off, or a number", count)?,
             retention: Policy {
-                max_age: settled("max_age", max_age.as_deref(), "off, or one such as 30d or 12h", duration)?,
-                max_events: settled("max_events", max_events.as_deref(), "off, or a number", count)?,
-                max_bytes: settled("max_bytes", max_bytes.as_deref(), "off, or one such as 5GiB", bytes)?,
+                max_age: amount("max_age", &max_age, "off, or one such as 30d or 12h", duration)?,
+                max_events: amount("max_events", &max_events, "off, or a number", count)?,
+                max_bytes: amount("max_bytes", &max_bytes, "off, or one such as 5GiB", bytes)?,
             },
-            sweep_every: match sweep_every.as_deref() {
-                None => SWEEP_EVERY_DEFAULT,
-                Some(text) => duration(text)
-                    .filter(|every| *every >= SWEEP_EVERY_MIN)
-                    .ok_or_else(|| wrong("sweep_every", text, "one such as 10m, and at least 1s"))?,
+            sweep_every: duration(&sweep_every)
+                .filter(|every| *every >= SWEEP_EVERY_MIN)
+                .ok_or_else(|| wrong("sweep_every", &sweep_every, "one such as 10m, and at least 1s"))?,
+            log: level
+                .parse()
+                .map_err(|_| wrong("the log level", &level, "off, error, warn, info, debug or trace"))?,
+            log_format: match format.as_str() {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                other => return Err(wrong("the log format", other, "text or json")),
             },
-            log: match level.as_deref() {
-                None => tracing::level_filters::LevelFilter::INFO,
-                Some(level) => level
-                    .parse()
-                    .map_err(|_| wrong("the log level", level, "off, error, warn, info, debug or trace"))?,
-            },
-            log_format: match format.as_deref() {
-                None | Some("text") => LogFormat::Text,
-                Some("json") => LogFormat::Json,
-                Some(other) => return Err(wrong("the log format", other, "text or json")),
-            },
+            settings: look.settings(),
         })
     }
 }
 
 /// An amount of what is kept, or none.
-fn settled<T>(
+fn amount<T>(
     what: &str,
-    text: Option<&str>,
+    text: &str,
     wanted: &str,
     read: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, StartError> {
-    match text {
-        None | Some("off") => Ok(None),
-        Some(text) => read(text).map(Some).ok_or_else(|| wrong(what, text, wanted)),
-    }
+    if text == "off" { Ok(None) } else { read(text).map(Some).ok_or_else(|| wrong(what, text, wanted)) }
 }
 
 fn count(text: &str) -> Option<u64> {
@@ -215,20 +233,25 @@ fn is_loopback(ip: IpAddr) -> bool {
 fn read_file(
     named: Option<&Path>,
     environment: &impl Fn(&str) -> Option<String>,
-) -> Result<File, StartError> {
+) -> Result<(File, PathBuf), StartError> {
     let (path, must_exist) = match named {
         Some(path) => (path.to_owned(), true),
         None => match user_folder("XDG_CONFIG_HOME", ".config", environment) {
             Some(folder) => (folder.join("config.toml"), false),
-            None => return Ok(File::default()),
+            None => return Ok((File::default(), PathBuf::new())),
         },
     };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound && !must_exist => return Ok(File::default()),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound && !must_exist => {
+            return Ok((File::default(), path));
+        }
         Err(why) => return Err(StartError::usage(format!("{} cannot be read: {why}", path.display()))),
     };
-    parse_file(&text).map_err(|why| StartError::usage(format!("{}: {why}", path.display())))
+    match parse_file(&text) {
+        Ok(file) => Ok((file, path)),
+        Err(why) => Err(StartError::usage(format!("{}: {why}", path.display()))),
+    }
 }
 
 fn parse_file(text: &str) -> Result<File, String> {
@@ -309,6 +332,33 @@ mod tests {
         let by_default = settle(Options::default(), &[("HOME", "/h")]).unwrap();
         assert_eq!(by_default.bind.to_string(), BIND_DEFAULT);
         assert_eq!(by_default.data, Path::new("/h/.local/share/recount"));
+    }
+
+    #[test]
+    fn every_value_says_where_it_comes_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, "bind = \"127.0.0.1:1\"\n[store]\ndurability = \"relaxed\"\n").unwrap();
+        let options =
+            Options { config: Some(file.clone()), bind: Some("127.0.0.1:2".into()), ..Options::default() };
+        let environment =
+            [("RECOUNT_LOG", "warn"), ("RECOUNT_BIND", "127.0.0.1:3"), ("RECOUNT_LOG__FORMAT", "")];
+        let config = settle(Options { data: Some("/d".into()), ..options }, &environment).unwrap();
+        let told = |key: &str| {
+            let setting = config.settings.iter().find(|setting| setting.key == key).unwrap();
+            (setting.value.clone(), setting.source.to_string())
+        };
+        let said = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+        assert_eq!(told("bind"), said("127.0.0.1:2", "flag"));
+        assert_eq!(told("log.level"), said("warn", "environment RECOUNT_LOG"));
+        assert_eq!(told("store.durability"), said("relaxed", &format!("file {}", file.display())));
+        assert_eq!(told("log.format"), said("text", "default"));
+        assert_eq!(told("retention.sweep_every"), said("10m", "default"));
+        // No key of the file is left out.
+        for key in KEYS.iter().filter(|key| !["store", "retention", "log"].contains(key)) {
+            let ends = |setting: &&Setting| setting.key.rsplit('.').next() == Some(key);
+            assert_eq!(config.settings.iter().filter(ends).count(), 1, "{key}");
+        }
     }
 
     #[test]
