@@ -12,4 +12,5 @@ pub mod reply;
 pub mod request;
 pub mod routes;
 pub mod scope;
+pub mod spelling;
 pub mod terms;

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use recount_api::export::{self, Header};
 use recount_api::request::{AppendEvents, CreateRun, Object, Prune};
 use recount_api::scope::Scope as Named;
+use recount_api::spelling;
+use recount_api::terms::Route;
 use recount_engine::{Import, NewRun, Policy, Scope, Triple};
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, SessionId, TaskId, door};
@@ -45,6 +47,37 @@ pub(crate) fn cursor(header: Option<&str>, query: Option<&str>) -> Accepted<Opti
             )),
         },
     }
+}
+
+/// A query holds what its route knows, and each but once: a filter that was misspelt would silently widen what
+/// is answered.
+pub(crate) fn asked<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()> {
+    let mut seen: Vec<String> = Vec::new();
+    for (name, _) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
+        let said = match () {
+            () if !route.knows(&name) => unknown(route, &name),
+            () if seen.iter().any(|seen| *seen == name) => {
+                format!("{:?} comes twice; send it once", shortened(&name))
+            }
+            () => {
+                seen.push(name.into_owned());
+                continue;
+            }
+        };
+        return Err(Refusal::new(Code::ParameterInvalid, said));
+    }
+    Ok(())
+}
+
+/// Says that there is no such parameter, and which one was meant, or which there are.
+fn unknown<Name>(route: &Route<Name>, name: &str) -> String {
+    let known: Vec<&str> = route.query.iter().map(|parameter| parameter.name).collect();
+    let advice = match (spelling::nearest(name, known.iter().copied()), known.as_slice()) {
+        (Some(nearest), _) => format!("did you mean {nearest}?"),
+        (None, []) => "it takes none".to_owned(),
+        (None, known) => format!("it takes {}", known.join(", ")),
+    };
+    format!("this path knows no parameter {:?}; {advice}", shortened(name))
 }
 
 /// How many things a page may bring.
@@ -249,6 +282,8 @@ fn shortened(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use recount_api::routes::ROUTES;
+
     use super::*;
 
     fn check_cursor(header: Option<&str>, query: Option<&str>, expected: Result<Option<u64>, Code>) {
@@ -268,6 +303,42 @@ mod tests {
         {
             check_cursor(Some(bad), None, Err(Code::CursorMalformed));
             check_cursor(None, Some(bad), Err(Code::CursorMalformed));
+        }
+    }
+
+    #[test]
+    fn queries_hold_what_their_route_knows() {
+        let said = |path: &str, query: &str| {
+            let route = ROUTES.iter().find(|route| route.path == path && route.method == "GET");
+            match asked(route.expect("it is in the table"), Some(query)) {
+                Ok(()) => String::new(),
+                Err(refusal) => {
+                    assert_eq!(refusal.code, Code::ParameterInvalid);
+                    refusal.detail
+                }
+            }
+        };
+        for (path, query) in [
+            ("/runs", ""),
+            ("/runs", "&"),
+            ("/runs", "status=x&limit=1&after=&task_id=t"),
+            ("/runs", "st%61tus=x"),
+            ("/events", "after_position=3&ticket=x"),
+        ] {
+            assert_eq!(said(path, query), "", "{path}?{query}");
+        }
+        for (path, query, part) in [
+            ("/runs", "statsu=running", "did you mean status?"),
+            ("/runs", "Status=running", "did you mean status?"),
+            ("/runs", "colour=red", "it takes after, limit, status, task_id"),
+            ("/runs", "=x", "no parameter"),
+            ("/runs", "ticket=x", "no parameter"),
+            ("/runs", "status=running&status=failed", "\"status\" comes twice"),
+            ("/runs/{run}", "limit=1", "it takes none"),
+            ("/events", "after_sequence=1", "after_position"),
+        ] {
+            let said = said(path, query);
+            assert!(said.contains(part), "{path}?{query}: {said}");
         }
     }
 

@@ -21,15 +21,17 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use recount_api::routes::{ROUTES, RouteName};
+use recount_api::terms::Route;
 use recount_engine::{Caller, Engine};
 use recount_event::Code;
 use recount_world::World;
 use tokio::sync::Semaphore;
 
 use crate::error::{Refusal, problem_response};
-use crate::limits;
+use crate::{accept, limits};
 
 pub use self::caller::Visitor;
+pub use self::http::encoded;
 
 /// What the handlers of all callers share. Cheap to clone.
 #[derive(Clone)]
@@ -72,8 +74,9 @@ pub fn router(places: Places) -> Router {
             "PUT" => MethodFilter::PUT,
             _ => MethodFilter::GET,
         };
-        let guarded =
-            handler(route.name, filter).layer(middleware::from_fn_with_state(*route, caller::allow));
+        let guarded = handler(route.name, filter)
+            .layer(middleware::from_fn_with_state(*route, check_query))
+            .layer(middleware::from_fn_with_state(*route, caller::allow));
         routes = routes.route(route.path, guarded);
     }
     let routes = routes.with_state(places).method_not_allowed_fallback(method_not_allowed);
@@ -116,6 +119,14 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::ListApprovals => on(filter, approvals::list_approvals),
         RouteName::GetApproval => on(filter, approvals::get_approval),
         RouteName::ResolveApproval => on(filter, approvals::resolve_approval),
+    }
+}
+
+/// Stands before each route: lets through whose query holds what the route knows.
+pub async fn check_query<Name>(State(route): State<Route<Name>>, request: Request, next: Next) -> Response {
+    match accept::asked(&route, request.uri().query()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) async fn make(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    if let Some(refusal) = recount_face_aep::encoded(&headers) {
+        return Err(refusal);
+    }
     let body = to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|_| {
         let most = limits::ADMIN_BODY_BYTES_MAX;
         Refusal::new(Code::BodyTooLarge, format!("the body broke off or is larger than {most} bytes"))

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_api::spelling;
 use recount_engine::Policy;
 use recount_log_sqlite::Durability;
 use serde::Deserialize;
@@ -269,24 +270,7 @@ fn parse_file(text: &str) -> Result<File, String> {
 
 /// The known key that is spelt most like this one, if any is near.
 fn nearest(key: &str) -> Option<&'static str> {
-    let distances = KEYS.iter().map(|known| (distance(key, known), *known));
-    distances.min().filter(|(distance, _)| *distance <= 3).map(|(_, known)| known)
-}
-
-/// How many letters must be changed, added or taken away.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    spelling::nearest(key, KEYS)
 }
 
 fn user_folder(

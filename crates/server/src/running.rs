@@ -11,7 +11,7 @@ use http::Method;
 use recount_api::routes::{HOUSE_ROUTES, HouseRouteName};
 use recount_engine::Engine;
 use recount_event::Code;
-use recount_face_aep::{Places, Refusal, SseFraming};
+use recount_face_aep::{Places, Refusal, SseFraming, check_query};
 use recount_log::Store;
 use recount_log_sqlite::Durability;
 use recount_world::World;
@@ -112,6 +112,11 @@ fn house(sources: &Sources, home: Option<&Home>) -> Router {
         let filter =
             method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
         if let Some(answers) = house_route(route.name, filter, sources, home) {
+            let answers = match route.scopes {
+                // Whoever watches a server from outside may add what a proxy or a cache wants.
+                [] => answers,
+                _ => answers.layer(middleware::from_fn_with_state(*route, check_query)),
+            };
             router = router.route(route.path, answers);
         }
     }

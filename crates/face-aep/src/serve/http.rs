@@ -1,7 +1,7 @@
 //! HTTP as every handler meets it: ids in paths, bodies within bounds, queries, JSON replies.
 
 use ::http::request::Parts;
-use ::http::{HeaderValue, StatusCode, header};
+use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Request};
 use axum::response::Response;
@@ -81,6 +81,9 @@ pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType
         Refusal::new(Code::BodyTooLarge, detail)
     };
     let undeclared = || Refusal::new(Code::MediaTypeUnsupported, wanted.otherwise);
+    if let Some(refusal) = encoded(request.headers()) {
+        return Err(refusal);
+    }
     let size = request.body().size_hint();
     if size.lower() > max as u64 {
         return Err(too_large());
@@ -108,7 +111,14 @@ pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType
     Ok(bytes)
 }
 
-/// The query as pairs; a name that comes twice counts as it came first.
+/// What those are told whose body is compressed: a small one could unfold to any size.
+pub fn encoded(headers: &HeaderMap) -> Option<Refusal> {
+    let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity")?;
+    let detail = format!("the body is encoded as {encoding:?}; send it as it is, without content-encoding");
+    Some(Refusal::new(Code::MediaTypeUnsupported, detail))
+}
+
+/// The query as pairs, of which none comes twice.
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {

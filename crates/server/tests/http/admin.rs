@@ -40,6 +40,11 @@ async fn a_backup_has_a_plain_name_and_is_made_once() {
     let plain = [("content-type", "text/plain")];
     let reply = house.ask("POST", "/admin/backups", &plain, Some(b"{}")).await;
     check_problem(&reply, Code::MediaTypeUnsupported, "a form of another page");
+    let packed = [("content-type", "application/json"), ("content-encoding", "gzip")];
+    let reply = house.ask("POST", "/admin/backups", &packed, Some(b"{}")).await;
+    check_problem(&reply, Code::MediaTypeUnsupported, "packed");
+    let typo = house.post("/admin/backups?nmae=x", "{}").await;
+    check_problem(&typo, Code::ParameterInvalid, "a query");
     check_problem(&house.get("/admin/backups").await, Code::MethodNotAllowed, "GET");
     // Without a body it is named by the time.
     let made = house.ask("POST", "/admin/backups", &[], None).await;

@@ -47,6 +47,55 @@ async fn bodies_must_be_declared_as_json() {
     }
 }
 
+/// A small body could unfold to any size.
+#[tokio::test]
+async fn compressed_bodies_are_not_unfolded() {
+    let house = House::memory().await;
+    let run = house.new_run().await;
+    let events = format!("/v1/runs/{run}/events");
+    for target in ["/v1/runs", "/v1/tasks", "/v1/imports", "/v1/prune", &events] {
+        for encoding in ["gzip", "br", "deflate, gzip", "x-unknown", ""] {
+            let headers =
+                [("content-encoding", encoding), ("content-type", "application/json; charset=utf-8")];
+            let lines = [("content-encoding", encoding), ("content-type", "application/x-ndjson")];
+            let headers = if target == "/v1/imports" { lines } else { headers };
+            let about = format!("{target} {encoding:?}");
+            let reply = house.ask("POST", target, &headers, Some(b"{}")).await;
+            let problem = check_problem(&reply, Code::MediaTypeUnsupported, &about);
+            assert!(problem["detail"].as_str().unwrap().contains("content-encoding"), "{problem}");
+        }
+    }
+    let headers = [("content-encoding", "identity"), ("content-type", "application/json")];
+    let reply = house.ask("POST", "/v1/runs", &headers, Some(br#"{"kind":"external"}"#)).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    lives(&house).await;
+}
+
+/// A filter that is misspelt would be none, and the answer wider than was asked for.
+#[tokio::test]
+async fn queries_are_not_guessed_at() {
+    let house = House::memory().await;
+    let run = house.told_run().await;
+    for (method, target, said) in [
+        ("GET", "/v1/runs?statsu=running".to_owned(), "did you mean status?"),
+        ("GET", format!("/v1/runs/{run}/events?after_sequnce=9"), "did you mean after_sequence?"),
+        ("GET", "/hecate/v1/events?after_sequence=9".to_owned(), "it takes after_position, limit"),
+        ("GET", "/v1/events/stream?position=9".to_owned(), "it takes after_position, limit"),
+        ("GET", "/v1/runs?limit=1&limit=2".to_owned(), "comes twice"),
+        ("GET", format!("/v1/runs/{run}?limit=1"), "it takes none"),
+        ("POST", "/v1/runs?kind=external".to_owned(), "it takes none"),
+        ("PUT", format!("/v1/runs/{run}/pin?x"), "it takes none"),
+    ] {
+        let reply = house.ask(method, &target, &[], None).await;
+        let problem = check_problem(&reply, Code::ParameterInvalid, &target);
+        assert!(problem["detail"].as_str().unwrap().contains(said), "{target}: {problem}");
+    }
+    // What watches a server may say what it likes.
+    for target in ["/healthz?x=1", "/readyz?x=1", "/metrics?x=1", "/openapi.json?x=1"] {
+        assert_eq!(house.get(target).await.status, 200, "{target}");
+    }
+}
+
 /// Bodies that are not JSON as everybody reads it, for every path that takes one.
 #[tokio::test]
 async fn bodies_that_cannot_be_read() {
