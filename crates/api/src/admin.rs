@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::scope::Scope;
+
 /// `POST /admin/backups`
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -60,4 +62,78 @@ impl Check {
     pub fn problem(name: &str, value: impl Into<String>, advice: impl Into<String>) -> Self {
         Check { status: Status::Problem, advice: Some(advice.into()), ..Check::fine(name, value) }
     }
+}
+
+/// `POST /admin/tokens`
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddToken {
+    /// What the log says of who comes with it.
+    pub name: String,
+    pub scopes: Vec<Scope>,
+    /// Whose things it is for; one's own when this is left out. A tenant that is new is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The only tasks it is for; with `sessions` empty too: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
+    /// The only sessions it is for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_seconds: Option<u64>,
+    /// How often it may ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u32>,
+}
+
+/// A token, without what makes it good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Token {
+    pub id: String,
+    pub tenant: String,
+    pub name: String,
+    pub scopes: Vec<Scope>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<String>,
+    pub created_at: String,
+    pub created_by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u32>,
+}
+
+/// A token that was just made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AddedToken {
+    /// Said this once and never again: what to send as `authorization: Bearer`.
+    pub secret: String,
+    #[serde(flatten)]
+    pub token: Token,
+}
+
+/// A token that is good no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Removed {
+    pub id: String,
+}
+
+/// `POST /v1/tickets`
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskTicket {
+    /// The path of a stream, such as `/v1/events/stream`.
+    pub path: String,
+}
+
+/// Opens one stream for readers that cannot send headers: send it as the query parameter `ticket`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ticket {
+    pub ticket: String,
+    pub path: String,
+    /// Then it is good for the same reader for an hour.
+    pub redeem_within_seconds: u64,
 }

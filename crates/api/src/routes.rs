@@ -6,7 +6,7 @@
 
 use recount_event::Code::*;
 
-use crate::admin::{Backup, Checkup, MakeBackup};
+use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{Approval, Deleted, Digest, Health, Import, Pruned, Receipt, Run, Swept, Task};
 use crate::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResolveApproval};
 use crate::scope::Scope;
@@ -119,6 +119,16 @@ routes! {
     /// What every server has beside its faces, for those who run it. Paths stand as they are.
     HOUSE_ROUTES, HouseRoute:
 
+    AddToken = "POST" "/admin/tokens", [Admin], "Makes a token, and shows it this once.",
+        [] body::<AddToken>() => [made::<AddedToken>("token")], [LimitReached];
+    ListTokens = "GET" "/admin/tokens", [Admin], "Lists tokens, without what makes them good.",
+        [] NOTHING => [page::<Token>()], [];
+    RemoveToken = "DELETE" "/admin/tokens/{token}", [Admin], "Takes a token back; streams that were opened with it end.",
+        [] NOTHING => [one::<Removed>("removed")], [];
+    MakeTicket = "POST" "/v1/tickets", [Read], "Gives a ticket for one stream, for readers that cannot send headers.",
+        [] body::<AskTicket>() => [made::<Ticket>("ticket")], [];
+    MakeTicketToo = "POST" "/hecate/v1/tickets", [Read], "The same, for the protocol's first clients.",
+        [] body::<AskTicket>() => [made::<Ticket>("ticket")], [];
     MakeBackup = "POST" "/admin/backups", [Admin], "Copies the whole store into a new folder while the server runs.",
         [] perhaps::<MakeBackup>() => [made::<Backup>("backup")], [IdTaken];
     LookAtHealth = "GET" "/admin/doctor", [Admin], "Looks at everything that an operator should know of.",
@@ -127,7 +137,7 @@ routes! {
         [] NOTHING => [bare::<Health>(200)], [];
     IsReady = "GET" "/readyz", [], "Says whether the store answers and has space for what comes.",
         [] NOTHING => [bare::<Health>(200), bare::<Health>(503)], [];
-    Measure = "GET" "/metrics", [], "Tells what is counted and measured, for monitoring.",
+    Measure = "GET" "/metrics", [Admin], "Tells what is counted and measured, for monitoring.",
         [] NOTHING => [Document { media_type: "application/openmetrics-text; version=1.0.0; charset=utf-8", about: "Counters and gauges as OpenMetrics." }], [];
     Describe = "GET" "/openapi.json", [], "Gives this document.",
         [] NOTHING => [Document { media_type: "application/json", about: "OpenAPI 3.1." }], [];

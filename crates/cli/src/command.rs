@@ -14,6 +14,7 @@ mod prune;
 mod serve;
 mod show;
 mod tail;
+mod token;
 mod verify;
 
 use std::process::ExitCode;
@@ -79,6 +80,8 @@ enum Verb {
     Backup(backup::Backup),
     /// Tell whether all is well, and what to do where it is not
     Doctor(doctor::Doctor),
+    /// Hand out tokens, list them, take them back
+    Token(token::Tokens),
     /// Stop a run
     Cancel(cancel::Cancel),
     /// Take away the oldest events of runs that have ended
@@ -130,11 +133,17 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
             Verb::Export(export) => return export.run(common).await,
             Verb::Import(import) => return import.run(common).await,
             Verb::Doctor(doctor) => return doctor.run(common).await,
+            Verb::Token(token) => return token.run(common).await,
             verb => verb,
         };
         let asking = Asking { client: common.client()?, json: common.json, out: Output::new() };
         match verb {
-            Verb::Serve(_) | Verb::Export(_) | Verb::Import(_) | Verb::Backup(_) | Verb::Doctor(_) => {
+            Verb::Serve(_)
+            | Verb::Export(_)
+            | Verb::Import(_)
+            | Verb::Backup(_)
+            | Verb::Doctor(_)
+            | Verb::Token(_) => {
                 unreachable!("it was done before")
             }
             Verb::Ls(ls) => ls.run(asking).await,

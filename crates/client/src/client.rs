@@ -5,7 +5,7 @@ mod address;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use recount_api::admin::{Backup, Checkup, MakeBackup};
+use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, Token};
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{Approval, Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
 use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResolveApproval};
@@ -238,6 +238,23 @@ impl Client {
         request: &ResolveApproval,
     ) -> Result<Approval, ClientError> {
         self.post(self.at(&["approvals", approval, "resolve"]), request).await
+    }
+
+    // Tokens.
+
+    /// Makes a token; its secret is in the answer and nowhere else.
+    pub async fn add_token(&self, request: &AddToken) -> Result<AddedToken, ClientError> {
+        self.post(Address::outside(&self.base, &["admin", "tokens"]), request).await
+    }
+
+    pub async fn list_tokens(&self) -> Result<Vec<Token>, ClientError> {
+        let address = Address::outside(&self.base, &["admin", "tokens"]);
+        let page: Page<Token> = self.list(address, &Listing::default()).await?;
+        Ok(page.data)
+    }
+
+    pub async fn remove_token(&self, token: &str) -> Result<Removed, ClientError> {
+        self.ask(Method::DELETE, Address::outside(&self.base, &["admin", "tokens", token])).await
     }
 
     // What operators ask.

@@ -11,5 +11,5 @@ mod tail;
 
 pub use client::{Client, EventsPage, Listing};
 pub use error::ClientError;
-pub use recount_api::{admin, export, problem, query, reply, request, routes};
+pub use recount_api::{admin, export, problem, query, reply, request, routes, scope};
 pub use tail::{Source, Tail, Told, Until};

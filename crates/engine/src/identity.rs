@@ -4,6 +4,7 @@
 //! knows nothing of tokens' secrets, of headers or of routes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use recount_event::{SessionId, TaskId};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,8 @@ pub struct Caller {
     pub narrowing: Narrowing,
     /// Turns true when what the caller came with is taken back. `None`: it never is.
     revoked: Option<watch::Receiver<bool>>,
+    /// How long it is good for by itself.
+    expires_in: Option<Duration>,
 }
 
 impl Caller {
@@ -81,6 +84,7 @@ impl Caller {
             scopes: Scope::ALL.into(),
             narrowing: Narrowing::default(),
             revoked: None,
+            expires_in: None,
         }
     }
 
@@ -89,8 +93,9 @@ impl Caller {
         scopes: BTreeSet<Scope>,
         narrowing: Narrowing,
         revoked: watch::Receiver<bool>,
+        expires_in: Option<Duration>,
     ) -> Self {
-        Caller { name, scopes, narrowing, revoked: Some(revoked) }
+        Caller { name, scopes, narrowing, revoked: Some(revoked), expires_in }
     }
 
     /// The same caller, who may do no more than one thing.
@@ -106,10 +111,12 @@ impl Caller {
 
     /// Returns when the caller may not go on; never for one who always may.
     pub async fn revoked(&mut self) {
-        match &mut self.revoked {
-            // Who is not known any more is as good as revoked.
-            Some(revoked) => drop(revoked.wait_for(|revoked| *revoked).await),
-            None => std::future::pending().await,
+        let Some(revoked) = &mut self.revoked else { return std::future::pending().await };
+        // Who is not known any more is as good as revoked.
+        let revoked = async { drop(revoked.wait_for(|revoked| *revoked).await) };
+        match self.expires_in {
+            Some(expires_in) => drop(tokio::time::timeout(expires_in, revoked).await),
+            None => revoked.await,
         }
     }
 }
@@ -134,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn revoking_is_heard() {
         let (revoke, revoked) = watch::channel(false);
-        let mut caller = Caller::new("t".into(), [Scope::Read].into(), Narrowing::default(), revoked);
+        let mut caller = Caller::new("t".into(), [Scope::Read].into(), Narrowing::default(), revoked, None);
         assert!(caller.may(Scope::Read) && !caller.may(Scope::Admin));
         revoke.send_replace(true);
         caller.revoked().await;

@@ -28,6 +28,7 @@ mod retention;
 mod rows;
 mod subscribe;
 mod timers;
+mod tokens;
 mod writer;
 mod writers;
 
@@ -42,4 +43,5 @@ pub use meters::{EngineStats, ReaderStats};
 pub use recount_log::Framing;
 pub use retention::{Kept, Pin, Policy, Pruned, Swept};
 pub use subscribe::{Delivery, Subscription};
+pub use tokens::{TokenRow, add_token, remove_token, tokens};
 pub use writer::Receipt;

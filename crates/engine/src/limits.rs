@@ -111,3 +111,6 @@ pub const SWEEP_PAGE: usize = 500;
 
 /// How long finishing what was begun to be deleted waits after the store failed.
 pub const ERASE_RETRY: Duration = Duration::from_secs(5);
+
+/// Tokens there may be, of all tenants; one more is refused with `limit_reached`.
+pub const TOKENS_MAX: usize = 10_000;

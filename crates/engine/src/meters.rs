@@ -22,6 +22,22 @@ pub struct EngineStats {
     pub readers: ReaderStats,
 }
 
+impl EngineStats {
+    /// Takes in what another engine of the same process says.
+    pub fn add(&mut self, other: &EngineStats) {
+        self.store.add(&other.store);
+        self.events_committed += other.events_committed;
+        self.appends_full += other.appends_full;
+        self.runs_awake += other.runs_awake;
+        let (sum, more) = (&mut self.readers, &other.readers);
+        sum.open += more.open;
+        sum.from_store += more.from_store;
+        sum.lag_max = sum.lag_max.max(more.lag_max);
+        sum.events_live += more.events_live;
+        sum.events_stored += more.events_stored;
+    }
+}
+
 /// What is known of those who follow a run, or the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReaderStats {

@@ -44,6 +44,9 @@ pub(crate) const PRUNED: &str = "record.pruned";
 /// The key of the one row of [`PRUNED`].
 pub(crate) const PRUNED_LAST: &str = "last";
 
+/// Record: what was handed out to come in with. Key: token. Of all tenants, in the store of the default one.
+pub(crate) const TOKENS: &str = "record.tokens";
+
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
 

@@ -78,6 +78,9 @@ pub(crate) fn problem_response(refusal: &Refusal, request_id: &str) -> Response 
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if problem.status == 401 {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if let Some(wait) = refusal.retry_after.or(problem.retryable.then_some(limits::TRY_AGAIN)) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
     }

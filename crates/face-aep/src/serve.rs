@@ -137,7 +137,10 @@ async fn identify(State(world): State<World>, mut request: Request, next: Next) 
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
+        // What was said about the refusal on its way out stays.
+        let said = std::mem::take(response.headers_mut());
         response = problem_response(&refusal, &id);
+        response.headers_mut().extend(said);
     }
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", id);

@@ -249,6 +249,24 @@ pub struct Stats {
     pub commits_failed: u64,
 }
 
+impl Stats {
+    /// Takes in what another store says; positions add up too, to a count of records ever written.
+    pub fn add(&mut self, other: &Stats) {
+        self.last_position += other.last_position;
+        self.streams += other.streams;
+        self.hot_records += other.hot_records;
+        self.hot_bytes += other.hot_bytes;
+        self.sealed_records += other.sealed_records;
+        self.sealed_bytes += other.sealed_bytes;
+        self.database_bytes += other.database_bytes;
+        self.wal_bytes += other.wal_bytes;
+        self.append_micros.add(&other.append_micros);
+        self.sync_micros.add(&other.sync_micros);
+        self.group_appends.add(&other.group_appends);
+        self.commits_failed += other.commits_failed;
+    }
+}
+
 /// Counts values by their number of binary digits: `counts[n]` of them were less than 2ⁿ and not less
 /// than 2ⁿ⁻¹. The last count takes all that are larger.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -262,6 +280,13 @@ impl Histogram {
         let digits = (u64::BITS - value.leading_zeros()) as usize;
         self.counts[digits.min(self.counts.len() - 1)] += 1;
         self.sum = self.sum.saturating_add(value);
+    }
+
+    pub fn add(&mut self, other: &Histogram) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.sum = self.sum.saturating_add(other.sum);
     }
 
     /// How many values were noted.

@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use recount_api::admin::{Backup, MakeBackup};
 use recount_api::reply::One;
-use recount_engine::Engine;
 use recount_event::{Code, time};
 use recount_face_aep::Refusal;
 use tokio::sync::Semaphore;
 
+use crate::access::{Tenants, tenant_folders};
 use crate::{StartError, limits};
 
 /// The folder that backups stand in.
@@ -24,15 +24,15 @@ const FOLDER: &str = "backups";
 
 #[derive(Clone)]
 pub(crate) struct Backups {
-    engine: Engine,
+    tenants: Arc<Tenants>,
     folder: PathBuf,
     one_at_a_time: Arc<Semaphore>,
 }
 
 impl Backups {
-    pub(crate) fn new(engine: Engine, data: &Path) -> Self {
+    pub(crate) fn new(tenants: Arc<Tenants>, data: &Path) -> Self {
         let one_at_a_time = Arc::new(Semaphore::new(limits::BACKUPS_MAX));
-        Backups { engine, folder: data.join(FOLDER), one_at_a_time }
+        Backups { tenants, folder: data.join(FOLDER), one_at_a_time }
     }
 }
 
@@ -73,7 +73,9 @@ pub(crate) async fn make(
                 ),
             ));
         }
-        None => time::format_ms(backups.engine.world().clock.now_ms()).replace([':', '.'], "-"),
+        None => {
+            time::format_ms(backups.tenants.default_engine().world().clock.now_ms()).replace([':', '.'], "-")
+        }
     };
     let path = backups.folder.join(&name);
     let Ok(_place) = backups.one_at_a_time.try_acquire() else {
@@ -88,7 +90,7 @@ pub(crate) async fn make(
             format!("there is a backup {name:?} already; choose another name"),
         ));
     }
-    backups.engine.backup(path.clone()).await?;
+    backups.tenants.backup(&path).await?;
     let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
     tracing::info!(path, "a backup was made");
     let reply = One::new("backup", Backup { name, path });
@@ -109,7 +111,13 @@ pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
     if !data.join("recount.db").is_file() {
         return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
     }
-    recount_log_sqlite::copy(data, to).map_err(|fault| StartError::failed(fault.to_string()))
+    let failed = |why: &dyn std::fmt::Display| StartError::failed(why.to_string());
+    recount_log_sqlite::copy(data, to).map_err(|fault| failed(&fault))?;
+    for (name, folder) in tenant_folders(data).map_err(|why| failed(&why))? {
+        let copy = Tenants::folder_within(to, &name);
+        recount_log_sqlite::copy(&folder, &copy).map_err(|fault| failed(&fault))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

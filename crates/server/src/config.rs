@@ -1,6 +1,6 @@
 //! Configuration: flag over environment over file over default. Unknown keys are refused.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use recount_log_sqlite::Durability;
 use serde::Deserialize;
 
 use crate::StartError;
+use crate::access::Access;
 use crate::amounts::{bytes, duration};
 use crate::limits::{SWEEP_EVERY_DEFAULT, SWEEP_EVERY_MIN};
 use crate::settings::{Lookup, Setting};
@@ -27,6 +28,8 @@ pub struct Options {
     pub max_events: Option<String>,
     pub max_bytes: Option<String>,
     pub sweep_every: Option<String>,
+    pub require_token: bool,
+    pub allowed_origins: Vec<String>,
 }
 
 /// Everything that can be configured, settled.
@@ -40,6 +43,8 @@ pub struct Config {
     /// What is pruned by itself, and how often it is looked for.
     pub retention: Policy,
     pub sweep_every: Duration,
+    /// Who may come in.
+    pub access: Access,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The same once more, as it was said and where.
@@ -66,6 +71,8 @@ struct File {
     #[serde(default)]
     retention: RetentionSection,
     #[serde(default)]
+    access: AccessSection,
+    #[serde(default)]
     log: LogSection,
 }
 
@@ -86,12 +93,20 @@ struct RetentionSection {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct AccessSection {
+    require_token: Option<bool>,
+    allowed_origins: Option<Vec<String>>,
+    requests_per_second: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LogSection {
     level: Option<String>,
     format: Option<String>,
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 16] = [
     "bind",
     "data",
     "store",
@@ -101,6 +116,10 @@ const KEYS: [&str; 12] = [
     "max_events",
     "max_bytes",
     "sweep_every",
+    "access",
+    "require_token",
+    "allowed_origins",
+    "requests_per_second",
     "log",
     "level",
     "format",
@@ -156,6 +175,28 @@ impl Config {
             kept.sweep_every,
             format!("{}m", SWEEP_EVERY_DEFAULT.as_secs() / 60),
         );
+        let file_access = file.access;
+        let require_token = look.pick(
+            "access.require_token",
+            options.require_token.then(|| "true".to_owned()),
+            "RECOUNT_ACCESS__REQUIRE_TOKEN",
+            file_access.require_token.map(|required| required.to_string()),
+            "false",
+        );
+        let allowed_origins = look.pick(
+            "access.allowed_origins",
+            (!options.allowed_origins.is_empty()).then(|| options.allowed_origins.join(", ")),
+            "RECOUNT_ACCESS__ALLOWED_ORIGINS",
+            file_access.allowed_origins.map(|origins| origins.join(", ")),
+            "none",
+        );
+        let requests_per_second = look.pick(
+            "access.requests_per_second",
+            None,
+            "RECOUNT_ACCESS__REQUESTS_PER_SECOND",
+            file_access.requests_per_second.map(|rate| rate.to_string()),
+            "off",
+        );
         let level = look.pick("log.level", options.log, "RECOUNT_LOG", file.log.level, "info");
         let format =
             look.pick("log.format", options.log_format, "RECOUNT_LOG__FORMAT", file.log.format, "text");
@@ -179,6 +220,20 @@ impl Config {
             sweep_every: duration(&sweep_every)
                 .filter(|every| *every >= SWEEP_EVERY_MIN)
                 .ok_or_else(|| wrong("sweep_every", &sweep_every, "one such as 10m, and at least 1s"))?,
+            access: Access {
+                require_token: match require_token.as_str() {
+                    "true" => true,
+                    "false" => false,
+                    other => return Err(wrong("require_token", other, "true or false")),
+                },
+                allowed_origins: origins(&allowed_origins)?,
+                requests_per_second: amount(
+                    "requests_per_second",
+                    &requests_per_second,
+                    "off, or a number from 1",
+                    |text| text.parse().ok().filter(|rate| *rate > 0),
+                )?,
+            },
             log: level
                 .parse()
                 .map_err(|_| wrong("the log level", &level, "off, error, warn, info, debug or trace"))?,
@@ -210,25 +265,35 @@ fn wrong(what: &str, value: &str, wanted: &str) -> StartError {
     StartError::usage(format!("{what} is {value:?}; say {wanted}"))
 }
 
-/// Anything but loopback waits until there are tokens.
+/// Origins whose pages may ask: several with commas, or none.
+fn origins(text: &str) -> Result<Vec<String>, StartError> {
+    if text == "none" || text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let origins: Vec<String> = text.split(',').map(|origin| origin.trim().to_owned()).collect();
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        Some(other) => {
+            Err(wrong("allowed_origins", other, "origins such as https://app.example, never * or a path"))
+        }
+        None => Ok(origins),
+    }
+}
+
+/// Whether a browser could name an origin so: a scheme, a host in lower case, a port where it is not the usual one.
+fn is_origin(text: &str) -> bool {
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let plain =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | ':' | '[' | ']');
+    authority.is_some_and(|authority| !authority.is_empty() && authority.chars().all(plain))
+}
+
+/// Where tokens must be shown anything may be bound.
 fn bind_address(text: &str) -> Result<SocketAddr, StartError> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
     };
-    let address: SocketAddr =
-        numeric.parse().map_err(|_| wrong("the address to bind", text, "one such as 127.0.0.1:8765"))?;
-    if !is_loopback(address.ip()) {
-        return Err(StartError::usage(format!(
-            "binding {address} would let others in, and this release has no tokens to tell them apart; \
-             bind a loopback address such as {BIND_DEFAULT} and put a proxy with authentication before it"
-        )));
-    }
-    Ok(address)
-}
-
-fn is_loopback(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
+    numeric.parse().map_err(|_| wrong("the address to bind", text, "one such as 127.0.0.1:8765"))
 }
 
 fn read_file(
@@ -339,21 +404,29 @@ mod tests {
         assert_eq!(told("log.format"), said("text", "default"));
         assert_eq!(told("retention.sweep_every"), said("10m", "default"));
         // No key of the file is left out.
-        for key in KEYS.iter().filter(|key| !["store", "retention", "log"].contains(key)) {
+        for key in KEYS.iter().filter(|key| !["store", "retention", "access", "log"].contains(key)) {
             let ends = |setting: &&Setting| setting.key.rsplit('.').next() == Some(key);
             assert_eq!(config.settings.iter().filter(ends).count(), 1, "{key}");
         }
     }
 
     #[test]
-    fn only_loopback_until_there_are_tokens() {
-        for open in ["0.0.0.0:8765", "[::]:1", "192.168.1.1:80", "[::ffff:10.0.0.1]:80"] {
-            let options = Options { bind: Some(open.into()), ..Options::default() };
-            assert!(settle(options, &[("HOME", "/h")]).unwrap_err().contains("no tokens"), "{open}");
-        }
-        for own in ["127.0.0.1:0", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:2"] {
-            let options = Options { bind: Some(own.into()), ..Options::default() };
-            assert!(settle(options, &[("HOME", "/h")]).is_ok(), "{own}");
+    fn who_may_come_in() {
+        let home = ("HOME", "/h");
+        assert_eq!(settle(Options::default(), &[home]).unwrap().access, Access::default());
+        let named = [
+            home,
+            ("RECOUNT_ACCESS__REQUIRE_TOKEN", "true"),
+            ("RECOUNT_ACCESS__ALLOWED_ORIGINS", "https://a.example, http://localhost:3000"),
+            ("RECOUNT_ACCESS__REQUESTS_PER_SECOND", "50"),
+        ];
+        let access = settle(Options::default(), &named).unwrap().access;
+        assert!(access.require_token && access.requests_per_second == Some(50));
+        assert_eq!(access.allowed_origins, ["https://a.example", "http://localhost:3000"]);
+        for bad in ["*", "https://", "https://a.example/", "a.example", "https://A.example", "null"] {
+            let options = Options { allowed_origins: vec![bad.into()], ..Options::default() };
+            let why = settle(options, &[home]).unwrap_err();
+            assert!(why.contains("allowed_origins") && why.contains(bad), "{why}");
         }
     }
 
@@ -385,6 +458,9 @@ mod tests {
                 config.retention.max_events.map_or("off".into(), |events| events.to_string()),
                 config.retention.max_bytes.map_or("off".into(), |bytes| format!("{}GiB", bytes >> 30)),
                 format!("{}m", config.sweep_every.as_secs() / 60),
+                config.access.require_token.to_string(),
+                config.access.allowed_origins.first().map_or("none".into(), String::clone),
+                config.access.requests_per_second.map_or("off".into(), |rate| rate.to_string()),
                 config.log.to_string(),
                 format!("{:?}", config.log_format).to_lowercase(),
             ]
@@ -400,6 +476,9 @@ mod tests {
                 "5000000",
                 "5GiB",
                 "30m",
+                "true",
+                "https://app.example",
+                "200",
                 "warn",
                 "json"
             ]
@@ -411,7 +490,7 @@ mod tests {
         let last = |row: &Vec<&'static str>| row[1].rsplit('.').next().unwrap();
         let mut keys: Vec<&str> = rows.iter().map(last).collect();
         // Sections are keys to the speller.
-        keys.extend(["store", "retention", "log"]);
+        keys.extend(["store", "retention", "access", "log"]);
         keys.sort_unstable();
         let mut known = KEYS.to_vec();
         known.sort_unstable();
@@ -428,14 +507,20 @@ mod tests {
     #[test]
     fn every_key_of_the_file_is_read_and_known_to_the_speller() {
         let text = "bind='a'\ndata='b'\n[store]\ndurability='c'\n\
-                    [retention]\nmax_age='f'\nmax_events=10\nmax_bytes='g'\nsweep_every='h'\n[log]\nlevel='d'\nformat='e'";
+                    [retention]\nmax_age='f'\nmax_events=10\nmax_bytes='g'\nsweep_every='h'\n[access]\nrequire_token=true\n\
+                    allowed_origins=['i']\nrequests_per_second=11\n[log]\nlevel='d'\nformat='e'";
         let file = parse_file(text).unwrap();
         let kept = file.retention;
         let read = [file.bind, file.store.durability, file.log.level, file.log.format];
         assert_eq!(read.map(Option::unwrap), ["a", "c", "d", "e"]);
         assert_eq!([kept.max_age, kept.max_bytes, kept.sweep_every].map(Option::unwrap), ["f", "g", "h"]);
         assert_eq!(kept.max_events, Some(10));
-        for key in text.split(['\n', '=', '[', ']', '\'']).filter(|word| word.len() > 2) {
+        let access = file.access;
+        assert_eq!(
+            (access.require_token, access.allowed_origins, access.requests_per_second),
+            (Some(true), Some(vec!["i".to_owned()]), Some(11))
+        );
+        for key in text.split(['\n', '=', '[', ']', '\'']).filter(|word| word.len() > 2 && *word != "true") {
             assert_eq!(nearest(key), Some(key));
         }
     }

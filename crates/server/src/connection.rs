@@ -31,6 +31,7 @@ use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 use crate::doors::Doors;
+use crate::guard::Peer;
 use crate::limits;
 
 type Socket = StallGuard<TcpStream>;
@@ -98,7 +99,7 @@ async fn speak_http(
 ) -> Option<(Socket, Stream)> {
     let waiting = socket.waiting();
     let asked = Asked::default();
-    let answering = Answering { house: house.clone(), asked: asked.clone() };
+    let answering = Answering { house: house.clone(), peer, asked: asked.clone() };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEAD_WAIT)
@@ -177,6 +178,7 @@ impl Asked {
 /// looked for, and the library is let go of.
 struct Answering {
     house: Arc<House>,
+    peer: SocketAddr,
     asked: Asked,
 }
 
@@ -185,7 +187,8 @@ impl Service<Request<Incoming>> for Answering {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(Peer(self.peer));
         let may_be_told = may_be_told(&request);
         let (clock, asked) = (self.house.clock.clone(), self.asked.clone());
         let answer = self.house.router.clone().oneshot(request.map(Body::new));

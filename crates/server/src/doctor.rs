@@ -19,6 +19,7 @@ use recount_face_aep::Refusal;
 use recount_log_sqlite::Durability;
 
 pub use self::folder::offline;
+use crate::access::TENANT_DEFAULT;
 use crate::metrics::Sources;
 use crate::running::Home;
 use crate::{Files, limits};
@@ -52,16 +53,24 @@ pub(crate) async fn look(
 
 impl Server {
     async fn checks(&self, full: bool) -> Vec<Check> {
-        let engine = &self.sources.engine;
+        let tenants = &self.sources.tenants;
         let mut checks = Vec::new();
         versions(&mut checks);
-        store_answers(&mut checks, engine).await;
-        integrity(&mut checks, engine, full).await;
-        if let Ok(stats) = engine.stats().await {
-            sizes(&mut checks, &stats);
-            trouble(&mut checks, &stats);
+        checks.push(Check::fine("tenants", tenants.all().len().to_string()));
+        for (name, engine) in tenants.all() {
+            let mut of_tenant = Vec::new();
+            store_answers(&mut of_tenant, &engine).await;
+            integrity(&mut of_tenant, &engine, full).await;
+            if let Ok(stats) = engine.stats().await {
+                sizes(&mut of_tenant, &stats);
+                trouble(&mut of_tenant, &stats);
+            }
+            clock(&mut of_tenant, &engine).await;
+            if name != TENANT_DEFAULT {
+                of_tenant.iter_mut().for_each(|check| check.name = format!("{} of {name}", check.name));
+            }
+            checks.extend(of_tenant);
         }
-        clock(&mut checks, engine).await;
         durability(&mut checks, self.home.durability);
         priority(&mut checks);
         files(&mut checks, Files::now());

@@ -1,40 +1,151 @@
-//! The guard before every face: who may talk to us at all, while there are no tokens.
+//! The guard before every face: who may talk to us at all, in this order: pages of other origins, names of hosts,
+//! and then who it is.
 //!
-//! A page of another site can make a visitor's browser send requests here. So `Origin`, when present,
-//! must be our own, and `Host` must name us by a loopback name, which also stops names that somebody
-//! else points at this machine. Health checks are exempt.
+//! A page of another site can make a visitor's browser send requests here. So `Origin`, when present, must be our
+//! own or allowed by name, and wherever somebody may come in without a token `Host` must name us by a loopback
+//! name, which also stops names that somebody else points at this machine. Health checks are exempt.
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, Uri, header};
-use recount_engine::{Caller, Engine};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use recount_event::Code;
-use recount_face_aep::{Refusal, Visitor};
+use recount_face_aep::Refusal;
 
-/// Refuses what may not come in.
+use crate::access::{Gate, without_ticket};
+use crate::{limits, web};
+
+/// Where a connection comes from; in the extensions of its requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Refuses what may not come in, and says of the rest who it is.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    let exempt = matches!(request.uri().path(), "/healthz" | "/readyz");
-    match check(request.headers(), request.uri(), gate.bound) {
-        Err(refusal) if !exempt => refusal.into_response(),
-        _ => {
-            let visitor = Visitor { engine: gate.engine, caller: Caller::operator() };
-            request.extensions_mut().insert(visitor);
-            next.run(request).await
+    let path = request.uri().path();
+    if matches!(path, "/healthz" | "/readyz") {
+        return next.run(request).await;
+    }
+    let rules = Rules {
+        bound: gate.bound,
+        anybody: gate.lets_anybody_in(),
+        allowed_origins: &gate.access.allowed_origins,
+    };
+    let page = match rules.page(request.headers(), request.uri()) {
+        Ok(page) => page,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let mut response = match (&page, is_preflight(&request)) {
+        // Asked by a browser on its own, which sends no token with it.
+        (Page::Allowed(_), true) => preflight(),
+        _ => match admit(&gate, &mut request) {
+            Ok(()) => next.run(request).await,
+            Err(refusal) => refusal.into_response(),
+        },
+    };
+    if let Page::Allowed(origin) = page {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    }
+    if !gate.access.allowed_origins.is_empty() {
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+/// Headers of ours that pages may read.
+const EXPOSED: &str = "etag, idempotency-replayed, location, retry-after, x-request-id";
+
+/// Headers that pages may send.
+const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if-match, if-none-match, \
+                        last-event-id, traceparent, x-request-id";
+
+/// What stands behind a request.
+enum Page {
+    /// No page, or one of ours.
+    Own,
+    /// One of another origin that is allowed.
+    Allowed(HeaderValue),
+}
+
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    let methods = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENDABLE));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from(limits::PREFLIGHT_AGE.as_secs()));
+    response
+}
+
+/// Finds out who asks. What everybody may see needs nobody.
+fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
+    if web::is_open(request.uri().path()) {
+        return Ok(());
+    }
+    let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
+    let (visitor, admitted) = gate.who(request.method(), request.uri(), request.headers(), peer)?;
+    if let Some(uri) = without_ticket(request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    request.extensions_mut().insert(visitor);
+    request.extensions_mut().insert(admitted);
+    Ok(())
+}
+
+/// What the names in a request are held against.
+struct Rules<'a> {
+    bound: SocketAddr,
+    /// Whether somebody may come in without a token.
+    anybody: bool,
+    allowed_origins: &'a [String],
+}
+
+impl Rules<'_> {
+    fn page(&self, headers: &HeaderMap, uri: &Uri) -> Result<Page, Refusal> {
+        let host = host(headers, uri)?;
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let origin = origins.next();
+        if origins.next().is_some() {
+            return Err(Refusal::new(Code::OriginRefused, "the Origin header comes twice; send it once"));
         }
+        // A token, where one must be shown, tells friends from others whatever name they call us by.
+        if self.anybody && !names_us(host, self.bound) {
+            let (shown, bound) = (host.chars().take(80).collect::<String>(), self.bound);
+            return Err(Refusal::new(Code::HostRefused, format!("Host is {shown:?}; use {bound}")));
+        }
+        let Some(origin) = origin else { return Ok(Page::Own) };
+        let named = text(origin, Code::OriginRefused, "Origin")?;
+        let authority = match named.strip_prefix("http://") {
+            None if !self.anybody => named.strip_prefix("https://"),
+            authority => authority,
+        };
+        if authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host)) {
+            return Ok(Page::Own);
+        }
+        if self.allowed_origins.iter().any(|allowed| allowed == named) {
+            return Ok(Page::Allowed(origin.clone()));
+        }
+        let shown: String = named.chars().take(80).collect();
+        Err(Refusal::new(
+            Code::OriginRefused,
+            format!(
+                "Origin is {shown:?}; only pages from http://{host} and those in allowed_origins may use this server"
+            ),
+        ))
     }
 }
 
-/// Where we listen, and what those find who come in.
-#[derive(Clone)]
-pub(crate) struct Gate {
-    pub(crate) bound: SocketAddr,
-    pub(crate) engine: Engine,
-}
-
-fn check(headers: &HeaderMap, uri: &Uri, bound: SocketAddr) -> Result<(), Refusal> {
+fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Refusal> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (uri.authority(), hosts.next()) {
         (Some(authority), _) => authority.as_str(),
@@ -44,26 +155,7 @@ fn check(headers: &HeaderMap, uri: &Uri, bound: SocketAddr) -> Result<(), Refusa
     if hosts.next().is_some() {
         return Err(Refusal::new(Code::HostRefused, "the Host header comes twice; send it once"));
     }
-    if !names_us(host, bound) {
-        return Err(Refusal::new(
-            Code::HostRefused,
-            format!("Host is {:?}; use {bound}", host.chars().take(80).collect::<String>()),
-        ));
-    }
-    let mut origins = headers.get_all(header::ORIGIN).iter();
-    let Some(origin) = origins.next() else { return Ok(()) };
-    let origin = text(origin, Code::OriginRefused, "Origin")?;
-    let own = origin.strip_prefix("http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host));
-    if !own || origins.next().is_some() {
-        return Err(Refusal::new(
-            Code::OriginRefused,
-            format!(
-                "Origin is {:?}; only pages from http://{host} may use this server",
-                origin.chars().take(80).collect::<String>()
-            ),
-        ));
-    }
-    Ok(())
+    Ok(host)
 }
 
 fn text<'a>(value: &'a HeaderValue, code: Code, name: &str) -> Result<&'a str, Refusal> {
@@ -90,7 +182,8 @@ fn names_us(host: &str, bound: SocketAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn check_with(host: Option<&str>, origin: Option<&str>) -> Result<(), Code> {
+    /// `Ok(true)`: a page of another origin that is allowed.
+    fn check(anybody: bool, host: Option<&str>, origin: Option<&str>) -> Result<bool, Code> {
         let mut headers = HeaderMap::new();
         if let Some(host) = host {
             headers.insert(header::HOST, host.parse().unwrap());
@@ -98,36 +191,50 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
-        check(&headers, &Uri::from_static("/v1/runs"), "127.0.0.1:8765".parse().unwrap())
-            .map_err(|refusal| refusal.code)
+        let allowed = ["https://app.example".to_owned()];
+        let rules = Rules { bound: "127.0.0.1:8765".parse().unwrap(), anybody, allowed_origins: &allowed };
+        let page = rules.page(&headers, &Uri::from_static("/v1/runs"));
+        page.map(|page| matches!(page, Page::Allowed(_))).map_err(|refusal| refusal.code)
     }
 
     #[test]
-    fn who_may_come_in() {
+    fn names_of_ours_where_nobody_is_asked() {
         for host in ["127.0.0.1:8765", "localhost:8765", "LOCALHOST:8765", "[::1]:8765"] {
-            assert_eq!(check_with(Some(host), None), Ok(()), "{host}");
+            assert_eq!(check(true, Some(host), None), Ok(false), "{host}");
         }
         for host in
             ["evil.example:8765", "127.0.0.1:80", "127.0.0.1", "localhost.evil.example:8765", "0.0.0.0:8765"]
         {
-            assert_eq!(check_with(Some(host), None), Err(Code::HostRefused), "{host}");
+            assert_eq!(check(true, Some(host), None), Err(Code::HostRefused), "{host}");
+            assert_eq!(check(false, Some(host), None), Ok(false), "{host}, with a token");
         }
-        assert_eq!(check_with(None, None), Err(Code::HostRefused));
+        assert_eq!(check(true, None, None), Err(Code::HostRefused));
+        assert_eq!(check(false, None, None), Err(Code::HostRefused));
     }
 
     #[test]
     fn which_pages_may_come_in() {
         let host = Some("localhost:8765");
-        assert_eq!(check_with(host, Some("http://localhost:8765")), Ok(()));
-        for origin in [
-            "null",
-            "http://evil.example",
-            "https://localhost:8765",
-            "http://localhost:9",
-            "http://localhost:8765.evil.example",
-            "http://127.0.0.1:8765",
-        ] {
-            assert_eq!(check_with(host, Some(origin)), Err(Code::OriginRefused), "{origin}");
+        for anybody in [true, false] {
+            assert_eq!(check(anybody, host, Some("http://localhost:8765")), Ok(false));
+            assert_eq!(check(anybody, host, Some("https://app.example")), Ok(true));
+            for origin in [
+                "null",
+                "*",
+                "http://evil.example",
+                "http://app.example",
+                "https://app.example.evil.example",
+                "https://app.example:444",
+                "http://localhost:9",
+                "http://localhost:8765.evil.example",
+                "http://127.0.0.1:8765",
+            ] {
+                assert_eq!(check(anybody, host, Some(origin)), Err(Code::OriginRefused), "{origin}");
+            }
         }
+        // A proxy before us may speak TLS; without tokens there is none.
+        let secure = Some("https://localhost:8765");
+        assert_eq!(check(false, host, secure), Ok(false));
+        assert_eq!(check(true, host, secure), Err(Code::OriginRefused));
     }
 }

@@ -1,18 +1,21 @@
 //! `/healthz`: the process answers. `/readyz`: the store answers too, and has space for what comes.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use recount_api::reply::Health;
-use recount_engine::Engine;
 use recount_event::Code;
+
+use crate::access::Tenants;
 
 pub(crate) async fn alive() -> Response {
     answer(StatusCode::OK, "ok")
 }
 
-pub(crate) async fn ready(State(engine): State<Engine>) -> Response {
-    match engine.ready().await {
+pub(crate) async fn ready(State(tenants): State<Arc<Tenants>>) -> Response {
+    match tenants.ready().await {
         Ok(()) => answer(StatusCode::OK, "ready"),
         Err(error) if error.code() == Code::StoreFull => {
             tracing::warn!(%error, "not ready");

@@ -2,6 +2,7 @@
 //!
 //! Only this crate (and the simulation) names the plugs. It must never know the rules.
 
+pub mod access;
 pub mod amounts;
 pub mod backup;
 mod config;
@@ -20,6 +21,7 @@ mod metrics;
 mod running;
 mod settings;
 mod start;
+mod tokens;
 pub mod verify;
 mod web;
 

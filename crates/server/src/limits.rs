@@ -75,3 +75,31 @@ pub const SWEEP_EVERY_DEFAULT: Duration = Duration::from_secs(10 * 60);
 
 /// The shortest time between sweeps; a shorter one is refused as configuration.
 pub const SWEEP_EVERY_MIN: Duration = Duration::from_secs(1);
+
+/// Tenants beside the default one; a token for one more is refused with `limit_reached`. Each has a store and an
+/// engine of its own, open as long as the server runs.
+pub const TENANTS_MAX: usize = 64;
+
+/// Characters of a tenant's name; more is refused.
+pub const TENANT_NAME_MAX: usize = 63;
+
+/// Characters of a token's name; more is refused.
+pub const TOKEN_NAME_MAX: usize = 64;
+
+/// Tasks and sessions that one token may be narrowed to; more is refused.
+pub const TOKEN_NARROWED_MAX: usize = 1000;
+
+/// How long a ticket waits to be redeemed; then it is good for nothing.
+pub const TICKET_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a redeemed ticket is good for the same reader to come again.
+pub const TICKET_LIFE: Duration = Duration::from_secs(60 * 60);
+
+/// Tickets at a time; one more is refused with `rate_limited`.
+pub const TICKETS_MAX: usize = 10_000;
+
+/// Characters of the path that a ticket is for; more is refused.
+pub const TICKET_PATH_MAX: usize = 512;
+
+/// How long a browser may remember what it was told of a page of another origin.
+pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);

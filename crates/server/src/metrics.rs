@@ -12,18 +12,19 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
-use recount_engine::{Engine, EngineStats};
+use recount_engine::EngineStats;
 use recount_log::Stats;
 use tokio::time::Instant;
 
 pub(crate) use self::requests::{Requests, count};
 use self::text::{Kind, Page, Scale};
+use crate::access::Tenants;
 use crate::doors::Doors;
 
 /// What the page is made of.
 #[derive(Clone)]
 pub(crate) struct Sources {
-    pub(crate) engine: Engine,
+    pub(crate) tenants: Arc<Tenants>,
     pub(crate) doors: Arc<Doors>,
     pub(crate) requests: Arc<Requests>,
     pub(crate) started: Instant,
@@ -31,7 +32,7 @@ pub(crate) struct Sources {
 }
 
 pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
-    let stats = match sources.engine.stats().await {
+    let stats = match sources.tenants.stats().await {
         Ok(stats) => Some(stats),
         Err(error) => {
             tracing::warn!(%error, "the store tells no numbers");

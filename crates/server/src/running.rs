@@ -13,42 +13,64 @@ use recount_engine::Engine;
 use recount_event::Code;
 use recount_face_aep::{Places, Refusal, SseFraming, check_query};
 use recount_log::Store;
-use recount_log_sqlite::Durability;
+use recount_log_sqlite::{Durability, SqliteOptions};
 use recount_world::World;
 use tokio::net::TcpListener;
 
+use crate::access::{Access, Gate, Keys, Tenants};
 use crate::backup::Backups;
 use crate::connection::House;
 use crate::doors::Doors;
 use crate::metrics::{Requests, Sources};
-use crate::{Files, StartError, backup, contract, doctor, guard, health, limits, listen, metrics, web};
+use crate::{
+    Files, StartError, backup, contract, doctor, guard, health, limits, listen, metrics, tokens, web,
+};
 
 /// Where a server keeps its data and how carefully, for what operators ask of it.
 #[derive(Debug, Clone)]
 pub struct Home {
     pub data: PathBuf,
     pub durability: Durability,
+    /// How many events of a store may be unsealed. For tests that want much sealing.
+    #[doc(hidden)]
+    pub hot_events_max: Option<u64>,
+}
+
+impl Home {
+    /// How a store in this folder is opened.
+    pub(crate) fn options(&self, folder: PathBuf) -> SqliteOptions {
+        let mut options = SqliteOptions::new(folder);
+        options.durability = self.durability;
+        if let Some(events) = self.hot_events_max {
+            options.hot_records_max = events;
+        }
+        options
+    }
 }
 
 pub struct Running {
     pub address: SocketAddr,
+    /// That of the default tenant.
     pub engine: Engine,
+    pub(crate) gate: Gate,
 }
 
 impl Running {
     /// Binds, then opens the engine on a store and listens.
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world, None).await
+        Running::on(claim(bind).await?, store, world, None, Access::default()).await
     }
 
-    /// The same with a home, so that operators can ask for backups and a check-up.
+    /// The same with a home, so that operators can ask for backups and a check-up, and with rules for who may
+    /// come in.
     pub async fn start_at_home(
         store: Arc<dyn Store>,
         world: World,
         bind: SocketAddr,
         home: Home,
+        access: Access,
     ) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world, Some(home)).await
+        Running::on(claim(bind).await?, store, world, Some(home), access).await
     }
 
     /// The same on an address that is ours already; who connects before waits until the engine is open.
@@ -57,6 +79,7 @@ impl Running {
         store: Arc<dyn Store>,
         world: World,
         home: Option<Home>,
+        access: Access,
     ) -> Result<Self, StartError> {
         let engine = Engine::open(store, world.clone(), Arc::new(SseFraming))
             .await
@@ -64,23 +87,38 @@ impl Running {
         let address = listener
             .local_addr()
             .map_err(|why| StartError::failed(format!("what was bound has no address: {why}")))?;
+        let failed = |error| StartError::failed(format!("the tokens cannot be read: {error}"));
+        let keys = Keys::load(engine.clone()).await.map_err(failed)?;
+        let tenants = Tenants::open(engine.clone(), home.clone()).await?;
+        let gate = Gate::new(address, access, tenants, keys, &world);
+        if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
+            return Err(StartError::usage(format!(
+                "listening on {address} lets others in, and there is no token yet to tell them apart; make one \
+                 first with recount token add --data FOLDER, or bind a loopback address"
+            )));
+        }
         let doors = Doors::new(Files::now().connections_max());
         let full = full(doors.places_max(), &world);
         let sources = Sources {
-            engine: engine.clone(),
+            tenants: gate.tenants.clone(),
             doors: doors.clone(),
             requests: Requests::new(),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house = House { router: router(sources, home, address), doors, clock: world.clock.clone() };
+        let house = House { router: router(sources, home, &gate), doors, clock: world.clock.clone() };
         listen::start(listener, house, full, &world);
-        Ok(Running { address, engine })
+        Ok(Running { address, engine, gate })
     }
 
     /// Stops accepting, lets streams go, lets writers finish, closes the store.
     pub async fn stop(self) -> usize {
-        self.engine.shutdown().await
+        let left = self.engine.shutdown().await;
+        for (_, engine) in self.gate.tenants.all().into_iter().skip(1) {
+            // Its tasks have ended with the others; what is left is to close the store.
+            engine.shutdown().await;
+        }
+        left
     }
 }
 
@@ -90,28 +128,25 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-fn router(sources: Sources, home: Option<Home>, address: SocketAddr) -> Router {
-    let (engine, requests) = (sources.engine.clone(), sources.requests.clone());
+fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
+    let (world, requests) = (gate.tenants.default_engine().world().clone(), sources.requests.clone());
     let router = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX))
         .merge(web::router())
-        .merge(house(&sources, home.as_ref()))
+        .merge(house(&sources, home.as_ref(), gate))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
-        .layer(middleware::from_fn_with_state(
-            guard::Gate { bound: address, engine: engine.clone() },
-            guard::guard,
-        ))
+        .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
-    recount_face_aep::identified(router, engine.world().clone())
+    recount_face_aep::identified(router, world)
 }
 
 /// What stands in [`HOUSE_ROUTES`].
-fn house(sources: &Sources, home: Option<&Home>) -> Router {
+fn house(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
     let mut router = Router::new();
     for route in HOUSE_ROUTES {
         let method = Method::from_bytes(route.method.as_bytes()).ok();
         let filter =
             method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
-        if let Some(answers) = house_route(route.name, filter, sources, home) {
+        if let Some(answers) = house_route(route.name, filter, sources, home, gate) {
             let answers = match route.scopes {
                 // Whoever watches a server from outside may add what a proxy or a cache wants.
                 [] => answers,
@@ -129,17 +164,28 @@ fn house_route(
     filter: MethodFilter,
     sources: &Sources,
     home: Option<&Home>,
+    gate: &Gate,
 ) -> Option<MethodRouter> {
-    let engine = sources.engine.clone();
+    let tenants = || gate.tenants.clone();
+    let of_the_house = |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::house_only));
+    let of_a_tenant = |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::admin_only));
     Some(match name {
-        HouseRouteName::MakeBackup => on(filter, backup::make).with_state(Backups::new(engine, &home?.data)),
+        HouseRouteName::AddToken => of_a_tenant(on(filter, tokens::add).with_state(gate.clone())),
+        HouseRouteName::ListTokens => of_a_tenant(on(filter, tokens::list).with_state(gate.clone())),
+        HouseRouteName::RemoveToken => of_a_tenant(on(filter, tokens::remove).with_state(gate.clone())),
+        HouseRouteName::MakeTicket | HouseRouteName::MakeTicketToo => {
+            on(filter, tokens::ticket).with_state(gate.clone())
+        }
+        HouseRouteName::MakeBackup => {
+            of_the_house(on(filter, backup::make).with_state(Backups::new(tenants(), &home?.data)))
+        }
         HouseRouteName::LookAtHealth => {
             let server = doctor::Server { sources: sources.clone(), home: home?.clone() };
-            on(filter, doctor::look).with_state(server)
+            of_the_house(on(filter, doctor::look).with_state(server))
         }
         HouseRouteName::IsAlive => on(filter, health::alive),
-        HouseRouteName::IsReady => on(filter, health::ready).with_state(engine),
-        HouseRouteName::Measure => on(filter, metrics::metrics).with_state(sources.clone()),
+        HouseRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
+        HouseRouteName::Measure => of_the_house(on(filter, metrics::metrics).with_state(sources.clone())),
         HouseRouteName::Describe => on(filter, contract::describe),
     })
 }

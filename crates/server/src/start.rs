@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
 use crate::config::{Config, Options};
@@ -36,12 +36,14 @@ impl StartError {
 
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
-    let mut options = SqliteOptions::new(&config.data);
-    options.durability = config.durability;
-    if let Some(events) = config.hot_events_max {
-        options.hot_records_max = events;
-    }
+    let options = config.home().options(config.data.clone());
     SqliteStore::open(options).map_err(|fault| StartError::failed(fault.to_string()))
+}
+
+impl Config {
+    fn home(&self) -> Home {
+        Home { data: self.data.clone(), durability: self.durability, hot_events_max: self.hot_events_max }
+    }
 }
 
 /// The data folder that `serve` would take without being told.
@@ -75,9 +77,9 @@ pub fn serve(options: Options) -> Result<(), StartError> {
     runtime.block_on(async {
         let listener = claim(config.bind).await?;
         let store = open_store(&config)?;
-        let home = Home { data: config.data.clone(), durability: config.durability };
-        let running = Running::on(listener, Arc::new(store), World::real(), Some(home)).await?;
-        running.engine.keep_to(config.retention, config.sweep_every);
+        let (home, access) = (config.home(), config.access.clone());
+        let running = Running::on(listener, Arc::new(store), World::real(), Some(home), access).await?;
+        running.gate.tenants.keep_to(config.retention, config.sweep_every);
         announce(&config, &running);
         tell_limits(files);
         told_to_stop().await?;
@@ -95,9 +97,13 @@ fn announce(config: &Config, running: &Running) {
     use std::io::Write as _;
     let mut words = std::io::stderr().lock();
     let openness = openness(&config.data).map(|words| format!("{words}\n")).unwrap_or_default();
+    let entry = match running.gate.lets_anybody_in() {
+        true => "without a token, whoever can reach this address on this machine may do everything",
+        false => "only who shows a token may come in",
+    };
     let said = writeln!(
         words,
-        "recount {} keeps its data in {}\n{openness}no tokens: whoever can reach this address on this machine may do everything\nlistening on http://{}",
+        "recount {} keeps its data in {}\n{openness}{entry}\nlistening on http://{}",
         env!("CARGO_PKG_VERSION"),
         config.data.display(),
         running.address

@@ -4,6 +4,7 @@ use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, header};
+use recount_api::routes::{HOUSE_ROUTES, HouseRoute};
 
 /// Path, media type, bytes.
 const FILES: [(&str, &str, &[u8]); 7] = [
@@ -35,4 +36,10 @@ fn file(media_type: &'static str, bytes: &'static [u8]) -> Response {
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     ];
     (headers, bytes).into_response()
+}
+
+/// Whether a path is for everybody to see: what is in every copy of the program, and what asks for no scope.
+pub(crate) fn is_open(path: &str) -> bool {
+    let needs_nothing = |route: &HouseRoute| route.path == path && route.scopes.is_empty();
+    FILES.iter().any(|(open, ..)| *open == path) || HOUSE_ROUTES.iter().any(needs_nothing)
 }

@@ -32,6 +32,12 @@ pub(super) struct Serve {
     /// The pause between two looks at what may be pruned
     #[arg(long, value_name = "TIME")]
     sweep_every: Option<String>,
+    /// Let nobody in without a token, not even from this machine
+    #[arg(long)]
+    require_token: bool,
+    /// Let pages of this origin in, such as https://app.example; may be said again
+    #[arg(long, value_name = "ORIGIN")]
+    allowed_origin: Vec<String>,
     /// How much to log: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
@@ -54,6 +60,8 @@ impl Serve {
             max_events: self.max_events,
             max_bytes: self.max_bytes,
             sweep_every: self.sweep_every,
+            require_token: self.require_token,
+            allowed_origins: self.allowed_origin,
         };
         Ok(recount_server::serve(options)?)
     }

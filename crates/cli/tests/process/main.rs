@@ -15,4 +15,5 @@ mod server;
 mod story;
 mod tails;
 mod tamper;
+mod tokens;
 mod verbs;

@@ -80,7 +80,7 @@ fn help_is_as_it_was() {
     let mut help = String::new();
     for verb in [
         "", "serve", "ls", "show", "tail", "verify", "digest", "export", "import", "backup", "doctor",
-        "cancel", "prune", "pin", "unpin", "delete", "approve", "deny",
+        "token", "cancel", "prune", "pin", "unpin", "delete", "approve", "deny",
     ] {
         let arguments: Vec<&str> = ["help", verb].into_iter().filter(|word| !word.is_empty()).collect();
         help.push_str(&format!("$ recount {}\n{}\n", arguments.join(" "), ask(&arguments).good()));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use recount_event::Code;
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
+use recount_server::access::Access;
 use recount_server::{Home, Running};
 use recount_world::World;
 
@@ -11,10 +12,15 @@ use crate::contract::check_kept;
 use crate::house::{House, check_problem, check_reply};
 
 async fn at_home(data: &std::path::Path) -> House {
+    at_home_with(data, Access::default()).await
+}
+
+/// The same with rules for who may come in.
+pub(crate) async fn at_home_with(data: &std::path::Path, access: Access) -> House {
     let store = Arc::new(SqliteStore::open(SqliteOptions::new(data)).unwrap());
-    let home = Home { data: data.to_owned(), durability: Durability::Relaxed };
+    let home = Home { data: data.to_owned(), durability: Durability::Relaxed, hot_events_max: None };
     let bind = "127.0.0.1:0".parse().unwrap();
-    let running = Running::start_at_home(store, World::real(), bind, home).await.unwrap();
+    let running = Running::start_at_home(store, World::real(), bind, home, access).await.unwrap();
     House { address: running.address, running }
 }
 

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod admin;
 mod bad_input;
 mod contract;
@@ -12,6 +13,7 @@ mod guide;
 mod house;
 mod import;
 mod ingest;
+mod matrix;
 mod metrics;
 mod readers;
 mod retention;

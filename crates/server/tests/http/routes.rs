@@ -3,35 +3,55 @@
 use recount_api::routes::{ROUTES, Route, RouteName};
 use recount_event::Code;
 
+use crate::access::ask_as;
 use crate::contract::check_kept;
 use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
 use crate::import;
 use crate::wire::Frame;
 
 /// A task with a run that waits for an approval.
-struct Scene {
-    task: String,
-    run: String,
-    approval: String,
+pub(crate) struct Scene {
+    pub(crate) task: String,
+    pub(crate) run: String,
+    pub(crate) approval: String,
 }
 
 impl Scene {
-    async fn set(house: &House, number: usize) -> Scene {
-        let task = text(&house.post("/v1/tasks", r#"{"title":"tidy up"}"#).await.data()["id"]);
-        let run = house.post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await;
-        let run = text(&run.data()["id"]);
+    pub(crate) async fn set(house: &House, number: usize) -> Scene {
+        Scene::set_by(house, number, None).await
+    }
+
+    /// The same, of whoever has the token.
+    pub(crate) async fn set_by(house: &House, number: usize, token: Option<&str>) -> Scene {
+        let post = async |target: &str, body: &str| {
+            let reply = ask_as(house, token, "POST", target, Some(body)).await;
+            assert!(matches!(reply.status, 200 | 201), "{target}: {}", reply.text());
+            reply.data()
+        };
+        let task = text(&post("/v1/tasks", r#"{"title":"tidy up"}"#).await["id"]);
+        let run = text(&post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await["id"]);
         let approval = format!("appr:{number}");
         let asked = format!(
             r#"{{"approval_id":"{approval}","tool_call_id":"c1","kind":"shell","summary":"rm a file"}}"#
         );
-        house.tell(&run, 0, &[("run.started", "{}"), ("approval.requested", &asked)]).await;
+        let told = batch("p", 1, 0, &[("run.started", "{}"), ("approval.requested", &asked)]);
+        post(&format!("/v1/runs/{run}/events"), &told).await;
         Scene { task, run, approval }
+    }
+
+    /// The path of a route, with what it names filled in.
+    pub(crate) fn path(&self, route: &Route) -> String {
+        route
+            .path
+            .replace("{task}", &self.task)
+            .replace("{run}", &self.run)
+            .replace("{approval}", &self.approval)
     }
 }
 
 /// What a good request for a route is, and what it is answered with.
-struct Happy {
-    body: Option<String>,
+pub(crate) struct Happy {
+    pub(crate) body: Option<String>,
     status: u16,
     /// The `object` of the answer; `None` for an event stream.
     object: Option<&'static str>,
@@ -39,7 +59,7 @@ struct Happy {
     location: Option<&'static str>,
 }
 
-fn happy(name: RouteName, number: usize) -> Happy {
+pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
     let shown = |object| Happy { body: None, status: 200, object: Some(object), location: None };
     let created = |object, location, body: &str| Happy {
         body: Some(body.to_owned()),
@@ -86,11 +106,7 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
     if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun) {
         assert_eq!(house.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
     }
-    let path = route
-        .path
-        .replace("{task}", &scene.task)
-        .replace("{run}", &scene.run)
-        .replace("{approval}", &scene.approval);
+    let path = scene.path(route);
     let target = format!("{prefix}{path}");
     let about = format!("{} {target}", route.method);
     let happy = happy(route.name, number);
@@ -144,11 +160,7 @@ async fn every_route_tells_other_methods_which_ones_it_takes() {
     let house = House::memory().await;
     let scene = Scene::set(&house, 0).await;
     for route in ROUTES {
-        let path = route
-            .path
-            .replace("{task}", &scene.task)
-            .replace("{run}", &scene.run)
-            .replace("{approval}", &scene.approval);
+        let path = scene.path(route);
         let here = |method: &str| ROUTES.iter().any(|r| r.path == route.path && r.method == method);
         for prefix in PREFIXES {
             let target = format!("{prefix}{path}");

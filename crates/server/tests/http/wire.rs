@@ -82,7 +82,7 @@ impl Wire {
         self.held.split().to_vec()
     }
 
-    async fn take(&mut self, count: usize) -> Option<Vec<u8>> {
+    pub(crate) async fn take(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.held.len() < count {
             if !self.fill().await {
                 return None;

@@ -1,0 +1,175 @@
+//! `recount token`: hand out tokens, list them, take them back; of a server, or of a data folder that none uses.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use recount_client::admin::{AddToken, Token};
+use recount_client::scope::Scope;
+use recount_server::access::Book;
+
+use super::Common;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Tokens {
+    /// Use this data folder, while no server does: how the first token is made
+    #[arg(long, value_name = "DIR", global = true)]
+    data: Option<PathBuf>,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Make a token, and print it this once
+    Add(Add),
+    /// List tokens, without what makes them good
+    Ls,
+    /// Take a token back; streams that were opened with it end
+    Rm {
+        /// The token's id, which begins with tok_
+        id: String,
+    },
+}
+
+#[derive(Args)]
+struct Add {
+    /// What the log will say of who comes with it
+    name: String,
+    /// What it allows: read, run, approve, ingest, admin; several with commas
+    #[arg(long, value_delimiter = ',', required = true, value_parser = scope)]
+    scope: Vec<Scope>,
+    /// Whose things it is for; a tenant that is new is made
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only for this task; may be said again
+    #[arg(long, value_name = "TASK")]
+    task: Vec<String>,
+    /// Only for this session; may be said again
+    #[arg(long, value_name = "SESSION")]
+    session: Vec<String>,
+    /// Good for so long, such as 90d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    expires_in: Option<Duration>,
+    /// How often a second it may ask
+    #[arg(long, value_name = "TIMES")]
+    rate: Option<u32>,
+}
+
+fn scope(text: &str) -> Result<Scope, String> {
+    match text {
+        "read" => Ok(Scope::Read),
+        "run" => Ok(Scope::Run),
+        "approve" => Ok(Scope::Approve),
+        "ingest" => Ok(Scope::Ingest),
+        "admin" => Ok(Scope::Admin),
+        _ => Err("say read, run, approve, ingest or admin".to_owned()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    recount_server::amounts::duration(text).ok_or_else(|| "say one such as 12h or 90d".to_owned())
+}
+
+impl Add {
+    fn request(self) -> AddToken {
+        AddToken {
+            name: self.name,
+            scopes: self.scope,
+            tenant: self.tenant,
+            tasks: self.task,
+            sessions: self.session,
+            expires_in_seconds: self.expires_in.map(|time| time.as_secs()),
+            requests_per_second: self.rate,
+        }
+    }
+}
+
+impl Tokens {
+    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+        let mut out = Output::new();
+        match self.data {
+            Some(data) => {
+                let book = Book::open(&data)?;
+                let done = in_folder(&book, self.what, common.json, &mut out).await;
+                book.close().await?;
+                done
+            }
+            None => of_server(&common, self.what, &mut out).await,
+        }
+    }
+}
+
+async fn in_folder(book: &Book, what: What, as_json: bool, out: &mut Output) -> Result<(), Failure> {
+    match what {
+        What::Add(add) => show_added(&book.add(add.request()).await?, as_json, out),
+        What::Ls => list(&book.list().await?, as_json, out),
+        What::Rm { id } if book.remove(&id).await? => removed(&id, as_json, out),
+        What::Rm { id } => Err(Failure::Refused(format!("there is no token {id:?} (token_not_found)"))),
+    }
+}
+
+async fn of_server(common: &Common, what: What, out: &mut Output) -> Result<(), Failure> {
+    let client = common.client()?;
+    match what {
+        What::Add(add) => show_added(&client.add_token(&add.request()).await?, common.json, out),
+        What::Ls => list(&client.list_tokens().await?, common.json, out),
+        What::Rm { id } => {
+            let gone = client.remove_token(&id).await?;
+            removed(&gone.id, common.json, out)
+        }
+    }
+}
+
+/// The secret alone on stdout, so that a script can keep it; the rest is said.
+fn show_added(
+    added: &recount_client::admin::AddedToken,
+    as_json: bool,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    if as_json {
+        return out.value(added);
+    }
+    note(&clean::line(&format!("{}; this is the only time it is shown:", told(&added.token))));
+    out.line(&added.secret)
+}
+
+fn list(tokens: &[Token], as_json: bool, out: &mut Output) -> Result<(), Failure> {
+    for token in tokens {
+        if as_json {
+            out.value(token)?;
+        } else {
+            out.line(&clean::line(&told(token)))?;
+        }
+    }
+    Ok(())
+}
+
+fn removed(token: &str, as_json: bool, out: &mut Output) -> Result<(), Failure> {
+    if as_json {
+        return out.value(&serde_json::json!({ "id": token }));
+    }
+    out.line(&clean::line(&format!("{token} taken back")))
+}
+
+/// One line a token, which makes sense by itself.
+fn told(token: &Token) -> String {
+    let scopes: Vec<String> = token.scopes.iter().map(|scope| format!("{scope:?}").to_lowercase()).collect();
+    let mut line =
+        format!("{} {} of tenant {}, may {}", token.id, token.name, token.tenant, scopes.join(" "));
+    let within: Vec<&str> = token.tasks.iter().chain(&token.sessions).map(String::as_str).collect();
+    if !within.is_empty() {
+        line.push_str(&format!(", only in {}", within.join(" ")));
+    }
+    if let Some(until) = &token.expires_at {
+        line.push_str(&format!(", until {until}"));
+    }
+    if let Some(rate) = token.requests_per_second {
+        line.push_str(&format!(", {rate} requests a second"));
+    }
+    line.push_str(&format!(", made {} by {}", token.created_at, token.created_by));
+    line
+}

@@ -1,0 +1,95 @@
+//! Two teams and their tokens, as the page on security says it is done.
+
+use std::process::Command;
+
+use crate::server::{Answer, Server, recount};
+
+/// The secret that a new token is shown as.
+fn add(command: &mut Command) -> String {
+    let secret = Answer::of(command).good().trim().to_owned();
+    assert!(secret.starts_with("rct_") && secret.lines().count() == 1, "{secret}");
+    secret
+}
+
+fn with(server: &Server, token: &str, arguments: &[&str]) -> Answer {
+    Answer::of(recount().env("RECOUNT_URL", server.url()).env("RECOUNT_TOKEN", token).args(arguments))
+}
+
+#[test]
+fn two_tenants_as_the_page_says() {
+    let data = tempfile::tempdir().unwrap();
+    let serve = |bind: &str| {
+        let mut command = recount();
+        command.args(["serve", "--bind", bind, "--data"]).arg(data.path());
+        command
+    };
+    // Nobody is let in from outside before there is a token.
+    Answer::of(&mut serve("0.0.0.0:0")).bad(2, "no token yet");
+    let boss = add(recount()
+        .args(["token", "add", "boss", "--scope", "admin,read,run,approve,ingest", "--data"])
+        .arg(data.path()));
+    let server = Server::of(serve("127.0.0.1:0").arg("--require-token")).listening();
+    server.ask(&["ls"]).bad(1, "token_missing");
+    with(&server, &boss[..boss.len() - 1], &["ls"]).bad(1, "token_invalid");
+    let token = |name: &str, tenant: &str| {
+        let arguments = ["token", "add", name, "--scope", "read,run,ingest", "--tenant", tenant];
+        let secret = with(&server, &boss, &arguments).good();
+        secret.trim().to_owned()
+    };
+    let (acme, zeta) = (token("ann", "acme"), token("zoe", "zeta"));
+    let created = new_run(&server, &acme);
+    assert!(with(&server, &acme, &["ls"]).good().contains(&created));
+    assert!(!with(&server, &zeta, &["ls"]).good().contains(&created));
+    with(&server, &zeta, &["show", &created]).bad(1, "run_not_found");
+    assert!(with(&server, &acme, &["show", &created]).good().contains("queued"));
+    with(&server, &acme, &["cancel", &created]).good();
+    with(&server, &acme, &["token", "ls"]).bad(1, "scope_missing");
+    // What the log says of who did it.
+    assert!(with(&server, &acme, &["show", &created, "--json"]).good().contains(r#""requested_by":"ann""#));
+    let listed = with(&server, &boss, &["token", "ls"]).good();
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    let line = listed.lines().find(|line| line.contains("zoe")).unwrap();
+    assert!(line.contains("of tenant zeta, may read run ingest"), "{line}");
+    let id = line.split_whitespace().next().unwrap();
+    with(&server, &boss, &["token", "rm", id]).good();
+    with(&server, &zeta, &["ls"]).bad(1, "token_invalid");
+    with(&server, &boss, &["token", "rm", id]).bad(1, "token_not_found");
+    drop(server);
+    // A tenant's folder is a data folder like any other.
+    let folder = data.path().join("tenants/acme");
+    let verified = Answer::of(recount().args(["verify", "--data"]).arg(&folder)).good();
+    assert!(verified.contains(&created), "{verified}");
+    let offline = Answer::of(recount().args(["token", "ls", "--data"]).arg(data.path())).good();
+    assert_eq!(offline.lines().count(), 2, "{offline}");
+}
+
+/// A run of whoever has the token.
+fn new_run(server: &Server, token: &str) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = recount_client::Client::new(&server.url(), Some(token)).unwrap();
+    let request = recount_client::request::CreateRun {
+        kind: "external".to_owned(),
+        task_id: None,
+        session_id: None,
+        title: None,
+        request_text: None,
+        agent: None,
+    };
+    runtime.block_on(client.create_run(&request)).unwrap().id
+}
+
+#[test]
+fn a_wrong_word_makes_no_token() {
+    let data = tempfile::tempdir().unwrap();
+    let add = |arguments: &[&str]| {
+        let mut command = recount();
+        command.args(["token", "add"]).args(arguments).arg("--data").arg(data.path());
+        Answer::of(&mut command)
+    };
+    add(&["a"]).bad(2, "--scope");
+    add(&["a", "--scope", "root"]).bad(2, "say read, run, approve, ingest or admin");
+    add(&["a b", "--scope", "read"]).bad(2, "name is");
+    add(&["a", "--scope", "read", "--tenant", "../x"]).bad(2, "tenant is");
+    add(&["a", "--scope", "read", "--expires-in", "soon"]).bad(2, "90d");
+    add(&["a", "--scope", "admin", "--task", "task_01JZZZZZZZZZZZZZZZZZZZZZZZ"]).bad(2, "admin");
+}

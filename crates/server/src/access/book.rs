@@ -1,0 +1,65 @@
+//! The tokens of a data folder that no server holds: how the first one is made.
+
+use std::path::{Path, PathBuf};
+
+use recount_api::admin::{AddToken, AddedToken, Token};
+use recount_engine::Caller;
+use recount_log::Store as _;
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_world::World;
+
+use super::{TENANT_DEFAULT, Tenants};
+use crate::{StartError, tokens};
+
+/// Nobody else can use the folder until this is closed.
+pub struct Book {
+    data: PathBuf,
+    store: SqliteStore,
+}
+
+impl Book {
+    /// Opens a data folder, which is made when it is not there.
+    pub fn open(data: &Path) -> Result<Self, StartError> {
+        Ok(Book { data: data.to_owned(), store: store_in(data)? })
+    }
+
+    /// A token, and the store of its tenant when it is the first of one.
+    pub async fn add(&self, request: AddToken) -> Result<AddedToken, StartError> {
+        let tenant = request.tenant.clone().unwrap_or_else(|| TENANT_DEFAULT.to_owned());
+        let new = tokens::new_token(request, tenant, &Caller::operator())
+            .map_err(|refusal| StartError::usage(refusal.detail))?;
+        if new.tenant != TENANT_DEFAULT {
+            close(store_in(&Tenants::folder_within(&self.data, &new.tenant))?).await?;
+        }
+        let (row, secret) = new.minted(&World::real());
+        recount_engine::add_token(&self.store, &row).await.map_err(failed)?;
+        Ok(AddedToken { secret: secret.reveal().to_owned(), token: tokens::told(row) })
+    }
+
+    pub async fn list(&self) -> Result<Vec<Token>, StartError> {
+        let rows = recount_engine::tokens(&self.store).await.map_err(failed)?;
+        Ok(rows.into_iter().map(tokens::told).collect())
+    }
+
+    /// Whether there was one.
+    pub async fn remove(&self, id: &str) -> Result<bool, StartError> {
+        let Ok(id) = id.parse() else { return Ok(false) };
+        recount_engine::remove_token(&self.store, id).await.map_err(failed)
+    }
+
+    pub async fn close(self) -> Result<(), StartError> {
+        close(self.store).await
+    }
+}
+
+fn store_in(folder: &Path) -> Result<SqliteStore, StartError> {
+    SqliteStore::open(SqliteOptions::new(folder)).map_err(|fault| StartError::failed(fault.to_string()))
+}
+
+async fn close(store: SqliteStore) -> Result<(), StartError> {
+    store.close().await.map_err(|fault| StartError::failed(fault.to_string()))
+}
+
+fn failed(error: recount_engine::Error) -> StartError {
+    StartError::failed(error.to_string())
+}

@@ -1,0 +1,58 @@
+//! How often somebody may ask: a bucket that fills evenly and holds one second's worth.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub(super) struct Bucket(Mutex<Level>);
+
+struct Level {
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    /// A full one.
+    pub(super) fn new(now: Instant) -> Self {
+        Bucket(Mutex::new(Level { left: f64::INFINITY, at: now }))
+    }
+
+    /// Takes one, or answers how long it takes until there is one.
+    pub(super) fn take(&self, per_second: u32, now: Instant) -> Result<(), Duration> {
+        let rate = f64::from(per_second.max(1));
+        let mut level = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let filled = level.left + now.saturating_duration_since(level.at).as_secs_f64() * rate;
+        level.left = filled.min(rate);
+        level.at = now;
+        if level.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - level.left) / rate));
+        }
+        level.left -= 1.0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_s_worth_at_once_and_then_evenly() {
+        let start = recount_world::moment();
+        let bucket = Bucket::new(start);
+        let after = |ms| start + Duration::from_millis(ms);
+        for _ in 0..10 {
+            assert_eq!(bucket.take(10, start), Ok(()));
+        }
+        let wait = bucket.take(10, start).unwrap_err();
+        assert!(wait > Duration::from_millis(99) && wait <= Duration::from_millis(100), "{wait:?}");
+        assert!(bucket.take(10, after(50)).is_err());
+        assert_eq!(bucket.take(10, after(101)), Ok(()));
+        assert!(bucket.take(10, after(102)).is_err());
+        for _ in 0..10 {
+            assert_eq!(bucket.take(10, after(60_000)), Ok(()), "no more than a second's worth is saved up");
+        }
+        assert!(bucket.take(10, after(60_000)).is_err());
+    }
+}

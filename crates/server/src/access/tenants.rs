@@ -1,0 +1,185 @@
+//! Tenants: each has a store and an engine of its own, so that nothing of one can be seen from another.
+//!
+//! The store of the default tenant lies in the data folder itself, those of the others in folders named after
+//! them, below. See `docs/decisions/0014`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use recount_engine::{Engine, EngineStats, Error, Policy};
+use recount_event::Code;
+use recount_face_aep::{Refusal, SseFraming};
+use recount_log_sqlite::SqliteStore;
+use recount_world::World;
+
+use crate::running::Home;
+use crate::{StartError, limits};
+
+/// Whose things those are that are nobody else's.
+pub const TENANT_DEFAULT: &str = "default";
+
+/// The folder that the stores of tenants stand in, within the data folder.
+const FOLDER: &str = "tenants";
+
+/// Whether something can be the name of a tenant: one that is also the name of a folder, everywhere.
+pub(crate) fn is_tenant_name(name: &str) -> bool {
+    let fits = !name.is_empty() && name.len() <= limits::TENANT_NAME_MAX;
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    fits && name.chars().all(plain) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+/// The stores of tenants within a data folder, by name.
+pub(crate) fn tenant_folders(data: &Path) -> std::io::Result<BTreeMap<String, PathBuf>> {
+    let entries = match std::fs::read_dir(data.join(FOLDER)) {
+        Ok(entries) => entries,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(why) => return Err(why),
+    };
+    let mut folders = BTreeMap::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().into_string().unwrap_or_default();
+        if is_tenant_name(&name) && entry.path().is_dir() {
+            folders.insert(name, entry.path());
+        }
+    }
+    Ok(folders)
+}
+
+pub(crate) struct Tenants {
+    default: Engine,
+    others: RwLock<BTreeMap<String, Engine>>,
+    /// `None`: there is no folder to keep others in.
+    home: Option<Home>,
+    world: World,
+    /// What every tenant's store is kept to.
+    policy: OnceLock<(Policy, Duration)>,
+}
+
+impl Tenants {
+    /// Opens the stores of all tenants there are.
+    pub(crate) async fn open(default: Engine, home: Option<Home>) -> Result<Arc<Self>, StartError> {
+        let world = default.world().clone();
+        let folders = match &home {
+            Some(home) => tenant_folders(&home.data)
+                .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?,
+            None => BTreeMap::new(),
+        };
+        let others = RwLock::default();
+        let tenants = Arc::new(Tenants { default, others, home, world, policy: OnceLock::new() });
+        for name in folders.keys() {
+            let failed = |why: Refusal| {
+                StartError::failed(format!("the store of the tenant {name} cannot be used: {}", why.detail))
+            };
+            tenants.open_one(name).await.map_err(failed)?;
+        }
+        Ok(tenants)
+    }
+
+    async fn open_one(&self, name: &str) -> Result<Engine, Refusal> {
+        let Some(home) = &self.home else {
+            let detail = "this server has no data folder to keep other tenants in";
+            return Err(Refusal::new(Code::LimitReached, detail));
+        };
+        let options = home.options(home.data.join(FOLDER).join(name));
+        // It waits for the disk, but only when a tenant is new or the server begins.
+        let store = SqliteStore::open(options).map_err(Error::from)?;
+        let engine = Engine::open(Arc::new(store), self.world.clone(), Arc::new(SseFraming)).await?;
+        if let Some((policy, every)) = self.policy.get() {
+            engine.keep_to(*policy, *every);
+        }
+        self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
+        Ok(engine)
+    }
+
+    /// The engine of a tenant, whose store is made when there is none yet. One at a time, please.
+    pub(crate) async fn make(&self, name: &str) -> Result<Engine, Refusal> {
+        if let Some(engine) = self.engine(name) {
+            return Ok(engine);
+        }
+        let there = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
+        if there >= limits::TENANTS_MAX {
+            let detail = format!("there are {there} tenants, and no more may be");
+            return Err(Refusal::new(Code::LimitReached, detail));
+        }
+        tracing::info!(tenant = name, "a tenant is new; its store is made");
+        self.open_one(name).await
+    }
+
+    pub(crate) fn default_engine(&self) -> &Engine {
+        &self.default
+    }
+
+    pub(crate) fn engine(&self, name: &str) -> Option<Engine> {
+        if name == TENANT_DEFAULT {
+            return Some(self.default.clone());
+        }
+        self.others.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Everybody's, the default one first.
+    pub(crate) fn all(&self) -> Vec<(String, Engine)> {
+        let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let others = others.iter().map(|(name, engine)| (name.clone(), engine.clone()));
+        std::iter::once((TENANT_DEFAULT.to_owned(), self.default.clone())).chain(others).collect()
+    }
+
+    /// Prunes by this policy from now on, in all stores.
+    pub(crate) fn keep_to(&self, policy: Policy, every: Duration) {
+        for (_, engine) in self.all() {
+            engine.keep_to(policy, every);
+        }
+        // Said once, when the server begins.
+        if self.policy.set((policy, every)).is_err() {
+            tracing::warn!("tenants were told twice what to keep; the first counts for new ones");
+        }
+    }
+
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
+        for (_, engine) in self.all() {
+            engine.ready().await?;
+        }
+        Ok(())
+    }
+
+    /// All together.
+    pub(crate) async fn stats(&self) -> Result<EngineStats, Error> {
+        let mut sum = self.default.stats().await?;
+        for (_, engine) in self.all().into_iter().skip(1) {
+            sum.add(&engine.stats().await?);
+        }
+        Ok(sum)
+    }
+
+    /// Copies all stores to a folder that is not there yet, one after the other: each as it is at one moment.
+    pub(crate) async fn backup(&self, to: &Path) -> Result<(), Error> {
+        self.default.backup(to.to_owned()).await?;
+        for (name, engine) in self.all().into_iter().skip(1) {
+            engine.backup(Tenants::folder_within(to, &name)).await?;
+        }
+        Ok(())
+    }
+
+    /// Where copies of the others' stores belong within a copy of the data folder.
+    pub(crate) fn folder_within(copy: &Path, name: &str) -> PathBuf {
+        copy.join(FOLDER).join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_folders_everywhere() {
+        for good in ["a", "acme", "team-7", "0"] {
+            assert!(is_tenant_name(good), "{good}");
+        }
+        let long = "x".repeat(limits::TENANT_NAME_MAX + 1);
+        for bad in ["", "-a", "a-", "A", "a_b", "a.b", "..", "a/b", "ä", "a b", &long] {
+            assert!(!is_tenant_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Tickets: for readers of streams that cannot send headers. A ticket stands in the address, so it is good for
+//! little and not for long: one path, reading only, to be used soon, and then by the same reader only.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{HeaderMap, Uri, header};
+use recount_event::Code;
+use recount_face_aep::Refusal;
+use recount_world::World;
+use tokio::time::Instant;
+
+use super::keys::Key;
+use super::secret;
+use crate::limits;
+
+/// The query parameter that carries one.
+pub(super) const PARAMETER: &str = "ticket";
+
+const PREFIX: &str = "tick_";
+
+/// Which reader it is, as far as can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TicketCaller {
+    peer: Option<IpAddr>,
+    origin: Option<String>,
+    agent: Option<String>,
+}
+
+impl TicketCaller {
+    pub(crate) fn of(headers: &HeaderMap, peer: Option<IpAddr>) -> Self {
+        let text =
+            |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        TicketCaller { peer, origin: text(header::ORIGIN), agent: text(header::USER_AGENT) }
+    }
+}
+
+struct Ticket {
+    path: String,
+    /// Of whom it was asked for; `None`: the operator at this machine.
+    key: Option<Arc<Key>>,
+    until: Instant,
+    /// Who redeemed it.
+    reader: Option<TicketCaller>,
+}
+
+pub(crate) struct Tickets {
+    tickets: Mutex<HashMap<blake3::Hash, Ticket>>,
+    world: World,
+}
+
+impl Tickets {
+    pub(super) fn new(world: World) -> Self {
+        Tickets { tickets: Mutex::default(), world }
+    }
+
+    /// A ticket for one path, to be redeemed soon.
+    pub(crate) fn issue(&self, path: &str, key: Option<Arc<Key>>) -> Result<String, Refusal> {
+        let now = recount_world::moment();
+        let text = format!("{PREFIX}{}", secret::random(&self.world));
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        tickets.retain(|_, ticket| ticket.until > now);
+        if tickets.len() >= limits::TICKETS_MAX {
+            let detail = format!("there are {} tickets already; try again shortly", limits::TICKETS_MAX);
+            return Err(Refusal {
+                retry_after: Some(limits::TICKET_WAIT),
+                ..Refusal::new(Code::RateLimited, detail)
+            });
+        }
+        let until = now + limits::TICKET_WAIT;
+        let ticket = Ticket { path: path.to_owned(), key, until, reader: None };
+        tickets.insert(blake3::hash(text.as_bytes()), ticket);
+        Ok(text)
+    }
+
+    /// Whose ticket it is, where it is good for this path and this reader.
+    pub(super) fn redeem(
+        &self,
+        text: &str,
+        path: &str,
+        from: &TicketCaller,
+    ) -> Result<Option<Arc<Key>>, Refusal> {
+        let now = recount_world::moment();
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash = blake3::hash(text.as_bytes());
+        let ticket = tickets.get_mut(&hash).filter(|ticket| ticket.until > now && ticket.path == path);
+        let Some(ticket) = ticket else { return Err(invalid()) };
+        match &ticket.reader {
+            None => {
+                ticket.reader = Some(from.clone());
+                ticket.until = now + limits::TICKET_LIFE;
+            }
+            Some(reader) if reader == from => {}
+            Some(_) => return Err(invalid()),
+        }
+        Ok(ticket.key.clone())
+    }
+}
+
+fn invalid() -> Refusal {
+    Refusal::new(
+        Code::TicketInvalid,
+        "the ticket is unknown, too old, for another path, or was used by another reader before",
+    )
+}
+
+/// The ticket in an address.
+pub(super) fn in_query(uri: &Uri) -> Option<String> {
+    let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
+    pairs.into_iter().find(|(name, _)| name == PARAMETER).map(|(_, value)| value.into_owned())
+}
+
+/// The address without it: nothing behind the guard needs to see it.
+pub(crate) fn without_ticket(uri: &Uri) -> Option<Uri> {
+    let query = uri.query()?;
+    let is_ticket = |pair: &&str| form_urlencoded::parse(pair.as_bytes()).any(|(name, _)| name == PARAMETER);
+    if !query.split('&').any(|pair| is_ticket(&pair)) {
+        return None;
+    }
+    let rest: Vec<&str> = query.split('&').filter(|pair| !is_ticket(pair)).collect();
+    let path =
+        if rest.is_empty() { uri.path().to_owned() } else { format!("{}?{}", uri.path(), rest.join("&")) };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path.parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn reader(address: &str) -> TicketCaller {
+        TicketCaller { peer: address.parse().ok(), origin: None, agent: Some("b".into()) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn once_for_one_path_and_one_reader() {
+        let tickets = Tickets::new(World::real());
+        let ticket = tickets.issue("/v1/events/stream", None).unwrap();
+        let code = |text: &str, path, from: &TicketCaller| {
+            tickets.redeem(text, path, from).map_err(|refusal| refusal.code).err()
+        };
+        let (here, there) = (reader("127.0.0.1"), reader("127.0.0.2"));
+        assert_eq!(code("tick_0", "/v1/events/stream", &here), Some(Code::TicketInvalid));
+        assert_eq!(code(&ticket, "/v1/events", &here), Some(Code::TicketInvalid), "another path");
+        assert_eq!(code(&ticket, "/v1/events/stream", &here), None);
+        assert_eq!(code(&ticket, "/v1/events/stream", &here), None, "a reader comes again");
+        assert_eq!(code(&ticket, "/v1/events/stream", &there), Some(Code::TicketInvalid), "another reader");
+        tokio::time::advance(limits::TICKET_LIFE - Duration::from_secs(1)).await;
+        assert_eq!(code(&ticket, "/v1/events/stream", &here), None);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(code(&ticket, "/v1/events/stream", &here), Some(Code::TicketInvalid), "too old");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn soon_or_not_at_all() {
+        let tickets = Tickets::new(World::real());
+        let ticket = tickets.issue("/p", None).unwrap();
+        tokio::time::advance(limits::TICKET_WAIT + Duration::from_secs(1)).await;
+        assert!(tickets.redeem(&ticket, "/p", &reader("127.0.0.1")).is_err());
+    }
+
+    #[test]
+    fn it_is_taken_out_of_the_address() {
+        for (whole, rest) in [
+            ("/p?ticket=x", Some("/p")),
+            ("/p?a=1&ticket=x&b=2", Some("/p?a=1&b=2")),
+            ("/p?a=1&%74icket=x", Some("/p?a=1")),
+            ("/p?a=ticket", None),
+            ("/p", None),
+        ] {
+            let uri: Uri = whole.parse().unwrap();
+            assert_eq!(without_ticket(&uri).map(|uri| uri.to_string()).as_deref(), rest, "{whole}");
+        }
+    }
+}
