@@ -147,9 +147,9 @@ fn house(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
         let filter =
             method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
         if let Some(answers) = house_route(route.name, filter, sources, home, gate) {
-            let answers = match route.scopes {
+            let answers = match (route.name, route.scopes) {
                 // Whoever watches a server from outside may add what a proxy or a cache wants.
-                [] => answers,
+                (_, []) | (HouseRouteName::Measure, _) => answers,
                 _ => answers.layer(middleware::from_fn_with_state(*route, check_query)),
             };
             router = router.route(route.path, answers);
