@@ -8,18 +8,9 @@ use recount_log::{Fault, StreamKey};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
-use crate::hot::Hot;
+use crate::hot::{Hot, Taken};
 use crate::layout::{self, Known, NewChunk, StreamTail, Totals};
 use crate::packing::{self, NOBODY};
-
-/// What was taken away, for the index of the hot part.
-pub(crate) struct Taken {
-    pub(crate) key: StreamKey,
-    pub(crate) known: Known,
-    /// By the first position of the group.
-    pub(crate) hot: Vec<(u64, Totals)>,
-    pub(crate) sealed: Totals,
-}
 
 /// Takes the records before `keep_from` away. `known` says where the stream ends, which is not before
 /// `keep_from`.
@@ -34,15 +25,23 @@ pub(crate) fn cut(
     let doing = format!("taking records before {keep_from} of stream {key} away");
     let stored = layout::stream_tail(connection, key).doing(&doing)?;
     let mut stored = stored.ok_or_else(|| corrupt(format!("stream {key} has lost its name")))?;
-    let mut taken = Taken { key: key.clone(), known, hot: Vec::new(), sealed: Totals::default() };
+    let mut taken = Taken {
+        key: key.clone(),
+        known,
+        hot: Vec::new(),
+        sealed: Totals::default(),
+        both: Totals::default(),
+    };
 
     let mut start = stored.head;
     if keep_from < stored.next_sequence {
         start = split_chunk(connection, &stored, key, keep_from, &mut taken.sealed)?;
     }
     taken.sealed.more(layout::delete_chunks(connection, stored.id, keep_from).doing(&doing)?);
+    // What is in a chunk may be in its group still.
+    let head = take_hot(connection, hot, &stored, keep_from, &mut taken)?;
     if keep_from > stored.next_sequence {
-        start = take_hot(connection, hot, key, &stored, keep_from, &mut taken.hot)?;
+        start = head;
         // Up to the cut the stream is sealed, with nothing in it.
         stored.next_sequence = keep_from;
         stored.head = start;
@@ -95,30 +94,32 @@ fn split_chunk(
     Ok(start)
 }
 
-/// Writes the groups with such records anew. Answers the chain after the last that was taken.
+/// Writes the groups with such records anew. Answers the chain after the last that was taken and was not in a
+/// chunk.
 fn take_hot(
     connection: &Connection,
     hot: &Hot,
-    key: &StreamKey,
     stored: &StreamTail,
     keep_from: u64,
-    taken: &mut Vec<(u64, Totals)>,
+    taken: &mut Taken,
 ) -> Result<ChainValue, Fault> {
     let mut head = stored.head;
     let mut next = stored.next_sequence;
-    for part in hot.parts(key, next, usize::MAX) {
-        if part.first_sequence >= keep_from {
-            break;
-        }
+    let mut parts = hot.parts(&taken.key, 0, usize::MAX);
+    parts.retain(|part| part.first_sequence < keep_from);
+    // A group may hold more than one part of the stream.
+    parts.dedup_by_key(|part| part.group);
+    for part in parts {
         let mut gone = Totals::default();
         let (index, events) = layout::group_at(connection, part.group, |group| {
             group.check()?;
             let ours = |stream: i64, sequence: u64| stream == stored.id && sequence < keep_from;
             for (_, slot, bytes) in group.records().filter(|(_, slot, _)| ours(slot.stream, slot.sequence)) {
-                // A group may hold more than one part of the stream.
-                if slot.sequence == next {
+                gone.more(Totals::one(bytes));
+                if slot.sequence < stored.next_sequence {
+                    taken.both.more(Totals::one(bytes));
+                } else if slot.sequence == next {
                     head = head.then(bytes);
-                    gone.more(Totals::one(bytes));
                     next += 1;
                 }
             }
@@ -133,12 +134,13 @@ fn take_hot(
             Ok((packing::group_index(&events, slots), events))
         })?;
         layout::update_group(connection, part.group, &index, &events)
-            .doing(&format!("taking records of stream {key} away"))?;
+            .doing(&format!("taking records of stream {} away", taken.key))?;
         if gone.records > 0 {
-            taken.push((part.group, gone));
+            taken.hot.push((part.group, gone));
         }
     }
-    if next != keep_from {
+    if next < keep_from {
+        let key = &taken.key;
         return Err(corrupt(format!("stream {key} has no sequence {next}, where it is to be cut")));
     }
     Ok(head)

@@ -173,14 +173,15 @@ impl Look<'_> {
         let mut counted: HashMap<i64, Counted> = HashMap::new();
         let in_chunks = self.chunks(streams, &mut counted);
         let mut next_position = 1;
-        let in_feed = self.feed(streams, &mut next_position);
+        let mut in_feed = self.feed(streams, &mut next_position);
+        // What is in a chunk may be in its group still.
+        self.groups(streams, &mut counted, next_position, &mut in_feed);
         if in_chunks != in_feed {
             let (chunks, feed) = (in_chunks.count, in_feed.count);
             self.problems.add(format!(
                 "the sealed records ({chunks} can be read) and what says which is at which position ({feed}) do not agree"
             ));
         }
-        self.groups(streams, &mut counted, next_position);
 
         let readable = counted.values().map(|stream| stream.records).sum();
         let mut whole_streams = 0;
@@ -270,7 +271,13 @@ impl Look<'_> {
         places
     }
 
-    fn groups(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>, mut next_position: u64) {
+    fn groups(
+        &mut self,
+        streams: &Streams,
+        counted: &mut HashMap<i64, Counted>,
+        mut next_position: u64,
+        in_both: &mut Places,
+    ) {
         let mut wrong = Vec::new();
         let sql = r#"SELECT first_position, records, "index", events FROM groups
             WHERE first_position >= ?1 ORDER BY first_position LIMIT ?2"#;
@@ -289,6 +296,10 @@ impl Look<'_> {
             for (position, slot, _) in group.records() {
                 let stream = counted.entry(slot.stream).or_default();
                 let sealed = streams.get(&slot.stream).map_or(0, |(_, tail)| tail.next_sequence);
+                if slot.sequence < sealed {
+                    in_both.add(position, slot.stream, slot.sequence);
+                    continue;
+                }
                 let hot = stream.hot.get_or_insert(Tally { next_sequence: sealed, whole: true });
                 if slot.sequence != hot.next_sequence {
                     hot.whole = false;

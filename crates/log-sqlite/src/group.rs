@@ -6,9 +6,9 @@
 use recount_log::{Append, AppendError, Fault, FeedRecord, Record, StreamAppend, StreamKey};
 use rusqlite::Connection;
 
-use crate::cut::{self, Taken};
+use crate::cut;
 use crate::fault::Doing as _;
-use crate::hot::{self, Hot, Span};
+use crate::hot::{self, Hot, Span, Taken};
 use crate::layout::{self, Ends, Known, Totals};
 use crate::packing;
 use crate::rows;
@@ -214,14 +214,19 @@ impl Written {
         !self.taken.is_empty()
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.totals.bytes
+    /// Whether any of that was of a stream that is hot. To be asked before [`Written::remember`].
+    pub(crate) fn took_of_hot(&self, hot: &Hot) -> bool {
+        self.taken.iter().any(|taken| hot.known(&taken.key).is_some())
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// Lets everybody know where things are now.
     pub(crate) fn remember(&self, hot: &Hot) {
         for taken in &self.taken {
-            hot.cut(&taken.key, taken.known, &taken.hot, taken.sealed);
+            hot.cut(taken);
         }
         if let (Some(first), Some(last)) = (self.records.first(), self.records.last()) {
             let (first_position, last_position) = (first.record.position, last.record.position);

@@ -25,8 +25,12 @@ pub(crate) struct Inner {
     /// Oldest first.
     groups: VecDeque<HotGroup>,
     pub(crate) ends: Ends,
+    /// Of all groups.
     hot: Totals,
+    /// Of all chunks.
     sealed: Totals,
+    /// What is in a chunk and in its group still.
+    both: Totals,
 }
 
 struct Stream {
@@ -68,6 +72,19 @@ pub(crate) struct Span {
     pub(crate) first_sequence: u64,
     pub(crate) count: u64,
     pub(crate) known: Known,
+}
+
+/// What was taken away of one stream.
+pub(crate) struct Taken {
+    pub(crate) key: StreamKey,
+    /// What it is now.
+    pub(crate) known: Known,
+    /// From groups, by the first position of each.
+    pub(crate) hot: Vec<(u64, Totals)>,
+    /// From chunks.
+    pub(crate) sealed: Totals,
+    /// From both.
+    pub(crate) both: Totals,
 }
 
 /// How much is hot, and for how long the oldest has been.
@@ -116,10 +133,12 @@ impl Hot {
         self.lock().ends
     }
 
-    /// How much is hot and how much is sealed.
+    /// How much is hot and how much is sealed. What is both is hot.
     pub(crate) fn totals(&self) -> (Totals, Totals) {
         let inner = self.lock();
-        (inner.hot, inner.sealed)
+        let mut sealed = inner.sealed;
+        sealed.less(inner.both);
+        (inner.hot, sealed)
     }
 
     pub(crate) fn backlog(&self) -> Backlog {
@@ -148,14 +167,20 @@ impl Hot {
         inner.land(group);
     }
 
-    /// Groups up to a position were sealed, with records of these streams.
-    pub(crate) fn sealed(&self, last_position: u64, moved: Totals, streams: &[StreamKey]) {
+    /// So much more is in chunks, and in its groups still.
+    pub(crate) fn sealed(&self, more: Totals) {
         let mut inner = self.lock();
-        while inner.groups.front().is_some_and(|group| group.last_position <= last_position) {
-            inner.groups.pop_front();
+        inner.sealed.more(more);
+        inner.both.more(more);
+    }
+
+    /// Groups up to a position, with records of these streams and all of them sealed, were taken away.
+    pub(crate) fn taken_away(&self, last_position: u64, streams: &[StreamKey]) {
+        let mut inner = self.lock();
+        while let Some(gone) = inner.groups.pop_front_if(|group| group.last_position <= last_position) {
+            inner.hot.less(gone.totals);
+            inner.both.less(gone.totals);
         }
-        inner.hot.less(moved);
-        inner.sealed.more(moved);
         for key in streams {
             if let Some(stream) = inner.streams.get_mut(key) {
                 while stream.parts.front().is_some_and(|part| part.group <= last_position) {
@@ -168,11 +193,14 @@ impl Hot {
         }
     }
 
-    /// A stream was cut or erased: `known` is what it is now, `taken` and `sealed` what was taken away.
-    pub(crate) fn cut(&self, key: &StreamKey, known: Known, taken: &[(u64, Totals)], sealed: Totals) {
+    /// A stream was cut or erased.
+    pub(crate) fn cut(&self, taken: &Taken) {
+        let Taken { key, known, hot, sealed, both } = taken;
+        let known = *known;
         let mut inner = self.lock();
-        inner.sealed.less(sealed);
-        for (first_position, totals) in taken {
+        inner.sealed.less(*sealed);
+        inner.both.less(*both);
+        for (first_position, totals) in hot {
             inner.hot.less(*totals);
             let place = inner.groups.binary_search_by_key(first_position, |group| group.first_position);
             if let Ok(place) = place {
@@ -197,6 +225,11 @@ impl Hot {
 impl Inner {
     pub(crate) fn new(ends: Ends, sealed: Totals) -> Self {
         Inner { ends, sealed, ..Inner::default() }
+    }
+
+    /// Of a group that has landed, so much is in chunks too.
+    pub(crate) fn is_both(&mut self, totals: Totals) {
+        self.both.more(totals);
     }
 
     pub(crate) fn land(&mut self, group: &Landed<'_>) {

@@ -231,6 +231,11 @@ impl<'c> Names<'c> {
         }
         Ok(self.known.get_mut(&id).expect("it was put there a moment ago"))
     }
+
+    /// How many were looked up.
+    pub(crate) fn count(&self) -> usize {
+        self.known.len()
+    }
 }
 
 pub(crate) fn list_streams(
@@ -260,6 +265,11 @@ pub(crate) struct StoredGroup<'r> {
 impl StoredGroup<'_> {
     pub(crate) fn record(&self, slot: &Slot) -> &[u8] {
         &self.joined[slot.range.clone()]
+    }
+
+    /// Of all records, with what joins them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.joined
     }
 
     pub(crate) fn last_position(&self) -> u64 {
@@ -433,23 +443,62 @@ pub(crate) struct NewChunk<'b> {
     pub(crate) records: &'b [(u64, &'b [u8])],
 }
 
+/// A chunk as its row will be.
+pub(crate) struct PackedChunk {
+    stream: i64,
+    first_sequence: u64,
+    records: u64,
+    bytes: u64,
+    start: ChainValue,
+    first_position: u64,
+    index: Vec<u8>,
+    positions: Vec<u8>,
+    events: Joined,
+}
+
+impl NewChunk<'_> {
+    pub(crate) fn pack(&self) -> PackedChunk {
+        let first_position = self.records.first().map_or(0, |(position, _)| *position);
+        let bytes: usize = self.records.iter().map(|(_, bytes)| bytes.len()).sum();
+        PackedChunk {
+            stream: self.stream,
+            first_sequence: self.first_sequence,
+            records: self.records.len() as u64,
+            bytes: bytes as u64,
+            start: self.start,
+            first_position,
+            index: packing::chunk_index(self.records.iter().map(|(_, bytes)| bytes.len())),
+            positions: packing::positions(first_position, self.records.iter().map(|(position, _)| *position)),
+            events: packing::join(self.records.iter().map(|(_, bytes)| Some(*bytes))),
+        }
+    }
+}
+
+impl PackedChunk {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 pub(crate) fn insert_chunk(connection: &Connection, chunk: &NewChunk<'_>) -> Result<()> {
+    insert_packed(connection, &chunk.pack())
+}
+
+pub(crate) fn insert_packed(connection: &Connection, chunk: &PackedChunk) -> Result<()> {
     let sql = r#"INSERT INTO chunks (stream, first_sequence, records, bytes, start, first_position, "index", positions, events)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"#;
-    let first_position = chunk.records.first().map_or(0, |(position, _)| *position);
-    let bytes: usize = chunk.records.iter().map(|(_, bytes)| bytes.len()).sum();
     connection
         .prepare_cached(sql)?
         .execute(params![
             chunk.stream,
             int(chunk.first_sequence),
-            int(chunk.records.len() as u64),
-            int(bytes as u64),
+            int(chunk.records),
+            int(chunk.bytes),
             &chunk.start.0[..],
-            int(first_position),
-            packing::chunk_index(chunk.records.iter().map(|(_, bytes)| bytes.len())),
-            packing::positions(first_position, chunk.records.iter().map(|(position, _)| *position)),
-            packing::join(chunk.records.iter().map(|(_, bytes)| Some(*bytes))),
+            int(chunk.first_position),
+            chunk.index,
+            chunk.positions,
+            chunk.events,
         ])
         .map(drop)
 }
@@ -476,23 +525,32 @@ pub(crate) fn small_chunks(
     Ok(found)
 }
 
+/// Shows one chunk; a fault if it is not there.
+pub(crate) fn chunk_at<T>(
+    connection: &Connection,
+    id: i64,
+    look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let doing = "reading a chunk to write it anew";
+    let mut statement = connection.prepare_cached(chunk_columns!("WHERE id = ?1")).doing(doing)?;
+    let mut rows = statement.query([id]).doing(doing)?;
+    let row = rows.next().doing(doing)?.ok_or_else(|| corrupt(format!("chunk {id} is not there")))?;
+    look(stored_chunk(row)?)
+}
+
+/// `false`: it was not there.
+pub(crate) fn delete_chunk(connection: &Connection, id: i64) -> Result<bool> {
+    Ok(connection.prepare_cached("DELETE FROM chunks WHERE id = ?1")?.execute([id])? == 1)
+}
+
 /// Takes a chunk out and shows it as it was.
 pub(crate) fn take_chunk<T>(
     connection: &Connection,
     id: i64,
     look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
-    let doing = "reading a chunk to write it anew";
-    let seen = {
-        let mut statement = connection.prepare_cached(chunk_columns!("WHERE id = ?1")).doing(doing)?;
-        let mut rows = statement.query([id]).doing(doing)?;
-        let row = rows.next().doing(doing)?.ok_or_else(|| corrupt(format!("chunk {id} is not there")))?;
-        look(stored_chunk(row)?)?
-    };
-    let deleted = connection
-        .prepare_cached("DELETE FROM chunks WHERE id = ?1")
-        .and_then(|mut statement| statement.execute([id]));
-    deleted.doing(doing)?;
+    let seen = chunk_at(connection, id, look)?;
+    delete_chunk(connection, id).doing("taking a chunk away to write it anew")?;
     Ok(seen)
 }
 
@@ -567,9 +625,16 @@ pub(crate) struct FeedRow {
     pub(crate) spans: Vec<Span>,
 }
 
-pub(crate) fn insert_feed(connection: &Connection, first: u64, last: u64, spans: &[Span]) -> Result<()> {
+/// The same, to be written, with its spans packed.
+pub(crate) struct NewFeed {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) spans: Vec<u8>,
+}
+
+pub(crate) fn insert_feed(connection: &Connection, row: &NewFeed) -> Result<()> {
     let sql = "INSERT INTO feed (first_position, last_position, spans) VALUES (?1, ?2, ?3)";
-    let values = params![int(first), int(last), packing::feed_spans(spans)];
+    let values = params![int(row.first), int(row.last), row.spans];
     connection.prepare_cached(sql)?.execute(values).map(drop)
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   appends ─▶ bounded queue ─▶ writer thread ─▶ one transaction, one sync a group ─▶ observer ─▶ answers
 //!                                     │      └ when idle or when much is hot: seals the oldest groups
+//!                                     │        ◀─ sealer thread: reads them and packs them by stream
 //!                                     │ pages written
 //!                                     ▼
 //!                              checkpoint thread ─▶ copies the write-ahead log into the database
@@ -30,6 +31,7 @@ mod cut;
 mod examine;
 mod fault;
 mod folder;
+mod gather;
 mod group;
 mod hot;
 mod layout;
@@ -44,9 +46,11 @@ mod pages;
 mod pool;
 mod quick;
 mod reading;
+mod rounds;
 mod rows;
 mod schema;
 mod seal;
+mod sealer;
 mod store;
 mod tails;
 mod writer;

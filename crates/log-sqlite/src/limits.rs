@@ -95,11 +95,36 @@ pub const SEAL_AGE: Duration = Duration::from_secs(10);
 /// How long after a sealing that failed it is tried again.
 pub const SEAL_RETRY: Duration = Duration::from_secs(5);
 
-/// Records after which one sealing transaction takes no further group. Appends wait as long.
+/// Records after which one sealing transaction takes no further chunk. Appends wait as long.
 pub const SEAL_BATCH_RECORDS: u64 = 4096;
 
-/// Bytes after which one sealing transaction takes no further group. Appends wait as long.
-pub const SEAL_BATCH_BYTES: u64 = 1 << 20;
+/// Bytes after which one sealing transaction takes no further chunk. Appends wait as long.
+pub const SEAL_BATCH_BYTES: u64 = 512 << 10;
+
+/// Bytes for each of its streams that a window of groups, which are sealed together, reaches for: then nearly
+/// all chunks are of good size when they are first written.
+pub const SEAL_STREAM_BYTES: u64 = 96 << 10;
+
+/// Bytes after which a window takes no further group. So much is held in memory while it is sealed.
+pub const SEAL_WINDOW_BYTES_MAX: u64 = 32 << 20;
+
+/// Records after which a window takes no further group.
+pub const SEAL_WINDOW_RECORDS_MAX: u64 = 128 << 10;
+
+/// Bytes of groups that are read in one state of the database.
+pub const SEAL_READ_BYTES: u64 = 4 << 20;
+
+/// Bytes of groups that are taken away together, or somewhat more.
+pub const SEAL_UNIT_BYTES: u64 = 128 << 10;
+
+/// Transactions' worth of chunks that are ready and wait to be written.
+pub const SEAL_PORTIONS_WAITING_MAX: usize = 2;
+
+/// Windows that are asked for and not begun. A further one waits.
+pub const SEAL_WINDOWS_WAITING_MAX: usize = 1;
+
+/// While much is hot, a little more is sealed than comes in: as much more as it is divided by this.
+pub const SEAL_MORE_DIVISOR: u64 = 8;
 
 /// A chunk with fewer bytes is small: when those at the end of a stream have as much together, they are
 /// written again as one.
@@ -119,7 +144,7 @@ pub const FEED_ROW_RECORDS_MAX: usize = 1024;
 pub const FEED_CHUNKS_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of records sealed at once while an older schema is brought forward.
-pub const MIGRATION_BATCH_BYTES: usize = 4 << 20;
+pub const MIGRATION_BATCH_BYTES: u64 = 4 << 20;
 
 /// Pages a backup copies before it looks whether the store is closing.
 pub const BACKUP_STEP_PAGES: i32 = 1024;

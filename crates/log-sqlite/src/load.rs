@@ -3,12 +3,20 @@
 //! The work is bounded by what may be hot ([`crate::limits::HOT_BYTES_MAX`]). Everything hot is checked on
 //! the way, since a crash or a failing disk would have left its marks here.
 
+use std::collections::HashMap;
+
 use recount_log::Fault;
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
 use crate::hot::{Inner, Landed, Span};
 use crate::layout::{self, Ends, Names, Totals};
+
+/// Records of one stream that are in chunks and in their groups still.
+struct Left {
+    next: u64,
+    end: u64,
+}
 
 /// Reads the hot part in one state of the database.
 pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
@@ -22,6 +30,7 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
     let mut next = layout::last_sealed(connection).doing(doing)? + 1;
     let since = recount_world::moment();
     let mut names = Names::new(connection);
+    let mut left_behind: HashMap<i64, Left> = HashMap::new();
     layout::groups_from(connection, 0, &mut |group| {
         let (first_position, last_position) = (group.first_position, group.last_position());
         if first_position != next {
@@ -32,10 +41,31 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
         group.check()?;
         next = last_position + 1;
         let mut totals = Totals::default();
+        let mut both = Totals::default();
         let mut spans: Vec<Span> = Vec::new();
         for (position, slot, bytes) in group.records() {
             let (key, tail) = names.get(slot.stream, position)?;
-            if slot.sequence != tail.next_sequence || tail.erased {
+            // In a chunk already: a round of sealing did not come to its end. All of these come before what is
+            // not, and lead there.
+            let left = left_behind
+                .entry(slot.stream)
+                .or_insert(Left { next: slot.sequence, end: tail.next_sequence });
+            if slot.sequence < left.end && slot.sequence == left.next && !tail.erased {
+                left.next += 1;
+                totals.more(Totals::one(bytes));
+                both.more(Totals::one(bytes));
+                let known = tail.known();
+                match spans.last_mut() {
+                    Some(last) if last.key == *key && last.first_sequence + last.count == slot.sequence => {
+                        last.count += 1;
+                    }
+                    _ => {
+                        spans.push(Span { key: key.clone(), first_sequence: slot.sequence, count: 1, known })
+                    }
+                }
+                continue;
+            }
+            if slot.sequence != tail.next_sequence || left.next < left.end || tail.erased {
                 return Err(corrupt(format!(
                     "stream {key} has sequence {} at position {position}, where {} belongs",
                     slot.sequence, tail.next_sequence
@@ -53,8 +83,15 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
                 _ => spans.push(Span { key: key.clone(), first_sequence: slot.sequence, count: 1, known }),
             }
         }
+        inner.is_both(both);
         inner.land(&Landed { first_position, last_position, totals, since, spans: &spans });
         Ok(true)
     })?;
+    if let Some((id, left)) = left_behind.iter().find(|(_, left)| left.next < left.end) {
+        return Err(corrupt(format!(
+            "stream number {id} is sealed up to {}, and its newest records end at {}",
+            left.end, left.next
+        )));
+    }
     Ok(inner)
 }

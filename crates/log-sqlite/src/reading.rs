@@ -481,6 +481,7 @@ mod tests {
     use recount_log::{Append, limits};
 
     use super::*;
+    use crate::gather::{Bounds, Unit, Window};
     use crate::group::{Group, Written};
     use crate::layout::Totals;
     use crate::tails::Tails;
@@ -508,11 +509,28 @@ mod tests {
             written.remember(&self.hot);
         }
 
-        fn seal(&mut self, groups: usize) {
-            for _ in 0..groups {
-                let one = Totals { records: 1, bytes: 1 };
-                let sealed = seal::seal(&self.connection, u64::MAX, one).unwrap().unwrap();
-                self.hot.sealed(sealed.last_position, sealed.totals, &sealed.streams);
+        /// Puts the oldest records of so many groups into chunks. The groups stay.
+        fn seal(&mut self, groups: u64) -> Vec<Unit> {
+            // Of two records each.
+            let most = Totals { records: 2 * groups, bytes: u64::MAX };
+            let bounds = Bounds { from: 0, last_position: u64::MAX, least_bytes: u64::MAX, most };
+            let mut window = Window::new(&self.connection);
+            window.gather(&bounds, &|| false).unwrap();
+            let mut pieces = Vec::new();
+            let all = &mut |piece| {
+                pieces.push(piece);
+                Ok(true)
+            };
+            window.pieces(all).unwrap();
+            let units = window.units().unwrap();
+            self.hot.sealed(seal::land(&self.connection, &pieces).unwrap());
+            units
+        }
+
+        fn take_away(&mut self, units: &[Unit]) {
+            seal::take_away(&self.connection, units).unwrap();
+            for unit in units {
+                self.hot.taken_away(unit.last_position, &unit.streams);
             }
         }
     }
@@ -538,17 +556,24 @@ mod tests {
         };
         check(&hand, 0..6, "at once");
         for sealed in 1..4 {
-            hand.seal(1);
+            let units = hand.seal(1);
+            check(&hand, 0..6, &format!("{sealed} groups were sealed, the last is there still"));
+            hand.take_away(&units);
             check(&hand, 0..6, &format!("{sealed} groups were sealed"));
         }
+        // Of which the groups stay for now.
+        hand.seal(1);
         hand.append(&records("a", 6, &[b"later"]));
         check(&hand, 0..6, "what came later is for who asks later");
         hand.append(&cut("a", 2));
         check(&hand, 2..6, "sealed records were taken away");
         hand.append(&cut("a", 5));
         check(&hand, 5..6, "hot records were taken away");
-        hand.seal(4);
+        let units = hand.seal(4);
         check(&hand, 5..7, "all was sealed, and tells what is there");
+        hand.take_away(&units);
+        check(&hand, 5..7, "all was sealed and the groups are gone");
+        assert_eq!(hand.hot.totals(), (Totals::default(), layout::totals(&hand.connection).unwrap()));
         assert_eq!(stream(&hand.connection, &hand.hot, &key, 0, ALL).unwrap().len(), 2);
     }
 }

@@ -25,7 +25,7 @@ use crate::pages::Pages;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
 use crate::writer::{Done, Job, Shared, Task, Writer};
-use crate::{backup, examine, layout, limits, load, reading, rows, schema};
+use crate::{backup, examine, layout, limits, load, reading, rows, schema, sealer};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
@@ -64,6 +64,7 @@ impl SqliteStore {
         folder.sync()?;
         let readers = (0..limits::READERS).map(|_| place.open(Role::Reader)).collect::<Result<_, _>>()?;
         let checkpointer = place.open(Role::Checkpointer)?;
+        let sealer = place.open(Role::Reader)?;
 
         let (ending, ended) = watch::channel(());
         let hold = Arc::new(Hold { _folder: folder, _ended: ending });
@@ -77,6 +78,8 @@ impl SqliteStore {
         let workers = vec![blob_folder.clone(); limits::BLOB_WORKERS];
         let (blobs, blob_threads) = Pool::start("recount-blob", bounds, workers, &held);
         threads.extend(blob_threads);
+        let (asks, thread) = sealer::start(sealer, held.clone());
+        threads.push(thread);
         let (checkpoints, thread) = Checkpoints::start(checkpointer, options.checkpoint_pages, held);
         threads.push(thread);
 
@@ -86,7 +89,7 @@ impl SqliteStore {
             line: Arc::new(Line::new()),
             meters: Arc::default(),
         };
-        let writer = Writer::new(place.clone(), writer, shared.clone(), checkpoints, &options)?;
+        let writer = Writer::new(place.clone(), writer, shared.clone(), checkpoints, asks, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
             let _hold = hold;

@@ -7,14 +7,15 @@
 //!   nothing waits, or too much is hot ─▶ begin ─▶ seal some ─▶ commit
 //! ```
 //!
-//! There is no timer for appends. Sealing goes in small transactions: when nothing waits and the oldest
-//! group has come of age, between commits when much is hot, and before a commit when too much is. After
+//! There is no timer for appends. Sealing goes in small transactions, of what another thread made ready: when
+//! nothing waits and the oldest group has come of age, between commits when much is hot, and before a commit
+//! when too much is. After
 //! a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
 //! returns by itself when the cause is gone. It must not know what tables look like.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::Receiver as Latch;
+use std::sync::mpsc::{Receiver as Latch, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,7 +37,9 @@ use crate::line::{Found, Line};
 use crate::load;
 use crate::meters::Meters;
 use crate::options::SqliteOptions;
+use crate::rounds::{Next, Patience, Rounds};
 use crate::seal;
+use crate::sealer::Ask;
 use crate::tails::Tails;
 
 /// What stands in line for the writer.
@@ -115,28 +118,63 @@ struct Sealing {
     age: Duration,
     /// What may be hot.
     most: Totals,
-    /// What one transaction takes.
-    batch: Totals,
+    rounds: Rounds,
     /// What has come of age is sealed up to this position.
     due: u64,
-    /// Bytes that came in since something was sealed between commits.
-    come_in: u64,
+    /// What came in since much is hot, somewhat more than that, and was not made up for by sealing.
+    come_in: Totals,
     /// After a failure: not before this.
     not_before: Option<Instant>,
 }
 
+/// What became of a step of sealing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Done,
+    NotReady,
+    Nothing,
+}
+
 impl Sealing {
-    pub(crate) fn new(options: &SqliteOptions) -> Self {
+    fn new(options: &SqliteOptions, asks: SyncSender<Ask>) -> Self {
         let (age, records_max) = (options.seal_age, options.hot_records_max);
-        let batch = limits::SEAL_BATCH_RECORDS.min((records_max / limits::HOT_LEVEL_DIVISOR).max(1));
+        // Where little may be hot, windows and portions are small too.
+        let level = (records_max / limits::HOT_LEVEL_DIVISOR).max(1);
+        let portion = Totals {
+            records: limits::SEAL_BATCH_RECORDS.min(level.div_ceil(limits::SEAL_MORE_DIVISOR)),
+            bytes: limits::SEAL_BATCH_BYTES,
+        };
+        let window = Totals {
+            records: limits::SEAL_WINDOW_RECORDS_MAX.min(level),
+            bytes: limits::SEAL_WINDOW_BYTES_MAX,
+        };
         Sealing {
             age,
             most: Totals { records: records_max, bytes: options.hot_bytes_max },
-            batch: Totals { records: batch, bytes: limits::SEAL_BATCH_BYTES },
+            rounds: Rounds::new(asks, portion, window),
             due: 0,
-            come_in: 0,
+            come_in: Totals::default(),
             not_before: None,
         }
+    }
+
+    /// So much came in while so much was hot.
+    fn came_in(&mut self, new: Totals, hot: Totals) {
+        if self.is_much(hot) {
+            self.come_in.more(new);
+            self.come_in.more(Totals {
+                records: new.records / limits::SEAL_MORE_DIVISOR,
+                bytes: new.bytes / limits::SEAL_MORE_DIVISOR,
+            });
+        } else {
+            self.come_in = Totals::default();
+        }
+    }
+
+    /// Whether so much came in that a portion is to be sealed.
+    fn lags(&self) -> bool {
+        let portion = self.rounds.portion();
+        self.come_in.bytes >= portion.bytes || self.come_in.records >= portion.records
     }
 
     fn is_too_much(&self, hot: Totals) -> bool {
@@ -167,6 +205,7 @@ impl Writer {
         mut connection: Connection,
         shared: Shared,
         checkpoints: Checkpoints,
+        asks: SyncSender<Ask>,
         options: &SqliteOptions,
     ) -> Result<Self, Fault> {
         let wal_pages = Arc::new(AtomicU32::new(0));
@@ -181,7 +220,7 @@ impl Writer {
             shared,
             checkpoints,
             wal_pages,
-            sealing: Sealing::new(options),
+            sealing: Sealing::new(options, asks),
         })
     }
 
@@ -216,7 +255,7 @@ impl Writer {
             }
         }
         drop(line);
-        drop(self.checkpoints);
+        drop((self.checkpoints, self.sealing));
         // Nobody ever sends: this returns when the last of the others has let go.
         if others.recv().is_err() {
             tracing::trace!("the other threads of the store have ended");
@@ -229,7 +268,11 @@ impl Writer {
     /// Sleeps until a task arrives, or seals what has come of age.
     fn pause(&mut self) {
         match self.until_due() {
-            Some(Duration::ZERO) => self.seal_or_wait(),
+            Some(Duration::ZERO) => {
+                if self.seal_or_wait(self.sealing.due) == Step::NotReady {
+                    Line::<Task>::sleep(None);
+                }
+            }
             wait => Line::<Task>::sleep(wait),
         }
     }
@@ -277,8 +320,12 @@ impl Writer {
     fn commit(&mut self, group: Vec<Job>) {
         match self.make_room().and_then(|()| self.write(&group)) {
             Ok(fates) => {
+                if self.written.took_of_hot(&self.shared.hot) {
+                    // What was made ready may have it still.
+                    self.sealing.rounds.forget();
+                }
                 self.written.remember(&self.shared.hot);
-                self.sealing.come_in += self.written.bytes();
+                self.sealing.came_in(self.written.totals(), self.shared.hot.backlog().totals);
                 if let Some(observer) = self.shared.observer.get()
                     && !self.written.records.is_empty()
                 {
@@ -331,7 +378,7 @@ impl Writer {
     /// Seals until the next group has room.
     fn make_room(&mut self) -> Result<(), Fault> {
         while self.sealing.is_too_much(self.shared.hot.backlog().totals) {
-            if !self.seal_some(u64::MAX)? {
+            if self.seal_some(u64::MAX, Patience::ForRoom)? == Step::Nothing {
                 break;
             }
         }
@@ -340,44 +387,63 @@ impl Writer {
 
     /// Seals as much as came in, when much is hot.
     fn keep_level(&mut self) {
-        let much = self.sealing.is_much(self.shared.hot.backlog().totals);
         let waits = self.sealing.not_before.is_some_and(|then| moment() < then);
-        if much && !waits && self.sealing.come_in >= self.sealing.batch.bytes {
-            self.sealing.come_in = 0;
-            self.seal_or_wait();
+        if self.sealing.lags() && !waits {
+            self.seal_or_wait(u64::MAX);
         }
     }
 
-    fn seal_or_wait(&mut self) {
-        if let Err(fault) = self.seal_some(u64::MAX) {
+    /// A step, if it can be done now.
+    fn seal_or_wait(&mut self, last_position: u64) -> Step {
+        self.seal_some(last_position, Patience::None).unwrap_or_else(|fault| {
             tracing::warn!(%fault, "sealing failed and is tried again later");
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
-        }
+            Step::Nothing
+        })
     }
 
     fn seal_all(&mut self) -> Result<(), Fault> {
         let last = self.shared.hot.backlog().last_position;
-        while self.seal_some(last)? {}
+        while self.seal_some(last, Patience::All)? != Step::Nothing {}
         Ok(())
     }
 
-    /// One sealing transaction. `false`: there was nothing to seal.
-    fn seal_some(&mut self, last_position: u64) -> Result<bool, Fault> {
-        let bound = self.sealing.batch;
-        let sealed = self.transact(|_, connection| {
-            let sealed = seal::seal(connection, last_position, bound)?;
-            let proof = match &sealed {
-                Some(_) => Proof::Fence(layout::raise_fence(connection).doing("raising the fence")?),
-                None => Proof::Nothing,
-            };
-            Ok((sealed, proof))
-        })?;
-        self.sealing.not_before = None;
-        if let Some(sealed) = &sealed {
-            self.shared.hot.sealed(sealed.last_position, sealed.totals, &sealed.streams);
-            self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
+    /// One sealing transaction.
+    fn seal_some(&mut self, last_position: u64, patience: Patience) -> Result<Step, Fault> {
+        if self.known.is_none() {
+            // First what there is has to be known again.
+            self.transact(|_, _| Ok(((), Proof::Nothing)))?;
         }
-        Ok(sealed.is_some())
+        let backlog = self.shared.hot.backlog();
+        let work = match self.sealing.rounds.next(&backlog, last_position, patience)? {
+            Next::Work(work) => work,
+            Next::NotReady => return Ok(Step::NotReady),
+            Next::Nothing => return Ok(Step::Nothing),
+        };
+        let known = self.known;
+        let sealed = self.transact(|writer, connection| {
+            if writer.known != known {
+                // Another program changed the database; what was made ready may not fit.
+                return Ok((None, Proof::Nothing));
+            }
+            // First, so that what becomes free is used again at once.
+            seal::take_away(connection, &work.units)?;
+            let new = seal::land(connection, &work.pieces)?;
+            let count = layout::raise_fence(connection).doing("raising the fence")?;
+            Ok((Some(new), Proof::Fence(count)))
+        });
+        let Some(new) = sealed.inspect_err(|_| self.sealing.rounds.forget())? else {
+            self.sealing.rounds.forget();
+            return Ok(Step::Done);
+        };
+        self.sealing.not_before = None;
+        self.sealing.come_in.less(new);
+        self.shared.hot.sealed(new);
+        for unit in &work.units {
+            self.shared.hot.taken_away(unit.last_position, &unit.streams);
+        }
+        self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
+        Ok(Step::Done)
     }
 
     // ---- transactions ----
@@ -436,6 +502,7 @@ impl Writer {
             return Ok(());
         }
         self.tails.clear();
+        self.sealing.rounds.forget();
         self.shared.hot.replace(load::load(connection)?);
         self.known = Some(version);
         Ok(())

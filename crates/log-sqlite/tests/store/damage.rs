@@ -6,7 +6,9 @@ use recount_log::conformance::block_on;
 use recount_log::{FaultKind, Integrity, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
-use super::work::{Dice, Whole, close, fill, land, open, records, scratch, whole};
+use super::work::{
+    Dice, Whole, close, fill, is_half_sealed, land, open, open_sealing, records, scratch, whole,
+};
 
 const PAGE: usize = 4096;
 
@@ -17,15 +19,31 @@ struct Victim {
 }
 
 fn victim() -> Victim {
-    made(false)
+    made(|_| ())
 }
 
 /// The same, with all records in chunks.
 fn sealed_victim() -> Victim {
-    made(true)
+    made(|store| block_on(store.seal_now()).unwrap())
 }
 
-fn made(sealed: bool) -> Victim {
+/// And with some in chunks and in their groups too.
+fn half_sealed_victim() -> Victim {
+    let victim = victim();
+    let store = open_sealing(victim.folder.path());
+    let mut n = 300;
+    while !is_half_sealed(victim.folder.path()) {
+        land(&store, records("long", n, &[b"one more"]));
+        n += 1;
+        assert!(n < 1000, "sealing goes on");
+    }
+    let whole = whole(&store);
+    close(store);
+    assert!(is_half_sealed(victim.folder.path()), "closing leaves it as it is");
+    Victim { whole, ..victim }
+}
+
+fn made(sealing: impl FnOnce(&SqliteStore)) -> Victim {
     let folder = scratch();
     let store = open(folder.path());
     fill(&store);
@@ -35,9 +53,7 @@ fn made(sealed: bool) -> Victim {
             records("long", n, &[format!("record {n} {}", "of the long stream ".repeat(20)).as_bytes()]),
         );
     }
-    if sealed {
-        block_on(store.seal_now()).unwrap();
-    }
+    sealing(&store);
     let whole = whole(&store);
     close(store);
     Victim { folder, whole }
@@ -156,12 +172,45 @@ fn cut_files_are_told_with_what_is_left() {
     assert_eq!(try_open(victim.folder.path()).err().unwrap().kind, FaultKind::Corrupt);
 }
 
+/// A chunk or a group that is only one of the two, and a stream that claims more than it has.
+#[test]
+fn a_record_in_a_chunk_and_in_its_group_has_to_be_in_both() {
+    for (change, told) in [
+        ("DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)", "is sealed up to"),
+        (
+            "UPDATE chunks SET first_position = first_position - 1 WHERE id = (SELECT max(id) FROM chunks)",
+            "do not agree",
+        ),
+    ] {
+        let victim = half_sealed_victim();
+        let tool = rusqlite::Connection::open(victim.path()).unwrap();
+        assert_eq!(tool.execute(change, []), Ok(1), "{change}");
+        drop(tool);
+        let store = open(victim.folder.path());
+        let Integrity { problems, .. } = block_on(store.integrity()).unwrap();
+        assert!(problems.iter().any(|problem| problem.contains(told)), "{change}: {problems:?}");
+    }
+    for change in [
+        "UPDATE streams SET next_sequence = next_sequence + 1000 WHERE key = 'long'",
+        "DELETE FROM groups WHERE first_position = (SELECT min(first_position) FROM groups)",
+    ] {
+        let victim = half_sealed_victim();
+        let tool = rusqlite::Connection::open(victim.path()).unwrap();
+        assert_eq!(tool.execute(change, []), Ok(1), "{change}");
+        drop(tool);
+        let fault = try_open(victim.folder.path()).err().unwrap();
+        assert_eq!(fault.kind, FaultKind::Corrupt, "{change}: {fault}");
+    }
+}
+
 /// Whatever is flipped: either it is told, or every record is still what it was.
 #[test]
 fn no_damage_passes_for_whole() {
     let (refused, _) = flip(&victim());
     let (refused_sealed, found_out) = flip(&sealed_victim());
+    let (refused_half, found_out_half) = flip(&half_sealed_victim());
     assert!(refused > 0 && refused_sealed > 0 && found_out > 0);
+    assert!(refused_half > 0 && found_out_half > 0);
 }
 
 /// Answers how many flips were refused at open and how many found by the look at everything.

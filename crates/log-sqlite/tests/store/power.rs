@@ -1,6 +1,7 @@
 //! Power cuts: whatever the disk had not been told to keep may be gone, torn or out of order, and still
 //! every acknowledged append is there, whole, in order, and nothing else is broken. In half of the runs the
-//! store appends, takes records away and seals, all three in turn.
+//! store appends, takes records away and seals, all three in turn, and many cuts come after chunks were
+//! written and before their groups were taken away.
 //!
 //! One run of the store is noted write by write; then the power is cut at many places of it, and the store
 //! is opened from what the disk would hold. The same check must find a loss when the syncs are left out.
@@ -13,7 +14,7 @@ use recount_log::{Append, Guard, MemoryStore, RowPut, Store};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::shim::{Disk, Note, Op, Shim};
-use super::work::{Dice, land, open, records, scratch};
+use super::work::{Dice, is_half_sealed, land, open, records, scratch};
 
 const SEEDS: u64 = 16;
 const CUTS_A_SEED: usize = 16;
@@ -133,15 +134,24 @@ enum Demand {
     Beginning,
 }
 
-/// Cuts the power after `cut` notes and opens what is left. Answers how many appends were acknowledged and
-/// how many are there, or what is wrong.
+/// What was found after a cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found {
+    /// So many appends.
+    acknowledged: usize,
+    there: usize,
+    /// Some records were in a chunk and in their group still.
+    half_sealed: bool,
+}
+
+/// Cuts the power after `cut` notes and opens what is left. Answers what is there, or what is wrong.
 fn survive(
     run: &Run,
     cut: usize,
     demand: Demand,
     honours_sync: impl Fn(&str, bool) -> bool,
     dice: &mut Dice,
-) -> Result<(usize, usize), String> {
+) -> Result<Found, String> {
     let mut disk = Disk::default();
     let mut acknowledged = 0;
     let mut opened = false;
@@ -156,17 +166,18 @@ fn survive(
     }
     let folder = scratch();
     disk.cut(folder.path(), dice);
-    let there = check(folder.path(), &run.appends)?;
+    let (there, half_sealed) = check(folder.path(), &run.appends)?;
     if demand == Demand::Acknowledged && there < acknowledged {
         return Err(format!("{acknowledged} appends were acknowledged, {there} are there"));
     }
-    Ok((acknowledged, there))
+    Ok(Found { acknowledged, there, half_sealed })
 }
 
-/// Opens a store and answers how many of these appends are there; anything but a whole beginning of them
-/// is wrong.
-fn check(folder: &Path, appends: &[Append]) -> Result<usize, String> {
+/// Opens a store and answers how many of these appends are there, and whether sealing was under way; anything
+/// but a whole beginning of them is wrong.
+fn check(folder: &Path, appends: &[Append]) -> Result<(usize, bool), String> {
     let store = SqliteStore::open(SqliteOptions::new(folder)).map_err(|fault| fault.to_string())?;
+    let half_sealed = is_half_sealed(folder);
     let told = |key: &str| -> Result<u64, String> {
         let row = block_on(store.row("told", key)).map_err(|fault| fault.to_string())?;
         Ok(row.map_or(0, |row| str::from_utf8(&row.value).unwrap().parse().unwrap()))
@@ -205,7 +216,7 @@ fn check(folder: &Path, appends: &[Append]) -> Result<usize, String> {
     // And it goes on from there.
     land(&store, records("after", 0, &[b"x"]));
     block_on(store.close()).unwrap();
-    Ok(count)
+    Ok((count, half_sealed))
 }
 
 /// How often the write-ahead log was begun again after it had been copied.
@@ -225,7 +236,7 @@ fn cuts(
     seeds: std::ops::Range<u64>,
     demand: Demand,
     honours_sync: impl Fn(&str, bool) -> bool + Copy,
-) -> Vec<Result<(usize, usize), String>> {
+) -> Vec<Result<Found, String>> {
     let mut outcomes = Vec::new();
     for seed in seeds {
         let run = run(seed, durability);
@@ -242,17 +253,19 @@ fn cuts(
 #[test]
 fn every_acknowledged_append_survives_a_power_cut() {
     let outcomes = cuts(Durability::Strict, 0..SEEDS, Demand::Acknowledged, |_, _| true);
-    let (mut acknowledged, mut unasked) = (0, 0);
+    let (mut acknowledged, mut unasked, mut half_sealed) = (0, 0, 0);
     for outcome in &outcomes {
-        let (acked, there) = outcome.as_ref().unwrap();
-        acknowledged += acked;
-        unasked += there - acked;
+        let found = outcome.as_ref().unwrap();
+        acknowledged += found.acknowledged;
+        unasked += found.there - found.acknowledged;
+        half_sealed += usize::from(found.half_sealed);
     }
     tell(format_args!(
-        "{} power cuts: {acknowledged} acknowledged appends, all there; {unasked} more were there unanswered",
+        "{} power cuts: {acknowledged} acknowledged appends, all there; {unasked} more were there unanswered; {half_sealed} came between chunks and their groups",
         outcomes.len()
     ));
     assert!(outcomes.len() >= 200);
+    assert!(half_sealed > 20, "the cuts come between chunks and their groups");
     assert!(acknowledged > outcomes.len() * 10, "the cuts come in the middle of work");
 }
 
@@ -282,7 +295,8 @@ fn a_cut_while_the_store_is_made_leaves_one_that_opens() {
     for cut in 0..=end {
         for _ in 0..3 {
             let outcome = survive(&run, cut, Demand::Acknowledged, |_, _| true, &mut dice);
-            assert_eq!(outcome, Ok((0, 0)), "cut after {cut}");
+            let nothing = Found { acknowledged: 0, there: 0, half_sealed: false };
+            assert_eq!(outcome, Ok(nothing), "cut after {cut}");
         }
     }
     tell(format_args!("{} cuts while the store was made", (end + 1) * 3));
@@ -311,8 +325,8 @@ fn relaxed_loses_the_last_appends_and_nothing_else() {
     let outcomes = cuts(Durability::Relaxed, 0..6, Demand::Beginning, |_, _| true);
     let mut shorter = 0;
     for outcome in &outcomes {
-        let (acknowledged, there) = outcome.as_ref().unwrap();
-        shorter += usize::from(there < acknowledged);
+        let found = outcome.as_ref().unwrap();
+        shorter += usize::from(found.there < found.acknowledged);
     }
     tell(format_args!(
         "relaxed: {shorter} of {} cuts lost acknowledged appends, none left a part of one",

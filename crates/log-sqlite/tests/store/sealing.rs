@@ -8,7 +8,7 @@ use recount_log::conformance::{ALL, block_on, both, cut, erase};
 use recount_log::{ReadBound, Stats, Store};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
-use super::work::{close, fill, land, open, records, row, scratch, whole};
+use super::work::{close, fill, is_half_sealed, land, open, open_sealing, records, row, scratch, whole};
 
 fn stats(store: &SqliteStore) -> Stats {
     block_on(store.stats()).unwrap()
@@ -78,6 +78,73 @@ fn chunks_have_a_good_size_however_little_comes_at_once() {
     assert!(full.len() >= 5 && full.iter().all(|size| **size <= 256 << 10), "{sizes:?}");
     assert!(sizes.len() - full.len() <= 8, "few small ones at the end: {sizes:?}");
     assert!(whole(&store).integrity.problems.is_empty());
+}
+
+/// Many runs in turns, each with more than a chunk of good size: nothing is written twice.
+#[test]
+fn a_chunk_is_written_once_when_there_is_enough_for_it() {
+    let folder = scratch();
+    let options = SqliteOptions { durability: Durability::Relaxed, ..SqliteOptions::new(folder.path()) };
+    let store = SqliteStore::open(options).unwrap();
+    let names: Vec<String> = (0..40).map(|n| format!("run_{n:02}")).collect();
+    for n in 0..60 {
+        let turn = names.iter().map(|name| records(name, 4 * n, &[&event(n)[..]; 4]));
+        land(&store, turn.reduce(both).unwrap());
+    }
+    block_on(store.seal_now()).unwrap();
+    for name in &names {
+        let sizes = chunk_sizes(folder.path(), name);
+        assert!(sizes.iter().all(|size| (64 << 10..=256 << 10).contains(size)), "{name}: {sizes:?}");
+    }
+    let tool = rusqlite::Connection::open(folder.path().join("recount.db")).unwrap();
+    let count = |sql: &str| tool.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    // Their numbers go up with each that is written.
+    assert_eq!(count("SELECT max(id) FROM chunks"), count("SELECT count(*) FROM chunks"));
+    assert_eq!(count("SELECT count(*) FROM groups"), 0);
+    assert!(whole(&store).integrity.problems.is_empty());
+}
+
+/// The files of a running store as a killed process would leave them, copied between any two appends of which
+/// many come while chunks are written and their groups are there still.
+#[test]
+fn a_store_killed_between_chunks_and_their_groups_is_whole() {
+    let folder = scratch();
+    let store = open_sealing(folder.path());
+    let mut half = 0;
+    for n in 0..100 {
+        land(&store, both(records("a", n, &[&event(n)]), records("b", 2 * n, &[b"{}", &event(n)])));
+        if n % 3 == 0 {
+            land(&store, records(&format!("short_{n}"), 0, &[b"{\"only\":1}"]));
+        }
+        if n == 70 {
+            land(&store, both(cut("a", 66), cut("b", 40)));
+        }
+        let killed = scratch();
+        for name in ["recount.db", "recount.db-wal"] {
+            std::fs::copy(folder.path().join(name), killed.path().join(name)).unwrap();
+        }
+        if !is_half_sealed(killed.path()) {
+            continue;
+        }
+        half += 1;
+        let left = whole(&store);
+        assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+        let told = stats(&store);
+        assert_eq!(told.hot_records + told.sealed_records, left.feed.len() as u64, "each is counted once");
+        let again = open(killed.path());
+        assert_eq!(whole(&again), left);
+        let after = stats(&again);
+        assert_eq!(after.hot_records + after.sealed_records, left.feed.len() as u64);
+        // It can be cut, and sealed to the end.
+        land(&again, both(cut("b", 2 * n), records("a", n + 1, &[b"{}"])));
+        let cut = whole(&again);
+        assert!(cut.integrity.problems.is_empty(), "{:?}", cut.integrity);
+        block_on(again.seal_now()).unwrap();
+        assert_eq!(whole(&again), cut);
+        let after = stats(&again);
+        assert_eq!((after.hot_records, after.sealed_records), (0, cut.feed.len() as u64));
+    }
+    assert!(half > 20, "{half} of the copies were made while sealing was under way");
 }
 
 /// Leaves out parts without records.
@@ -193,6 +260,39 @@ fn what_was_erased_is_in_no_file_any_more() {
     assert_eq!(left.feed.len(), 120);
     close(store);
     assert_eq!(found(folder.path()), 0);
+    assert_eq!(whole(&open(folder.path())), left);
+}
+
+/// The same where some of it is in a chunk and in its group too.
+#[test]
+fn what_was_erased_while_sealing_goes_on_is_in_no_file_any_more() {
+    let folder = scratch();
+    let store = open_sealing(folder.path());
+    let mut half = 0;
+    let mut n = 0;
+    for turn in 0..40 {
+        let name = format!("secret_{turn}");
+        let until = n + 9 + turn % 7;
+        let mut next = 0;
+        while n < until {
+            land(&store, both(records(&name, next, &[&secrets(n)]), records("other", n, &[&event(n)])));
+            (n, next) = (n + 1, next + 1);
+        }
+        let was_half = is_half_sealed(folder.path());
+        land(&store, cut(&name, next - 2));
+        half += u64::from(was_half && is_half_sealed(folder.path()));
+        let left = whole(&store);
+        assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+        assert!((2..=4).contains(&found(folder.path())), "two, in a chunk or a group or both");
+        land(&store, erase(&name));
+        assert_eq!(found(folder.path()), 0, "turn {turn}");
+        let told = stats(&store);
+        let records = whole(&store).feed.len() as u64;
+        assert_eq!((records, told.hot_records + told.sealed_records), (n, n));
+    }
+    assert!(half > 5, "{half} times sealing was under way");
+    let left = whole(&store);
+    close(store);
     assert_eq!(whole(&open(folder.path())), left);
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use recount_log::conformance::{block_on, both, cut};
 
-use super::work::{close, land, open, records, scratch};
+use super::work::{close, is_half_sealed, land, open, open_sealing, records, scratch};
 
 fn envelope(run: &str, sequence: u64, kind: &str) -> String {
     // Everything that a parser might be tempted to write in another way.
@@ -87,6 +87,32 @@ fn any_tool_can_ask_the_running_store() {
     }
     close(store);
     check(folder.path(), &events, 1);
+}
+
+/// What is in a chunk and in its group still is told once.
+#[test]
+fn any_tool_can_ask_while_sealing_goes_on() {
+    let folder = scratch();
+    let store = open_sealing(folder.path());
+    let mut all = Vec::new();
+    let mut half = 0;
+    for sequence in 0..60 {
+        for run in ["run_1", "run_2"] {
+            let text = envelope(run, sequence, "turn.started");
+            land(&store, records(run, sequence, &[text.as_bytes()]));
+            all.push((run, sequence, text));
+        }
+        if is_half_sealed(folder.path()) {
+            half += 1;
+            let told = ask(folder.path(), "SELECT run_id, sequence, position FROM log ORDER BY position");
+            let expected = all.iter().zip(1..);
+            let expected: Vec<String> = expected
+                .map(|((run, sequence, _), position)| format!("{run}|{sequence}|{position}"))
+                .collect();
+            assert_eq!(told, expected);
+        }
+    }
+    assert!(half > 5, "sealing was under way {half} times");
 }
 
 #[test]

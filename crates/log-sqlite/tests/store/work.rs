@@ -92,3 +92,15 @@ impl Dice {
         self.roll() & 1 == 1
     }
 }
+
+/// A store in which so little may be hot that sealing goes on between appends, some records at a time.
+pub(crate) fn open_sealing(folder: &Path) -> SqliteStore {
+    SqliteStore::open(SqliteOptions { hot_records_max: 48, ..SqliteOptions::new(folder) }).unwrap()
+}
+
+/// Whether some chunk holds records whose groups are there still.
+pub(crate) fn is_half_sealed(folder: &Path) -> bool {
+    let tool = rusqlite::Connection::open(folder.join("recount.db")).unwrap();
+    let sql = "SELECT EXISTS (SELECT 1 FROM chunks WHERE first_position >= (SELECT min(first_position) FROM groups))";
+    tool.query_row(sql, [], |row| row.get(0)).unwrap()
+}

@@ -1,0 +1,359 @@
+//! What is to be sealed, read and made ready without changing anything: the oldest groups, sorted by stream
+//! and packed into chunks.
+//!
+//! A *window* of groups is as long as it takes for its streams to have a chunk of good size each, within a
+//! bound. So nearly all chunks are written once. What one stream gets all the same in small pieces is written
+//! again with what follows: small chunks at its end become one when together they have a good size, and when
+//! there are many, those that are not larger than what comes after them, which at least doubles each. Some
+//! records of a window may be sealed already, left by a round that did not come to its end; they are passed
+//! over. This file must not know threads or who decides that it is time.
+
+use std::ops::Range;
+
+use recount_log::chain::ChainValue;
+use recount_log::{Fault, StreamKey};
+use rusqlite::Connection;
+
+use crate::fault::{Doing as _, corrupt};
+use crate::layout::{self, Names, NewChunk, NewFeed, PackedChunk, StreamTail, Totals};
+use crate::limits::{
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, FEED_ROW_RECORDS_MAX, SEAL_READ_BYTES, SEAL_STREAM_BYTES,
+    SEAL_UNIT_BYTES, SMALL_CHUNKS_MAX,
+};
+use crate::packing::{self, NOBODY, Span};
+
+/// How much a window takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) from: u64,
+    /// No group that begins after this.
+    pub(crate) last_position: u64,
+    pub(crate) least_bytes: u64,
+    pub(crate) most: Totals,
+}
+
+/// Records at positions without a gap, on their way into chunks.
+pub(crate) struct Window<'c> {
+    connection: &'c Connection,
+    names: Names<'c>,
+    /// Of the records of one push or group after the other.
+    bytes: Vec<Vec<u8>>,
+    records: Vec<Loose>,
+    /// Of each group, where its records end, and its bytes.
+    groups: Vec<(usize, u64)>,
+    /// Of all groups, what is sealed already included.
+    read: u64,
+}
+
+/// One record of a window.
+struct Loose {
+    position: u64,
+    /// Or [`NOBODY`].
+    stream: i64,
+    sequence: u64,
+    /// Which of the window's bytes, and where there.
+    place: usize,
+    range: Range<usize>,
+    /// It is in a chunk already.
+    sealed: bool,
+}
+
+/// A chunk that is written anew with what follows it.
+struct TakenChunk {
+    first_sequence: u64,
+    start: ChainValue,
+    /// Position and bytes.
+    records: Vec<(u64, Vec<u8>)>,
+}
+
+/// What leads one stream from one state of its sealed part to the next.
+pub(crate) struct Piece {
+    pub(crate) key: StreamKey,
+    pub(crate) before: StreamTail,
+    /// Chunks that are in the new ones too.
+    pub(crate) replaced: Vec<i64>,
+    pub(crate) chunks: Vec<PackedChunk>,
+    pub(crate) after: StreamTail,
+    /// What was not in a chunk before.
+    pub(crate) new: Totals,
+}
+
+/// Some groups that can go when all their records are sealed, and what takes their place in the feed.
+pub(crate) struct Unit {
+    pub(crate) last_position: u64,
+    pub(crate) bytes: u64,
+    pub(crate) feed: Vec<NewFeed>,
+    pub(crate) streams: Vec<StreamKey>,
+}
+
+impl<'c> Window<'c> {
+    pub(crate) fn new(connection: &'c Connection) -> Self {
+        let (names, bytes) = (Names::new(connection), Vec::new());
+        Window { connection, names, bytes, records: Vec::new(), groups: Vec::new(), read: 0 }
+    }
+
+    /// Reads groups, some at a time, so that no state of the database is kept in use for long: groups do not
+    /// change, unless records are taken away, and then nobody wants this window any more. Ends early
+    /// when `unwanted` says so.
+    pub(crate) fn gather(&mut self, bounds: &Bounds, unwanted: &dyn Fn() -> bool) -> Result<(), Fault> {
+        let mut next = bounds.from;
+        loop {
+            let mut left = SEAL_READ_BYTES;
+            let mut more = false;
+            layout::groups_from(self.connection, next, &mut |group| {
+                // The one with the position before.
+                if group.first_position < next {
+                    return Ok(true);
+                }
+                if group.first_position > bounds.last_position || self.is_full(bounds) || unwanted() {
+                    return Ok(false);
+                }
+                if left == 0 {
+                    more = true;
+                    return Ok(false);
+                }
+                // What was changed on the disk must not get a chain of its own.
+                group.check()?;
+                let mut bytes = 0;
+                let mut has_new = false;
+                for (position, slot) in (group.first_position..).zip(&group.slots) {
+                    bytes += slot.range.len() as u64;
+                    has_new |= self.note(position, slot.stream, slot.sequence, slot.range.clone())?;
+                }
+                self.bytes.push(if has_new { group.bytes().to_vec() } else { Vec::new() });
+                self.read += bytes;
+                self.groups.push((self.records.len(), bytes));
+                left = left.saturating_sub(bytes.max(1));
+                next = group.last_position() + 1;
+                Ok(true)
+            })?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_full(&self, bounds: &Bounds) -> bool {
+        let wanted = bounds.least_bytes.max(self.names.count() as u64 * SEAL_STREAM_BYTES);
+        self.read >= wanted.min(bounds.most.bytes) || self.records.len() as u64 >= bounds.most.records
+    }
+
+    /// Adds one record that is in no group.
+    pub(crate) fn push(
+        &mut self,
+        position: u64,
+        stream: i64,
+        sequence: u64,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
+        self.note(position, stream, sequence, 0..bytes.len())?;
+        self.bytes.push(bytes.to_vec());
+        self.read += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Notes a record of the bytes that are pushed next. Whether they are needed.
+    fn note(
+        &mut self,
+        position: u64,
+        stream: i64,
+        sequence: u64,
+        range: Range<usize>,
+    ) -> Result<bool, Fault> {
+        let sealed = stream == NOBODY || sequence < self.names.get(stream, position)?.1.next_sequence;
+        self.records.push(Loose { position, stream, sequence, place: self.bytes.len(), range, sealed });
+        Ok(!sealed)
+    }
+
+    /// How much was read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.read
+    }
+
+    // ---- chunks ----
+
+    /// Shows the pieces of one stream after the other, until told to stop (`false`).
+    pub(crate) fn pieces(&mut self, each: &mut dyn FnMut(Piece) -> Result<bool, Fault>) -> Result<(), Fault> {
+        let mut order: Vec<&Loose> = self.records.iter().filter(|record| !record.sealed).collect();
+        order.sort_by_key(|record| record.stream);
+        for new in order.chunk_by(|one, other| one.stream == other.stream) {
+            let (key, tail) = self.names.get(new[0].stream, new[0].position)?;
+            for piece in pieces_of(self.connection, key, *tail, new, &self.bytes)? {
+                if !each(piece)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // ---- the feed ----
+
+    /// The groups, in order, some together.
+    pub(crate) fn units(&mut self) -> Result<Vec<Unit>, Fault> {
+        let mut units = Vec::new();
+        let mut begin = 0;
+        let mut bytes = 0;
+        for (place, (end, group_bytes)) in self.groups.iter().enumerate() {
+            bytes += group_bytes;
+            let last = place + 1 == self.groups.len();
+            if end - begin < FEED_ROW_RECORDS_MAX && bytes < SEAL_UNIT_BYTES && !last {
+                continue;
+            }
+            let records = &self.records[begin..*end];
+            let mut ids: Vec<(i64, u64)> = records.iter().map(|one| (one.stream, one.position)).collect();
+            ids.sort_unstable();
+            ids.dedup_by_key(|(stream, _)| *stream);
+            let mut streams = Vec::with_capacity(ids.len());
+            for (stream, position) in ids.into_iter().filter(|(stream, _)| *stream != NOBODY) {
+                streams.push(self.names.get(stream, position)?.0.clone());
+            }
+            let last_position = records.last().map_or(0, |record| record.position);
+            units.push(Unit { last_position, bytes, feed: feed_of(records)?, streams });
+            (begin, bytes) = (*end, 0);
+        }
+        Ok(units)
+    }
+
+    /// The rows of the feed for all records.
+    pub(crate) fn feed(&self) -> Result<Vec<NewFeed>, Fault> {
+        feed_of(&self.records)
+    }
+}
+
+fn feed_of(records: &[Loose]) -> Result<Vec<NewFeed>, Fault> {
+    let mut rows = Vec::new();
+    for records in records.chunks(FEED_ROW_RECORDS_MAX) {
+        let mut spans: Vec<Span> = Vec::new();
+        for (record, expected) in records.iter().zip(records[0].position..) {
+            if record.position != expected {
+                return Err(corrupt(format!("there is no record at position {expected}")));
+            }
+            match spans.last_mut() {
+                Some(last)
+                    if last.stream == record.stream
+                        && (record.stream == NOBODY
+                            || last.first_sequence + last.count == record.sequence) =>
+                {
+                    last.count += 1;
+                }
+                _ => spans.push(Span { stream: record.stream, first_sequence: record.sequence, count: 1 }),
+            }
+        }
+        let (first, last) = (records[0].position, records[records.len() - 1].position);
+        rows.push(NewFeed { first, last, spans: packing::feed_spans(&spans) });
+    }
+    Ok(rows)
+}
+
+/// The small chunks at the end of a stream that are written anew with what follows, newest first: all of
+/// them when that makes a chunk of good size; when there are many, those that are not larger than what
+/// comes after them.
+fn absorbed(connection: &Connection, stream: i64, new_bytes: u64) -> rusqlite::Result<Vec<i64>> {
+    let most = SMALL_CHUNKS_MAX + CHUNK_BYTES_MIN.ilog2() as usize;
+    let small = layout::small_chunks(connection, stream, CHUNK_BYTES_MIN, most)?;
+    let all = new_bytes + small.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    if all < CHUNK_BYTES_MIN as u64 && small.len() < SMALL_CHUNKS_MAX {
+        return Ok(Vec::new());
+    }
+    let mut after = new_bytes;
+    let absorbed = small.into_iter().take_while(|(_, bytes)| {
+        let takes = all >= CHUNK_BYTES_MIN as u64 || *bytes <= after;
+        after += bytes;
+        takes
+    });
+    Ok(absorbed.map(|(chunk, _)| chunk).collect())
+}
+
+/// What brings the new records of one stream into chunks, step by step.
+fn pieces_of(
+    connection: &Connection,
+    key: &StreamKey,
+    tail: StreamTail,
+    new: &[&Loose],
+    joined: &[Vec<u8>],
+) -> Result<Vec<Piece>, Fault> {
+    let doing = format!("sealing records of stream {key}");
+    let mut new_bytes = 0;
+    for (record, expected) in new.iter().zip(tail.next_sequence..) {
+        if record.sequence != expected {
+            let (sequence, position) = (record.sequence, record.position);
+            return Err(corrupt(format!(
+                "stream {key} has sequence {sequence} at position {position}, where {expected} belongs"
+            )));
+        }
+        new_bytes += record.range.len() as u64;
+    }
+    // Newest first.
+    let replaced = absorbed(connection, tail.id, new_bytes).doing(&doing)?;
+    let mut taken: Vec<TakenChunk> = Vec::with_capacity(replaced.len());
+    for chunk in &replaced {
+        taken.push(layout::chunk_at(connection, *chunk, |chunk| {
+            let records = chunk.records().map(|(_, position, bytes)| (position, bytes.to_vec()));
+            let records = records.collect();
+            Ok(TakenChunk { first_sequence: chunk.first_sequence, start: chunk.start, records })
+        })?);
+    }
+    let (first, start) =
+        taken.last().map_or((tail.next_sequence, tail.head), |old| (old.first_sequence, old.start));
+    let old = taken.iter().rev().flat_map(|old| &old.records);
+    let old: Vec<(u64, &[u8])> = old.map(|(position, bytes)| (*position, &bytes[..])).collect();
+    if first + old.len() as u64 != tail.next_sequence {
+        let next = tail.next_sequence;
+        return Err(corrupt(format!("stream {key} is not sealed up to {next} without a gap")));
+    }
+    let added = new.iter().map(|record| (record.position, &joined[record.place][record.range.clone()]));
+    let first_new = old.len();
+    let records: Vec<(u64, &[u8])> = old.into_iter().chain(added).collect();
+
+    let mut pieces = Vec::new();
+    let fresh = |before: StreamTail, replaced: Vec<i64>| Piece {
+        key: key.clone(),
+        before,
+        replaced,
+        chunks: Vec::new(),
+        after: before,
+        new: Totals::default(),
+    };
+    let mut piece = fresh(tail, replaced);
+    let (mut begin, mut chunk_start, mut chunk_bytes) = (0, start, 0);
+    // What was sealed is not hashed again: the chain goes on from where it was. Should the old records
+    // have been changed meanwhile, they do not lead there, and a look at the whole store finds it.
+    let mut head = tail.head;
+    for place in 0..=records.len() {
+        let bytes = records.get(place).map_or(0, |(_, bytes)| bytes.len());
+        let ends = records.get(place).is_none_or(|(position, _)| {
+            let far = u32::try_from(position - records[begin].0).is_err();
+            chunk_bytes + bytes > CHUNK_BYTES_MAX || far
+        });
+        if place > begin && ends {
+            let first_sequence = first + begin as u64;
+            let chunk = NewChunk {
+                stream: tail.id,
+                first_sequence,
+                start: chunk_start,
+                records: &records[begin..place],
+            };
+            piece.chunks.push(chunk.pack());
+            let reached = || records[..place].iter().fold(start, |head, (_, bytes)| head.then(bytes));
+            chunk_start = if place < first_new { reached() } else { head };
+            (begin, chunk_bytes) = (place, 0);
+            // What was replaced goes in one piece with all of it that is written anew.
+            if place > first_new {
+                piece.after.next_sequence = first + place as u64;
+                piece.after.head = head;
+                piece.after.last_position = records[place - 1].0;
+                let next = fresh(piece.after, Vec::new());
+                pieces.push(std::mem::replace(&mut piece, next));
+            }
+        }
+        if let Some((_, bytes)) = records.get(place) {
+            chunk_bytes += bytes.len();
+            if place >= first_new {
+                head = head.then(bytes);
+                piece.new.more(Totals::one(bytes));
+            }
+        }
+    }
+    Ok(pieces)
+}

@@ -1,0 +1,91 @@
+//! The thread that makes sealing ready: it reads the oldest groups and packs their records into chunks, so that
+//! the writer has only to write them. It changes nothing itself, and what it made is thrown away unseen
+//! when the writer does not want it any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{JoinHandle, Thread};
+
+use recount_log::Fault;
+use rusqlite::Connection;
+
+use crate::gather::{Bounds, Piece, Unit, Window};
+use crate::layout::Totals;
+use crate::limits;
+
+/// One window that is wanted.
+pub(crate) struct Ask {
+    pub(crate) bounds: Bounds,
+    /// What goes into one portion.
+    pub(crate) portion: Totals,
+    pub(crate) answers: SyncSender<Answer>,
+    /// Nobody wants it any more.
+    pub(crate) unwanted: Arc<AtomicBool>,
+    /// Who is woken after each answer.
+    pub(crate) asker: Thread,
+}
+
+/// What comes of a window: portions of chunks, and at the end all of its groups; or a fault, and nothing more.
+pub(crate) type Answer = Result<Ready, Fault>;
+
+pub(crate) enum Ready {
+    Portion(Vec<Piece>),
+    /// The last: what can be taken away when all portions are written.
+    Groups(Vec<Unit>),
+}
+
+/// Starts the thread; it ends when the sender is dropped, and keeps `held` until it has.
+pub(crate) fn start(connection: Connection, held: impl Send + 'static) -> (SyncSender<Ask>, JoinHandle<()>) {
+    let (asks, inbox) = sync_channel::<Ask>(limits::SEAL_WINDOWS_WAITING_MAX);
+    let thread = recount_world::thread("recount-sealer", move || {
+        work(&connection, &inbox);
+        drop(connection);
+        drop(held);
+    });
+    (asks, thread)
+}
+
+fn work(connection: &Connection, inbox: &Receiver<Ask>) {
+    while let Ok(ask) = inbox.recv() {
+        if let Err(fault) = serve(connection, &ask) {
+            ask.tell(Err(fault));
+        }
+    }
+}
+
+fn serve(connection: &Connection, ask: &Ask) -> Result<(), Fault> {
+    let mut window = Window::new(connection);
+    window.gather(&ask.bounds, &|| ask.is_unwanted())?;
+    let mut portion = Vec::new();
+    let (mut bytes, mut records) = (0, 0);
+    window.pieces(&mut |piece| {
+        bytes += piece.chunks.iter().map(|chunk| chunk.bytes()).sum::<u64>();
+        records += piece.new.records;
+        portion.push(piece);
+        if bytes < ask.portion.bytes && records < ask.portion.records {
+            return Ok(!ask.is_unwanted());
+        }
+        (bytes, records) = (0, 0);
+        Ok(ask.tell(Ok(Ready::Portion(std::mem::take(&mut portion)))))
+    })?;
+    if !portion.is_empty() {
+        ask.tell(Ok(Ready::Portion(portion)));
+    }
+    let units = window.units()?;
+    ask.tell(Ok(Ready::Groups(units)));
+    Ok(())
+}
+
+impl Ask {
+    fn is_unwanted(&self) -> bool {
+        self.unwanted.load(Ordering::Relaxed)
+    }
+
+    /// `false`: nobody listens.
+    fn tell(&self, answer: Answer) -> bool {
+        let told = self.answers.send(answer).is_ok() && !self.is_unwanted();
+        self.asker.unpark();
+        told
+    }
+}
