@@ -17,6 +17,7 @@ use crate::fault::{Doing as _, corrupt};
 use crate::hot::{Hot, Part};
 use crate::layout::{self, FeedRow, Names, StoredChunk, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
+use crate::packing::Slot;
 use crate::pages::Pages;
 
 /// One state of the database for several questions, as long as it lives.
@@ -231,7 +232,8 @@ impl<'k, F: Filling> Page<'k, F> {
                     return Ok(false);
                 }
             }
-            Ok(true)
+            full = self.is_well_filled();
+            Ok(!full)
         })?;
         if full || self.is_full() { Ok(()) } else { self.expect(stored.next_sequence) }
     }
@@ -249,7 +251,17 @@ impl<'k, F: Filling> Page<'k, F> {
                 break;
             }
             self.expect(part.first_sequence.max(self.next))?;
+            if self.is_well_filled() {
+                break;
+            }
             let full = layout::group_at(connection, part.group, |group| {
+                let ours = |slot: &&Slot| {
+                    slot.stream == stored.id && slot.sequence >= self.next && slot.sequence < end
+                };
+                let bytes: usize = group.slots.iter().filter(ours).map(|slot| slot.range.len()).sum();
+                let left = usize::try_from(end - self.next).unwrap_or(usize::MAX);
+                let room = self.bound.bytes.saturating_sub(self.bytes);
+                self.filling.expect(bytes.min(room), left.min(self.count - self.taken));
                 for (position, slot, bytes) in group.records() {
                     let ours = slot.stream == stored.id && slot.sequence == self.next && self.next < end;
                     if ours && !self.take(position, bytes) {
@@ -279,6 +291,12 @@ impl<'k, F: Filling> Page<'k, F> {
 
     fn is_full(&self) -> bool {
         self.taken >= self.count
+    }
+
+    /// Whether a page that may end early does so here. The next chunk or group would likely not fit, and
+    /// SQLite copies the whole of it out of its pages before it can be told that it was not wanted.
+    fn is_well_filled(&self) -> bool {
+        F::ENDS_WITH_CHUNKS && self.taken > 0 && self.bytes >= self.bound.bytes / 2
     }
 
     /// What comes next must be this.
@@ -575,5 +593,45 @@ mod tests {
         check(&hand, 5..7, "all was sealed and the groups are gone");
         assert_eq!(hand.hot.totals(), (Totals::default(), layout::totals(&hand.connection).unwrap()));
         assert_eq!(stream(&hand.connection, &hand.hot, &key, 0, ALL).unwrap().len(), 2);
+    }
+
+    struct Numbered;
+
+    impl Framing for Numbered {
+        fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut) {
+            out.extend_from_slice(format!("{cursor}:").as_bytes());
+            out.extend_from_slice(record);
+        }
+    }
+
+    /// A page that holds half its bytes ends where a group or a chunk does, and the next goes on from there.
+    #[test]
+    fn framed_pages_that_are_half_full_end_with_their_chunk_or_group() {
+        let key: StreamKey = "a".into();
+        let (mut hand, pages) = (Hand::new(), Arc::new(Pages::default()));
+        for n in 0..3 {
+            hand.append(&records("a", n * 3, &[b"xxxx", b"yyyy", b"zzzz"]));
+        }
+        let check = |hand: &Hand, what: &str| {
+            for (bytes, ends) in [(4, &[0, 1, 2, 3, 4, 5, 6, 7, 8][..]), (23, &[2, 5, 8]), (40, &[5, 8])] {
+                let bound = ReadBound { count: 100, bytes };
+                let (mut next, mut found, mut text) = (0, Vec::new(), Vec::new());
+                while let Some(page) =
+                    framed(&hand.connection, &hand.hot, &key, next, bound, &Numbered, &pages).unwrap()
+                {
+                    assert_eq!(page.first, next, "{what}, {bytes} bytes");
+                    next = page.last + 1;
+                    found.push(page.last);
+                    text.extend_from_slice(&page.bytes);
+                }
+                assert_eq!(found, ends, "{what}, {bytes} bytes");
+                assert_eq!(text, b"0:xxxx1:yyyy2:zzzz3:xxxx4:yyyy5:zzzz6:xxxx7:yyyy8:zzzz", "{what}");
+            }
+        };
+        check(&hand, "hot");
+        hand.seal(1);
+        check(&hand, "one group is sealed");
+        hand.seal(2);
+        check(&hand, "all is sealed");
     }
 }
