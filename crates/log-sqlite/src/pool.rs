@@ -30,13 +30,16 @@ pub(crate) struct Pool<C> {
 
 struct Queue<C> {
     waiting: Mutex<Waiting<C>>,
-    changed: Condvar,
+    /// One for each thread.
+    changed: Vec<Condvar>,
 }
 
 struct Waiting<C> {
     jobs: VecDeque<(usize, Job<C>)>,
     bytes: usize,
     closed: bool,
+    /// Threads without work, who rested last at the end: that one has what it needs at hand still.
+    resting: Vec<usize>,
 }
 
 impl<C: Send + 'static> Pool<C> {
@@ -48,13 +51,18 @@ impl<C: Send + 'static> Pool<C> {
         held: &(impl Clone + Send + 'static),
     ) -> (Self, Vec<JoinHandle<()>>) {
         let queue = Arc::new(Queue {
-            waiting: Mutex::new(Waiting { jobs: VecDeque::new(), bytes: 0, closed: false }),
-            changed: Condvar::new(),
+            waiting: Mutex::new(Waiting {
+                jobs: VecDeque::new(),
+                bytes: 0,
+                closed: false,
+                resting: Vec::with_capacity(owned.len()),
+            }),
+            changed: owned.iter().map(|_| Condvar::new()).collect(),
         });
-        let threads = owned.into_iter().map(|mut own| {
+        let threads = owned.into_iter().enumerate().map(|(place, mut own)| {
             let (queue, held) = (queue.clone(), held.clone());
             recount_world::thread(name, move || {
-                queue.work(&mut own);
+                queue.work(place, &mut own);
                 drop(own);
                 drop(held);
             })
@@ -105,8 +113,11 @@ impl<C: Send + 'static> Pool<C> {
         }
         waiting.bytes += bytes;
         waiting.jobs.push_back((bytes, job));
+        let rested = waiting.resting.pop();
         drop(waiting);
-        self.queue.changed.notify_one();
+        if let Some(thread) = rested {
+            self.queue.changed[thread].notify_one();
+        }
         Ok(())
     }
 }
@@ -115,7 +126,7 @@ impl<C> Pool<C> {
     /// Takes no further work. The threads end when they have done what was accepted.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
-        self.queue.changed.notify_all();
+        self.queue.changed.iter().for_each(Condvar::notify_one);
     }
 }
 
@@ -124,8 +135,8 @@ impl<C> Queue<C> {
         self.waiting.lock().expect("nothing panics while it holds the queue")
     }
 
-    fn work(&self, own: &mut C) {
-        while let Some(job) = self.next() {
+    fn work(&self, place: usize, own: &mut C) {
+        while let Some(job) = self.next(place) {
             // A panic in one call is that caller's loss: its answer channel closes. The others go on.
             if std::panic::catch_unwind(AssertUnwindSafe(|| job(own))).is_err() {
                 tracing::error!("a call to the store panicked");
@@ -133,17 +144,22 @@ impl<C> Queue<C> {
         }
     }
 
-    fn next(&self) -> Option<Job<C>> {
+    fn next(&self, place: usize) -> Option<Job<C>> {
         let mut waiting = self.lock();
         loop {
             if let Some((bytes, job)) = waiting.jobs.pop_front() {
                 waiting.bytes -= bytes;
+                // It may have woken by itself, and is not to be counted on any more.
+                waiting.resting.retain(|resting| *resting != place);
                 return Some(job);
             }
             if waiting.closed {
                 return None;
             }
-            waiting = self.changed.wait(waiting).expect("nothing panics while it holds the queue");
+            if !waiting.resting.contains(&place) {
+                waiting.resting.push(place);
+            }
+            waiting = self.changed[place].wait(waiting).expect("nothing panics while it holds the queue");
         }
     }
 }
@@ -207,5 +223,26 @@ mod tests {
         assert_eq!(lost.unwrap_err().kind, FaultKind::Io);
         assert_eq!(block_on(pool.ask(0, |()| Ok(7))), Ok(7));
         pool.close();
+    }
+
+    /// One call after the other is done by one thread: what it owns is at hand.
+    #[test]
+    fn who_rested_last_goes_on() {
+        let (pool, threads) = Pool::start("test", BOUNDS, vec![0_u32; 3], &());
+        let resting = |count| {
+            while pool.queue.lock().resting.len() < count {
+                std::thread::yield_now();
+            }
+        };
+        for turn in 0..20 {
+            resting(3);
+            let turns = block_on(pool.ask(0, |turns| {
+                *turns += 1;
+                Ok(*turns)
+            }));
+            assert_eq!(turns, Ok(turn + 1));
+        }
+        pool.close();
+        assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
     }
 }
