@@ -3,17 +3,26 @@
 //! A row is written only when what it says has changed, so streaming text costs no row. [`Fold`] serves
 //! both the writer, as events happen, and the rebuild, as they are read back.
 
-use std::collections::BTreeMap;
+mod prompts;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::family::approval::{Decision, DefaultDecision, Requested};
-use recount_event::{Event, EventId, Payload, RunId, TaskId, time};
+use recount_event::{Event, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
 use recount_run::{PromptKind, State, Summary};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, journal, limits, rows};
+use self::prompts::Prompts;
+pub use self::prompts::{ApprovalRow, ClarificationRow, HandoffRow};
+pub(crate) use self::prompts::{PromptRow, asked_for, prompt_rows};
+use crate::engine::read_row;
+use crate::{Error, journal, limits, rows, sessions};
+
+/// Which folds these are. It grows when a fold is added or says something else; then the catalogue of a store
+/// that was written before is made again.
+pub(crate) const VERSION: u64 = 2;
 
 /// A run as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +44,10 @@ pub struct RunRow {
     /// Prompts that somebody must answer.
     pub pending: Vec<String>,
     pub pending_approvals: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_clarifications: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_handoffs: Vec<String>,
     /// The first event that is left; not 0 once the run was pruned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_sequence: u64,
@@ -65,41 +78,16 @@ pub struct TaskRow {
     pub created_at: String,
 }
 
-/// A request for permission and what became of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ApprovalRow {
-    pub id: String,
-    /// The event that asked; lists are in its order.
-    pub event_id: String,
-    pub run_id: String,
-    pub task_id: Option<String>,
-    pub tool_call_id: String,
-    pub kind: String,
-    pub summary: String,
-    pub status: String,
-    pub requested_at: String,
-    pub expires_at: Option<String>,
-    pub default_decision: String,
-    pub policy_reason: Option<String>,
-    pub risk_level: Option<String>,
-    pub action: Option<String>,
-    pub consequence: Option<String>,
-    pub irreversible: Option<bool>,
-    pub decision: Option<String>,
-    pub decided_by: Option<String>,
-    pub decided_at: Option<String>,
-    pub comment: Option<String>,
-}
-
 /// Turns the events of one run into catalogue rows.
 pub(crate) struct Fold {
     run: RunId,
     task: Option<TaskId>,
+    session: Option<SessionId>,
     /// Whether events before the first that was taken in were pruned.
     begins_late: Option<bool>,
     /// Whether anything came since rows were asked for that they may tell of.
     touched: bool,
-    open_approvals: BTreeMap<String, ApprovalRow>,
+    prompts: Prompts,
     /// What the row of the run was made of, but for the number of events, which it does not tell.
     seen: Option<(u64, Summary)>,
     written_run: Option<RunRow>,
@@ -108,13 +96,14 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    pub(crate) fn new(run: RunId, task: Option<TaskId>) -> Self {
+    pub(crate) fn new(run: RunId, task: Option<TaskId>, session: Option<SessionId>) -> Self {
         Fold {
             run,
             task,
+            session,
             begins_late: None,
             touched: false,
-            open_approvals: BTreeMap::new(),
+            prompts: Prompts::of(run, task),
             seen: None,
             written_run: None,
             written_deadline: None,
@@ -124,80 +113,11 @@ impl Fold {
 
     /// Takes in one event. Call [`Fold::rows`] after a batch.
     pub(crate) fn event(&mut self, event: &Event) {
-        // Only the few that the catalogue tells of are worth the words.
-        let at = || time::format_ms(event.occurred_ms);
         let begins_late = *self.begins_late.get_or_insert(event.sequence > 0);
         self.touched |= begins_late || !is_only_told(event.payload());
-        match event.payload() {
-            Payload::ApprovalRequested(requested) => self.requested(event, requested, at()),
-            Payload::ApprovalResolved(resolved) => {
-                let comment = resolved.comment.clone();
-                let status = resolved.decision.as_str();
-                self.decided(&resolved.approval_id, status, status, Some(resolved.by.clone()), at(), comment);
-            }
-            Payload::ApprovalTimedOut(missed) => {
-                let decision = missed.decision.unwrap_or(Decision::Rejected).as_str();
-                self.decided(&missed.approval_id, "timed_out", decision, missed.by.clone(), at(), None);
-            }
-            _ => {}
+        for put in self.prompts.event(event, begins_late) {
+            self.put(put);
         }
-    }
-
-    fn requested(&mut self, event: &Event, requested: &Requested, at: String) {
-        let expires = requested
-            .timeout_seconds
-            .map(|seconds| time::format_ms(event.occurred_ms.saturating_add(seconds.saturating_mul(1000))));
-        let default = requested.default_decision.unwrap_or(DefaultDecision::Reject);
-        let row = ApprovalRow {
-            id: requested.approval_id.to_string(),
-            event_id: event.event_id.to_string(),
-            run_id: self.run.to_string(),
-            task_id: self.task.map(|task| task.to_string()),
-            tool_call_id: requested.tool_call_id.to_string(),
-            kind: requested.kind.clone(),
-            summary: requested.summary.clone(),
-            status: "pending".into(),
-            requested_at: at,
-            expires_at: expires.or_else(|| requested.expires_at.clone()),
-            default_decision: default.as_str().into(),
-            policy_reason: requested.policy_reason.clone(),
-            risk_level: requested.risk_level.map(|level| level.as_str().into()),
-            action: requested.action.clone(),
-            consequence: requested.consequence.clone(),
-            irreversible: requested.irreversible,
-            decision: None,
-            decided_by: None,
-            decided_at: None,
-            comment: None,
-        };
-        self.put(rows::put(rows::APPROVALS, rows::tenant_key(&row.id), Guard::Absent, &row));
-        let key = rows::tenant_key(&row.event_id);
-        self.put(rows::put(rows::APPROVALS_LISTED, key.clone(), Guard::Any, &row.id));
-        self.put(rows::put(rows::APPROVALS_PENDING, key, Guard::Any, &row.id));
-        self.open_approvals.insert(row.id.clone(), row);
-    }
-
-    fn decided(
-        &mut self,
-        id: &str,
-        status: &str,
-        decision: &str,
-        by: Option<String>,
-        at: String,
-        comment: Option<String>,
-    ) {
-        let Some(mut row) = self.open_approvals.remove(id) else {
-            // The request was pruned, and left the lists with that.
-            debug_assert_eq!(self.begins_late, Some(true), "the rules let only pending approvals be decided");
-            return;
-        };
-        row.status = status.into();
-        row.decision = Some(decision.into());
-        row.decided_by = by;
-        row.decided_at = Some(at);
-        row.comment = comment.filter(|comment| !comment.is_empty());
-        self.put(rows::put(rows::APPROVALS, rows::tenant_key(id), Guard::Any, &row));
-        self.put(rows::delete(rows::APPROVALS_PENDING, rows::tenant_key(&row.event_id)));
     }
 
     /// One put a row: a request that is decided in the same batch is written once, as decided, and keeps
@@ -252,6 +172,12 @@ impl Fold {
                 let key = format!("{}{}", rows::task_runs_prefix(task), self.run);
                 self.changes.push(rows::put(rows::TASK_RUNS, key, Guard::Any, &()));
             }
+            if self.written_run.is_none()
+                && let Some(session) = self.session
+            {
+                let key = format!("{}{}", rows::session_runs_prefix(session), self.run);
+                self.changes.push(rows::put(rows::SESSION_RUNS, key, Guard::Any, &()));
+            }
             let ended_now = row.has_ended() && !self.written_run.as_ref().is_some_and(RunRow::has_ended);
             if ended_now && let Some(task) = self.task {
                 self.changes.push(rows::delete(rows::TASK_ACTIVE, task.to_string()));
@@ -275,16 +201,20 @@ fn is_only_told(payload: &Payload) -> bool {
     )
 }
 
+/// Rows by space and key.
+type Folded = BTreeMap<(String, String), Bytes>;
+
 /// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.
-pub(crate) async fn fold_again(store: &dyn Store) -> Result<BTreeMap<(String, String), Bytes>, Error> {
-    let mut folded = BTreeMap::new();
+pub(crate) async fn fold_again(store: &dyn Store) -> Result<Folded, Error> {
+    let mut folded = Folded::new();
     let mut after = None;
     loop {
         let streams = store.streams(after.take(), limits::PAGE_EVENTS).await?;
         let Some(last) = streams.last() else { return Ok(folded) };
         after = Some(last.clone());
         for stream in &streams {
-            for put in fold_run(store, stream).await? {
+            let Some((puts, _)) = fold_run(store, stream).await? else { continue };
+            for put in puts {
                 if let Some(value) = put.value {
                     folded.insert((put.space.to_string(), put.key.to_string()), value);
                 }
@@ -293,54 +223,76 @@ pub(crate) async fn fold_again(store: &dyn Store) -> Result<BTreeMap<(String, St
     }
 }
 
-/// The rows of a request for permission, for when nothing is left to tell of it.
-pub(crate) fn approval_rows(approval: &str, event: EventId) -> [RowPut; 3] {
-    let listed = rows::tenant_key(event);
-    [
-        rows::delete(rows::APPROVALS, rows::tenant_key(approval)),
-        rows::delete(rows::APPROVALS_LISTED, listed.clone()),
-        rows::delete(rows::APPROVALS_PENDING, listed),
-    ]
-}
-
-/// The catalogue rows of one run, from its events.
-async fn fold_run(store: &dyn Store, stream: &StreamKey) -> Result<Vec<RowPut>, Error> {
+/// The catalogue rows of one run, from its events, and where it stands.
+async fn fold_run(store: &dyn Store, stream: &StreamKey) -> Result<Option<(Vec<RowPut>, State)>, Error> {
     let mut fold: Option<Fold> = None;
     let state = journal::replay(store, stream, |event| {
-        fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id)).event(event);
+        fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id, event.session_id)).event(event);
     })
     .await?;
-    let (Some(state), Some(mut fold)) = (state, fold) else { return Ok(Vec::new()) };
+    let (Some(state), Some(mut fold)) = (state, fold) else { return Ok(None) };
     let of_catalogue = |put: &RowPut| rows::CATALOGUE.contains(&&*put.space);
-    Ok(fold.rows(&state).into_iter().filter(of_catalogue).collect())
+    let rows = fold.rows(&state).into_iter().filter(of_catalogue).collect();
+    Ok(Some((rows, state)))
 }
 
-/// Makes the catalogue again when it is gone although there are runs. Rows are written with the events they
-/// fold, so it is never merely behind.
-pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
-    let first = store.streams(None, 1).await?;
-    if first.is_empty() || !rows_of(store, rows::RUNS, None, 1).await?.is_empty() {
-        return Ok(());
+/// Which folds there are, as the store notes it. Stores that note nothing have those of the first version.
+async fn version_of(store: &dyn Store) -> Result<u64, Error> {
+    match store.row(rows::FOLDS, rows::FOLDS_VERSION).await? {
+        Some(row) => read_row(rows::FOLDS, &row.key, &row.value),
+        None => Ok(1),
     }
-    tracing::warn!("the catalogue is gone; it is made again from the log");
+}
+
+/// Makes the catalogue again when it is gone although there are runs, and when another release made it, with
+/// other folds. Rows are written with the events they fold, so it is never merely behind. That it is done is
+/// noted last: whoever dies before makes it again.
+pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
+    let version = version_of(store).await?;
+    let is_new = store.streams(None, 1).await?.is_empty();
+    if !is_new && rows_of(store, rows::RUNS, None, 1).await?.is_empty() {
+        tracing::warn!("the catalogue is gone; it is made again from the log");
+    } else if version == VERSION {
+        return Ok(());
+    } else if !is_new {
+        tracing::info!(version, "the catalogue is of another release; it is made again from the log");
+    }
+    let mut made = Vec::new();
+    let mut sessions = BTreeSet::new();
     let mut after = None;
     loop {
         let streams = store.streams(after.take(), limits::PAGE_EVENTS).await?;
-        let Some(last) = streams.last() else { return Ok(()) };
+        let Some(last) = streams.last() else { break };
         after = Some(last.clone());
         for stream in &streams {
-            let mut rows = fold_run(store, stream).await?;
+            let Some((mut rows, state)) = fold_run(store, stream).await? else { continue };
             for put in &mut rows {
                 put.guard = Guard::Any;
             }
-            store.append(Append { rows, ..Append::default() }).await?;
+            made.append(&mut rows);
+            // There were runs in sessions before there were records of them.
+            if let Some(session) = state.session_id()
+                && sessions.insert(session)
+            {
+                made.extend(sessions::record_of(store, &state, session).await?);
+            }
+            if made.len() >= limits::RESTORE_ROWS {
+                let rows = std::mem::take(&mut made);
+                store.append(Append { rows, ..Append::default() }).await?;
+            }
         }
     }
+    made.push(rows::put(rows::FOLDS, rows::FOLDS_VERSION, Guard::Any, &VERSION));
+    store.append(Append { rows: made, ..Append::default() }).await?;
+    Ok(())
 }
 
 /// What the catalogue says that the log does not, and the other way about, as sentences. Reads everything.
 pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
     let mut expected = fold_again(store).await?;
+    // What another release made is right as it made it, until an engine starts and makes it again; what came
+    // in since then is as it is made now.
+    let is_older = version_of(store).await? < VERSION;
     let mut problems = Vec::new();
     for space in rows::CATALOGUE {
         let mut after = None;
@@ -351,6 +303,7 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
             for row in page {
                 match expected.remove(&(space.to_owned(), row.key.to_string())) {
                     Some(value) if value == row.value => {}
+                    Some(value) if is_older && as_of_version_1(space, &row.key, &value)? == row.value => {}
                     Some(_) => problems.push(format!("the row {space}/{} is not what the log says", row.key)),
                     None => {
                         problems.push(format!("the row {space}/{} stands for nothing in the log", row.key))
@@ -359,8 +312,21 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
             }
         }
     }
-    problems.extend(expected.keys().map(|(space, key)| format!("the row {space}/{key} is missing")));
+    let missing =
+        expected.keys().filter(|(space, _)| !is_older || rows::CATALOGUE_VERSION_1.contains(&space.as_str()));
+    problems.extend(missing.map(|(space, key)| format!("the row {space}/{key} is missing")));
     Ok(problems)
+}
+
+/// A row of one of the first folds as it was made then: only approvals were told apart among the prompts.
+fn as_of_version_1(space: &str, key: &str, value: &Bytes) -> Result<Bytes, Error> {
+    if space != rows::RUNS {
+        return Ok(value.clone());
+    }
+    let mut row: RunRow = read_row(space, key, value)?;
+    row.pending_clarifications.clear();
+    row.pending_handoffs.clear();
+    Ok(rows::written(&row))
 }
 
 async fn rows_of(
@@ -379,7 +345,10 @@ pub(crate) fn next_deadline(state: &State) -> Option<u64> {
 }
 
 fn run_row(state: &State, summary: &Summary) -> RunRow {
-    let prompts = || summary.prompts.iter();
+    let pending = |kind: Option<PromptKind>| -> Vec<String> {
+        let wanted = summary.prompts.iter().filter(|prompt| kind.is_none_or(|kind| prompt.kind == kind));
+        wanted.map(|prompt| prompt.id.to_string()).collect()
+    };
     let ending = summary.ending.as_ref();
     let first_sequence = state.first_sequence();
     RunRow {
@@ -397,11 +366,10 @@ fn run_row(state: &State, summary: &Summary) -> RunRow {
         message: ending.and_then(|ending| ending.message.clone()).filter(|message| !message.is_empty()),
         turns: summary.turns,
         cost_micros_usd: summary.totals.cost_micros_usd,
-        pending: prompts().map(|prompt| prompt.id.to_string()).collect(),
-        pending_approvals: prompts()
-            .filter(|prompt| prompt.kind == PromptKind::Approval)
-            .map(|prompt| prompt.id.to_string())
-            .collect(),
+        pending: pending(None),
+        pending_approvals: pending(Some(PromptKind::Approval)),
+        pending_clarifications: pending(Some(PromptKind::Clarification)),
+        pending_handoffs: pending(Some(PromptKind::Handoff)),
         first_sequence,
         only_ending_left: first_sequence > 0 && state.ending_sequence() == Some(first_sequence),
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use recount_event::family::run::Queued;
-use recount_event::{Code, Draft, ForeignId, Minter, RunId, SessionId, Stamp, TaskId, time};
+use recount_event::{Code, Draft, Minter, RunId, SessionId, Stamp, TaskId, time};
 use recount_log::{
     Append, AppendError, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend,
     Tail,
@@ -15,7 +15,7 @@ use recount_world::World;
 use serde::de::DeserializeOwned;
 
 use crate::catalogue::{self, Fold};
-use crate::error::{run_erased, task_erased};
+use crate::error::{run_erased, session_erased, task_erased};
 use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
 use crate::metered::Metered;
@@ -25,7 +25,7 @@ use crate::subscribe::Subscription;
 use crate::timers::Timers;
 use crate::writer::{Receipt, Tools, Work, may_have_happened, run_not_found};
 use crate::writers::Writers;
-use crate::{ApprovalRow, Error, RunRow, TaskRow, journal, limits, rows};
+use crate::{Error, RunRow, TaskRow, journal, limits, rows};
 
 /// A run to be.
 #[derive(Debug, Clone)]
@@ -94,11 +94,11 @@ impl Engine {
         &*self.tools.store
     }
 
-    fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> Stamp {
         Stamp { now_ms: self.tools.world.clock.now_ms(), entropy: self.tools.world.entropy.draw() }
     }
 
-    fn mint(&self, stamp: Stamp) -> ulid::Ulid {
+    pub(crate) fn mint(&self, stamp: Stamp) -> ulid::Ulid {
         self.minter.lock().unwrap_or_else(PoisonError::into_inner).mint(stamp)
     }
 
@@ -135,6 +135,11 @@ impl Engine {
         {
             return Err(self.missing_task(task).await);
         }
+        if let Some(session) = new.session
+            && self.session(session).await?.is_none()
+        {
+            return Err(self.missing_session(session).await);
+        }
         self.queue(new, Vec::new()).await
     }
 
@@ -144,7 +149,7 @@ impl Engine {
         let mut state = State::blank(run, new.task, new.session);
         let command = Command::Queue { queued: Box::new(new.queued), resumed_from: None };
         let events = recount_run::decide(&state, command, stamp)?;
-        let mut fold = Fold::new(run, new.task);
+        let mut fold = Fold::new(run, new.task, new.session);
         for event in &events {
             recount_run::apply(&mut state, event);
             fold.event(event);
@@ -153,6 +158,9 @@ impl Engine {
         if let Some(task) = new.task {
             rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
             rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
+        }
+        if let Some(session) = new.session {
+            rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
         }
         let stream = StreamAppend {
             stream: journal::stream_of(run),
@@ -170,6 +178,9 @@ impl Engine {
                 }
                 Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASKS_ERASED => {
                     return Err(task_erased(key));
+                }
+                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::SESSIONS_ERASED => {
+                    return Err(session_erased(key));
                 }
                 Err(error) => {
                     if may_have_happened(&error) {
@@ -230,11 +241,6 @@ impl Engine {
                 Err(error)
             }
         }
-    }
-
-    /// The run that an approval belongs to.
-    pub async fn approval(&self, approval: &ForeignId) -> Result<Option<ApprovalRow>, Error> {
-        self.row(rows::APPROVALS, &rows::tenant_key(approval)).await
     }
 
     /// The run that a task is busy with.
@@ -374,8 +380,22 @@ impl Engine {
 
     /// The runs of a task, newest first.
     pub async fn list_task_runs(&self, task: TaskId, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
-        let listed =
-            self.list(rows::TASK_RUNS, &rows::task_runs_prefix(task), query, |(): &()| String::new()).await?;
+        self.list_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task), query).await
+    }
+
+    /// How many runs a task has, counted up to a bound.
+    pub async fn count_task_runs(&self, task: TaskId) -> Result<u64, Error> {
+        self.count_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task)).await
+    }
+
+    /// The runs that an index names, newest first.
+    pub(crate) async fn list_runs_of(
+        &self,
+        index: &str,
+        prefix: &str,
+        query: &ListQuery,
+    ) -> Result<Listed<RunRow>, Error> {
+        let listed = self.list(index, prefix, query, |(): &()| String::new()).await?;
         let mut items = Vec::with_capacity(listed.items.len());
         for id in &listed.keys {
             let key = rows::tenant_key(id);
@@ -385,36 +405,10 @@ impl Engine {
         Ok(Listed { items, next: listed.next, has_more: listed.has_more })
     }
 
-    /// How many runs a task has, counted up to a bound.
-    pub async fn count_task_runs(&self, task: TaskId) -> Result<u64, Error> {
+    pub(crate) async fn count_runs_of(&self, index: &str, prefix: &str) -> Result<u64, Error> {
         let query = ListQuery { limit: limits::LIST_SCAN_MAX, ..ListQuery::default() };
-        let listed = self
-            .list(rows::TASK_RUNS, &rows::task_runs_prefix(task), &query, |(): &()| String::new())
-            .await?;
+        let listed = self.list(index, prefix, &query, |(): &()| String::new()).await?;
         Ok(listed.items.len() as u64)
-    }
-
-    /// Approvals, the newest request first; with status `pending` only the open ones are looked at.
-    pub async fn list_approvals(&self, query: &ListQuery) -> Result<Listed<ApprovalRow>, Error> {
-        let pending = query.status.as_deref() == Some("pending");
-        let space = if pending { rows::APPROVALS_PENDING } else { rows::APPROVALS_LISTED };
-        let mut listed = Listed { items: Vec::new(), next: query.after.clone(), has_more: true };
-        let mut looked_at = 0;
-        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
-            let limit = query.limit - listed.items.len();
-            let ids = ListQuery { after: listed.next.take(), limit, status: None };
-            let ids = self.list(space, &rows::tenant_key(""), &ids, |_: &String| String::new()).await?;
-            looked_at += ids.items.len();
-            (listed.next, listed.has_more) = (ids.next, ids.has_more);
-            for id in &ids.items {
-                // One that was decided since the list was read has another status by now.
-                let row = self.row::<ApprovalRow>(rows::APPROVALS, &rows::tenant_key(id)).await?;
-                let wanted =
-                    |row: &ApprovalRow| query.status.as_ref().is_none_or(|status| *status == row.status);
-                listed.items.extend(row.filter(wanted));
-            }
-        }
-        Ok(listed)
     }
 
     pub(crate) async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
@@ -422,7 +416,7 @@ impl Engine {
         read_row(space, &row.key, &row.value).map(Some)
     }
 
-    async fn list<T: DeserializeOwned>(
+    pub(crate) async fn list<T: DeserializeOwned>(
         &self,
         space: &str,
         prefix: &str,
@@ -524,11 +518,12 @@ impl Engine {
     }
 }
 
-struct ListedRows<T> {
-    items: Vec<T>,
-    keys: Vec<String>,
-    next: Option<String>,
-    has_more: bool,
+pub(crate) struct ListedRows<T> {
+    pub(crate) items: Vec<T>,
+    /// The keys of the items, without their prefix.
+    pub(crate) keys: Vec<String>,
+    pub(crate) next: Option<String>,
+    pub(crate) has_more: bool,
 }
 
 impl<T> From<ListedRows<T>> for Listed<T> {

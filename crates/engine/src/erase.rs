@@ -1,17 +1,18 @@
-//! Deleting a task: its runs are cancelled, then erased one by one, and nothing of them is left but a tombstone.
+//! Deleting a task or a session: its runs are cancelled, then erased one by one, and nothing of them is left but
+//! a tombstone.
 //!
-//! The intent is written first, and with it the task is gone: no run can be made for it any more, and a
-//! process that dies in the middle goes on where it was when it starts again. Look at
-//! [`Engine::delete_task`].
+//! The intent is written first, and with it the whole is gone: no run can be made for it any more, and a
+//! process that dies in the middle goes on where it was when it starts again. Look at [`Engine::delete_task`]
+//! and at [`Whole`].
 
-use recount_event::{Code, RunId, TaskId};
+use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_log::{Append, AppendError, Guard, RowRange, Store};
 use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
-use crate::error::{run_erased, task_erased};
+use crate::error::{run_erased, session_erased, task_erased};
 use crate::writer::{Work, run_not_found};
 use crate::{Engine, Error, journal, limits, rows};
 
@@ -20,6 +21,8 @@ use crate::{Engine, Error, journal, limits, rows};
 pub struct Tombstone {
     pub run_id: String,
     pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
     /// How many events there were, and the chain over them.
     pub events: u64,
     pub head: String,
@@ -27,55 +30,137 @@ pub struct Tombstone {
     pub by: String,
 }
 
-/// A task that was deleted.
+/// A task or a session that was deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskErased {
-    pub task_id: String,
+pub struct Erased {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
     pub by: String,
     pub erased_at: String,
+}
+
+/// What runs belong to and are deleted with.
+#[derive(Debug, Clone, Copy)]
+enum Whole {
+    Task(TaskId),
+    Session(SessionId),
+}
+
+impl Whole {
+    fn parse(key: &str) -> Option<Whole> {
+        key.parse().map(Whole::Task).or_else(|_| key.parse().map(Whole::Session)).ok()
+    }
+
+    /// Its own key, and where it was noted.
+    fn key(self) -> String {
+        match self {
+            Whole::Task(task) => task.to_string(),
+            Whole::Session(session) => session.to_string(),
+        }
+    }
+
+    fn space(self) -> &'static str {
+        match self {
+            Whole::Task(_) => rows::TASKS,
+            Whole::Session(_) => rows::SESSIONS,
+        }
+    }
+
+    /// Where it is noted for good that it was deleted.
+    fn space_erased(self) -> &'static str {
+        match self {
+            Whole::Task(_) => rows::TASKS_ERASED,
+            Whole::Session(_) => rows::SESSIONS_ERASED,
+        }
+    }
+
+    /// The index of its runs, and what the keys of these begin with.
+    fn runs(self) -> (&'static str, String) {
+        match self {
+            Whole::Task(task) => (rows::TASK_RUNS, rows::task_runs_prefix(task)),
+            Whole::Session(session) => (rows::SESSION_RUNS, rows::session_runs_prefix(session)),
+        }
+    }
+
+    fn erased(self, by: &str, erased_at: String) -> Erased {
+        let (task_id, session_id) = match self {
+            Whole::Task(task) => (Some(task.to_string()), None),
+            Whole::Session(session) => (None, Some(session.to_string())),
+        };
+        Erased { task_id, session_id, by: by.to_owned(), erased_at }
+    }
+
+    /// Why its runs are cancelled.
+    fn reason(self) -> &'static str {
+        match self {
+            Whole::Task(_) => "its task is deleted",
+            Whole::Session(_) => "its session is deleted",
+        }
+    }
+
+    fn is_erased(self) -> Error {
+        match self {
+            Whole::Task(task) => task_erased(task),
+            Whole::Session(session) => session_erased(session),
+        }
+    }
 }
 
 impl Engine {
     /// Deletes a task and erases its runs; those that go on are cancelled first. Answers how many runs were
     /// erased by this call. Asked again in the middle of it, or after it failed, it goes on.
     pub async fn delete_task(&self, task: TaskId, by: &str) -> Result<u64, Error> {
-        let _turn = self.housekeeping.lock().await;
-        let key = task.to_string();
-        if self.store().row(rows::ERASING, &key).await?.is_none() {
-            self.intend(task, by).await?;
-        }
-        self.finish_erasing(task).await
+        self.delete(Whole::Task(task), by).await
     }
 
-    async fn intend(&self, task: TaskId, by: &str) -> Result<(), Error> {
-        let key = task.to_string();
-        if self.task(task).await?.is_none() {
-            return Err(self.missing_task(task).await);
+    /// The same for a session.
+    pub async fn delete_session(&self, session: SessionId, by: &str) -> Result<u64, Error> {
+        self.delete(Whole::Session(session), by).await
+    }
+
+    async fn delete(&self, whole: Whole, by: &str) -> Result<u64, Error> {
+        let _turn = self.housekeeping.lock().await;
+        if self.store().row(rows::ERASING, &whole.key()).await?.is_none() {
+            self.intend(whole, by).await?;
+        }
+        self.finish_erasing(whole).await
+    }
+
+    async fn intend(&self, whole: Whole, by: &str) -> Result<(), Error> {
+        let key = whole.key();
+        if self.store().row(whole.space(), &rows::tenant_key(&key)).await?.is_none() {
+            return Err(match whole {
+                Whole::Task(task) => self.missing_task(task).await,
+                Whole::Session(session) => self.missing_session(session).await,
+            });
         }
         let erased_at = recount_event::time::format_ms(self.tools.world.clock.now_ms());
-        let erased = TaskErased { task_id: key.clone(), by: by.to_owned(), erased_at };
+        let erased = whole.erased(by, erased_at);
         let rows = vec![
-            rows::put(rows::TASKS_ERASED, key.as_str(), Guard::Absent, &erased),
+            rows::put(whole.space_erased(), key.as_str(), Guard::Absent, &erased),
             rows::put(rows::ERASING, key.as_str(), Guard::Absent, &by),
-            rows::delete(rows::TASKS, rows::tenant_key(&key)),
+            rows::delete(whole.space(), rows::tenant_key(&key)),
         ];
         match self.store().append(Append { rows, ..Append::default() }).await {
             Ok(_) => Ok(()),
-            Err(AppendError::GuardFailed { .. }) => Err(task_erased(task)),
+            Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn finish_erasing(&self, task: TaskId) -> Result<u64, Error> {
+    async fn finish_erasing(&self, whole: Whole) -> Result<u64, Error> {
+        let key = whole.key();
         let by: String = self
-            .row(rows::ERASING, &task.to_string())
+            .row(rows::ERASING, &key)
             .await?
-            .ok_or_else(|| Error::bug(format!("nobody wanted to delete {task}")))?;
-        let prefix = rows::task_runs_prefix(task);
+            .ok_or_else(|| Error::bug(format!("nobody wanted to delete {key}")))?;
+        let (index, prefix) = whole.runs();
         let mut erased = 0;
         loop {
             let range = RowRange {
-                space: rows::TASK_RUNS.into(),
+                space: index.into(),
                 prefix: prefix.as_str().into(),
                 after: None,
                 backwards: false,
@@ -88,22 +173,21 @@ impl Engine {
             for row in page {
                 let run = row.key.strip_prefix(prefix.as_str()).unwrap_or(&row.key);
                 let run: RunId =
-                    run.parse().map_err(|why| Error::bug(format!("the row of {run} of {task}: {why}")))?;
-                self.erase_run(run, &by).await?;
+                    run.parse().map_err(|why| Error::bug(format!("the row of {run} of {key}: {why}")))?;
+                self.erase_run(run, &by, whole.reason()).await?;
                 erased += 1;
             }
         }
-        let rows = vec![
-            rows::delete(rows::ERASING, task.to_string()),
-            rows::delete(rows::TASK_ACTIVE, task.to_string()),
-        ];
+        let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
+        if let Whole::Task(_) = whole {
+            rows.push(rows::delete(rows::TASK_ACTIVE, key));
+        }
         self.store().append(Append { rows, ..Append::default() }).await?;
         Ok(erased)
     }
 
-    async fn erase_run(&self, run: RunId, by: &str) -> Result<(), Error> {
-        let reason = "its task is deleted".to_owned();
-        let cancel = Command::Cancel { by: CancelledBy::Operator, reason };
+    async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {
+        let cancel = Command::Cancel { by: CancelledBy::Operator, reason: reason.to_owned() };
         match self.submit(run, cancel).await {
             Ok(_) => {}
             Err(error) if error.code() == Code::RunEnded => {}
@@ -146,13 +230,12 @@ impl Engine {
                 return Ok(());
             }
             for row in page {
-                let task: TaskId = row.key.parse().map_err(|why| {
-                    Error::bug(format!("the deletion of {} cannot be read: {why}", row.key))
-                })?;
+                let whole = Whole::parse(&row.key)
+                    .ok_or_else(|| Error::bug(format!("the deletion of {} cannot be read", row.key)))?;
                 let _turn = self.housekeeping.lock().await;
                 // Somebody may have asked again in the meantime.
                 if self.store().row(rows::ERASING, &row.key).await?.is_some() {
-                    self.finish_erasing(task).await?;
+                    self.finish_erasing(whole).await?;
                 }
             }
         }

@@ -92,3 +92,9 @@ pub(crate) fn run_erased(run: impl std::fmt::Display) -> Error {
 pub(crate) fn task_erased(task: impl std::fmt::Display) -> Error {
     Error::rejected(Code::TaskErased, format!("task {task} was deleted; its id does not come back"))
 }
+
+/// The session was deleted, or is about to be.
+pub(crate) fn session_erased(session: impl std::fmt::Display) -> Error {
+    let message = format!("session {session} was deleted; its id does not come back");
+    Error::rejected(Code::SessionErased, message)
+}

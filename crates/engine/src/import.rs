@@ -11,11 +11,11 @@ use bytes::Bytes;
 use recount_event::{Code, Event, RunId, TaskId, codec, door, time};
 use recount_log::chain::ChainValue;
 use recount_log::{Append, AppendError, Guard, RowPut, Store, StreamAppend, Tail};
-use recount_run::{Rejection, State};
+use recount_run::{PromptKind, Rejection, State};
 
-use crate::catalogue::{Fold, next_deadline};
-use crate::error::{Failure, run_erased, task_erased};
-use crate::{Error, TaskRow, journal, limits, rows};
+use crate::catalogue::{Fold, asked_for, next_deadline};
+use crate::error::{Failure, run_erased, session_erased, task_erased};
+use crate::{Error, TaskRow, journal, limits, prompts, rows, sessions};
 
 /// A run to be taken in: its events as they were stored, and what was noted of them.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Resul
     }
     let Some(first) = events.first() else { return Err(without_events(import.run)) };
     let mut state = State::blank(first.run_id, first.task_id, first.session_id);
-    let mut fold = Fold::new(first.run_id, first.task_id);
+    let mut fold = Fold::new(first.run_id, first.task_id, first.session_id);
     let mut catalogue = Catalogue::default();
     for slice in events.chunks(limits::IMPORT_SLICE_EVENTS) {
         for event in slice {
@@ -74,6 +74,12 @@ pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Resul
         }
         catalogue.add(fold.rows(&state));
         give_way(slice.len() - 1).await;
+    }
+    for event in &events {
+        let Some((kind, id)) = asked_for(event.payload()) else { continue };
+        if prompts::is_taken(store, kind, id).await? {
+            return Err(taken(kind, id));
+        }
     }
     drop(events);
     append(store, &import, &state, catalogue.puts()).await
@@ -255,6 +261,10 @@ async fn append(
         if let Some(task) = state.task_id() {
             rows.extend(task_rows(store, state, task).await?);
         }
+        if let Some(session) = state.session_id() {
+            rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
+            rows.extend(sessions::record_of(store, state, session).await?);
+        }
         fits(import, &rows)?;
         let records =
             StreamAppend { stream: stream.clone(), expected_tail: 0, records: import.records.clone() };
@@ -278,8 +288,9 @@ async fn append(
                     return here_already(import, &tail);
                 }
             }
-            // Or another run of the task: its record is there now.
-            Err(AppendError::GuardFailed { space, .. }) if space == rows::TASKS => {}
+            // Or another run of the task or the session: its record is there now.
+            Err(AppendError::GuardFailed { space, .. })
+                if space == rows::TASKS || space == rows::SESSIONS => {}
             Err(AppendError::GuardFailed { space, key, .. }) => return Err(guard_error(&space, &key)),
             Err(error) => return Err(error.into()),
         }
@@ -312,14 +323,17 @@ async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec
     Ok(found)
 }
 
+fn taken(kind: PromptKind, id: &str) -> Error {
+    let message = format!("the {} id {id:?} names a request of another run here", kind.as_str());
+    Error::rejected(Code::IdTaken, message)
+}
+
 fn guard_error(space: &str, key: &str) -> Error {
     let id = key.rsplit('/').next().unwrap_or(key);
     match space {
-        rows::APPROVALS => Error::rejected(
-            Code::IdTaken,
-            format!("the approval id {id:?} names a request of another run here"),
-        ),
+        rows::APPROVALS => taken(PromptKind::Approval, id),
         rows::TASKS_ERASED => task_erased(id),
+        rows::SESSIONS_ERASED => session_erased(id),
         rows::TASK_ACTIVE => Error::rejected(
             Code::TaskBusy,
             format!("task {id} has an active run here already; wait for it to end or cancel it"),

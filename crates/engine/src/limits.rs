@@ -93,14 +93,21 @@ pub const TIMER_WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Bytes that are written, and taken away again, to see whether there is space after an append found none.
 pub const SPACE_PROBE_BYTES: usize = 64 << 10;
 
-/// Requests for permission that leave the lists with one prune; a run that asked more often is pruned in
-/// several steps.
-pub const PRUNE_APPROVALS_MAX: usize = 10_000;
+/// Requests for permission, questions and handoffs that leave the lists with one prune; a run that asked more
+/// often is pruned in several steps.
+pub const PRUNE_PROMPTS_MAX: usize = 10_000;
+
+/// Questions, or handoffs, of one id that are looked at for one that is open; a store that was written before
+/// an id had to name one may have more, and those that were asked last are then not found by it.
+pub const PROMPT_NAMESAKES_MAX: usize = 64;
+
+/// Rows that are written together when the catalogue is made again.
+pub const RESTORE_ROWS: usize = 2_000;
 
 /// Rows deleted by one append before a run is erased.
 pub const ERASE_ROWS_MAX: usize = 10_000;
 
-/// Runs of a task looked at together while it is deleted.
+/// Runs of a task or a session looked at together while it is deleted.
 pub const ERASE_PAGE: usize = 100;
 
 /// Runs that one round of a sweep prunes; the next round goes on.

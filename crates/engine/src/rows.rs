@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
-use recount_event::{RunId, TaskId};
+use bytes::Bytes;
+use recount_event::{RunId, SessionId, TaskId};
 use recount_log::{Guard, RowPut};
+use recount_run::PromptKind;
 
 /// Whose things these are, until there are tenants.
 pub(crate) const TENANT: &str = "default";
@@ -22,6 +24,21 @@ pub(crate) const APPROVALS: &str = "catalogue.approvals";
 pub(crate) const APPROVALS_LISTED: &str = "catalogue.approvals_listed";
 /// Fold: the requests that are still open, in the order they were made. Key: tenant / the event that asked.
 pub(crate) const APPROVALS_PENDING: &str = "catalogue.approvals_pending";
+/// Fold: a question and what became of it. Key: tenant / question / the event that asked, because stores were
+/// written in which two runs asked under one id.
+pub(crate) const CLARIFICATIONS: &str = "catalogue.clarifications";
+/// Fold: all questions, in the order they were asked. Key: tenant / the event that asked.
+pub(crate) const CLARIFICATIONS_LISTED: &str = "catalogue.clarifications_listed";
+/// Fold: the questions that are still open. Key: tenant / the event that asked.
+pub(crate) const CLARIFICATIONS_PENDING: &str = "catalogue.clarifications_pending";
+/// Fold: a handoff and what became of it. Key: as of questions.
+pub(crate) const HANDOFFS: &str = "catalogue.handoffs";
+/// Fold: all handoffs, in the order they were asked for. Key: tenant / the event that asked.
+pub(crate) const HANDOFFS_LISTED: &str = "catalogue.handoffs_listed";
+/// Fold: the handoffs that nobody has answered yet. Key: tenant / the event that asked.
+pub(crate) const HANDOFFS_PENDING: &str = "catalogue.handoffs_pending";
+/// Fold: the runs of a session. Key: tenant / session / run.
+pub(crate) const SESSION_RUNS: &str = "catalogue.session_runs";
 /// Fold: when a run must be looked at next. Key: run.
 pub(crate) const DEADLINES: &str = "catalogue.deadlines";
 
@@ -29,6 +46,8 @@ pub(crate) const DEADLINES: &str = "catalogue.deadlines";
 pub(crate) const TASKS: &str = "record.tasks";
 /// Record: the run that a task is busy with. Key: task.
 pub(crate) const TASK_ACTIVE: &str = "record.task_active";
+/// Record: a session as it was begun. Key: tenant / session.
+pub(crate) const SESSIONS: &str = "record.sessions";
 /// Record: what a producer's batch became. Key: run / producer / epoch / number.
 pub(crate) const PRODUCERS: &str = "record.producers";
 /// Record: that nothing of a run may be pruned, since when, and who said so. Key: run.
@@ -37,7 +56,9 @@ pub(crate) const PINS: &str = "record.pins";
 pub(crate) const ERASED: &str = "record.erased";
 /// Record: that a task was deleted, for good. No run may be made for it. Key: task.
 pub(crate) const TASKS_ERASED: &str = "record.tasks_erased";
-/// Record: that a task is being deleted and its runs are not all erased yet. Key: task.
+/// Record: that a session was deleted, for good. No run may be made in it. Key: session.
+pub(crate) const SESSIONS_ERASED: &str = "record.sessions_erased";
+/// Record: that a task or a session is being deleted and its runs are not all erased yet. Key: task or session.
 pub(crate) const ERASING: &str = "record.erasing";
 /// Record: the highest position that was ever pruned, under the key `last`.
 pub(crate) const PRUNED: &str = "record.pruned";
@@ -46,13 +67,63 @@ pub(crate) const PRUNED_LAST: &str = "last";
 
 /// Record: what was handed out to come in with. Key: token. Of all tenants, in the store of the default one.
 pub(crate) const TOKENS: &str = "record.tokens";
+/// Record: which folds there are, as a number under the key `version`; see [`crate::catalogue::VERSION`].
+pub(crate) const FOLDS: &str = "record.folds";
+/// The key of the one row of [`FOLDS`].
+pub(crate) const FOLDS_VERSION: &str = "version";
 
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
 
 /// All folds.
-pub(crate) const CATALOGUE: [&str; 6] =
+pub(crate) const CATALOGUE: [&str; 13] = [
+    RUNS,
+    TASK_RUNS,
+    SESSION_RUNS,
+    APPROVALS,
+    APPROVALS_LISTED,
+    APPROVALS_PENDING,
+    CLARIFICATIONS,
+    CLARIFICATIONS_LISTED,
+    CLARIFICATIONS_PENDING,
+    HANDOFFS,
+    HANDOFFS_LISTED,
+    HANDOFFS_PENDING,
+    DEADLINES,
+];
+
+/// The folds of the first version of the catalogue.
+pub(crate) const CATALOGUE_VERSION_1: [&str; 6] =
     [RUNS, TASK_RUNS, APPROVALS, APPROVALS_LISTED, APPROVALS_PENDING, DEADLINES];
+
+/// Where the prompts of one kind are kept.
+pub(crate) struct PromptSpaces {
+    pub(crate) each: &'static str,
+    pub(crate) listed: &'static str,
+    pub(crate) pending: &'static str,
+}
+
+pub(crate) fn prompts(kind: PromptKind) -> PromptSpaces {
+    let (each, listed, pending) = match kind {
+        PromptKind::Approval => (APPROVALS, APPROVALS_LISTED, APPROVALS_PENDING),
+        PromptKind::Clarification => (CLARIFICATIONS, CLARIFICATIONS_LISTED, CLARIFICATIONS_PENDING),
+        PromptKind::Handoff => (HANDOFFS, HANDOFFS_LISTED, HANDOFFS_PENDING),
+    };
+    PromptSpaces { each, listed, pending }
+}
+
+/// The key of one prompt among those of its kind.
+pub(crate) fn prompt_key(kind: PromptKind, id: &str, asked: &str) -> String {
+    match kind {
+        PromptKind::Approval => tenant_key(id),
+        PromptKind::Clarification | PromptKind::Handoff => format!("{}{asked}", prompt_prefix(id)),
+    }
+}
+
+/// What the keys of questions, or of handoffs, with one id begin with.
+pub(crate) fn prompt_prefix(id: &str) -> String {
+    format!("{TENANT}/{id}/")
+}
 
 pub(crate) fn tenant_key(id: impl std::fmt::Display) -> String {
     format!("{TENANT}/{id}")
@@ -60,6 +131,10 @@ pub(crate) fn tenant_key(id: impl std::fmt::Display) -> String {
 
 pub(crate) fn task_runs_prefix(task: TaskId) -> String {
     format!("{TENANT}/{task}/")
+}
+
+pub(crate) fn session_runs_prefix(session: SessionId) -> String {
+    format!("{TENANT}/{session}/")
 }
 
 pub(crate) fn producer_prefix(run: RunId, producer: &str) -> String {
@@ -77,8 +152,12 @@ pub(crate) fn put(
     guard: Guard,
     value: &impl serde::Serialize,
 ) -> RowPut {
-    let value = serde_json::to_vec(value).expect("rows hold nothing that JSON cannot say");
-    RowPut { space: space.into(), key: key.into(), guard, value: Some(value.into()) }
+    RowPut { space: space.into(), key: key.into(), guard, value: Some(written(value)) }
+}
+
+/// A value as rows hold it.
+pub(crate) fn written(value: &impl serde::Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("rows hold nothing that JSON cannot say").into()
 }
 
 pub(crate) fn delete(space: &str, key: impl Into<Arc<str>>) -> RowPut {

@@ -9,18 +9,18 @@ mod removal;
 use std::pin::pin;
 use std::sync::Arc;
 
-use recount_event::{Code, Draft, Event, Payload, RunId, Stamp};
+use recount_event::{Code, Draft, Event, RunId, Stamp};
 use recount_log::{Append, AppendError, FaultKind, RowPut, Store, StreamAppend, StreamKey};
-use recount_run::{Command, State};
+use recount_run::{Command, PromptKind, State};
 use recount_world::{Shutdown, World};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::catalogue::{Fold, next_deadline};
+use crate::catalogue::{Fold, asked_for, next_deadline};
 use crate::error::run_erased;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
 use crate::timers::Timers;
-use crate::{Error, journal, limits, rows};
+use crate::{Error, journal, limits, prompts, rows};
 
 /// Where the events of a command landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,7 +276,7 @@ impl Writer {
     async fn wake(&self) -> Result<Box<Awake>, Error> {
         let mut fold: Option<Fold> = None;
         let state = journal::replay(&*self.tools.store, &self.stream, |event| {
-            fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id)).event(event);
+            fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id, event.session_id)).event(event);
         })
         .await?;
         let (Some(state), Some(mut fold)) = (state, fold) else {
@@ -311,14 +311,13 @@ impl Writer {
         Ok(Decided::Events(events))
     }
 
-    /// Approvals are answered by their id alone, so an id names one request in the whole store. The row's
-    /// guard holds this; looking first lets the answer name the event that is at fault.
+    /// Prompts are answered by their id alone, so an id names one of its kind in the whole store. Of approvals
+    /// the row's guard holds this too; looking first lets the answer name the event that is at fault.
     async fn check_ids(&self, events: &[Event]) -> Result<(), Error> {
         for event in events {
-            let Payload::ApprovalRequested(requested) = event.payload() else { continue };
-            let key = rows::tenant_key(&requested.approval_id);
-            if self.tools.store.row(rows::APPROVALS, &key).await?.is_some() {
-                return Err(guard_error(rows::APPROVALS, &key));
+            let Some((kind, id)) = asked_for(event.payload()) else { continue };
+            if prompts::is_taken(&*self.tools.store, kind, id).await? {
+                return Err(prompts::taken(kind, id));
             }
         }
         Ok(())
@@ -430,10 +429,7 @@ pub(crate) fn may_have_happened(error: &AppendError) -> bool {
 fn guard_error(space: &str, key: &str) -> Error {
     let id = key.rsplit('/').next().unwrap_or(key);
     match space {
-        rows::APPROVALS => Error::rejected(
-            Code::IdTaken,
-            format!("the approval id {id:?} names another request; choose another id"),
-        ),
+        rows::APPROVALS => prompts::taken(PromptKind::Approval, id),
         _ => Error::bug(format!("the row {space}/{key} is not as this writer left it")),
     }
 }

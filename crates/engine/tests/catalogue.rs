@@ -76,7 +76,21 @@ async fn approvals_are_listed_by_when_they_were_asked_for_whatever_they_are_call
 
 /// Every row of the catalogue, taken away.
 async fn lose(store: &MemoryStore) {
-    for space in ["runs", "task_runs", "approvals", "approvals_listed", "approvals_pending", "deadlines"] {
+    for space in [
+        "runs",
+        "task_runs",
+        "session_runs",
+        "approvals",
+        "approvals_listed",
+        "approvals_pending",
+        "clarifications",
+        "clarifications_listed",
+        "clarifications_pending",
+        "handoffs",
+        "handoffs_listed",
+        "handoffs_pending",
+        "deadlines",
+    ] {
         let space: Arc<str> = format!("catalogue.{space}").into();
         let all =
             RowRange { space: space.clone(), prefix: "".into(), after: None, backwards: false, limit: 1000 };

@@ -55,16 +55,16 @@ codes! {
     BodyTimeout = "body_timeout", 408, retry, "transient", "The request body did not arrive in time.", "Send the body faster, or in smaller batches.";
     BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body is larger than the limit the detail names.", "Send smaller batches; keep large things as artifacts.";
     CallNotFound = "call_not_found", 404, final, "permanent", "The run has no tool call with this id.", "Read the run's events for the calls it made.";
-    ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "The run has no question with this id.", "Read the run's events for the questions it asked.";
-    ClarificationNotPending = "clarification_not_pending", 409, final, "permanent", "The question was answered before, or its time is over.", "Read the run's events to see the answer; the first valid answer wins.";
+    ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "No question with this id exists.", "List open questions with GET /v1/clarifications?status=pending.";
+    ClarificationNotPending = "clarification_not_pending", 409, final, "permanent", "The question was answered before, or its time is over.", "Read the question to see the answer; the first valid answer wins.";
     CursorAhead = "cursor_ahead", 409, final, "permanent", "The cursor is past the end of what exists.", "Start again from the last event you really received, or from the beginning.";
     CursorForeign = "cursor_foreign", 400, final, "permanent", "The cursor was made for another list.", "Use the cursor that this list gave.";
     CursorMalformed = "cursor_malformed", 400, final, "permanent", "The cursor cannot be read.", "Send a whole number from -1, or the cursor exactly as it was given.";
     CursorPruned = "cursor_pruned", 410, final, "permanent", "Events behind this place of the feed were pruned, so it cannot be gone on from without a gap.", "Begin again without a cursor, which gives what is left, or from the position the detail names.";
     EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index the problem names; the rule is described in docs/grammar.md.";
     ExportAltered = "export_altered", 422, final, "permanent", "The lines of an export do not add up to what their header notes; nothing was imported.", "Export the run again, and bring the file over unchanged.";
-    HandoffNotFound = "handoff_not_found", 404, final, "permanent", "The run has no handoff with this id.", "Read the run's events for the handoffs it asked for.";
-    HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was answered before, or its time is over.", "Read the run's events to see the answer; the first valid answer wins.";
+    HandoffNotFound = "handoff_not_found", 404, final, "permanent", "No handoff with this id exists.", "List open handoffs with GET /v1/handoffs?status=pending.";
+    HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was answered before, or its time is over.", "Read the handoff to see the answer; the first valid answer wins.";
     HostRefused = "host_refused", 403, final, "permanent", "The Host header names a host that this server does not answer for.", "Use the address the server printed when it started.";
     IdTaken = "id_taken", 409, final, "permanent", "An identifier that must be unique in the store is in use.", "Choose another identifier.";
     Internal = "internal", 500, retry, "transient", "The server found its own belief to be wrong and restarted the part concerned from the log.", "Try again; if it stays, report it with the request id.";
@@ -81,7 +81,7 @@ codes! {
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
     RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned.", "Wait for its end, or cancel it.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
-    RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task; nothing but a tombstone is left of it.", "Forget the run; its id never comes back.";
+    RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or its session; nothing but a tombstone is left of it.", "Forget the run; its id never comes back.";
     RunExists = "run_exists", 409, final, "permanent", "A run with this id is here already and says something else.", "Compare both with recount digest; a run that exists is never replaced.";
     RunInSession = "run_in_session", 409, final, "permanent", "The run belongs to a session, which needs all of it while it exists.", "Leave it; it goes with its session.";
     RunNotExternal = "run_not_external", 409, final, "permanent", "The run is driven by this server, so nobody else may append to it.", "Create a run of kind external to report from outside.";
@@ -89,6 +89,8 @@ codes! {
     RunPinned = "run_pinned", 409, final, "permanent", "The run is pinned, so nothing of it is pruned.", "Unpin it first.";
     RunPruned = "run_pruned", 422, final, "permanent", "The run's beginning was pruned where it was exported, and such a run cannot be taken in.", "Import an export that was made before, or keep this one as a file: recount verify reads it.";
     ScopeMissing = "scope_missing", 403, final, "permanent", "The token does not allow this.", "Use a token with the scope that the detail names; recount token add makes one.";
+    SessionErased = "session_erased", 410, final, "permanent", "The session was deleted, and its runs with it.", "Create a new session; the id never comes back.";
+    SessionNotFound = "session_not_found", 404, final, "permanent", "No session with this id exists.", "List sessions with GET /v1/sessions, or create one with POST /v1/sessions.";
     ShuttingDown = "shutting_down", 503, retry, "transient", "The server is going down and takes nothing new.", "Try again when it is back.";
     StoreBusy = "store_busy", 503, retry, "transient", "More is waiting for the disk than the limit allows.", "Try again after the time in Retry-After.";
     StoreCorrupt = "store_corrupt", 500, final, "permanent", "What was read from the store is not what was written.", "Run recount verify; restore from a backup.";

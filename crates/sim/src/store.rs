@@ -26,6 +26,23 @@ use crate::dice::Dice;
 use crate::limits;
 use crate::trace::Trace;
 
+/// The folds of the catalogue, as their spaces are called behind `catalogue.`.
+pub const FOLDS: [&str; 13] = [
+    "runs",
+    "task_runs",
+    "session_runs",
+    "approvals",
+    "approvals_listed",
+    "approvals_pending",
+    "clarifications",
+    "clarifications_listed",
+    "clarifications_pending",
+    "handoffs",
+    "handoffs_listed",
+    "handoffs_pending",
+    "deadlines",
+];
+
 /// How often what goes wrong, in a thousand, and how slow the store is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
@@ -145,9 +162,8 @@ impl Disk {
             answer(new.append(Append { streams: vec![part], ..Append::default() }))
                 .expect("it was there before");
         }
-        let folds = ["runs", "task_runs", "approvals", "approvals_listed", "approvals_pending", "deadlines"];
-        let records = ["tasks", "task_active", "producers"];
-        let folds = folds.iter().map(|name| format!("catalogue.{name}"));
+        let records = ["tasks", "task_active", "sessions", "producers", "folds"];
+        let folds = FOLDS.iter().map(|name| format!("catalogue.{name}"));
         for space in folds.chain(records.iter().map(|name| format!("record.{name}"))) {
             let space: Arc<str> = space.into();
             let range = RowRange {

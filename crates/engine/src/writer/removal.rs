@@ -3,12 +3,12 @@
 //! A prune cuts in the append that brings its marker. Erasing leaves a tombstone; rows that are too many for
 //! one append go first, so that a run that is still there may lack them only while it is being deleted.
 
-use recount_event::{Code, EventId, Payload};
+use recount_event::{Code, EventId};
 use recount_log::{Append, AppendError, Cut, ReadBound, RowPut, RowRange, StreamAppend};
-use recount_run::Command;
+use recount_run::{Command, PromptKind};
 
 use super::{Awake, Receipt, Work, Writer, may_have_happened};
-use crate::catalogue::{approval_rows, next_deadline};
+use crate::catalogue::{asked_for, next_deadline, prompt_rows};
 use crate::erase::Tombstone;
 use crate::error::run_erased;
 use crate::{Error, journal, limits, rows};
@@ -19,8 +19,15 @@ struct Going {
     keep_from: u64,
     /// Position of the last one that goes.
     last_position: u64,
-    /// Who asked for permission there.
-    asked: Vec<(EventId, String)>,
+    /// What was asked of people there.
+    asked: Vec<(EventId, PromptKind, String)>,
+}
+
+impl Going {
+    /// What leaves the lists with them.
+    fn rows(&self) -> impl Iterator<Item = RowPut> {
+        self.asked.iter().flat_map(|(event, kind, id)| prompt_rows(*kind, id, *event))
+    }
 }
 
 impl Writer {
@@ -48,7 +55,7 @@ impl Writer {
         let ending = awake.state.ending_sequence().unwrap_or(0);
         let gone = awake.state.first_sequence();
         let wanted = before.map_or(ending, |before| before.min(ending));
-        let going = self.going(gone, wanted, limits::PRUNE_APPROVALS_MAX).await?;
+        let going = self.going(gone, wanted, limits::PRUNE_PROMPTS_MAX).await?;
         let command = Command::Prune { before: Some(going.keep_from), reason };
         let decided = recount_run::decide(&awake.state, command, self.stamp());
         let events = match decided {
@@ -61,9 +68,7 @@ impl Writer {
         let first = awake.state.next_sequence();
         awake.apply(&events);
         let mut rows = awake.fold.rows(&awake.state);
-        for (event, approval) in &going.asked {
-            rows.extend(approval_rows(approval, *event));
-        }
+        rows.extend(going.rows());
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));
         rows.extend(self.pruned_up_to(going.last_position).await?);
         let records = journal::encode(&events, first);
@@ -108,8 +113,7 @@ impl Writer {
         let mut from = tail.first_sequence;
         while from < tail.next_sequence {
             let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX / 3).await?;
-            let rows: Vec<RowPut> =
-                going.asked.iter().flat_map(|(event, approval)| approval_rows(approval, *event)).collect();
+            let rows: Vec<RowPut> = going.rows().collect();
             if !rows.is_empty() {
                 store.append(Append { rows, ..Append::default() }).await?;
             }
@@ -118,6 +122,7 @@ impl Writer {
         let tombstone = Tombstone {
             run_id: self.run.to_string(),
             task_id: awake.state.task_id().map(|task| task.to_string()),
+            session_id: awake.state.session_id().map(|session| session.to_string()),
             events: tail.next_sequence,
             head: tail.head.to_string(),
             erased_at: recount_event::time::format_ms(self.tools.world.clock.now_ms()),
@@ -133,6 +138,10 @@ impl Writer {
         if let Some(task) = awake.state.task_id() {
             rows.push(rows::delete(rows::TASK_RUNS, format!("{}{run}", rows::task_runs_prefix(task))));
         }
+        if let Some(session) = awake.state.session_id() {
+            let key = format!("{}{run}", rows::session_runs_prefix(session));
+            rows.push(rows::delete(rows::SESSION_RUNS, key));
+        }
         let append = Append { rows, erased: vec![self.stream.clone()], ..Append::default() };
         store.append(append).await.map_err(|error| self.nobody_knows(error))?;
         self.tools.publisher.forget(&self.stream, tail.last_position);
@@ -141,8 +150,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Looks at the events from one place up to another, and stops where more than so many have asked for
-    /// permission.
+    /// Looks at the events from one place up to another, and stops where more than so many have asked somebody
+    /// for something.
     async fn going(&self, from: u64, up_to: u64, asked_max: usize) -> Result<Going, Error> {
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
         let mut going = Going { keep_from: from, last_position: 0, asked: Vec::new() };
@@ -153,11 +162,11 @@ impl Writer {
             }
             for record in page.iter().take_while(|record| record.sequence < up_to) {
                 let event = journal::decode(&record.bytes, &self.stream, record.sequence)?;
-                if let Payload::ApprovalRequested(asked) = event.payload() {
+                if let Some((kind, id)) = asked_for(event.payload()) {
                     if going.asked.len() == asked_max {
                         return Ok(going);
                     }
-                    going.asked.push((event.event_id, asked.approval_id.to_string()));
+                    going.asked.push((event.event_id, kind, id.to_owned()));
                 }
                 (going.keep_from, going.last_position) = (record.sequence + 1, record.position);
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Receipt, Subscription, Triple};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, Draft, Event, ForeignId, RunId, TaskId, codec, door};
+use recount_event::{Code, Draft, Event, ForeignId, RunId, SessionId, TaskId, codec, door};
 use recount_run::{Auditor, CancelledBy, Command};
 use recount_world::{Clock, RuntimeClock, World};
 
@@ -107,6 +107,11 @@ impl Scene {
         self.engine.create_run(new).await.map(|(run, _)| run)
     }
 
+    pub(crate) async fn queue_in(&self, session: SessionId) -> Result<RunId, Error> {
+        let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: Some(session) };
+        self.engine.create_run(new).await.map(|(run, _)| run)
+    }
+
     /// An external run that has started: two events.
     pub(crate) async fn start(&self) -> RunId {
         let run = self.queue().await;
@@ -199,7 +204,10 @@ impl Clock for StepsBack {
 
 async fn open(store: &Arc<Handle>, life: u64, now_ms: u64, padding: usize) -> Engine {
     let world = World::seeded(life, now_ms);
-    Engine::open(store.clone(), world, Arc::new(Padded { padding })).await.unwrap()
+    let engine = Engine::open(store.clone(), world, Arc::new(Padded { padding })).await.unwrap();
+    // What is counted is what comes of requests.
+    store.count_appends_from_here();
+    engine
 }
 
 pub(crate) fn triple(producer: &str, epoch: u64, seq: u64) -> Triple {

@@ -78,8 +78,21 @@ impl Disk {
     /// All rows of the spaces whose name begins with `catalogue.`, as `fold_again` gives them.
     pub(crate) async fn catalogue(&self) -> std::collections::BTreeMap<(String, String), Bytes> {
         let mut found = std::collections::BTreeMap::new();
-        for space in ["runs", "task_runs", "approvals", "approvals_listed", "approvals_pending", "deadlines"]
-        {
+        for space in [
+            "runs",
+            "task_runs",
+            "session_runs",
+            "approvals",
+            "approvals_listed",
+            "approvals_pending",
+            "clarifications",
+            "clarifications_listed",
+            "clarifications_pending",
+            "handoffs",
+            "handoffs_listed",
+            "handoffs_pending",
+            "deadlines",
+        ] {
             let space = format!("catalogue.{space}");
             let range = RowRange {
                 space: space.as_str().into(),
@@ -127,6 +140,10 @@ impl Handle {
 
     pub(crate) fn appends(&self) -> usize {
         self.appends.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn count_appends_from_here(&self) {
+        self.appends.store(0, Ordering::SeqCst);
     }
 
     pub(crate) fn cut(&self) {

@@ -108,7 +108,7 @@ async fn catalogue(house: &House, engine: &recount_engine::Engine) {
         }
     };
     let mut stored = BTreeMap::<(String, String), Bytes>::new();
-    for space in ["runs", "task_runs", "approvals", "approvals_listed", "approvals_pending", "deadlines"] {
+    for space in store::FOLDS {
         let space = format!("catalogue.{space}");
         let range = RowRange {
             space: space.as_str().into(),

@@ -1,0 +1,162 @@
+//! Questions and handoffs: listed as they were asked, answered once, gone from the lists with their events.
+
+use std::time::Duration;
+
+use recount_engine::{ClarificationRow, Error, HandoffRow, ListQuery, Receipt};
+use recount_event::{Code, ForeignId, Json, RunId};
+use recount_run::Command;
+
+use crate::scene::{Scene, code};
+
+pub(crate) const QUESTION: (&str, &str) = (
+    "clarification.requested",
+    r#"{"clarification_id":"q1","question":"which one?","choices":["a",{"b":1}],"default_response":"a","timeout_seconds":30}"#,
+);
+
+pub(crate) const HANDOFF: (&str, &str) = (
+    "handoff.requested",
+    r#"{"handoff_id":"h1","reason":"too hard","target_kind":"human","summary_terse":"help","packaged_context":{"k":[1]},"urgency_for_handoff":"high"}"#,
+);
+
+fn id(text: &str) -> ForeignId {
+    ForeignId::parse(text).unwrap()
+}
+
+async fn say(scene: &Scene, run: RunId, question: &str, response: &str) -> Result<Option<Receipt>, Error> {
+    let response = Json::parse(response).unwrap();
+    let command = Command::AnswerClarification { clarification_id: id(question), response, by: "ann".into() };
+    scene.engine.submit(run, command).await
+}
+
+async fn take(scene: &Scene, run: RunId, by: &str) -> Result<Option<Receipt>, Error> {
+    let comment = Some(String::from("mine"));
+    let command = Command::AcknowledgeHandoff { handoff_id: id("h1"), by: by.into(), comment };
+    scene.engine.submit(run, command).await
+}
+
+async fn question(scene: &Scene, called: &str) -> ClarificationRow {
+    scene.engine.clarification(&id(called)).await.unwrap().unwrap()
+}
+
+async fn handoff(scene: &Scene) -> HandoffRow {
+    scene.engine.handoff(&id("h1")).await.unwrap().unwrap()
+}
+
+pub(crate) async fn questions(scene: &Scene, status: Option<&str>) -> Vec<String> {
+    let query = ListQuery { limit: 10, status: status.map(str::to_owned), ..ListQuery::default() };
+    let items = scene.engine.list_clarifications(&query).await.unwrap().items;
+    items.into_iter().map(|row| row.id).collect()
+}
+
+pub(crate) async fn handoffs(scene: &Scene, status: Option<&str>) -> Vec<String> {
+    let query = ListQuery { limit: 10, status: status.map(str::to_owned), ..ListQuery::default() };
+    let items = scene.engine.list_handoffs(&query).await.unwrap().items;
+    items.into_iter().map(|row| row.id).collect()
+}
+
+async fn asked(scene: &Scene) -> RunId {
+    let run = scene.start().await;
+    scene.report(run, 1, &[QUESTION, HANDOFF]).await.unwrap();
+    run
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_answered_once_with_whatever_json_it_is() {
+    for response in ["\"b\"", "null", "{\"n\":[1,2]}", "3"] {
+        let scene = Scene::new().await;
+        let run = asked(&scene).await;
+        let row = question(&scene, "q1").await;
+        assert_eq!((row.status.as_str(), row.question.as_str()), ("pending", "which one?"));
+        assert_eq!(row.choices.as_ref().unwrap()[1].text(), r#"{"b":1}"#);
+        assert!(row.expires_at.is_some() && row.response.is_none());
+        let of_run = scene.engine.run(run).await.unwrap().unwrap();
+        assert_eq!(of_run.pending_clarifications, ["q1"]);
+        assert_eq!(of_run.pending_handoffs, ["h1"]);
+        assert_eq!(of_run.pending, ["q1", "h1"]);
+        assert!(say(&scene, run, "q1", response).await.unwrap().is_some());
+        assert_eq!(code(say(&scene, run, "q1", "1").await), Code::ClarificationNotPending);
+        assert_eq!(code(say(&scene, run, "q2", "1").await), Code::ClarificationNotFound);
+        let row = question(&scene, "q1").await;
+        assert_eq!((row.status.as_str(), row.answered_by.as_deref()), ("answered", Some("ann")));
+        assert_eq!(row.response.unwrap().text(), response);
+        assert_eq!(scene.engine.run(run).await.unwrap().unwrap().pending_clarifications, [""; 0]);
+        assert_eq!(questions(&scene, Some("pending")).await, [""; 0]);
+        assert_eq!(questions(&scene, Some("answered")).await, ["q1"]);
+        scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handoff_is_taken_by_the_first_who_does() {
+    let scene = Scene::new().await;
+    let run = asked(&scene).await;
+    let row = handoff(&scene).await;
+    assert_eq!((row.status.as_str(), row.urgency.as_deref()), ("pending", Some("high")));
+    assert_eq!(scene.engine.packed_for(&row).await.unwrap().unwrap().text(), r#"{"k":[1]}"#);
+    assert_eq!(handoffs(&scene, Some("pending")).await, ["h1"]);
+    let (first, second) = tokio::join!(take(&scene, run, "ann"), take(&scene, run, "bob"));
+    assert!(first.is_ok());
+    assert_eq!(code(second), Code::HandoffNotPending);
+    let row = handoff(&scene).await;
+    assert_eq!((row.status.as_str(), row.answered_by.as_deref()), ("acknowledged", Some("ann")));
+    assert_eq!(row.comment.as_deref(), Some("mine"));
+    assert_eq!(handoffs(&scene, Some("pending")).await, [""; 0]);
+    let refuse = Command::RejectHandoff { handoff_id: id("h1"), by: "eve".into(), reason: Some("no".into()) };
+    assert_eq!(code(scene.engine.submit(run, refuse).await), Code::HandoffNotPending);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_answers_is_settled_on_time_or_with_its_run() {
+    let scene = Scene::new().await;
+    let run = asked(&scene).await;
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let row = question(&scene, "q1").await;
+    assert_eq!((row.status.as_str(), row.answered_by.as_deref()), ("timed_out", Some("timeout")));
+    assert_eq!(row.response.unwrap().text(), "\"a\"", "its default stands for an answer");
+    scene
+        .report(run, 2, &[("clarification.requested", r#"{"clarification_id":"q2","question":"?"}"#)])
+        .await
+        .unwrap();
+    assert_eq!(questions(&scene, None).await, ["q2", "q1"]);
+    scene.cancel(run).await.unwrap();
+    assert_eq!(question(&scene, "q2").await.status, "cancelled");
+    assert_eq!(handoff(&scene).await.status, "rejected");
+    assert_eq!(questions(&scene, Some("pending")).await, [""; 0]);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_names_one_question_and_one_handoff_in_the_whole_store() {
+    let scene = Scene::new().await;
+    asked(&scene).await;
+    let other = scene.start().await;
+    for ask in [QUESTION, HANDOFF] {
+        let error = scene.report(other, 1, &[ask]).await.expect_err("it is taken");
+        assert_eq!(error.code(), Code::IdTaken);
+    }
+    // Each kind has names of its own, and one name may begin as another does.
+    let same = QUESTION.1.replace("q1", "h1");
+    let longer = QUESTION.1.replace("q1", "q1-");
+    scene
+        .report(other, 1, &[("clarification.requested", &same), ("clarification.requested", &longer)])
+        .await
+        .unwrap();
+    assert_eq!(question(&scene, "q1").await.id, "q1");
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_and_handoffs_leave_the_lists_with_their_events() {
+    let scene = Scene::new().await;
+    let run = asked(&scene).await;
+    scene.cancel(run).await.unwrap();
+    assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (1, 1));
+    scene.engine.prune(run, None, "x").await.unwrap();
+    assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (0, 0));
+    assert_eq!(scene.engine.clarification(&id("q1")).await.unwrap(), None);
+    scene.check().await;
+    // And their ids are free again.
+    asked(&scene).await;
+    scene.check().await;
+}
