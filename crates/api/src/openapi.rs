@@ -350,7 +350,10 @@ fn in_path(name: &str) -> Value {
     let (prefix, about) = match name {
         "run" => ("run_", "The id of a run."),
         "task" => ("task_", "The id of a task."),
+        "session" => ("chat_", "The id of a session."),
         "approval" => ("", "The id of an approval."),
+        "clarification" => ("", "The id of a question."),
+        "handoff" => ("", "The id of a handoff."),
         other => ("", if other == "token" { "The id of a token." } else { "An id." }),
     };
     json!({ "name": name, "in": "path", "required": true, "description": about, "schema": form(Form::Id(prefix)) })

@@ -14,6 +14,8 @@ pub const LIMIT: &str = "limit";
 pub const STATUS: &str = "status";
 /// Only what is of this task.
 pub const TASK_ID: &str = "task_id";
+/// Only what is of this session.
+pub const SESSION_ID: &str = "session_id";
 /// Whether a check-up reads everything.
 pub const FULL: &str = "full";
 /// On streams, in place of a token.
@@ -30,3 +32,7 @@ pub const LIST_LIMIT_MAX: usize = 200;
 pub const RUN_STATUSES: [&str; 6] = ["queued", "running", "waiting", "finished", "failed", "cancelled"];
 /// What can become of a request for permission.
 pub const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "cancelled", "timed_out"];
+/// What can become of a question.
+pub const CLARIFICATION_STATUSES: [&str; 4] = ["pending", "answered", "timed_out", "cancelled"];
+/// What can become of a handoff.
+pub const HANDOFF_STATUSES: [&str; 4] = ["pending", "acknowledged", "rejected", "timed_out"];

@@ -1,7 +1,8 @@
 //! What the server answers. Every body is `{"object": …, "data": …}`.
 
+use recount_event::Json;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// One thing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +73,10 @@ pub struct Run {
     pub turns: u64,
     pub cost_micros_usd: u64,
     pub pending_approvals: Vec<String>,
+    #[serde(default)]
+    pub pending_clarifications: Vec<String>,
+    #[serde(default)]
+    pub pending_handoffs: Vec<String>,
     /// Whether it is withheld from pruning; absent when it is not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pinned: bool,
@@ -91,6 +96,20 @@ fn is_zero(number: &u64) -> bool {
 /// A task: what an operator asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// `idle` while it has no run, else the status of its latest one.
+    pub status: String,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest_run_id: Option<String>,
+    pub runs: u64,
+}
+
+/// A session: a conversation, whose runs belong together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Session {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -154,6 +173,14 @@ pub struct Deleted {
     pub runs: u64,
 }
 
+/// A session that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionDeleted {
+    pub session_id: String,
+    /// How many runs were erased.
+    pub runs: u64,
+}
+
 /// A run that was exported elsewhere and is here now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Import {
@@ -201,6 +228,83 @@ pub struct Approval {
     pub decided_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+}
+
+/// A question and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Clarification {
+    pub id: String,
+    pub run_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    pub question: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_response_kinds: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Vec<Json>>,
+    /// What is taken for the answer when none comes in time.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub default_response: Option<Json>,
+    /// `pending`, `answered`, `timed_out`, or `cancelled` where it was withdrawn.
+    pub status: String,
+    pub requested_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// The answer, or what was taken for it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub response: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<String>,
+}
+
+/// Work that an agent gives to somebody else, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Handoff {
+    pub id: String,
+    pub run_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    pub reason: String,
+    /// `human`, `specialist_agent` or `escalation_queue`.
+    pub target_kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_uri: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub urgency_for_handoff: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_terse: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_normal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_detailed: Option<String>,
+    /// What was packed for who takes over. Only when one handoff is shown: it may be large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packaged_context: Option<Json>,
+    /// `pending`, `acknowledged`, `rejected` or `timed_out`.
+    pub status: String,
+    pub requested_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<String>,
+    /// The comment of who took over, the reason of who did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// A JSON `null` is a value, too.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
 }
 
 /// `/healthz` and `/readyz`.

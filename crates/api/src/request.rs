@@ -28,6 +28,7 @@ pub struct CreateRun {
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
+    /// A session that is there; its runs are listed, kept and deleted together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +118,38 @@ pub struct ResolveApproval {
     pub decision: Verdict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+}
+
+/// `POST /v1/clarifications/{clarification}/answer`
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerClarification {
+    /// Any JSON: a text, one of the choices, or what else was asked for. Kept as it is, without white space.
+    pub response: Box<RawValue>,
+}
+
+/// `POST /v1/handoffs/{handoff}/acknowledge`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcknowledgeHandoff {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// `POST /v1/handoffs/{handoff}/reject`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RejectHandoff {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `POST /v1/sessions`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateSession {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
 }
 
 /// What somebody decides.

@@ -7,8 +7,14 @@
 use recount_event::Code::*;
 
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
-use crate::reply::{Approval, Deleted, Digest, Health, Import, Pruned, Receipt, Run, Swept, Task};
-use crate::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResolveApproval};
+use crate::reply::{
+    Approval, Clarification, Deleted, Digest, Handoff, Health, Import, Pruned, Receipt, Run, Session,
+    SessionDeleted, Swept, Task,
+};
+use crate::request::{
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, CreateRun, CreateSession, CreateTask,
+    Prune, PruneRun, RejectHandoff, ResolveApproval,
+};
 use crate::scope::Scope;
 use crate::terms::Gives::{Document, EventStream, EventsPage, Over};
 use crate::terms::parameter::*;
@@ -62,7 +68,8 @@ routes! {
     CancelTask = "POST" "/tasks/{task}/cancel", [Run], "Cancels the task's active run.",
         [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
     CreateTaskRun = "POST" "/tasks/{task}/runs", [Run, Ingest], "Creates a run of a task.",
-        [] body::<CreateRun>() => [created::<Run>("run")], [TaskBusy, LimitReached];
+        [] body::<CreateRun>() => [created::<Run>("run")],
+        [SessionNotFound, SessionErased, TaskBusy, LimitReached];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
         [AFTER, LIST_LIMIT, RUN_STATUS] NOTHING => [page::<Run>()], [];
     GetTaskRun = "GET" "/tasks/{task}/runs/{run}", [Read], "Shows a run of a task.",
@@ -75,9 +82,11 @@ routes! {
         [] body::<AppendEvents>() => [one::<Receipt>("receipt")],
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
     CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.",
-        [] body::<CreateRun>() => [created::<Run>("run")], [TaskNotFound, TaskErased, TaskBusy, LimitReached];
+        [] body::<CreateRun>() => [created::<Run>("run")],
+        [SessionNotFound, SessionErased, TaskNotFound, TaskErased, TaskBusy, LimitReached];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
-        [AFTER, LIST_LIMIT, RUN_STATUS, TASK_ID] NOTHING => [page::<Run>()], [TaskNotFound];
+        [AFTER, LIST_LIMIT, RUN_STATUS, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
+        [TaskNotFound, SessionNotFound];
     GetRun = "GET" "/runs/{run}", [Read], "Shows a run.",
         [] NOTHING => [one::<Run>("run")], [];
     CancelRun = "POST" "/runs/{run}/cancel", [Run], "Cancels a run.",
@@ -97,7 +106,8 @@ routes! {
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
     ImportRun = "POST" "/imports", [Admin], "Takes in a run that was exported, whole or not at all.",
         [] LINES => [one::<Import>("import"), created::<Import>("import")],
-        [EventRefused, ExportAltered, IdTaken, LimitReached, RunErased, RunExists, RunPruned, TaskBusy, TaskErased];
+        [EventRefused, ExportAltered, IdTaken, LimitReached, RunErased, RunExists, RunPruned, SessionErased,
+         TaskBusy, TaskErased];
     Prune = "POST" "/prune", [Admin], "Prunes runs that have ended, those first that ended first, until it is enough.",
         [] body::<Prune>() => [one::<Swept>("swept")], [];
     ReadFeed = "GET" "/events", [Read], "Reads the events of all runs, as a page or as a stream.",
@@ -111,6 +121,31 @@ routes! {
     ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
         [] body::<ResolveApproval>() => [one::<Approval>("approval")],
         [ApprovalNotPending, RunEnded, RunErased, LimitReached];
+    ListClarifications = "GET" "/clarifications", [Read], "Lists questions, newest first.",
+        [AFTER, LIST_LIMIT, CLARIFICATION_STATUS] NOTHING => [page::<Clarification>()], [];
+    GetClarification = "GET" "/clarifications/{clarification}", [Read], "Shows a question.",
+        [] NOTHING => [one::<Clarification>("clarification")], [];
+    AnswerClarification = "POST" "/clarifications/{clarification}/answer", [Approve], "Answers a question; the first valid answer wins.",
+        [] body::<AnswerClarification>() => [one::<Clarification>("clarification")],
+        [ClarificationNotPending, RunEnded, RunErased, LimitReached];
+    ListHandoffs = "GET" "/handoffs", [Read], "Lists handoffs, newest first.",
+        [AFTER, LIST_LIMIT, HANDOFF_STATUS] NOTHING => [page::<Handoff>()], [];
+    GetHandoff = "GET" "/handoffs/{handoff}", [Read], "Shows a handoff, with what was packed for who takes over.",
+        [] NOTHING => [one::<Handoff>("handoff")], [];
+    AcknowledgeHandoff = "POST" "/handoffs/{handoff}/acknowledge", [Approve], "Takes over from the agent; the first valid answer wins.",
+        [] perhaps::<AcknowledgeHandoff>() => [one::<Handoff>("handoff")],
+        [HandoffNotPending, RunEnded, RunErased, LimitReached];
+    RejectHandoff = "POST" "/handoffs/{handoff}/reject", [Approve], "Says that nobody will take over; the first valid answer wins.",
+        [] perhaps::<RejectHandoff>() => [one::<Handoff>("handoff")],
+        [HandoffNotPending, RunEnded, RunErased, LimitReached];
+    CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session, in which runs can be made.",
+        [] perhaps::<CreateSession>() => [created::<Session>("session")], [LimitReached];
+    ListSessions = "GET" "/sessions", [Read], "Lists sessions, newest first.",
+        [AFTER, LIST_LIMIT] NOTHING => [page::<Session>()], [];
+    GetSession = "GET" "/sessions/{session}", [Read], "Shows a session.",
+        [] NOTHING => [one::<Session>("session")], [];
+    DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",
+        [] NOTHING => [one::<SessionDeleted>("deleted")], [];
 }
 
 routes! {

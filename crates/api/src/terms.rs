@@ -197,7 +197,10 @@ fn missing(name: &str) -> &'static [Code] {
     match name {
         "run" => &[Code::RunNotFound, Code::RunErased],
         "task" => &[Code::TaskNotFound, Code::TaskErased],
+        "session" => &[Code::SessionNotFound, Code::SessionErased],
         "approval" => &[Code::ApprovalNotFound],
+        "clarification" => &[Code::ClarificationNotFound],
+        "handoff" => &[Code::HandoffNotFound],
         "token" => &[Code::TokenNotFound],
         _ => &[],
     }
@@ -244,6 +247,21 @@ pub mod parameter {
         name: query::STATUS,
         form: Form::Word(&query::APPROVAL_STATUSES),
         about: "Only approvals with this status.",
+    };
+    pub const CLARIFICATION_STATUS: Parameter = Parameter {
+        name: query::STATUS,
+        form: Form::Word(&query::CLARIFICATION_STATUSES),
+        about: "Only questions with this status.",
+    };
+    pub const HANDOFF_STATUS: Parameter = Parameter {
+        name: query::STATUS,
+        form: Form::Word(&query::HANDOFF_STATUSES),
+        about: "Only handoffs with this status.",
+    };
+    pub const SESSION_ID: Parameter = Parameter {
+        name: query::SESSION_ID,
+        form: Form::Id("chat_"),
+        about: "Only runs of this session; not together with task_id.",
     };
     pub const TASK_ID: Parameter =
         Parameter { name: query::TASK_ID, form: Form::Id("task_"), about: "Only runs of this task." };

@@ -1,14 +1,16 @@
 //! One call a route. See [`Client`].
 
 mod address;
+mod prompts;
+mod sessions;
 
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, Token};
 use recount_api::problem::{self, Problem};
-use recount_api::reply::{Approval, Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
-use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResolveApproval};
+use recount_api::reply::{Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
+use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun};
 use recount_api::{export, query};
 use recount_transport::sse;
 use recount_world::World;
@@ -220,24 +222,6 @@ impl Client {
     /// Reads a run or the feed as a stream, from behind `after` on.
     pub fn tail(&self, source: Source, after: Option<u64>, until: Until) -> Tail {
         Tail::new(self.clone(), source, after, until)
-    }
-
-    // Approvals.
-
-    pub async fn list_approvals(&self, listing: &Listing) -> Result<Page<Approval>, ClientError> {
-        self.list(self.at(&["approvals"]), listing).await
-    }
-
-    pub async fn get_approval(&self, approval: &str) -> Result<Approval, ClientError> {
-        self.get_one(self.at(&["approvals", approval])).await
-    }
-
-    pub async fn resolve_approval(
-        &self,
-        approval: &str,
-        request: &ResolveApproval,
-    ) -> Result<Approval, ClientError> {
-        self.post(self.at(&["approvals", approval, "resolve"]), request).await
     }
 
     // Tokens.

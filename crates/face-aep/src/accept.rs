@@ -10,7 +10,8 @@ use recount_api::spelling;
 use recount_api::terms::Route;
 use recount_engine::{Import, NewRun, Policy, Scope, Triple};
 use recount_event::family::run::{Agent, Queued, RunKind};
-use recount_event::{Code, Draft, ForeignId, RunId, SessionId, TaskId, door};
+use recount_event::{Code, Draft, ForeignId, Json, RunId, SessionId, TaskId, door};
+use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
 
 use crate::error::Refusal;
@@ -140,10 +141,32 @@ pub(crate) fn task_id(text: &str) -> Accepted<TaskId> {
         .map_err(|_| Refusal::new(Code::TaskNotFound, format!("there is no task {:?}", shortened(text))))
 }
 
-pub(crate) fn approval_id(text: &str) -> Accepted<ForeignId> {
-    let missing =
-        || Refusal::new(Code::ApprovalNotFound, format!("there is no approval {:?}", shortened(text)));
-    ForeignId::parse(text).map_err(|_| missing())
+pub(crate) fn session_id(text: &str) -> Accepted<SessionId> {
+    text.parse().map_err(|_| {
+        Refusal::new(Code::SessionNotFound, format!("there is no session {:?}", shortened(text)))
+    })
+}
+
+/// The name of something that people are asked. What no producer could have chosen is not there.
+pub(crate) fn prompt_id(kind: PromptKind, text: &str) -> Accepted<ForeignId> {
+    ForeignId::parse(text).map_err(|_| no_prompt(kind, shortened(text)))
+}
+
+/// Nobody was asked under this name.
+pub(crate) fn no_prompt(kind: PromptKind, id: &str) -> Refusal {
+    let code = match kind {
+        PromptKind::Approval => Code::ApprovalNotFound,
+        PromptKind::Clarification => Code::ClarificationNotFound,
+        PromptKind::Handoff => Code::HandoffNotFound,
+    };
+    Refusal::new(code, format!("there is no {} {id:?}", kind.as_str()))
+}
+
+/// An answer to a question. It is kept in the log, so it must be JSON that every reader reads alike.
+pub(crate) fn response(text: &str) -> Accepted<Json> {
+    let refused = |why: String| Refusal::new(Code::BodyMalformed, format!("response is refused: {why}"));
+    let compact = door::compact(text).map_err(|why| refused(why.to_string()))?;
+    Json::parse(&compact).map_err(|why| refused(why.to_string()))
 }
 
 /// A JSON body as one of our types.
@@ -205,13 +228,7 @@ pub(crate) fn new_run(request: CreateRun, task_of_path: Option<TaskId>, by: &str
         }
         (path, body) => path.or(body),
     };
-    let session = match request.session_id.as_deref() {
-        None => None,
-        Some(text) => Some(
-            text.parse::<SessionId>()
-                .map_err(|why| Refusal::new(Code::BodyMalformed, format!("session_id: {why}")))?,
-        ),
-    };
+    let session = request.session_id.as_deref().map(session_id).transpose()?;
     Ok(NewRun { queued, task, session })
 }
 

@@ -8,6 +8,9 @@ pub const BATCH_BODY_BYTES_MAX: usize = 8 << 20;
 /// Any other body; larger is refused with `body_too_large`.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 
+/// An answer to a question, in JSON, and a little around it; larger is refused with `body_too_large`.
+pub const ANSWER_BODY_BYTES_MAX: usize = recount_run::limits::RESPONSE_BYTES_MAX + (4 << 10);
+
 /// The lines of one run that is imported; more is refused with `body_too_large`.
 pub const IMPORT_BODY_BYTES_MAX: usize = recount_api::export::RUN_BYTES_MAX;
 

@@ -3,7 +3,10 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use recount_api::export::ALGORITHM;
 use recount_api::reply;
-use recount_engine::{ApprovalRow, Digest, Imported, RunRow, TaskRow};
+use recount_engine::{
+    ApprovalRow, ClarificationRow, Digest, HandoffRow, Imported, RunRow, SessionRow, TaskRow,
+};
+use recount_event::Json;
 
 pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
     reply::Run {
@@ -23,6 +26,8 @@ pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
         turns: row.turns,
         cost_micros_usd: row.cost_micros_usd,
         pending_approvals: row.pending_approvals,
+        pending_clarifications: row.pending_clarifications,
+        pending_handoffs: row.pending_handoffs,
         pinned,
         first_sequence: row.first_sequence,
     }
@@ -30,6 +35,17 @@ pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
 
 pub(crate) fn task(row: TaskRow, latest: Option<RunRow>, runs: u64) -> reply::Task {
     reply::Task {
+        id: row.id,
+        title: row.title,
+        status: latest.as_ref().map_or("idle".to_owned(), |run| run.status.clone()),
+        created_at: row.created_at,
+        latest_run_id: latest.map(|run| run.id),
+        runs,
+    }
+}
+
+pub(crate) fn session(row: SessionRow, latest: Option<RunRow>, runs: u64) -> reply::Session {
+    reply::Session {
         id: row.id,
         title: row.title,
         status: latest.as_ref().map_or("idle".to_owned(), |run| run.status.clone()),
@@ -59,6 +75,49 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
         decision: row.decision,
         decided_by: row.decided_by,
         decided_at: row.decided_at,
+        comment: row.comment,
+    }
+}
+
+pub(crate) fn clarification(row: ClarificationRow) -> reply::Clarification {
+    reply::Clarification {
+        id: row.id,
+        run_id: row.run_id,
+        task_id: row.task_id,
+        tool_call_id: row.tool_call_id,
+        question: row.question,
+        context: row.context,
+        accepted_response_kinds: row.accepted_response_kinds,
+        choices: row.choices,
+        default_response: row.default_response,
+        status: row.status,
+        requested_at: row.requested_at,
+        expires_at: row.expires_at,
+        response: row.response,
+        answered_by: row.answered_by,
+        answered_at: row.answered_at,
+    }
+}
+
+pub(crate) fn handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply::Handoff {
+    reply::Handoff {
+        id: row.id,
+        run_id: row.run_id,
+        task_id: row.task_id,
+        tool_call_id: row.tool_call_id,
+        reason: row.reason,
+        target_kind: row.target_kind,
+        target_uri: row.target_uri,
+        urgency_for_handoff: row.urgency,
+        summary_terse: row.summary_terse,
+        summary_normal: row.summary_normal,
+        summary_detailed: row.summary_detailed,
+        packaged_context,
+        status: row.status,
+        requested_at: row.requested_at,
+        expires_at: row.expires_at,
+        answered_by: row.answered_by,
+        answered_at: row.answered_at,
         comment: row.comment,
     }
 }

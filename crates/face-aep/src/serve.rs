@@ -2,13 +2,14 @@
 //!
 //! Handlers stand in one file a subject; [`handler`] names them all.
 
-mod approvals;
 mod caller;
 mod events;
 mod http;
 mod import;
+mod prompts;
 mod retention;
 mod runs;
+mod sessions;
 mod tasks;
 
 use std::sync::Arc;
@@ -116,9 +117,20 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::ImportRun => on(filter, import::import_run),
         RouteName::ReadFeed => on(filter, events::read_feed),
         RouteName::StreamFeed => on(filter, events::stream_feed),
-        RouteName::ListApprovals => on(filter, approvals::list_approvals),
-        RouteName::GetApproval => on(filter, approvals::get_approval),
-        RouteName::ResolveApproval => on(filter, approvals::resolve_approval),
+        RouteName::ListApprovals => on(filter, prompts::list_approvals),
+        RouteName::GetApproval => on(filter, prompts::get_approval),
+        RouteName::ResolveApproval => on(filter, prompts::resolve_approval),
+        RouteName::ListClarifications => on(filter, prompts::list_clarifications),
+        RouteName::GetClarification => on(filter, prompts::get_clarification),
+        RouteName::AnswerClarification => on(filter, prompts::answer_clarification),
+        RouteName::ListHandoffs => on(filter, prompts::list_handoffs),
+        RouteName::GetHandoff => on(filter, prompts::get_handoff),
+        RouteName::AcknowledgeHandoff => on(filter, prompts::acknowledge_handoff),
+        RouteName::RejectHandoff => on(filter, prompts::reject_handoff),
+        RouteName::CreateSession => on(filter, sessions::create_session),
+        RouteName::ListSessions => on(filter, sessions::list_sessions),
+        RouteName::GetSession => on(filter, sessions::get_session),
+        RouteName::DeleteSession => on(filter, sessions::delete_session),
     }
 }
 

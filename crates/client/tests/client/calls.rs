@@ -1,11 +1,13 @@
 //! Calls: where they go, and what becomes of every kind of answer.
 
 use recount_client::request::{
-    AppendEvents, Cancel, CreateRun, CreateTask, Producer, Prune, PruneRun, ResolveApproval, Verdict,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, CreateRun, CreateSession, CreateTask,
+    Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::scripted::{Answer, Scripted};
 
@@ -36,6 +38,8 @@ async fn every_route_has_its_call() {
     let batch = AppendEvents { producer, events: Vec::new() };
     let cancel = Cancel { reason: Some("enough".to_owned()) };
     let resolve = ResolveApproval { decision: Verdict::Approve, comment: None };
+    let response = RawValue::from_string("\"blue\"".to_owned()).unwrap();
+    let answer = AnswerClarification { response };
     let refused = |outcome: Option<ClientError>| {
         assert_eq!(outcome.expect("it is refused").code(), Some("route_not_found"));
     };
@@ -68,6 +72,19 @@ async fn every_route_has_its_call() {
     refused(client.list_approvals(&listing).await.err());
     refused(client.get_approval("a").await.err());
     refused(client.resolve_approval("a", &resolve).await.err());
+    refused(client.list_clarifications(&listing).await.err());
+    refused(client.get_clarification("q").await.err());
+    refused(client.answer_clarification("q", &answer).await.err());
+    refused(client.list_handoffs(&listing).await.err());
+    refused(client.get_handoff("h").await.err());
+    refused(client.acknowledge_handoff("h", &AcknowledgeHandoff::default()).await.err());
+    refused(client.reject_handoff("h", &RejectHandoff::default()).await.err());
+    refused(client.create_session(&CreateSession::default()).await.err());
+    refused(client.list_sessions(&listing).await.err());
+    refused(client.get_session("s").await.err());
+    refused(client.delete_session("s").await.err());
+    // One more that goes where another call goes.
+    refused(client.list_session_runs("s", &listing).await.err());
 
     let heard = server.heard();
     for (route, heard) in ROUTES.iter().zip(&heard) {
@@ -75,7 +92,7 @@ async fn every_route_has_its_call() {
         assert!(is_of(route.path, &heard.target), "{route:?} went to {}", heard.target);
         assert_eq!(heard.header("authorization"), Some("Bearer secret"));
     }
-    assert_eq!(heard.len(), ROUTES.len());
+    assert_eq!(heard.len(), ROUTES.len() + 1);
     let target = |name: &str| {
         let at = ROUTES.iter().position(|route| format!("{:?}", route.name) == name);
         heard[at.expect("the route exists")].clone()
@@ -91,6 +108,10 @@ async fn every_route_has_its_call() {
     assert_eq!(target("Prune").body, r#"{"max_age_seconds":60,"max_events":0}"#);
     assert_eq!(target("CancelRun").body, r#"{"reason":"enough"}"#);
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
+    assert_eq!(target("AnswerClarification").body, r#"{"response":"blue"}"#);
+    assert_eq!(target("RejectHandoff").body, "{}");
+    let of_session = &heard[ROUTES.len()].target;
+    assert_eq!(of_session, "/v1/runs?session_id=s&after=c%201&limit=7&status=failed");
 }
 
 #[tokio::test]

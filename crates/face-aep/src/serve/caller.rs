@@ -96,6 +96,14 @@ impl Face {
         Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}")))
     }
 
+    pub(super) fn session_id(&self, text: &str) -> Result<SessionId, Refusal> {
+        let session = accept::session_id(text)?;
+        if self.caller.narrowing.admits(None, Some(session)) {
+            return Ok(session);
+        }
+        Err(Refusal::new(Code::SessionNotFound, format!("there is no session {session}")))
+    }
+
     /// Whether something of this task and this session may be known.
     pub(super) fn admits(&self, task: Option<&str>, session: Option<&str>) -> bool {
         let narrowing = &self.caller.narrowing;

@@ -11,6 +11,7 @@ use recount_run::{CancelledBy, Command};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::sessions::runs_of_session;
 use super::tasks::runs_of_task;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -61,8 +62,14 @@ pub(super) async fn all_shown(
 pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref());
     let wanted = query.list(Some(RunId::PREFIX), &RUN_STATUSES)?;
-    if let Some(task) = query.get(query::TASK_ID) {
-        return runs_of_task(&face, face.task_id(task)?, wanted).await;
+    match (query.get(query::TASK_ID), query.get(query::SESSION_ID)) {
+        (None, None) => {}
+        (Some(task), None) => return runs_of_task(&face, face.task_id(task)?, wanted).await,
+        (None, Some(session)) => return runs_of_session(&face, face.session_id(session)?, wanted).await,
+        (Some(_), Some(_)) => {
+            let both = "task_id and session_id were both sent; send one of them";
+            return Err(Refusal::new(Code::ParameterInvalid, both));
+        }
     }
     let mut listed = face.engine.list_runs(&wanted).await?;
     listed.items.retain(|row| face.admits(row.task_id.as_deref(), row.session_id.as_deref()));

@@ -282,7 +282,7 @@ async fn what_is_larger_than_its_limit() {
         (r#"{"kind":"agent_loop"}"#, Code::ParameterInvalid),
         (r#"{"kind":""}"#, Code::ParameterInvalid),
         (r#"{"kind":"external","task_id":"x"}"#, Code::TaskNotFound),
-        (r#"{"kind":"external","session_id":"x"}"#, Code::BodyMalformed),
+        (r#"{"kind":"external","session_id":"x"}"#, Code::SessionNotFound),
     ] {
         check_problem(&house.post("/v1/runs", body).await, code, body);
     }

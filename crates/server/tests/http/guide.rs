@@ -122,7 +122,7 @@ fn masked(text: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_on_the_page_print_what_it_says() {
     let (commands, outputs) = (blocks("sh"), blocks("text"));
-    assert_eq!((commands.len(), outputs.len()), (6, 6));
+    assert_eq!((commands.len(), outputs.len()), (7, 7));
     let house = House::memory().await;
     let folder = tempfile::tempdir().unwrap();
     let cut = "\n---- cut ----\n";

@@ -166,10 +166,10 @@ async fn every_route_by_everybody_from_everywhere() {
 /// An answer that may say what was asked for, and nothing else of the scene.
 fn says_nothing_of(reply: &Reply, scene: &Scene, target: &str, about: &str) {
     let text = String::from_utf8_lossy(&reply.body).into_owned();
-    for known in [&scene.task, &scene.run, &scene.approval] {
-        assert!(!text.contains(known) || target.contains(known.as_str()), "{about} tells of {known}: {text}");
+    for known in scene.names() {
+        assert!(!text.contains(&known) || target.contains(&known), "{about} tells of {known}: {text}");
     }
-    for secret in ["tidy up", "rm a file"] {
+    for secret in ["tidy up", "rm a file", "which one?", "too hard", "talk"] {
         assert!(!text.contains(secret), "{about} tells {secret:?}: {text}");
     }
     if reply.status == 200 && !text.is_empty() {

@@ -9,11 +9,12 @@ use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
 use crate::import;
 use crate::wire::Frame;
 
-/// A task with a run that waits for an approval.
+/// A task with a run that waits for an approval, an answer and somebody to take over, and a session.
 pub(crate) struct Scene {
-    pub(crate) task: String,
-    pub(crate) run: String,
-    pub(crate) approval: String,
+    task: String,
+    run: String,
+    number: usize,
+    session: String,
 }
 
 impl Scene {
@@ -30,13 +31,27 @@ impl Scene {
         };
         let task = text(&post("/v1/tasks", r#"{"title":"tidy up"}"#).await["id"]);
         let run = text(&post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await["id"]);
-        let approval = format!("appr:{number}");
         let asked = format!(
-            r#"{{"approval_id":"{approval}","tool_call_id":"c1","kind":"shell","summary":"rm a file"}}"#
+            r#"{{"approval_id":"appr:{number}","tool_call_id":"c1","kind":"shell","summary":"rm a file"}}"#
         );
-        let told = batch("p", 1, 0, &[("run.started", "{}"), ("approval.requested", &asked)]);
-        post(&format!("/v1/runs/{run}/events"), &told).await;
-        Scene { task, run, approval }
+        let question = format!(r#"{{"clarification_id":"clar:{number}","question":"which one?"}}"#);
+        let handoff =
+            format!(r#"{{"handoff_id":"hand:{number}","reason":"too hard","target_kind":"human"}}"#);
+        let events = [
+            ("run.started", "{}"),
+            ("approval.requested", asked.as_str()),
+            ("clarification.requested", &question),
+            ("handoff.requested", &handoff),
+        ];
+        post(&format!("/v1/runs/{run}/events"), &batch("p", 1, 0, &events)).await;
+        let session = text(&post("/v1/sessions", r#"{"title":"talk"}"#).await["id"]);
+        Scene { task, run, number, session }
+    }
+
+    /// All that it could be found by.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let prompts = ["appr", "clar", "hand"].map(|kind| format!("{kind}:{}", self.number));
+        [self.task.clone(), self.run.clone(), self.session.clone()].into_iter().chain(prompts).collect()
     }
 
     /// The path of a route, with what it names filled in.
@@ -45,7 +60,10 @@ impl Scene {
             .path
             .replace("{task}", &self.task)
             .replace("{run}", &self.run)
-            .replace("{approval}", &self.approval)
+            .replace("{session}", &self.session)
+            .replace("{approval}", &format!("appr:{}", self.number))
+            .replace("{clarification}", &format!("clar:{}", self.number))
+            .replace("{handoff}", &format!("hand:{}", self.number))
     }
 }
 
@@ -77,7 +95,10 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         | RouteName::ReadTaskRunEvents
         | RouteName::ReadRunEvents
         | RouteName::ReadFeed
-        | RouteName::ListApprovals => shown("list"),
+        | RouteName::ListApprovals
+        | RouteName::ListClarifications
+        | RouteName::ListHandoffs
+        | RouteName::ListSessions => shown("list"),
         RouteName::GetTask => shown("task"),
         // Both forms of no body: none at all, and an empty object.
         RouteName::CancelTask => shown("task"),
@@ -98,6 +119,14 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::Prune => said("swept", r#"{"max_age_seconds":9999}"#.into()),
         RouteName::GetApproval => shown("approval"),
         RouteName::ResolveApproval => said("approval", r#"{"decision":"approve","comment":"fine"}"#.into()),
+        RouteName::GetClarification => shown("clarification"),
+        RouteName::AnswerClarification => said("clarification", r#"{"response":{"n":[1]}}"#.into()),
+        RouteName::GetHandoff => shown("handoff"),
+        RouteName::AcknowledgeHandoff => shown("handoff"),
+        RouteName::RejectHandoff => said("handoff", r#"{"reason":"nobody is here"}"#.into()),
+        RouteName::CreateSession => created("session", "/v1/sessions/chat_", r#"{"title":"t"}"#),
+        RouteName::GetSession => shown("session"),
+        RouteName::DeleteSession => shown("deleted"),
     }
 }
 
@@ -240,7 +269,17 @@ async fn what_is_not_there_is_a_problem_everywhere() {
 async fn heads_say_what_gets_would() {
     let house = House::memory().await;
     let scene = Scene::set(&house, 0).await;
-    for path in ["/tasks", "/runs", "/events", "/approvals", "/runs/{run}", "/runs/{run}/events"] {
+    for path in [
+        "/tasks",
+        "/runs",
+        "/events",
+        "/approvals",
+        "/clarifications",
+        "/handoffs",
+        "/sessions",
+        "/runs/{run}",
+        "/runs/{run}/events",
+    ] {
         let target = format!("/v1{}", path.replace("{run}", &scene.run));
         let get = house.get(&target).await;
         let head = house.ask("HEAD", &target, &[], None).await;
@@ -344,6 +383,12 @@ async fn lists_go_from_the_newest_and_their_pages_join() {
         ("/v1/runs?after=%2e%2e%2f", Code::CursorMalformed),
         ("/v1/runs?after=%ff", Code::CursorMalformed),
         ("/v1/runs?task_id=no", Code::TaskNotFound),
+        ("/v1/runs?session_id=no", Code::SessionNotFound),
+        ("/v1/runs?task_id=x&session_id=y", Code::ParameterInvalid),
+        ("/v1/clarifications?status=approved", Code::ParameterInvalid),
+        ("/v1/handoffs?status=answered", Code::ParameterInvalid),
+        ("/v1/sessions?status=idle", Code::ParameterInvalid),
+        ("/v1/sessions?after=run_01JXMZ00000000000000000000", Code::CursorForeign),
     ] {
         check_problem(&house.get(target).await, code, target);
     }

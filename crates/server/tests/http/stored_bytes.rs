@@ -128,7 +128,7 @@ fn keys(envelope: &str) -> Vec<String> {
 async fn envelopes_have_their_keys_in_order_and_times_that_do_not_fall() {
     let house = House::memory().await;
     let task = house.post("/v1/tasks", "{}").await.data()["id"].as_str().unwrap().to_owned();
-    let chat = "chat_01JXMZ00000000000000000000";
+    let chat = house.post("/v1/sessions", "{}").await.data()["id"].as_str().unwrap().to_owned();
     let made = |extra: &str| format!(r#"{{"kind":"external"{extra}}}"#);
     for (extra, optional) in [
         (String::new(), vec![]),

@@ -1,0 +1,37 @@
+//! Sessions, and the runs in them.
+
+use recount_api::query;
+use recount_api::reply::{Page, Run, Session, SessionDeleted};
+use recount_api::request::CreateSession;
+use reqwest::Method;
+
+use super::{Client, Listing};
+use crate::error::ClientError;
+
+impl Client {
+    pub async fn create_session(&self, request: &CreateSession) -> Result<Session, ClientError> {
+        self.post(self.at(&["sessions"]), request).await
+    }
+
+    pub async fn list_sessions(&self, listing: &Listing) -> Result<Page<Session>, ClientError> {
+        self.list(self.at(&["sessions"]), listing).await
+    }
+
+    pub async fn get_session(&self, session: &str) -> Result<Session, ClientError> {
+        self.get_one(self.at(&["sessions", session])).await
+    }
+
+    /// Deletes a session and erases its runs.
+    pub async fn delete_session(&self, session: &str) -> Result<SessionDeleted, ClientError> {
+        self.ask(Method::DELETE, self.at(&["sessions", session])).await
+    }
+
+    /// The runs of a session, newest first.
+    pub async fn list_session_runs(
+        &self,
+        session: &str,
+        listing: &Listing,
+    ) -> Result<Page<Run>, ClientError> {
+        self.list(self.at(&["runs"]).with(query::SESSION_ID, Some(session)), listing).await
+    }
+}

@@ -1,0 +1,178 @@
+//! What is asked of people: permissions, questions, handoffs. List, show, answer.
+
+use ::http::StatusCode;
+use axum::extract::{RawQuery, Request};
+use axum::response::Response;
+use recount_api::query::{APPROVAL_STATUSES, CLARIFICATION_STATUSES, HANDOFF_STATUSES};
+use recount_api::reply::{self, One};
+use recount_api::request::{
+    AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval, Verdict,
+};
+use recount_engine::{ApprovalRow, ClarificationRow, Error, HandoffRow};
+use recount_event::ForeignId;
+use recount_run::{Command, PromptKind};
+
+use super::Face;
+use super::http::{Answer, Ids, Query, body_bytes, json, page};
+use crate::error::Refusal;
+use crate::{accept, limits, project};
+
+/// Those of a list that the caller may know of.
+async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> &str) -> Result<Vec<T>, Refusal> {
+    let mut seen = Vec::with_capacity(rows.len());
+    for row in rows {
+        if face.sees_run(accept::run_id(run_of(&row))?).await? {
+            seen.push(row);
+        }
+    }
+    Ok(seen)
+}
+
+/// One prompt, where there is one and the caller may know of it.
+async fn found<T>(
+    face: &Face,
+    kind: PromptKind,
+    id: &ForeignId,
+    row: Result<Option<T>, Error>,
+    run_of: fn(&T) -> &str,
+) -> Result<T, Refusal> {
+    let missing = || accept::no_prompt(kind, id.as_str());
+    let row = row?.ok_or_else(missing)?;
+    if face.sees_run(accept::run_id(run_of(&row))?).await? { Ok(row) } else { Err(missing()) }
+}
+
+// ---- approvals ---------------------------------------------------------------------------------
+
+fn run_of_approval(row: &ApprovalRow) -> &str {
+    &row.run_id
+}
+
+pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
+    let query = Query::parse(raw.as_deref()).list(None, &APPROVAL_STATUSES)?;
+    let listed = face.engine.list_approvals(&query).await?;
+    let rows = seen(&face, listed.items, run_of_approval).await?;
+    Ok(page(rows.into_iter().map(project::approval).collect(), listed.next, listed.has_more))
+}
+
+async fn approval_row(face: &Face, id: &ForeignId) -> Result<ApprovalRow, Refusal> {
+    let row = face.engine.approval(id).await;
+    found(face, PromptKind::Approval, id, row, run_of_approval).await
+}
+
+fn shown_approval(row: ApprovalRow) -> Response {
+    json(StatusCode::OK, &One::new("approval", project::approval(row)))
+}
+
+pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> Answer {
+    let id = accept::prompt_id(PromptKind::Approval, &id)?;
+    Ok(shown_approval(approval_row(&face, &id).await?))
+}
+
+pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
+    let row = approval_row(&face, &approval_id).await?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: ResolveApproval = accept::body(&bytes)?;
+    let command = Command::ResolveApproval {
+        approval_id: approval_id.clone(),
+        approve: request.decision == Verdict::Approve,
+        by: face.caller.name.clone(),
+        comment: accept::text("comment", request.comment)?,
+    };
+    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
+    Ok(shown_approval(approval_row(&face, &approval_id).await?))
+}
+
+// ---- clarifications ----------------------------------------------------------------------------
+
+fn run_of_clarification(row: &ClarificationRow) -> &str {
+    &row.run_id
+}
+
+pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> Answer {
+    let query = Query::parse(raw.as_deref()).list(None, &CLARIFICATION_STATUSES)?;
+    let listed = face.engine.list_clarifications(&query).await?;
+    let rows = seen(&face, listed.items, run_of_clarification).await?;
+    Ok(page(rows.into_iter().map(project::clarification).collect(), listed.next, listed.has_more))
+}
+
+async fn clarification_row(face: &Face, id: &ForeignId) -> Result<ClarificationRow, Refusal> {
+    let row = face.engine.clarification(id).await;
+    found(face, PromptKind::Clarification, id, row, run_of_clarification).await
+}
+
+fn shown_clarification(row: ClarificationRow) -> Response {
+    json(StatusCode::OK, &One::new("clarification", project::clarification(row)))
+}
+
+pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> Answer {
+    let id = accept::prompt_id(PromptKind::Clarification, &id)?;
+    Ok(shown_clarification(clarification_row(&face, &id).await?))
+}
+
+pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
+    let row = clarification_row(&face, &clarification_id).await?;
+    let bytes = body_bytes(request, limits::ANSWER_BODY_BYTES_MAX).await?;
+    let request: AnswerClarification = accept::body(&bytes)?;
+    let command = Command::AnswerClarification {
+        clarification_id: clarification_id.clone(),
+        response: accept::response(request.response.get())?,
+        by: face.caller.name.clone(),
+    };
+    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
+    Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
+}
+
+// ---- handoffs ----------------------------------------------------------------------------------
+
+fn run_of_handoff(row: &HandoffRow) -> &str {
+    &row.run_id
+}
+
+pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Answer {
+    let query = Query::parse(raw.as_deref()).list(None, &HANDOFF_STATUSES)?;
+    let listed = face.engine.list_handoffs(&query).await?;
+    let rows = seen(&face, listed.items, run_of_handoff).await?;
+    let handoffs: Vec<reply::Handoff> = rows.into_iter().map(|row| project::handoff(row, None)).collect();
+    Ok(page(handoffs, listed.next, listed.has_more))
+}
+
+async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal> {
+    let row = face.engine.handoff(id).await;
+    found(face, PromptKind::Handoff, id, row, run_of_handoff).await
+}
+
+async fn shown_handoff(face: &Face, id: &ForeignId) -> Answer {
+    let row = handoff_row(face, id).await?;
+    let packed = face.engine.packed_for(&row).await?;
+    Ok(json(StatusCode::OK, &One::new("handoff", project::handoff(row, packed))))
+}
+
+pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> Answer {
+    shown_handoff(&face, &accept::prompt_id(PromptKind::Handoff, &id)?).await
+}
+
+pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
+    let row = handoff_row(&face, &handoff_id).await?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: AcknowledgeHandoff = accept::body_or_default(&bytes)?;
+    let comment = accept::text("comment", request.comment)?;
+    let (id, by) = (handoff_id.clone(), face.caller.name.clone());
+    let command = Command::AcknowledgeHandoff { handoff_id: id, by, comment };
+    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
+    shown_handoff(&face, &handoff_id).await
+}
+
+pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
+    let row = handoff_row(&face, &handoff_id).await?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: RejectHandoff = accept::body_or_default(&bytes)?;
+    let reason = accept::text("reason", request.reason)?;
+    let (id, by) = (handoff_id.clone(), face.caller.name.clone());
+    let command = Command::RejectHandoff { handoff_id: id, by, reason };
+    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
+    shown_handoff(&face, &handoff_id).await
+}

@@ -1,0 +1,66 @@
+//! Sessions: create, list, show, delete. Their runs are listed with the others.
+
+use ::http::StatusCode;
+use axum::extract::{RawQuery, Request};
+use recount_api::reply::{self, One};
+use recount_api::request::CreateSession;
+use recount_engine::{ListQuery, SessionRow};
+use recount_event::SessionId;
+
+use super::Face;
+use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::runs::all_shown;
+use crate::error::Refusal;
+use crate::{accept, limits, project};
+
+pub(super) async fn create_session(face: Face, request: Request) -> Answer {
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: CreateSession = accept::body_or_default(&bytes)?;
+    face.may_make_in(None, None)?;
+    let row = face.engine.create_session(accept::text("title", request.title)?).await?;
+    let location = format!("/v1/sessions/{}", row.id);
+    Ok(created(&location, &One::new("session", project::session(row, None, 0))))
+}
+
+pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
+    let query = Query::parse(raw.as_deref()).list(Some(SessionId::PREFIX), &[])?;
+    let mut listed = face.engine.list_sessions(&query).await?;
+    listed.items.retain(|row| face.admits(None, Some(&row.id)));
+    let mut sessions = Vec::with_capacity(listed.items.len());
+    for row in listed.items {
+        sessions.push(show_session(&face, row).await?);
+    }
+    Ok(page(sessions, listed.next, listed.has_more))
+}
+
+async fn show_session(face: &Face, row: SessionRow) -> Result<reply::Session, Refusal> {
+    let session = accept::session_id(&row.id)?;
+    let newest = ListQuery { limit: 1, ..ListQuery::default() };
+    let latest = face.engine.list_session_runs(session, &newest).await?.items.pop();
+    let runs = face.engine.count_session_runs(session).await?;
+    Ok(project::session(row, latest, runs))
+}
+
+pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer {
+    let session = face.session_id(&session)?;
+    match face.engine.session(session).await? {
+        Some(row) => Ok(json(StatusCode::OK, &One::new("session", show_session(&face, row).await?))),
+        None => Err(face.engine.missing_session(session).await.into()),
+    }
+}
+
+pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {
+    let session = face.session_id(&session)?;
+    let runs = face.engine.delete_session(session, &face.caller.name).await?;
+    let reply = reply::SessionDeleted { session_id: session.to_string(), runs };
+    Ok(json(StatusCode::OK, &One::new("deleted", reply)))
+}
+
+/// The index of a session's runs does not know their status, so a filter shortens pages; their cursor goes on.
+pub(super) async fn runs_of_session(face: &Face, session: SessionId, mut query: ListQuery) -> Answer {
+    let status = query.status.take();
+    let listed = face.engine.list_session_runs(session, &query).await?;
+    let wanted =
+        listed.items.into_iter().filter(|row| status.as_ref().is_none_or(|status| row.status == *status));
+    Ok(page(all_shown(face, wanted).await?, listed.next, listed.has_more))
+}
