@@ -243,6 +243,88 @@ test('who answers by keyboard is not thrown out', TEST, async (t) => {
   assert.equal(JSON.parse(await server.request('GET', '/v1/approvals/appr-b')).data.status, 'approved');
 });
 
+test('a question is answered in words, by a choice, and by the keyboard alone', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'asks');
+  const producer = new Producer(server, run);
+  const question = (id, more) => ['clarification.requested', JSON.stringify({ clarification_id: id, question: `which ${id}?`, ...more })];
+  const answer = async (id) => JSON.parse(await server.request('GET', `/v1/clarifications/${id}`)).data.response;
+  await producer.append([
+    ['run.started', '{}'], question('q1', { context: 'two \u202efit', timeout_seconds: 3600, default_response: 'a' }),
+    question('q2', { choices: ['a', { value: 7, label: 'seven' }], accepted_response_kinds: ['multiple_choice'] }),
+    question('q3', { accepted_response_kinds: ['numeric'] }), question('q4', { accepted_response_kinds: ['yes_no'] }),
+  ]);
+  const page = await open(t, server, run);
+  const [first, second, third, fourth] = ['q1', 'q2', 'q3', 'q4'].map((id) => page.getByRole('group', { name: `It asks: which ${id}?` }));
+  await first.waitFor();
+  await page.locator('.attention').waitFor();
+  assert.equal(await page.locator('#news').textContent(), 'A question is asked: which q1?; which q2?; which q3?; which q4?');
+  const text = await first.textContent();
+  for (const words of ['Contexttwo \\u{202e}fit', 'Without an answera, at']) assert.ok(text.includes(words), `${words} in ${text}`);
+  assert.equal(await second.getByRole('textbox').count(), 0, 'only the choices are allowed');
+
+  // Nothing is sent while there is nothing to send, and what was typed stays while others are answered.
+  await first.getByRole('button', { name: 'Send the answer' }).click();
+  await holds(page, () => document.activeElement.tagName === 'TEXTAREA');
+  await page.keyboard.type('the old one');
+  await second.getByRole('button', { name: 'Answer: seven' }).click();
+  await second.waitFor({ state: 'detached' });
+  assert.equal(await answer('q2'), 7);
+  await first.getByLabel('Your answer').focus();
+  assert.equal(await first.getByLabel('Your answer').inputValue(), 'the old one');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await first.waitFor({ state: 'detached' });
+  assert.equal(await focusedId(page), 'run-status');
+  assert.equal(await answer('q1'), 'the old one');
+
+  const number = third.getByLabel('Your answer, a number');
+  await number.fill('many');
+  await third.getByRole('button', { name: 'Send the answer' }).click();
+  await holds(page, () => document.activeElement.tagName === 'TEXTAREA');
+  await number.fill('12');
+  await third.getByRole('button', { name: 'Send the answer' }).click();
+  await third.waitFor({ state: 'detached' });
+  assert.equal(await answer('q3'), 12);
+  await fourth.getByRole('button', { name: 'Answer: No' }).click();
+  await page.getByRole('region', { name: 'Waiting for you' }).waitFor({ state: 'hidden' });
+  assert.equal(await answer('q4'), false);
+  await page.locator('.attention').waitFor({ state: 'detached' });
+});
+
+test('a handoff is shown with what was packed, and taken or turned down', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'hands over');
+  const producer = new Producer(server, run);
+  const handoff = (id, more) => ['handoff.requested', JSON.stringify({ handoff_id: id, reason: `too hard ${id}`, target_kind: 'human', ...more })];
+  const packed = { seen: Array.from({ length: 300 }, (_, at) => `file ${at}`) };
+  await producer.append([
+    ['run.started', '{}'],
+    handoff('h1', { summary_terse: 'help', urgency_for_handoff: 'high', packaged_context: packed }), handoff('h2'),
+  ]);
+  const page = await open(t, server, run, { viewport: { width: 360, height: 640 } });
+  const first = page.getByRole('group', { name: 'Who takes over: help' });
+  await first.waitFor();
+  assert.equal(await page.locator('#news').textContent(), 'Work is handed over: help; too hard h2');
+  const text = await first.textContent();
+  for (const words of ['Reasontoo hard h1', 'Forhuman', 'Urgencyhigh', '"file 299"']) assert.ok(text.includes(words), words);
+  assert.equal(await first.locator('pre').getAttribute('tabindex'), '0', 'the keyboard can scroll it');
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360);
+
+  await first.getByLabel('Your words, if any').fill('mine');
+  await first.getByRole('button', { name: 'Take over: help' }).click();
+  await first.waitFor({ state: 'detached' });
+  const second = page.getByRole('group', { name: 'Who takes over: too hard h2' });
+  await second.getByRole('button', { name: 'Turn down: too hard h2' }).click();
+  await second.waitFor({ state: 'detached' });
+  const outcome = async (id) => {
+    const { status, comment } = JSON.parse(await server.request('GET', `/v1/handoffs/${id}`)).data;
+    return [status, comment];
+  };
+  assert.deepEqual(await outcome('h1'), ['acknowledged', 'mine']);
+  assert.deepEqual(await outcome('h2'), ['rejected', undefined]);
+});
+
 test('of a long account the newest part is shown, and more of it when asked', TEST, async (t) => {
   const server = await startServer(t);
   const run = await createRun(server, 'long');

@@ -146,7 +146,7 @@ async function describe(run) {
   setText(byId('run-status'), visible(`${parts.join('; ')}.`));
   setText(byId('run-message'), visibleLines(run.message ?? ''));
   if (!account) follow(run.id);
-  await prompts.show(run.pending_approvals);
+  await prompts.show(run);
 }
 
 function follow(id) {

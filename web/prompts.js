@@ -1,68 +1,69 @@
-// What waits for somebody's permission, and the buttons that give it or not.
+// What waits for people: permissions, questions and handoffs, and the forms that answer.
 // Each prompt keeps its place on the page for as long as it is pending. Look at `Prompts`.
 
+import { KINDS, LABEL_LENGTH_MAX } from './kinds.js';
 import { announce, ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
 import { beginning, said, visible, visibleJson, visibleLines } from './visible.js';
 
-/// The longest summary on a button; all of it stands above the buttons.
-const LABEL_LENGTH_MAX = 120;
-
 let titles = 0;
 
-const UNDONE = 'This cannot be undone.';
-
 export class Prompts {
-  /// `call` answers what is known of a call, `decided` is called with the run after a decision.
+  /// `call` answers what is known of a call, `decided` is called with the run after an answer.
   constructor({ call, decided }) {
     Object.assign(this, { call, decided });
-    this.box = byId('approvals');
+    this.box = byId('waiting');
     this.shown = new Map();
     this.looks = 0;
   }
 
-  /// Makes what is shown what `ids` says is pending. Of several looks at once the latest counts.
-  async show(ids) {
+  /// Makes what is shown what the run says is pending. Of several looks at once the latest counts.
+  async show(run) {
     this.looks += 1;
     const look = this.looks;
-    const asked = ids.filter((id) => !this.shown.has(id));
-    const answers = await Promise.all(asked.map((id) => ask(`/v1/approvals/${encodeURIComponent(id)}`)));
+    const pending = Object.entries(KINDS).flatMap(([kind, { pending }]) =>
+      (pending(run) ?? []).map((id) => ({ key: `${kind} ${id}`, kind: KINDS[kind], id })));
+    const asked = pending.filter(({ key }) => !this.shown.has(key));
+    const answers = await Promise.all(asked.map(({ kind, id }) => ask(`${kind.path}/${encodeURIComponent(id)}`)));
     if (look !== this.looks) return;
-    for (const [id, prompt] of this.shown) {
-      if (!ids.includes(id)) this.drop(id, prompt);
+    const keys = new Set(pending.map(({ key }) => key));
+    for (const [key, prompt] of this.shown) {
+      if (!keys.has(key)) this.drop(key, prompt);
     }
-    const pending = answers.map(({ data }) => data).filter(({ status }) => status === 'pending');
-    pending.forEach((approval) => this.add(approval));
-    if (pending.length > 0) {
-      const summaries = pending.map(({ summary }) => visible(beginning(summary, LABEL_LENGTH_MAX)));
-      announce(`Permission is asked for: ${summaries.join('; ')}`);
-    }
+    const fresh = asked.map((prompt, at) => ({ ...prompt, thing: answers[at].data })).filter(({ thing }) => thing.status === 'pending');
+    fresh.forEach((prompt) => this.add(prompt));
+    const news = Object.values(KINDS).flatMap((kind) => {
+      const words = fresh.filter((prompt) => prompt.kind === kind).map(({ thing }) => visible(beginning(kind.words(thing), LABEL_LENGTH_MAX)));
+      return words.length > 0 ? [`${kind.news}: ${words.join('; ')}`] : [];
+    });
+    if (news.length > 0) announce(news.join('. '));
     this.update();
   }
 
   clear() {
     this.looks += 1;
-    for (const [id, prompt] of this.shown) this.drop(id, prompt);
+    for (const [key, prompt] of this.shown) this.drop(key, prompt);
     this.update();
   }
 
-  drop(id, prompt) {
-    this.shown.delete(id);
+  drop(key, prompt) {
+    this.shown.delete(key);
     remove(prompt.node);
-    wellAgain(`approval ${id}`);
+    wellAgain(key);
   }
 
-  add(approval) {
-    const prompt = { approval, input: element('pre', undefined, { tabIndex: 0, dir: 'ltr' }), sent: false };
+  add(found) {
+    const prompt = { ...found, input: element('pre', undefined, { tabIndex: 0, dir: 'ltr' }), sent: false };
     prompt.input.setAttribute('aria-label', 'Input of the call');
     prompt.node = this.node(prompt);
-    this.shown.set(approval.id, prompt);
+    this.shown.set(prompt.key, prompt);
     this.box.append(prompt.node);
   }
 
   /// Fills in what has become known since; parts that are there stay the same elements.
   update() {
-    for (const { approval, input } of this.shown.values()) {
-      const call = this.call(approval.tool_call_id);
+    for (const { kind, thing, input } of this.shown.values()) {
+      if (kind !== KINDS.approval) continue;
+      const call = this.call(thing.tool_call_id);
       let words = 'Not yet known.';
       if (call === null) words = 'No such call among the events of this run that were looked through.';
       if (call) words = `${visible(call.tool_name)} ${visibleJson(call.input)}`;
@@ -73,64 +74,56 @@ export class Prompts {
   }
 
   node(prompt) {
-    const { approval } = prompt;
-    const title = element('h3', ['May it do this: ', said(approval.summary, 'summary')]);
+    const { kind, thing } = prompt;
+    const title = element('h3', [`${kind.heading}: `, said(kind.words(thing), 'summary')]);
     titles += 1;
     title.id = `prompt-${titles}`;
     const node = element('div', title, { className: 'prompt' });
     node.setAttribute('role', 'group');
     node.setAttribute('aria-labelledby', title.id);
-    if (approval.irreversible) node.append(element('p', UNDONE, { className: 'undone' }));
+    const warning = kind.warning?.(thing);
+    if (warning) node.append(element('p', warning, { className: 'undone' }));
     node.append(facts(prompt), this.form(prompt));
     return node;
   }
 
   form(prompt) {
-    const { approval } = prompt;
     const form = element('form');
-    const summary = beginning(approval.summary, LABEL_LENGTH_MAX);
-    for (const [decision, label] of [['approve', 'Approve'], ['reject', 'Reject']]) {
-      form.append(element('button', [`${label}: `, said(summary)], { type: 'submit', value: decision }));
-    }
+    const answer = prompt.kind.form(prompt.thing, form);
     form.addEventListener('submit', (submitted) => {
       submitted.preventDefault();
-      if (!prompt.sent) this.decide(prompt, submitted.submitter.value);
+      const said = prompt.sent ? null : answer(submitted.submitter.value);
+      if (said) this.send(prompt, ...said);
     });
     return form;
   }
 
-  async decide(prompt, decision) {
-    const { id, run_id: run } = prompt.approval;
+  async send(prompt, verb, body) {
+    const { key, kind, id } = prompt;
     prompt.sent = true;
     try {
-      await ask(`/v1/approvals/${encodeURIComponent(id)}/resolve`, { decision });
-      wellAgain(`approval ${id}`);
+      await ask(`${kind.path}/${encodeURIComponent(id)}/${verb}`, body);
+      wellAgain(key);
     } catch (error) {
-      if (this.shown.get(id) === prompt) trouble(`approval ${id}`, error);
+      if (this.shown.get(key) === prompt) trouble(key, error);
     } finally {
       prompt.sent = false;
-      this.decided(run);
+      this.decided(prompt.thing.run_id);
     }
   }
 }
 
 /// All that helps to decide, each under its name.
-function facts({ approval, input }) {
+function facts(prompt) {
   const list = element('dl');
   const fact = (name, content) => list.append(element('div', [element('dt', name), element('dd', content)]));
   const text = (name, words) => {
     if (words) fact(name, element('bdi', visibleLines(words), { className: 'lines' }));
   };
-  text('Risk', approval.risk_level);
-  text('Action', approval.action);
-  text('Consequence', approval.consequence);
-  text('Why it is asked', approval.policy_reason);
-  text('Kind', approval.kind);
-  text('Call', approval.tool_call_id);
-  fact('Input', input);
-  if (approval.expires_at) {
-    const until = new Date(approval.expires_at).toLocaleString();
-    text('Without an answer', `${approval.default_decision}, at ${until}`);
-  }
+  const until = (otherwise) => {
+    const { expires_at: at } = prompt.thing;
+    if (at) text('Without an answer', `${otherwise}, at ${new Date(at).toLocaleString()}`);
+  };
+  prompt.kind.facts(prompt, { fact, text, until });
   return list;
 }

@@ -1,5 +1,6 @@
 //! The command line: options that every verb has, and one file a verb.
 
+mod answer;
 mod approve;
 mod backup;
 mod cancel;
@@ -7,11 +8,13 @@ mod delete;
 mod digest;
 mod doctor;
 mod export;
+mod handoff;
 mod import;
 mod ls;
 mod pin;
 mod prune;
 mod serve;
+mod session;
 mod show;
 mod tail;
 mod token;
@@ -22,6 +25,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use recount_client::Client;
 use recount_client::request::Verdict;
+use serde::Serialize;
 
 use crate::exit::{self, Failure};
 use crate::output::Output;
@@ -96,6 +100,12 @@ enum Verb {
     Approve(approve::Answer),
     /// Say no to what a run asks permission for
     Deny(approve::Answer),
+    /// Tell what runs ask, and answer it
+    Answer(answer::Answer),
+    /// List what runs hand over, take it or not
+    Handoff(handoff::Handoff),
+    /// Begin, list, tell and delete sessions
+    Session(session::Session),
 }
 
 impl Common {
@@ -110,6 +120,16 @@ struct Asking {
     client: Client,
     json: bool,
     out: Output,
+}
+
+impl Asking {
+    /// Things one by one: as JSON, or as the lines that are made of all of them.
+    fn things<T: Serialize>(&mut self, things: &[T], lines: fn(&[T]) -> Vec<String>) -> Result<(), Failure> {
+        if self.json {
+            return things.iter().try_for_each(|thing| self.out.value(thing));
+        }
+        self.out.lines(&lines(things))
+    }
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -158,6 +178,9 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
             Verb::Delete(delete) => delete.run(asking).await,
             Verb::Approve(answer) => answer.run(asking, Verdict::Approve).await,
             Verb::Deny(answer) => answer.run(asking, Verdict::Reject).await,
+            Verb::Answer(answer) => answer.run(asking).await,
+            Verb::Handoff(handoff) => handoff.run(asking).await,
+            Verb::Session(session) => session.run(asking).await,
         }
     })
 }

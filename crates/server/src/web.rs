@@ -7,10 +7,11 @@ use http::{HeaderValue, header};
 use recount_api::routes::{HOUSE_ROUTES, HouseRoute};
 
 /// Path, media type, bytes.
-const FILES: [(&str, &str, &[u8]); 7] = [
+const FILES: [(&str, &str, &[u8]); 8] = [
     ("/", "text/html; charset=utf-8", include_bytes!("../../../web/index.html")),
     ("/console.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/console.js")),
     ("/account.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/account.js")),
+    ("/kinds.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/kinds.js")),
     ("/page.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/page.js")),
     ("/prompts.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/prompts.js")),
     ("/visible.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/visible.js")),

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Asking;
 use crate::exit::Failure;
-use crate::render::clean;
+use crate::render::{clean, list};
 
 #[derive(Args)]
 pub(super) struct Delete {
@@ -19,7 +19,7 @@ impl Delete {
     pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
         if !self.yes {
             let task = asking.client.get_task(&self.task).await?;
-            let runs = if task.runs == 1 { "1 run".to_owned() } else { format!("{} runs", task.runs) };
+            let runs = list::count_of_runs(task.runs);
             return Err(Failure::Usage(format!(
                 "{} has {runs}; they would be erased and cannot be had back: say --yes to do it",
                 task.id
@@ -29,7 +29,7 @@ impl Delete {
         if asking.json {
             return asking.out.value(&deleted);
         }
-        let runs = if deleted.runs == 1 { "1 run".to_owned() } else { format!("{} runs", deleted.runs) };
+        let runs = list::count_of_runs(deleted.runs);
         asking.out.line(&clean::line(&format!("{} deleted, {runs} erased", deleted.task_id)))
     }
 }

@@ -47,11 +47,7 @@ fn print<T: Serialize>(
     found: &Found<T>,
     lines: fn(&[T]) -> Vec<String>,
 ) -> Result<(), Failure> {
-    if asking.json {
-        found.things.iter().try_for_each(|thing| asking.out.value(thing))?;
-    } else {
-        asking.out.lines(&lines(&found.things))?;
-    }
+    asking.things(&found.things, lines)?;
     if let Some(next) = &found.next {
         note(&format!("there are more; --limit N lists more, --after {next} lists what follows"));
     }

@@ -1,6 +1,6 @@
 //! Lists as lines: columns of plain text, padded with spaces, the same order in every line.
 
-use recount_client::reply::{Run, Task};
+use recount_client::reply::{Clarification, Handoff, Run, Session, Task};
 
 use super::clean;
 
@@ -25,16 +25,62 @@ pub(crate) fn runs(runs: &[Run]) -> Vec<String> {
 /// One line a task: id, status, title, time of creation, how many runs.
 pub(crate) fn tasks(tasks: &[Task]) -> Vec<String> {
     let rows = tasks.iter().map(|task| {
-        let runs = if task.runs == 1 { "1 run".to_owned() } else { format!("{} runs", task.runs) };
         [
             clean::line(&task.id),
             clean::line(&task.status),
             title(task.title.as_deref()),
             time(&task.created_at),
-            runs,
+            count_of_runs(task.runs),
         ]
     });
     columns(rows.collect())
+}
+
+/// One line a session, as of tasks.
+pub(crate) fn sessions(sessions: &[Session]) -> Vec<String> {
+    let rows = sessions.iter().map(|session| {
+        [
+            clean::line(&session.id),
+            clean::line(&session.status),
+            title(session.title.as_deref()),
+            time(&session.created_at),
+            count_of_runs(session.runs),
+        ]
+    });
+    columns(rows.collect())
+}
+
+/// One line a question: id, status, the question, time of asking, run.
+pub(crate) fn clarifications(asked: &[Clarification]) -> Vec<String> {
+    let rows = asked.iter().map(|asked| {
+        [
+            clean::line(&asked.id),
+            clean::line(&asked.status),
+            title(Some(&asked.question)),
+            time(&asked.requested_at),
+            clean::line(&asked.run_id),
+        ]
+    });
+    columns(rows.collect())
+}
+
+/// One line a handoff: id, status, what it is about, time of asking, run.
+pub(crate) fn handoffs(asked: &[Handoff]) -> Vec<String> {
+    let rows = asked.iter().map(|asked| {
+        [
+            clean::line(&asked.id),
+            clean::line(&asked.status),
+            title(asked.summary_terse.as_deref().or(Some(&asked.reason))),
+            time(&asked.requested_at),
+            clean::line(&asked.run_id),
+        ]
+    });
+    columns(rows.collect())
+}
+
+/// `1 run`, `2 runs`.
+pub(crate) fn count_of_runs(runs: u64) -> String {
+    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
 }
 
 fn title(title: Option<&str>) -> String {

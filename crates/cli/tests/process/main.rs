@@ -8,6 +8,7 @@ mod crowd;
 mod doctor;
 mod dying;
 mod moving;
+mod prompts;
 mod readme;
 mod refusals;
 mod retention;

@@ -79,10 +79,38 @@ fn a_data_folder_that_lets_others_in_is_named() {
 fn help_is_as_it_was() {
     let mut help = String::new();
     for verb in [
-        "", "serve", "ls", "show", "tail", "verify", "digest", "export", "import", "backup", "doctor",
-        "token", "cancel", "prune", "pin", "unpin", "delete", "approve", "deny",
+        "",
+        "serve",
+        "ls",
+        "show",
+        "tail",
+        "verify",
+        "digest",
+        "export",
+        "import",
+        "backup",
+        "doctor",
+        "token",
+        "cancel",
+        "prune",
+        "pin",
+        "unpin",
+        "delete",
+        "approve",
+        "deny",
+        "answer",
+        "handoff",
+        "handoff ls",
+        "handoff show",
+        "handoff ack",
+        "handoff reject",
+        "session",
+        "session new",
+        "session ls",
+        "session show",
+        "session rm",
     ] {
-        let arguments: Vec<&str> = ["help", verb].into_iter().filter(|word| !word.is_empty()).collect();
+        let arguments: Vec<&str> = ["help"].into_iter().chain(verb.split_whitespace()).collect();
         help.push_str(&format!("$ recount {}\n{}\n", arguments.join(" "), ask(&arguments).good()));
     }
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help.txt");

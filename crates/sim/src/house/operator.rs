@@ -84,6 +84,9 @@ impl Operator {
     }
 
     async fn answer_other(&self) {
+        if self.dice.permille(500) {
+            return self.answer_listed().await;
+        }
         let Some(run) = self.some_run() else { return };
         let Some(belief) = self.house.look_at(run).await else { return };
         let question = self.dice.pick(&belief.open(PromptKind::Clarification)).cloned();
@@ -102,6 +105,37 @@ impl Operator {
         };
         // Somebody else may have been quicker, and nobody minds.
         drop(self.submit(run, command).await);
+    }
+
+    /// Answers a question or a handoff that is listed as open.
+    async fn answer_listed(&self) {
+        let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
+        let by = self.name.clone();
+        let (id, run, command) = if self.dice.permille(600) {
+            let ask = |engine: Engine| async move { engine.list_clarifications(&query).await };
+            let Ok(listed) = self.house.call("list_clarifications", ask).await else { return };
+            let Some(row) = self.dice.pick(&listed.items) else { return };
+            let response = Json::of(&self.name).expect("a name is JSON");
+            let clarification_id = teller::id(&row.id);
+            let command = Command::AnswerClarification { clarification_id, response, by };
+            (row.id.clone(), row.run_id.clone(), command)
+        } else {
+            let ask = |engine: Engine| async move { engine.list_handoffs(&query).await };
+            let Ok(listed) = self.house.call("list_handoffs", ask).await else { return };
+            let Some(row) = self.dice.pick(&listed.items) else { return };
+            let handoff_id = teller::id(&row.id);
+            let command = Command::AcknowledgeHandoff { handoff_id, by, comment: None };
+            (row.id.clone(), row.run_id.clone(), command)
+        };
+        let Ok(run) = run.parse() else { return };
+        let Err(Trouble::Rejected(rejection)) = self.submit(run, command).await else { return };
+        let too_late = matches!(rejection.code, Code::ClarificationNotPending | Code::HandoffNotPending);
+        // The question may have been pruned since the list was read.
+        let pruned = self.house.tail_of(run).is_some_and(|tail| tail.first_sequence > 0);
+        if !too_late && !pruned && !self.house.is_gone(run, &rejection) {
+            let wrong = format!("{id} is listed and answered with {rejection}");
+            self.house.trace.wrong(Check::Answers, wrong);
+        }
     }
 
     async fn cancel(&self) {

@@ -1,0 +1,96 @@
+//! `recount answer`: tells what runs ask people, and answers it. The first valid answer wins.
+
+use clap::Args;
+use recount_client::query::LIST_LIMIT_DEFAULT;
+use recount_client::reply::Clarification;
+use recount_client::request::AnswerClarification;
+use recount_client::{Client, Listing};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Asking, gather};
+use crate::exit::Failure;
+use crate::render::{clean, list};
+
+#[derive(Args)]
+pub(super) struct Answer {
+    /// The question's id; without one, the open questions are listed
+    clarification: Option<String>,
+    /// The answer, in words; without any answer, the question is told with its choices
+    #[arg(value_name = "TEXT")]
+    words: Vec<String>,
+    /// Answer with one of the choices, counted from 1: with its value where it has one
+    #[arg(long, value_name = "N", conflicts_with_all = ["words", "value"])]
+    choice: Option<usize>,
+    /// Answer with a JSON value
+    #[arg(long, value_name = "JSON", conflicts_with = "words")]
+    value: Option<String>,
+}
+
+impl Answer {
+    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+        let Some(clarification) = &self.clarification else {
+            let client = asking.client.clone();
+            let fetch = async |listing: Listing| client.list_clarifications(&listing).await;
+            let open = gather(fetch, LIST_LIMIT_DEFAULT, Some("pending".to_owned())).await?;
+            return asking.things(&open, list::clarifications);
+        };
+        let Some(response) = self.response(&asking.client, clarification).await? else {
+            let asked = asking.client.get_clarification(clarification).await?;
+            return if asking.json { asking.out.value(&asked) } else { asking.out.lines(&told(&asked)) };
+        };
+        let answered =
+            asking.client.answer_clarification(clarification, &AnswerClarification { response }).await?;
+        if asking.json {
+            return asking.out.value(&answered);
+        }
+        asking.out.line(&clean::line(&format!("{} {}", answered.id, answered.status)))
+    }
+
+    async fn response(&self, client: &Client, clarification: &str) -> Result<Option<Box<RawValue>>, Failure> {
+        let json = match (&self.value, self.choice) {
+            (Some(value), _) => value.clone(),
+            (None, Some(choice)) => {
+                let asked = client.get_clarification(clarification).await?;
+                let choices = asked.choices.unwrap_or_default();
+                let chosen = choice.checked_sub(1).and_then(|place| choices.get(place));
+                let none = || Failure::Usage(format!("choice {choice}: there are {}", choices.len()));
+                meant(chosen.ok_or_else(none)?.text())
+            }
+            (None, None) if self.words.is_empty() => return Ok(None),
+            (None, None) => serde_json::Value::from(self.words.join(" ")).to_string(),
+        };
+        let response = RawValue::from_string(json);
+        response.map(Some).map_err(|why| Failure::Usage(format!("--value is not JSON: {why}")))
+    }
+}
+
+/// What a choice stands for: its `value` where it has one, else the choice itself.
+fn meant(choice: &str) -> String {
+    #[derive(Deserialize)]
+    struct Labelled {
+        value: Box<RawValue>,
+    }
+    serde_json::from_str::<Labelled>(choice)
+        .map_or_else(|_| choice.to_owned(), |labelled| labelled.value.get().to_owned())
+}
+
+/// The question, its context and its choices, and what became of it.
+fn told(asked: &Clarification) -> Vec<String> {
+    let head = format!("{} of {}, {}", asked.id, asked.run_id, asked.status);
+    let mut lines = vec![clean::line(&head)];
+    lines.extend(clean::lines(&asked.question));
+    lines.extend(asked.context.iter().flat_map(|context| clean::lines(context)));
+    for (place, choice) in asked.choices.iter().flatten().enumerate() {
+        lines.push(clean::line(&format!("choice {}: {}", place + 1, choice.text())));
+    }
+    if let Some(default) = &asked.default_response {
+        let until = asked.expires_at.as_ref().map_or(String::new(), |until| format!(" at {until}"));
+        lines.push(clean::line(&format!("without an answer{until}: {}", default.text())));
+    }
+    if let Some(response) = &asked.response {
+        let by = asked.answered_by.as_deref().unwrap_or("nobody");
+        lines.push(clean::line(&format!("answered by {by}: {}", response.text())));
+    }
+    lines
+}

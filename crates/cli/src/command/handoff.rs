@@ -1,0 +1,103 @@
+//! `recount handoff`: work that runs give to somebody else. The first valid answer wins.
+
+use clap::{Args, Subcommand};
+use recount_client::Listing;
+use recount_client::query::LIST_LIMIT_DEFAULT;
+use recount_client::reply;
+use recount_client::request::{AcknowledgeHandoff, RejectHandoff};
+
+use super::{Asking, gather};
+use crate::exit::Failure;
+use crate::render::{clean, list};
+
+#[derive(Args)]
+pub(super) struct Handoff {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List the handoffs that nobody has answered
+    Ls {
+        /// List those that were answered, too
+        #[arg(long)]
+        all: bool,
+        /// At most so many
+        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        limit: usize,
+    },
+    /// Tell a handoff, with what was packed for who takes over
+    Show {
+        /// The handoff's id
+        handoff: String,
+    },
+    /// Take over
+    Ack {
+        /// The handoff's id
+        handoff: String,
+        /// Words for the account
+        #[arg(long)]
+        comment: Option<String>,
+    },
+    /// Say that nobody will take over
+    Reject {
+        /// The handoff's id
+        handoff: String,
+        /// Why, in your words; it becomes part of the account
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}
+
+impl Handoff {
+    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+        let client = asking.client.clone();
+        let answered = match self.verb {
+            Verb::Ls { all, limit } => {
+                let status = (!all).then(|| "pending".to_owned());
+                let fetch = async |listing: Listing| client.list_handoffs(&listing).await;
+                return asking.things(&gather(fetch, limit, status).await?, list::handoffs);
+            }
+            Verb::Show { handoff } => {
+                let handoff = client.get_handoff(&handoff).await?;
+                if asking.json {
+                    return asking.out.value(&handoff);
+                }
+                return asking.out.lines(&told(&handoff));
+            }
+            Verb::Ack { handoff, comment } => {
+                client.acknowledge_handoff(&handoff, &AcknowledgeHandoff { comment }).await?
+            }
+            Verb::Reject { handoff, reason } => {
+                client.reject_handoff(&handoff, &RejectHandoff { reason }).await?
+            }
+        };
+        if asking.json {
+            return asking.out.value(&answered);
+        }
+        asking.out.line(&clean::line(&format!("{} {}", answered.id, answered.status)))
+    }
+}
+
+/// Who should take over and why, what was packed, and what became of it.
+fn told(handoff: &reply::Handoff) -> Vec<String> {
+    let mut lines = vec![clean::line(&format!("{} of {}, {}", handoff.id, handoff.run_id, handoff.status))];
+    let mut fact = |name: &str, words: Option<&str>| {
+        let Some(words) = words else { return };
+        let mut text = clean::lines(words);
+        lines.push(format!("{name}: {}", text.next().unwrap_or_default()));
+        lines.extend(text.map(|line| format!("    {line}")));
+    };
+    fact("for", Some(&handoff.target_kind));
+    fact("at", handoff.target_uri.as_deref());
+    fact("urgency", handoff.urgency_for_handoff.as_deref());
+    fact("reason", Some(&handoff.reason));
+    let summaries = [&handoff.summary_detailed, &handoff.summary_normal, &handoff.summary_terse];
+    fact("summary", summaries.into_iter().find_map(|summary| summary.as_deref()));
+    fact("packed", handoff.packaged_context.as_ref().map(|context| context.text()));
+    fact("until", handoff.expires_at.as_deref());
+    fact("answered by", handoff.answered_by.as_deref());
+    fact("comment", handoff.comment.as_deref());
+    lines
+}

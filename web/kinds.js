@@ -1,0 +1,116 @@
+// What people are asked, kind by kind: where it is read and answered, which words say it, what helps to
+// decide, and the form that answers. Everything else of a prompt is the same for all: see `prompts.js`.
+
+import { element } from './page.js';
+import { beginning, said, visibleJson } from './visible.js';
+
+/// The longest words on a button; all of them stand above the buttons.
+export const LABEL_LENGTH_MAX = 120;
+
+let fields = 0;
+
+const button = (label, words, value) => element('button', words === undefined ? label : [`${label}: `, said(words)],
+  { type: 'submit', value });
+
+/// A place to write in, and its name.
+function field(name, properties = {}) {
+  fields += 1;
+  const input = element('textarea', undefined, { id: `field-${fields}`, rows: 2, dir: 'auto', ...properties });
+  return [element('label', name, { htmlFor: input.id }), input];
+}
+
+/// JSON for the eye, which the keyboard can scroll.
+function json(name, value) {
+  const made = element('pre', visibleJson(value), { tabIndex: 0, dir: 'ltr' });
+  made.setAttribute('aria-label', name);
+  return made;
+}
+
+const approval = {
+  path: '/v1/approvals',
+  pending: (run) => run.pending_approvals,
+  news: 'Permission is asked for',
+  heading: 'May it do this',
+  words: ({ summary }) => summary,
+  warning: ({ irreversible }) => (irreversible ? 'This cannot be undone.' : ''),
+  facts({ thing, input }, { fact, text, until }) {
+    text('Risk', thing.risk_level);
+    text('Action', thing.action);
+    text('Consequence', thing.consequence);
+    text('Why it is asked', thing.policy_reason);
+    text('Kind', thing.kind);
+    text('Call', thing.tool_call_id);
+    fact('Input', input);
+    until(thing.default_decision);
+  },
+  form(thing, form) {
+    const summary = beginning(thing.summary, LABEL_LENGTH_MAX);
+    form.append(button('Approve', summary, 'approve'), button('Reject', summary, 'reject'));
+    return (decision) => ['resolve', { decision }];
+  },
+};
+
+/// What a choice is called, and what is answered by it.
+const label = (choice) => choice?.label ?? (typeof choice === 'string' ? choice : JSON.stringify(choice));
+const meant = (choice) => choice?.value ?? choice;
+
+const clarification = {
+  path: '/v1/clarifications',
+  pending: (run) => run.pending_clarifications,
+  news: 'A question is asked',
+  heading: 'It asks',
+  words: ({ question }) => question,
+  facts({ thing }, { text, until }) {
+    text('Context', thing.context);
+    text('Call', thing.tool_call_id);
+    const otherwise = thing.default_response;
+    until(otherwise === undefined ? 'no answer' : typeof otherwise === 'string' ? otherwise : JSON.stringify(otherwise));
+  },
+  form(thing, form) {
+    const kinds = thing.accepted_response_kinds ?? [];
+    const choices = (thing.choices ?? []).map((choice) => [label(choice), meant(choice)]);
+    if (kinds.includes('yes_no')) choices.push(['Yes', true], ['No', false]);
+    choices.forEach(([name], at) => form.append(button('Answer', beginning(name, LABEL_LENGTH_MAX), `choice ${at}`)));
+    const closed = choices.length > 0 && kinds.length > 0 && kinds.every((kind) => ['yes_no', 'multiple_choice', 'choice'].includes(kind));
+    const numeric = kinds.length > 0 && kinds.every((kind) => kind === 'numeric');
+    const [name, input] = field(numeric ? 'Your answer, a number' : 'Your answer');
+    if (!closed) form.append(name, input, button('Send the answer', undefined, 'words'));
+    return (value) => {
+      if (value.startsWith('choice ')) return ['answer', { response: choices[Number(value.slice(7))][1] }];
+      const words = input.value.trim();
+      const number = kinds.includes('numeric') && words !== '' ? Number(words) : NaN;
+      if (words === '' || (numeric && !Number.isFinite(number))) {
+        input.focus();
+        return null;
+      }
+      return ['answer', { response: Number.isFinite(number) ? number : words }];
+    };
+  },
+};
+
+const handoff = {
+  path: '/v1/handoffs',
+  pending: (run) => run.pending_handoffs,
+  news: 'Work is handed over',
+  heading: 'Who takes over',
+  words: ({ summary_terse: terse, reason }) => terse ?? reason,
+  facts({ thing }, { fact, text, until }) {
+    text('Reason', thing.reason);
+    text('Summary', thing.summary_detailed ?? thing.summary_normal);
+    text('For', [thing.target_kind, thing.target_uri].filter(Boolean).join(', '));
+    text('Urgency', thing.urgency_for_handoff);
+    if (thing.packaged_context) fact('Packed', json('What was packed for who takes over', thing.packaged_context));
+    until('nobody takes over');
+  },
+  form(thing, form) {
+    const words = beginning(thing.summary_terse ?? thing.reason, LABEL_LENGTH_MAX);
+    const [name, input] = field('Your words, if any');
+    form.append(name, input, button('Take over', words, 'acknowledge'), button('Turn down', words, 'reject'));
+    return (verb) => {
+      const said = input.value.trim();
+      return [verb, said === '' ? {} : { [verb === 'reject' ? 'reason' : 'comment']: said }];
+    };
+  },
+};
+
+export const KINDS = { approval, clarification, handoff };
