@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 #![allow(clippy::disallowed_methods, reason = "it measures how long steps take, outside the product")]
 
+mod contract;
 mod golden;
 mod setup;
 mod steps;
@@ -19,7 +20,8 @@ const HELP: &str = "\
 cargo xtask <verb>
 
   test [--only STEP,…] [--skip-browser]
-          everything that must hold, step by step: tidy, format, lints, tests, simulation, browser.
+          everything that must hold, step by step: tidy, format, lints, tests, simulation,
+          contract (the server against /openapi.json), browser.
           Installs what only the tests need where it may, and says what to install where it may not.
           --skip-browser leaves out the last step; where CI is set it is refused.
   bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]

@@ -23,6 +23,7 @@ const PROGRAMS: &[&str] = &["curl", "sqlite3"];
 
 const BROWSER_PACKAGES: &[&str] = &["chromium", "chromium-driver"];
 const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];
+const PYTHON_PACKAGES: &[&str] = &["python3", "python3-venv"];
 
 /// What we ask of the machine, so that tests can stand in for it.
 pub(crate) trait Host {
@@ -146,6 +147,32 @@ impl<H: Host> Setup<H> {
         std::fs::write(&installed, lock).with_context(|| format!("cannot write {}", installed.display()))
     }
 
+    /// The tester of the contract, as a path: what `xtask/contract/requirements.txt` names, in a folder of its own
+    /// below `target`. Made again only after that file has changed.
+    pub(crate) fn schemathesis(&mut self, root: &Path, target: &Path) -> Result<PathBuf> {
+        let wanted = root.join("xtask/contract/requirements.txt");
+        let list = std::fs::read(&wanted).with_context(|| format!("there is no {}", wanted.display()))?;
+        let folder = target.join("contract/python");
+        let (program, installed) = (folder.join("bin/schemathesis"), folder.join("installed.txt"));
+        if std::fs::read(&installed).is_ok_and(|before| before == list) {
+            return Ok(program);
+        }
+        // Debian has Python without the part that makes environments.
+        if self.host.ask(&["python3", "-c", "import venv, ensurepip"]).is_none() {
+            self.install("Python", PYTHON_PACKAGES)?;
+        }
+        let (made, wanted) = (folder.to_string_lossy(), wanted.to_string_lossy());
+        ensure!(
+            self.host.run(root, &["python3", "-m", "venv", "--clear", &made])?,
+            "{made} could not be made; is python3-venv installed?"
+        );
+        let pip = folder.join("bin/pip");
+        let words = [&pip.to_string_lossy(), "install", "--quiet", "--no-deps", "-r", &wanted];
+        ensure!(self.host.run(root, &words)?, "what {wanted} names could not be installed; try again");
+        std::fs::write(&installed, list).with_context(|| format!("cannot write {}", installed.display()))?;
+        Ok(program)
+    }
+
     fn install(&mut self, what: &str, packages: &[&str]) -> Result<()> {
         let by_hand = format!("apt-get install -y {}", packages.join(" "));
         if self.host.find("apt-get").is_none() {
@@ -183,6 +210,7 @@ mod tests {
         present: BTreeSet<String>,
         root: bool,
         node: &'static str,
+        python: bool,
         ran: Vec<String>,
     }
 
@@ -195,6 +223,7 @@ mod tests {
             match words {
                 ["id", "-u"] => Some(if self.root { "0" } else { "1000" }.into()),
                 ["node", "--version"] => Some(self.node.into()),
+                ["python3", ..] => self.python.then(String::new),
                 _ => None,
             }
         }
@@ -214,7 +243,7 @@ mod tests {
 
     fn setup(present: &[&str], root: bool) -> Setup<Fake> {
         let present = present.iter().map(|name| (*name).to_owned()).collect();
-        Setup::new(Fake { present, root, node: "v20.1.0", ran: Vec::new() })
+        Setup::new(Fake { present, root, node: "v20.1.0", python: false, ran: Vec::new() })
     }
 
     #[test]
@@ -258,6 +287,28 @@ mod tests {
         let mut setup = setup(&["node", "npm"], true);
         setup.host.node = "v16.20.0";
         setup.node().unwrap_err();
+    }
+
+    #[test]
+    fn the_tester_is_installed_again_only_after_its_list_changed() {
+        let (root, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut setup = setup(&["apt-get"], false);
+        setup.schemathesis(root.path(), target.path()).expect_err("there is no list yet");
+        std::fs::create_dir_all(root.path().join("xtask/contract")).unwrap();
+        std::fs::create_dir_all(target.path().join("contract/python")).unwrap();
+        let list = root.path().join("xtask/contract/requirements.txt");
+        std::fs::write(&list, "a==1").unwrap();
+        let said = setup.schemathesis(root.path(), target.path()).unwrap_err().to_string();
+        assert!(said.contains("apt-get install -y python3 python3-venv"), "{said}");
+        setup.host.python = true;
+        for (text, runs) in [("a==1", 2), ("a==1", 2), ("a==2", 4)] {
+            std::fs::write(&list, text).unwrap();
+            let program = setup.schemathesis(root.path(), target.path()).unwrap();
+            assert_eq!(program, target.path().join("contract/python/bin/schemathesis"));
+            assert_eq!(setup.host.ran.len(), runs);
+        }
+        let install = &setup.host.ran[1];
+        assert!(install.contains("bin/pip install --quiet --no-deps -r"), "{install}");
     }
 
     #[test]

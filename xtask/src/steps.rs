@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::contract;
 use crate::setup::{Machine, Setup};
 use crate::tidy as rules;
 
@@ -20,11 +21,12 @@ pub(crate) enum Step {
     Lints,
     Tests,
     Simulation,
+    Contract,
     Browser,
 }
 
-const STEPS: [Step; 6] =
-    [Step::Tidy, Step::Format, Step::Lints, Step::Tests, Step::Simulation, Step::Browser];
+const STEPS: [Step; 7] =
+    [Step::Tidy, Step::Format, Step::Lints, Step::Tests, Step::Simulation, Step::Contract, Step::Browser];
 
 impl Step {
     fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Step {
             Step::Lints => "lints",
             Step::Tests => "tests",
             Step::Simulation => "simulation",
+            Step::Contract => "contract",
             Step::Browser => "browser",
         }
     }
@@ -143,6 +146,7 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
             cargo(root, &["test", "--workspace", "--locked"])
         }
         Step::Simulation => cargo(root, &["run", "--quiet", "--locked", "-p", "recount-sim", "--", "fixed"]),
+        Step::Contract => contract::run(root, &setup.schemathesis(root, &target_folder(root)?)?),
         Step::Browser => browser(root, setup),
     }
 }
@@ -199,7 +203,7 @@ fn browser(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     watch(node)
 }
 
-fn target_folder(root: &Path) -> Result<PathBuf> {
+pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
     let output = command(cargo_program(), root)
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .stdout(Stdio::piped())

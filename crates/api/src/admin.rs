@@ -11,6 +11,7 @@ use crate::scope::Scope;
 pub struct MakeBackup {
     /// A new folder of this name is made below `backups` in the data folder; named by the time when this is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^[A-Za-z0-9_-]+$", "minLength" = 1, "maxLength" = 64))]
     pub name: Option<String>,
 }
 
@@ -30,6 +31,10 @@ pub enum Status {
     /// Worth knowing; nothing is wrong.
     Note,
     Problem,
+    /// What only a later release knows of.
+    #[serde(other)]
+    #[schemars(skip)]
+    Other,
 }
 
 /// One thing that was looked at.
@@ -126,6 +131,7 @@ pub struct Removed {
 #[serde(deny_unknown_fields)]
 pub struct AskTicket {
     /// The path of a stream, such as `/v1/events/stream`.
+    #[schemars(extend("pattern" = "^/[^?#]*$", "maxLength" = 512))]
     pub path: String,
 }
 

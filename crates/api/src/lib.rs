@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod export;
+pub mod handbook;
 pub mod openapi;
 pub mod problem;
 pub mod query;

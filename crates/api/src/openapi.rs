@@ -17,7 +17,7 @@ use crate::reply::Gap;
 use crate::routes::{HOUSE_ROUTES, ROUTES};
 use crate::scope::Scope;
 use crate::terms::{Body, Form, Gives, Parameter, Route};
-use crate::{export, query};
+use crate::{export, query, request};
 
 /// The largest integer that is sent or taken.
 const INTEGER_LAST: u64 = limits::INTEGER_MAX - 1;
@@ -373,7 +373,7 @@ fn last_event_id() -> Value {
         "name": "last-event-id",
         "in": "header",
         "description": "What a browser sends when it comes again: the last id it received. Counts before the query.",
-        "schema": form(Form::Number { min: -1, max: INTEGER_LAST }),
+        "schema": form(Form::NumberOr { min: -1, max: INTEGER_LAST, word: "" }),
     })
 }
 
@@ -384,9 +384,10 @@ fn form(form: Form) -> Value {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "const": word }] })
         }
         Form::Word(words) => json!({ "type": "string", "enum": words }),
-        Form::Id("") => {
+        Form::Id("") => request::foreign_id(),
+        Form::Cursor(prefix) => {
             let most = limits::FOREIGN_ID_BYTES_MAX;
-            json!({ "type": "string", "pattern": "^[A-Za-z0-9._:-]+$", "minLength": 1, "maxLength": most })
+            json!({ "type": "string", "pattern": format!("^({prefix}[A-Za-z0-9._:-]*)?$"), "maxLength": most })
         }
         Form::Id(prefix) => {
             json!({ "type": "string", "pattern": format!("^{prefix}[0-7][0-9A-HJKMNP-TV-Z]{{25}}$") })

@@ -3,11 +3,24 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::JsonSchema;
+use recount_event::limits;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// How an id is formed that somebody else chooses.
+pub(crate) fn foreign_id() -> Value {
+    let most = limits::FOREIGN_ID_BYTES_MAX;
+    // Dots alone are refused, because paths have them.
+    json!({ "type": "string", "pattern": "^(?!\\.{1,2}$)[A-Za-z0-9._:-]+$", "minLength": 1, "maxLength": most })
+}
+
+fn foreign_id_schema(_: &mut SchemaGenerator) -> Schema {
+    Schema::try_from(foreign_id()).expect("it is an object")
+}
 
 /// `POST /v1/tasks`
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -15,8 +28,9 @@ use serde_json::value::RawValue;
 pub struct CreateTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// When given, the task's first run is created with it.
+    /// When given, the task's first run is created with it. In this release `external`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["external", null]))]
     pub kind: Option<String>,
 }
 
@@ -24,12 +38,15 @@ pub struct CreateTask {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRun {
-    /// `external`: an agent that is not ours reports what it does.
+    /// `external`: an agent that is not ours reports what it does. In this release there is no other.
+    #[schemars(extend("enum" = ["external"]))]
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^task_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
     pub task_id: Option<String>,
     /// A session that is there; its runs are listed, kept and deleted together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^chat_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
     pub session_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -56,6 +73,7 @@ pub struct AppendEvents {
     #[serde(deserialize_with = "object")]
     pub producer: Producer,
     #[serde(deserialize_with = "objects")]
+    #[schemars(length(min = 1))]
     pub events: Vec<NewEvent>,
 }
 
@@ -63,6 +81,7 @@ pub struct AppendEvents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Producer {
+    #[schemars(schema_with = "foreign_id_schema")]
     pub id: String,
     /// Grows when a new instance takes over; older ones are refused from then on.
     pub epoch: u64,
@@ -76,6 +95,7 @@ pub struct Producer {
 pub struct NewEvent {
     #[serde(rename = "type")]
     pub event_type: String,
+    #[schemars(with = "serde_json::Map<String, Value>")]
     pub data: Box<RawValue>,
 }
 
@@ -99,6 +119,7 @@ pub struct PruneRun {
 /// `POST /v1/prune`: how much is kept. At least one of these.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = any_amount()))]
 pub struct Prune {
     /// How long a run is kept whole after it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +130,12 @@ pub struct Prune {
     /// Bytes of events of the whole store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
+}
+
+/// One of the amounts is there and is not null.
+fn any_amount() -> Value {
+    let said = |name: &str| json!({ "required": [name], "properties": { name: { "type": "integer" } } });
+    json!([said("max_age_seconds"), said("max_events"), said("max_bytes")])
 }
 
 /// `POST /v1/approvals/{approval}/resolve`

@@ -60,7 +60,7 @@ routes! {
     CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.",
         [] perhaps::<CreateTask>() => [created::<Task>("task")], [LimitReached];
     ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
-        [AFTER, LIST_LIMIT] NOTHING => [page::<Task>()], [];
+        [after("task_"), LIST_LIMIT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
         [] NOTHING => [one::<Task>("task")], [];
     DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; tombstones are all that stays.",
@@ -71,7 +71,7 @@ routes! {
         [] body::<CreateRun>() => [created::<Run>("run")],
         [SessionNotFound, SessionErased, TaskBusy, LimitReached];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
-        [AFTER, LIST_LIMIT, RUN_STATUS] NOTHING => [page::<Run>()], [];
+        [after("run_"), LIST_LIMIT, RUN_STATUS] NOTHING => [page::<Run>()], [];
     GetTaskRun = "GET" "/tasks/{task}/runs/{run}", [Read], "Shows a run of a task.",
         [] NOTHING => [one::<Run>("run")], [];
     CancelTaskRun = "POST" "/tasks/{task}/runs/{run}/cancel", [Run], "Cancels a run of a task.",
@@ -85,7 +85,7 @@ routes! {
         [] body::<CreateRun>() => [created::<Run>("run")],
         [SessionNotFound, SessionErased, TaskNotFound, TaskErased, TaskBusy, LimitReached];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
-        [AFTER, LIST_LIMIT, RUN_STATUS, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
+        [after("run_"), LIST_LIMIT, RUN_STATUS, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
         [TaskNotFound, SessionNotFound];
     GetRun = "GET" "/runs/{run}", [Read], "Shows a run.",
         [] NOTHING => [one::<Run>("run")], [];
@@ -115,21 +115,21 @@ routes! {
     StreamFeed = "GET" "/events/stream", [Read], "Streams the events of all runs.",
         [AFTER_POSITION, EVENTS_LIMIT] NOTHING => [EventStream], [CursorPruned];
     ListApprovals = "GET" "/approvals", [Read], "Lists approvals, newest first.",
-        [AFTER, LIST_LIMIT, APPROVAL_STATUS] NOTHING => [page::<Approval>()], [];
+        [after(""), LIST_LIMIT, APPROVAL_STATUS] NOTHING => [page::<Approval>()], [];
     GetApproval = "GET" "/approvals/{approval}", [Read], "Shows an approval.",
         [] NOTHING => [one::<Approval>("approval")], [];
     ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
         [] body::<ResolveApproval>() => [one::<Approval>("approval")],
         [ApprovalNotPending, RunEnded, RunErased, LimitReached];
     ListClarifications = "GET" "/clarifications", [Read], "Lists questions, newest first.",
-        [AFTER, LIST_LIMIT, CLARIFICATION_STATUS] NOTHING => [page::<Clarification>()], [];
+        [after(""), LIST_LIMIT, CLARIFICATION_STATUS] NOTHING => [page::<Clarification>()], [];
     GetClarification = "GET" "/clarifications/{clarification}", [Read], "Shows a question.",
         [] NOTHING => [one::<Clarification>("clarification")], [];
     AnswerClarification = "POST" "/clarifications/{clarification}/answer", [Approve], "Answers a question; the first valid answer wins.",
         [] body::<AnswerClarification>() => [one::<Clarification>("clarification")],
         [ClarificationNotPending, RunEnded, RunErased, LimitReached];
     ListHandoffs = "GET" "/handoffs", [Read], "Lists handoffs, newest first.",
-        [AFTER, LIST_LIMIT, HANDOFF_STATUS] NOTHING => [page::<Handoff>()], [];
+        [after(""), LIST_LIMIT, HANDOFF_STATUS] NOTHING => [page::<Handoff>()], [];
     GetHandoff = "GET" "/handoffs/{handoff}", [Read], "Shows a handoff, with what was packed for who takes over.",
         [] NOTHING => [one::<Handoff>("handoff")], [];
     AcknowledgeHandoff = "POST" "/handoffs/{handoff}/acknowledge", [Approve], "Takes over from the agent; the first valid answer wins.",
@@ -141,7 +141,7 @@ routes! {
     CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session, in which runs can be made.",
         [] perhaps::<CreateSession>() => [created::<Session>("session")], [LimitReached];
     ListSessions = "GET" "/sessions", [Read], "Lists sessions, newest first.",
-        [AFTER, LIST_LIMIT] NOTHING => [page::<Session>()], [];
+        [after("chat_"), LIST_LIMIT] NOTHING => [page::<Session>()], [];
     GetSession = "GET" "/sessions/{session}", [Read], "Shows a session.",
         [] NOTHING => [one::<Session>("session")], [];
     DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",
@@ -176,4 +176,6 @@ routes! {
         [] NOTHING => [Document { media_type: "application/openmetrics-text; version=1.0.0; charset=utf-8", about: "Counters and gauges as OpenMetrics." }], [];
     Describe = "GET" "/openapi.json", [], "Gives this document.",
         [] NOTHING => [Document { media_type: "application/json", about: "OpenAPI 3.1." }], [];
+    Explain = "GET" "/docs", [], "Gives this document as a page to read.",
+        [] NOTHING => [Document { media_type: "text/html; charset=utf-8", about: "One page of HTML without scripts." }], [];
 }

@@ -54,6 +54,8 @@ pub enum Form {
     Word(&'static [&'static str]),
     /// An id that begins so; of any form when it is empty.
     Id(&'static str),
+    /// The cursor of a list of things whose ids begin so. Empty is from the start.
+    Cursor(&'static str),
     YesNo,
 }
 
@@ -228,11 +230,14 @@ pub mod parameter {
         form: Form::Number { min: 1, max: query::EVENTS_LIMIT_MAX as u64 },
         about: "How many events a page brings at most; 500 when nobody says otherwise. Streams do not count.",
     };
-    pub const AFTER: Parameter = Parameter {
-        name: query::AFTER,
-        form: Form::Id(""),
-        about: "Exclusive: what comes after this cursor, which is the next of the page before.",
-    };
+    /// The cursor of a list of things whose ids begin so.
+    pub const fn after(prefix: &'static str) -> Parameter {
+        Parameter {
+            name: query::AFTER,
+            form: Form::Cursor(prefix),
+            about: "Exclusive: what comes after this cursor, which is the next of the page before.",
+        }
+    }
     pub const LIST_LIMIT: Parameter = Parameter {
         name: query::LIMIT,
         form: Form::Number { min: 1, max: query::LIST_LIMIT_MAX as u64 },

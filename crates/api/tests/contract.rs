@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use recount_api::openapi;
 use recount_api::routes::{HOUSE_ROUTES, ROUTES};
+use recount_api::{handbook, openapi};
 use serde_json::Value;
 
 const FILE: &str = "docs/openapi.json";
@@ -58,6 +58,37 @@ fn the_document_holds_together() {
     assert_eq!(different.len(), names.len(), "each operation has a name of its own");
 }
 
+/// All values of an attribute, in order.
+fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!(" {name}=\"");
+    page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn the_page_tells_everything_and_needs_no_script() {
+    let page = handbook::page();
+    let ids = attributes(&page, "id");
+    let different: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(different.len(), ids.len(), "an id stands once");
+    for link in attributes(&page, "href") {
+        if let Some(id) = link.strip_prefix('#') {
+            assert!(different.contains(id), "nothing is at #{id}");
+        }
+    }
+    let (document, mut names) = (openapi::document(), Vec::new());
+    all(&document, "operationId", &mut names);
+    assert!(names.iter().all(|name| different.contains(name.as_str().unwrap())));
+    assert!(
+        !page.contains("<script") && !page.contains(" style=") && !page.contains("//cdn"),
+        "it stands alone"
+    );
+    // Headings go down by one step at a time, so that they can be walked.
+    let levels: Vec<u8> =
+        page.split("<h").skip(1).filter_map(|rest| rest.bytes().next()).filter(u8::is_ascii_digit).collect();
+    assert_eq!(levels[0], b'1');
+    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "a heading is left out");
+}
+
 /// A name that is a type twice over, or a status that a code does not have, would be a lie.
 #[test]
 fn what_a_route_refuses_stands_under_the_status_of_its_code() {
@@ -83,5 +114,24 @@ fn what_a_route_refuses_stands_under_the_status_of_its_code() {
                 assert!(told.contains(&code.as_str().into()), "{method} {path}: {code}");
             }
         }
+    }
+}
+
+/// A gate that is said to hold names what shows it, and that is there.
+#[test]
+fn what_the_page_about_stability_names_is_there() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/stability.md")).unwrap();
+    let is_path = |word: &&str| {
+        ["crates/", "docs/", "testdata/", "web-tests/"].iter().any(|folder| word.starts_with(folder))
+    };
+    let named: Vec<&str> = page.split('`').filter(is_path).collect();
+    assert!(named.len() > 15, "{named:?}");
+    for path in named {
+        assert!(root.join(path).exists(), "{path} is not there");
+    }
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
+    for row in rows.iter().filter(|row| row.contains("| holds |")) {
+        assert!(row.contains(".rs`") || row.contains(".mjs`"), "it names no test: {row}");
     }
 }

@@ -4,6 +4,8 @@ mod answer;
 mod approve;
 mod backup;
 mod cancel;
+mod completion;
+mod config;
 mod delete;
 mod digest;
 mod doctor;
@@ -11,8 +13,10 @@ mod export;
 mod handoff;
 mod import;
 mod ls;
+mod man;
 mod pin;
 mod prune;
+mod schema;
 mod serve;
 mod session;
 mod show;
@@ -22,7 +26,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use recount_client::Client;
 use recount_client::request::Verdict;
 use serde::Serialize;
@@ -106,6 +110,14 @@ enum Verb {
     Handoff(handoff::Handoff),
     /// Begin, list, tell and delete sessions
     Session(session::Session),
+    /// Tell what is configured, and where each value comes from
+    Config(config::Config),
+    /// Print the JSON Schema of an event type, or name them all
+    Schema(schema::Schema),
+    /// Print what a shell needs to complete command lines
+    Completion(completion::Completion),
+    /// Write the manual pages
+    Man(man::Man),
 }
 
 impl Common {
@@ -133,13 +145,19 @@ impl Asking {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let CommandLine { common, verb } = CommandLine::parse();
-    exit::report(dispatch(common, verb))
+    let matches = CommandLine::command().get_matches();
+    let CommandLine { common, verb } =
+        CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    exit::report(dispatch(common, verb, &matches))
 }
 
-fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
+fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Failure> {
     // What needs no server comes first.
     let verb = match verb {
+        Verb::Config(config) => return config.run(&common, matches),
+        Verb::Schema(schema) => return schema.run(common.json),
+        Verb::Completion(completion) => return completion.run(),
+        Verb::Man(man) => return man.run(),
         Verb::Serve(serve) => return serve.run(common.json),
         Verb::Verify(ref verify @ verify::Verify { data: Some(ref data), .. }) => {
             return verify.offline(data, common.json);
@@ -163,7 +181,11 @@ fn dispatch(common: Common, verb: Verb) -> Result<(), Failure> {
             | Verb::Import(_)
             | Verb::Backup(_)
             | Verb::Doctor(_)
-            | Verb::Token(_) => {
+            | Verb::Token(_)
+            | Verb::Config(_)
+            | Verb::Schema(_)
+            | Verb::Completion(_)
+            | Verb::Man(_) => {
                 unreachable!("it was done before")
             }
             Verb::Ls(ls) => ls.run(asking).await,

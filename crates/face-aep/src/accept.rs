@@ -10,6 +10,7 @@ use recount_api::spelling;
 use recount_api::terms::Route;
 use recount_engine::{Import, NewRun, Policy, Scope, Triple};
 use recount_event::family::run::{Agent, Queued, RunKind};
+use recount_event::limits::INTEGER_MAX;
 use recount_event::{Code, Draft, ForeignId, Json, RunId, SessionId, TaskId, door};
 use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
@@ -32,16 +33,19 @@ pub(crate) fn scope(named: Named) -> Scope {
 
 /// An exclusive cursor. `None` is from the start.
 ///
-/// A browser that reconnects sends the header and repeats the query it began with, so the header wins.
+/// A browser that reconnects sends the header and repeats the query it began with, so the header wins. Both must
+/// be readable.
 pub(crate) fn cursor(header: Option<&str>, query: Option<&str>) -> Accepted<Option<u64>> {
-    let text = header.filter(|text| !text.is_empty()).or(query.filter(|text| !text.is_empty()));
+    let (again, first) = (read_cursor(header)?, read_cursor(query)?);
+    if header.is_some_and(|text| !text.is_empty()) { Ok(again) } else { Ok(first) }
+}
+
+fn read_cursor(text: Option<&str>) -> Accepted<Option<u64>> {
     match text {
-        None | Some("-1") => Ok(None),
+        None | Some("" | "-1") => Ok(None),
         Some(text) => match text.parse::<u64>() {
             // `+5` and `007` are numbers to the parser, but nothing we ever gave out.
-            Ok(number) if number.to_string() == text && number < recount_event::limits::INTEGER_MAX => {
-                Ok(Some(number))
-            }
+            Ok(number) if number.to_string() == text && number < INTEGER_MAX => Ok(Some(number)),
             _ => Err(Refusal::new(
                 Code::CursorMalformed,
                 format!("the cursor is {:?}; send a whole number from -1", shortened(text)),
@@ -237,7 +241,7 @@ pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
     let producer = ForeignId::parse(&request.producer.id)
         .map_err(|why| Refusal::new(Code::BodyMalformed, format!("producer.id: {why}")))?;
     for (name, number) in [("epoch", request.producer.epoch), ("seq", request.producer.seq)] {
-        if number >= recount_event::limits::INTEGER_MAX {
+        if number >= INTEGER_MAX {
             return Err(Refusal::new(
                 Code::BodyMalformed,
                 format!("producer.{name} is {number}; stay below 2^53"),
@@ -285,6 +289,10 @@ pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
         max_events: request.max_events,
         max_bytes: request.max_bytes,
     };
+    let amounts = [request.max_age_seconds, request.max_events, request.max_bytes];
+    if let Some(amount) = amounts.into_iter().flatten().find(|amount| *amount >= INTEGER_MAX) {
+        return Err(Refusal::new(Code::BodyMalformed, format!("{amount} is too large; stay below 2^53")));
+    }
     if policy.is_off() {
         let missing = "nothing says how much is kept; send max_age_seconds, max_events or max_bytes";
         return Err(Refusal::new(Code::BodyMalformed, missing));
@@ -315,6 +323,8 @@ mod tests {
         check_cursor(None, Some("0"), Ok(Some(0)));
         check_cursor(Some("7"), Some("3"), Ok(Some(7)));
         check_cursor(Some(""), Some("3"), Ok(Some(3)));
+        check_cursor(Some("-1"), Some("3"), Ok(None));
+        check_cursor(Some("7"), Some("x"), Err(Code::CursorMalformed));
         for bad in
             ["-2", "+5", "007", "1.0", " 1", "1e3", "abc", "18446744073709551616", "9007199254740992", "１"]
         {

@@ -12,6 +12,7 @@ mod runs;
 mod sessions;
 mod tasks;
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use ::http::{HeaderValue, Method};
@@ -67,8 +68,22 @@ struct RequestId(Arc<str>);
 /// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. To be served within [`identified`], and behind
 /// something that says with a [`Visitor`] who asks.
 pub fn router(places: Places) -> Router {
-    let mut routes: Router<Places> = Router::new();
-    for route in ROUTES {
+    let routes = mount(ROUTES, handler).with_state(places).method_not_allowed_fallback(method_not_allowed);
+    Router::new().nest("/v1", routes.clone()).nest("/hecate/v1", routes).fallback(not_found)
+}
+
+/// The routes of a table, each behind the checks of its scopes and its query. Another version of the face is another
+/// table with handlers of its own, to be nested beside this one.
+pub fn mount<Name, S>(
+    table: &[Route<Name>],
+    handler: impl Fn(Name, MethodFilter) -> MethodRouter<S>,
+) -> Router<S>
+where
+    Name: Copy + Debug + Send + Sync + 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    let mut routes = Router::new();
+    for route in table {
         let filter = match route.method {
             "DELETE" => MethodFilter::DELETE,
             "POST" => MethodFilter::POST,
@@ -76,12 +91,11 @@ pub fn router(places: Places) -> Router {
             _ => MethodFilter::GET,
         };
         let guarded = handler(route.name, filter)
-            .layer(middleware::from_fn_with_state(*route, check_query))
-            .layer(middleware::from_fn_with_state(*route, caller::allow));
+            .layer(middleware::from_fn_with_state(*route, check_query::<Name>))
+            .layer(middleware::from_fn_with_state(*route, caller::allow::<Name>));
         routes = routes.route(route.path, guarded);
     }
-    let routes = routes.with_state(places).method_not_allowed_fallback(method_not_allowed);
-    Router::new().nest("/v1", routes.clone()).nest("/hecate/v1", routes).fallback(not_found)
+    routes
 }
 
 /// Gives every request an id and words every refusal: goes around everything that may refuse.

@@ -7,7 +7,7 @@ pub mod amounts;
 pub mod backup;
 mod config;
 mod connection;
-mod contract;
+pub mod contract;
 pub mod doctor;
 mod doors;
 pub mod export;

@@ -187,6 +187,7 @@ fn house_route(
         HouseRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
         HouseRouteName::Measure => of_the_house(on(filter, metrics::metrics).with_state(sources.clone())),
         HouseRouteName::Describe => on(filter, contract::describe),
+        HouseRouteName::Explain => on(filter, contract::explain),
     })
 }
 

@@ -7,7 +7,7 @@ use http::{HeaderValue, header};
 use recount_api::routes::{HOUSE_ROUTES, HouseRoute};
 
 /// Path, media type, bytes.
-const FILES: [(&str, &str, &[u8]); 8] = [
+const FILES: [(&str, &str, &[u8]); 9] = [
     ("/", "text/html; charset=utf-8", include_bytes!("../../../web/index.html")),
     ("/console.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/console.js")),
     ("/account.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/account.js")),
@@ -16,6 +16,7 @@ const FILES: [(&str, &str, &[u8]); 8] = [
     ("/prompts.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/prompts.js")),
     ("/visible.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/visible.js")),
     ("/console.css", "text/css; charset=utf-8", include_bytes!("../../../web/console.css")),
+    ("/docs.css", "text/css; charset=utf-8", include_bytes!("../../../web/docs.css")),
 ];
 
 /// Only our own files and our own streams; nothing may frame the console.
@@ -28,7 +29,7 @@ pub(crate) fn router() -> Router {
     })
 }
 
-fn file(media_type: &'static str, bytes: &'static [u8]) -> Response {
+pub(crate) fn file(media_type: &'static str, bytes: &'static [u8]) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),

@@ -69,6 +69,7 @@ fn tell(out: &mut Output, as_json: bool, check: &Check) -> Result<(), Failure> {
         Status::Fine => "fine",
         Status::Note => "note",
         Status::Problem => "problem",
+        Status::Other => "other",
     };
     let advice = check.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
     out.line(&clean::line(&format!("{}: {status}: {}{advice}", check.name, check.value)))

@@ -47,22 +47,28 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
-        let log_format = self.log_format.or_else(|| json.then(|| "json".to_owned()));
-        let options = recount_server::Options {
+    pub(super) fn run(mut self, json: bool) -> Result<(), Failure> {
+        if json {
+            self.log_format.get_or_insert_with(|| "json".to_owned());
+        }
+        Ok(recount_server::serve(self.options())?)
+    }
+
+    /// What was said on the command line.
+    pub(super) fn options(self) -> recount_server::Options {
+        recount_server::Options {
             bind: self.bind,
             data: self.data,
             config: self.config,
             durability: self.durability,
             log: self.log,
-            log_format,
+            log_format: self.log_format,
             max_age: self.max_age,
             max_events: self.max_events,
             max_bytes: self.max_bytes,
             sweep_every: self.sweep_every,
             require_token: self.require_token,
             allowed_origins: self.allowed_origin,
-        };
-        Ok(recount_server::serve(options)?)
+        }
     }
 }

@@ -109,6 +109,10 @@ fn help_is_as_it_was() {
         "session ls",
         "session show",
         "session rm",
+        "config",
+        "schema",
+        "completion",
+        "man",
     ] {
         let arguments: Vec<&str> = ["help"].into_iter().chain(verb.split_whitespace()).collect();
         help.push_str(&format!("$ recount {}\n{}\n", arguments.join(" "), ask(&arguments).good()));

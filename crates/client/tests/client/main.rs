@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod future;
 mod scripted;
 mod tails;

@@ -3,11 +3,13 @@
 //! Who comes in is decided before the routes; what was decided travels with the request as a [`Visitor`]. A
 //! request without one gets nowhere.
 
+use std::fmt::Debug;
+
 use ::http::request::Parts;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use recount_api::routes::Route;
+use recount_api::terms::Route;
 use recount_engine::{Caller, Engine};
 use recount_event::{Code, RunId, SessionId, TaskId};
 
@@ -40,7 +42,11 @@ fn nobody() -> Refusal {
 }
 
 /// Stands before each route: only who has one of its scopes comes through.
-pub(super) async fn allow(State(route): State<Route>, request: Request, next: Next) -> Response {
+pub(super) async fn allow<Name: Debug>(
+    State(route): State<Route<Name>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let Some(visitor) = request.extensions().get::<Visitor>() else { return nobody().into_response() };
     let caller = &visitor.caller;
     if route.scopes.iter().any(|scope| caller.may(accept::scope(*scope))) {

@@ -160,12 +160,15 @@ pub(super) async fn read_feed(
 
 /// Like any reading, but `after_position=latest` stands for where the feed ends now.
 async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Result<Reading, Refusal> {
-    let comes_again = headers.get("last-event-id").is_some_and(|id| !id.is_empty());
-    if comes_again || Query::parse(raw).get(query::AFTER_POSITION) != Some(query::LATEST) {
+    if Query::parse(raw).get(query::AFTER_POSITION) != Some(query::LATEST) {
         return reading(headers, raw, query::AFTER_POSITION);
     }
+    let reading = reading(headers, raw, "")?;
+    if reading.again {
+        return Ok(reading);
+    }
     let latest = face.engine.last_position().await?;
-    Ok(Reading { after: Some(latest), ..reading(headers, raw, "")? })
+    Ok(Reading { after: Some(latest), ..reading })
 }
 
 /// Always a stream, also for clients that do not say what they accept.

@@ -5,3 +5,4 @@
 mod places;
 mod quiet;
 mod stage;
+mod versions;

@@ -21,12 +21,17 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn set(places: Places) -> Stage {
+        Stage::of(|| recount_face_aep::router(places)).await
+    }
+
+    /// The same with another router.
+    pub(crate) async fn of(router: impl FnOnce() -> Router) -> Stage {
         let world = World::seeded(7, 1_800_000_000_000);
         let engine =
             Engine::open(Arc::new(MemoryStore::new()), world.clone(), Arc::new(SseFraming)).await.unwrap();
         let router = {
             let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
-            let router = recount_face_aep::router(places).layer(axum::Extension(visitor));
+            let router = router().layer(axum::Extension(visitor));
             recount_face_aep::identified(router, world)
         };
         Stage { engine, router }

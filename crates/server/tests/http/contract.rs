@@ -44,3 +44,15 @@ async fn the_document_is_served_as_it_is_checked_in() {
         "docs/openapi.json is another one"
     );
 }
+
+#[tokio::test]
+async fn the_page_to_read_is_served_without_a_script() {
+    let house = House::memory().await;
+    let reply = house.get("/docs").await;
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(
+        reply.header("content-security-policy").is_some_and(|policy| policy.contains("default-src 'none'"))
+    );
+    assert!(reply.text().contains("GET /v1/runs/{run}"));
+    assert_eq!(house.get("/docs.css").await.header("content-type"), Some("text/css; charset=utf-8"));
+}

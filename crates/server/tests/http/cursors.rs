@@ -111,7 +111,8 @@ async fn cursors_of_a_run() {
         // The header wins, whatever the query says; an empty one counts as none.
         check(&house, &path, &[("last-event-id", "7")], Ok(8..10)).await;
         check(&house, &with("2"), &[("last-event-id", "7")], Ok(8..10)).await;
-        check(&house, &with("nonsense"), &[("last-event-id", "7")], Ok(8..10)).await;
+        check(&house, &with("3"), &[("last-event-id", "7")], Ok(8..10)).await;
+        check(&house, &with("nonsense"), &[("last-event-id", "7")], Err(Code::CursorMalformed)).await;
         check(&house, &with("2"), &[("last-event-id", "")], Ok(3..10)).await;
         check(&house, &with("2"), &[("last-event-id", "  ")], Ok(3..10)).await;
         check(&house, &with("2"), &[("last-event-id", "-1")], Ok(0..10)).await;

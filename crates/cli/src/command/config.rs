@@ -1,0 +1,84 @@
+//! `recount config`: what counts for a server started so, and for verbs that ask one, and where each value was said.
+//!
+//! Secrets are not printed: of the token only whether there is one.
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
+use recount_server::Source;
+use serde_json::json;
+
+use super::{Common, serve};
+use crate::exit::Failure;
+use crate::output::Output;
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Config {
+    #[command(flatten)]
+    serve: serve::Serve,
+}
+
+/// One value as it is told.
+struct Row {
+    key: &'static str,
+    value: String,
+    source: &'static str,
+    /// The name of the variable, or the path of the file.
+    at: Option<String>,
+}
+
+impl Config {
+    pub(super) fn run(self, common: &Common, matches: &ArgMatches) -> Result<(), Failure> {
+        let config = recount_server::Config::settle(self.serve.options(), |name| std::env::var(name).ok())?;
+        let mut rows: Vec<Row> = config
+            .settings
+            .into_iter()
+            .map(|setting| {
+                let (source, at) = match setting.source {
+                    Source::Flag => ("flag", None),
+                    Source::Environment(name) => ("environment", Some(name.to_owned())),
+                    Source::File(path) => ("file", Some(path.display().to_string())),
+                    Source::Default => ("default", None),
+                };
+                Row { key: setting.key, value: setting.value, source, at }
+            })
+            .collect();
+        let token = common.token.as_deref().filter(|token| !token.is_empty());
+        let token = if token.is_some() { "set, and not shown" } else { "none" };
+        rows.push(asked(matches, "url", "RECOUNT_URL", common.url.clone()));
+        rows.push(asked(matches, "token", "RECOUNT_TOKEN", token.to_owned()));
+        tell(&rows, common.json)
+    }
+}
+
+/// An option of every verb.
+fn asked(matches: &ArgMatches, key: &'static str, name: &str, value: String) -> Row {
+    let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
+    match matches.value_source(key) {
+        Some(ValueSource::CommandLine) => Row { key, value, source: "flag", at: None },
+        Some(ValueSource::EnvVariable) => {
+            Row { key, value, source: "environment", at: Some(name.to_owned()) }
+        }
+        _ => Row { key, value, source: "default", at: None },
+    }
+}
+
+fn tell(rows: &[Row], json: bool) -> Result<(), Failure> {
+    let mut out = Output::new();
+    let widest = |cell: fn(&Row) -> &str| rows.iter().map(|row| cell(row).chars().count()).max().unwrap_or(0);
+    let (keys, values) = (widest(|row| row.key), widest(|row| &row.value));
+    for row in rows {
+        if json {
+            let mut line = json!({ "key": row.key, "value": row.value, "source": row.source });
+            if let Some(at) = &row.at {
+                line["at"] = json!(at);
+            }
+            out.value(&line)?;
+        } else {
+            let at = row.at.as_deref().map(|at| format!(" {at}")).unwrap_or_default();
+            let line = format!("{:<keys$}  {:<values$}  {}{at}", row.key, row.value, row.source);
+            out.line(&clean::line(&line))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! `recount man --out DIR`: a manual page for the program and one for each verb.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _};
+
+use super::CommandLine;
+use crate::exit::Failure;
+
+#[derive(Args)]
+pub(super) struct Man {
+    /// The folder to write them to; it is made where it is missing
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Man {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let failed = |why: std::io::Error| {
+            Failure::Own(format!("manual pages cannot be written to {}: {why}", self.out.display()))
+        };
+        std::fs::create_dir_all(&self.out).map_err(failed)?;
+        clap_mangen::generate_to(CommandLine::command(), &self.out).map_err(failed)
+    }
+}

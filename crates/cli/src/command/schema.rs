@@ -1,0 +1,46 @@
+//! `recount schema [NAME]`: the JSON Schemas of this release. Asks no server.
+
+use clap::Args;
+use recount_server::contract::{self, Schema as Entry};
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::output::Output;
+
+#[derive(Args)]
+pub(super) struct Schema {
+    /// An event type such as run.queued, whose data is described; envelope, for what is around it; or openapi, for
+    /// everything that a server answers. Without it all are named
+    name: Option<String>,
+}
+
+impl Schema {
+    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+        let mut out = Output::new();
+        let Some(name) = self.name else {
+            let entries = contract::schemas();
+            return entries.iter().try_for_each(|entry| list(&mut out, entry, json));
+        };
+        let Some(text) = contract::schema(&name) else {
+            let advice = match contract::nearest_schema(&name) {
+                Some(nearest) => format!("did you mean {nearest}?"),
+                None => "recount schema names those there are".to_owned(),
+            };
+            return Err(Failure::Usage(format!("there is no schema {name:?}; {advice}")));
+        };
+        if json {
+            // On one line, as all data with --json.
+            let value: serde_json::Value =
+                serde_json::from_str(&text).map_err(|why| Failure::Own(why.to_string()))?;
+            return out.value(&value);
+        }
+        out.line(text.trim_end())
+    }
+}
+
+fn list(out: &mut Output, entry: &Entry, json: bool) -> Result<(), Failure> {
+    if json {
+        return out.value(&json!({ "name": entry.name, "status": entry.status }));
+    }
+    out.line(&format!("{:<36} {}", entry.name, entry.status))
+}

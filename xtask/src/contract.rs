@@ -1,0 +1,70 @@
+//! `cargo xtask test`, step `contract`: a real server, and a tester that reads what it published and tries it.
+//!
+//! What is tried and what is let pass stands in `xtask/contract/`. The server runs with assertions, so a refusal
+//! that the table of routes does not name counts, too.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::steps::{cargo, command, target_folder, watch};
+
+/// The server, until it is dropped.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    /// Starts on a free port, on a folder that holds what `seed` says.
+    fn start(binary: &Path, folder: &Path, seed: &Path) -> Result<Server> {
+        if folder.exists() {
+            std::fs::remove_dir_all(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
+        }
+        let folder = folder.to_string_lossy();
+        let mut import = command(binary, Path::new("."));
+        import.args(["import", "--data", &folder]).arg(seed).stdout(Stdio::null());
+        ensure!(watch(import)?, "the seed could not be imported");
+        let mut serve = command(binary, Path::new("."));
+        serve.args(["serve", "--bind", "127.0.0.1:0", "--durability", "relaxed", "--log", "error"]);
+        let mut child = serve.args(["--data", &folder]).stderr(Stdio::piped()).spawn()?;
+        let mut words = BufReader::new(child.stderr.take().context("it was asked for")?).lines();
+        let address = words.find_map(|line| Some(line.ok()?.strip_prefix("listening on ")?.to_owned()));
+        let Some(url) = address else {
+            let status = child.wait()?;
+            bail!("the server ended with {status} before it listened");
+        };
+        // What it says from now on is of errors, and belongs into the output of the step.
+        std::thread::spawn(move || words.map_while(Result::ok).for_each(|line| println!("server: {line}")));
+        Ok(Server { child, url })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, which the step has noticed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Whether the server keeps to `/openapi.json`. `tester` is schemathesis.
+pub(crate) fn run(root: &Path, tester: &Path) -> Result<bool> {
+    if !cargo(root, &["build", "-p", "recount-cli", "--locked"])? {
+        return Ok(false);
+    }
+    let (target, settings) = (target_folder(root)?, root.join("xtask/contract"));
+    let folder = target.join("contract/data");
+    let mut server = Server::start(&target.join("debug/recount"), &folder, &settings.join("seed.jsonl"))?;
+    let mut test = command(tester, &target.join("contract"));
+    test.arg("--config-file").arg(settings.join("schemathesis.toml"));
+    test.args(["--no-color", "run", &format!("{}/openapi.json", server.url)]);
+    test.env("SCHEMATHESIS_HOOKS", settings.join("hooks.py")).env("PYTHONDONTWRITEBYTECODE", "1");
+    let kept = watch(test)?;
+    match server.child.try_wait()? {
+        None => Ok(kept),
+        Some(status) => bail!("the server ended with {status} while it was tested"),
+    }
+}
