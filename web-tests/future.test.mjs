@@ -31,7 +31,7 @@ async function laterRelease(t, stream) {
     response.writeHead(status, { 'content-type': type }).end(JSON.stringify(body));
   };
   const server = createServer(async (request, response) => {
-    const path = request.url.split('?')[0];
+    const path = decodeURIComponent(request.url.split('?')[0]);
     const events = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' };
     if (request.headers['last-event-id']) return response.writeHead(204).end();
     if (path === '/v1/events/stream') {

@@ -282,6 +282,16 @@ pub fn export(bytes: &[u8]) -> Accepted<Import> {
     Ok(Import { run, events: header.events, head: header.head, records })
 }
 
+/// A number that every reader counts alike.
+pub(crate) fn number(number: Option<u64>) -> Accepted<Option<u64>> {
+    match number {
+        Some(number) if number >= INTEGER_MAX => {
+            Err(Refusal::new(Code::BodyMalformed, format!("{number} is too large; stay below 2^53")))
+        }
+        number => Ok(number),
+    }
+}
+
 /// How much is to be kept.
 pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
     let policy = Policy {
@@ -289,9 +299,8 @@ pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
         max_events: request.max_events,
         max_bytes: request.max_bytes,
     };
-    let amounts = [request.max_age_seconds, request.max_events, request.max_bytes];
-    if let Some(amount) = amounts.into_iter().flatten().find(|amount| *amount >= INTEGER_MAX) {
-        return Err(Refusal::new(Code::BodyMalformed, format!("{amount} is too large; stay below 2^53")));
+    for amount in [request.max_age_seconds, request.max_events, request.max_bytes] {
+        number(amount)?;
     }
     if policy.is_off() {
         let missing = "nothing says how much is kept; send max_age_seconds, max_events or max_bytes";
@@ -367,6 +376,16 @@ mod tests {
             let said = said(path, query);
             assert!(said.contains(part), "{path}?{query}: {said}");
         }
+    }
+
+    #[test]
+    fn numbers_that_not_every_reader_counts_alike_are_refused() {
+        let code = |refusal: Refusal| refusal.code;
+        assert_eq!(number(None).map_err(code), Ok(None));
+        assert_eq!(number(Some(INTEGER_MAX - 1)).map_err(code), Ok(Some(INTEGER_MAX - 1)));
+        assert_eq!(number(Some(INTEGER_MAX)).map_err(code), Err(Code::BodyMalformed));
+        let all = Prune { max_events: Some(u64::MAX), ..Prune::default() };
+        assert_eq!(policy(&all).map(drop).map_err(code), Err(Code::BodyMalformed));
     }
 
     #[test]

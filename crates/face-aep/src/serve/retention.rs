@@ -37,7 +37,7 @@ pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Reques
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: PruneRun = accept::body_or_default(&bytes)?;
-    let pruned = face.engine.prune(run, request.before, ASKED_FOR).await?;
+    let pruned = face.engine.prune(run, accept::number(request.before)?, ASKED_FOR).await?;
     let reply = reply::Pruned {
         run_id: run.to_string(),
         events: pruned.events,
