@@ -1,13 +1,14 @@
 // Starts and stops the real server, each time on a data folder that goes away with the test.
 // Knows the program's command line and the first line it prints, nothing else.
 
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 
 import { atEnd } from './ending.mjs';
 
@@ -19,26 +20,42 @@ const STOP_MS_MAX = 20_000;
 
 /// A server for one test.
 export async function startServer(t) {
-  const folder = await mkdtemp(join(tmpdir(), 'recount-web-'));
-  const server = new Server(folder);
-  atEnd(t, async () => {
-    await server.stop('SIGKILL');
-    await rm(folder, { recursive: true, force: true });
-  });
+  const server = await newServer(t);
   await server.start('127.0.0.1:0');
   return server;
 }
 
+/// One that lets nobody in without a token, and a token for everything.
+export async function startClosedServer(t) {
+  const server = await newServer(t, ['--require-token']);
+  server.token = await server.addToken('boss', 'admin,read,run,approve,ingest');
+  await server.start('127.0.0.1:0');
+  return server;
+}
+
+async function newServer(t, options = []) {
+  const folder = await mkdtemp(join(tmpdir(), 'recount-web-'));
+  const server = new Server(folder, options);
+  atEnd(t, async () => {
+    await server.stop('SIGKILL');
+    await rm(folder, { recursive: true, force: true });
+  });
+  return server;
+}
+
 class Server {
-  constructor(folder) {
+  constructor(folder, options) {
     this.folder = folder;
+    this.options = options;
+    this.token = null;
     this.origin = null;
     this.child = null;
     this.printed = [];
   }
 
   async start(bind) {
-    const child = spawn(BINARY, ['serve', '--bind', bind, '--data', join(this.folder, 'data')], {
+    const words = ['serve', '--bind', bind, '--data', join(this.folder, 'data'), ...this.options];
+    const child = spawn(BINARY, words, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: plainEnvironment(this.folder),
     });
@@ -84,11 +101,21 @@ class Server {
     await this.start(new URL(this.origin).host);
   }
 
+  /// A token, made while the server does not run.
+  async addToken(name, scopes) {
+    const words = ['token', 'add', name, '--scope', scopes, '--data', join(this.folder, 'data')];
+    const { stdout } = await promisify(execFile)(BINARY, words, { env: plainEnvironment(this.folder) });
+    return stdout.trim();
+  }
+
   /// Sends JSON text as it is, and answers the text that came back.
   async request(method, path, body) {
     const response = await fetch(this.origin + path, {
       method,
-      headers: body === undefined ? {} : { 'content-type': 'application/json' },
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(this.token ? { authorization: `Bearer ${this.token}` } : {}),
+      },
       body,
     });
     const text = await response.text();

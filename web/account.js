@@ -1,6 +1,7 @@
 // The events of one run: the newest at once, earlier ones when asked for, new ones as they come.
 // The page holds a window on the account; the account itself stays on the server. Look at `Account`.
 
+import { openStream } from './entry.js';
 import { announce, ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
 import { beginning, said, visibleJson } from './visible.js';
 
@@ -64,10 +65,21 @@ export class Account {
     this.timer = setTimeout(() => (this.last < 0 ? this.open() : this.listen()), AGAIN_MS);
   }
 
-  listen() {
+  async listen() {
     // One event is heard again: a browser that comes back after the ending needs an id to be told to stop.
     const cursor = this.list.firstChild || this.waiting.length > 0 ? cursorFor(this.last) : this.last;
-    this.source = new EventSource(`/v1/runs/${this.run}/events?after_sequence=${cursor}`);
+    let source;
+    try {
+      source = await openStream(`/v1/runs/${this.run}/events?after_sequence=${cursor}`);
+    } catch (error) {
+      this.again(error);
+      return;
+    }
+    if (this.closed) {
+      source.close();
+      return;
+    }
+    this.source = source;
     this.source.onmessage = (message) => this.take(JSON.parse(message.data));
     this.source.onopen = () => wellAgain('events');
     this.source.addEventListener('gap', (message) => this.miss(JSON.parse(message.data)));

@@ -2,6 +2,7 @@
 // page comes from the same streams that any other client reads. Here: the list of runs, and which is chosen.
 
 import { Account } from './account.js';
+import { openStream } from './entry.js';
 import { announce, ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
 import { Prompts } from './prompts.js';
 import { said, visible, visibleLines } from './visible.js';
@@ -120,20 +121,26 @@ async function look(id) {
 // ---- the feed
 
 // It is followed from its end; whatever happened while it was away is in the list.
-function followFeed() {
-  const feed = new EventSource('/v1/events/stream?after_position=latest');
+async function followFeed() {
+  // Says who asks, where the server wants to know.
+  await ask('/v1/runs?limit=1');
+  const feed = await openStream('/v1/events/stream?after_position=latest');
   feed.addEventListener('caught_up', () => {
     setText(byId('health'), 'Connected.');
     loading(loadListed());
   });
   feed.onerror = () => {
     setText(byId('health'), 'Connection lost; trying again.');
-    if (feed.readyState === EventSource.CLOSED) setTimeout(followFeed, AGAIN_MS);
+    if (feed.readyState === EventSource.CLOSED) followAgain();
   };
   feed.onmessage = (message) => {
     const event = JSON.parse(message.data);
     if (CHANGES_A_RUN.test(event.type)) refresh(event.run_id);
   };
+}
+
+function followAgain() {
+  setTimeout(() => followFeed().catch(followAgain), AGAIN_MS);
 }
 
 // ---- the run that is shown
@@ -201,5 +208,8 @@ document.querySelector('.skip').addEventListener('click', (click) => {
 byId('older').addEventListener('click', () => loading(loadPage(older, RUNS_OF_A_PAGE)));
 byId('earlier').addEventListener('click', () => account?.showEarlier());
 
-followFeed();
+followFeed().catch(() => {
+  setText(byId('health'), 'Connection lost; trying again.');
+  followAgain();
+});
 choose();

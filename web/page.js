@@ -1,15 +1,21 @@
 // What every part of the page uses: asking the server, making elements, saying what is wrong.
 // Knows nothing of runs.
 
+import { comeIn, token } from './entry.js';
 import { visible } from './visible.js';
 
 export const byId = (id) => document.getElementById(id);
 
-/// Asks the native face; a refusal is an error with its `status` and `code`.
+/// Asks the native face; a refusal is an error with its `status` and `code`. When the server wants to know who asks,
+/// somebody is asked for a token, and then it goes on.
 export async function ask(path, body) {
-  const options = body === undefined
-    ? {}
-    : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+  const options = { headers: {} };
+  if (body !== undefined) {
+    Object.assign(options, { method: 'POST', body: JSON.stringify(body) });
+    options.headers['content-type'] = 'application/json';
+  }
+  const shown = token();
+  if (shown) options.headers.authorization = `Bearer ${shown}`;
   let response;
   let answer;
   try {
@@ -19,6 +25,11 @@ export async function ask(path, body) {
     throw new Error('The server does not answer.', { cause });
   }
   if (response.ok) return answer;
+  if (response.status === 401) {
+    // Another request may have been answered by somebody in the meantime.
+    if (shown === token()) await comeIn(shown ? answer.detail : '');
+    return ask(path, body);
+  }
   const words = answer.detail ?? answer.title ?? response.statusText;
   throw Object.assign(new Error(words), { status: response.status, code: answer.code });
 }

@@ -109,6 +109,12 @@ impl Builder {
         if route.streams() {
             parameters.push(last_event_id());
         }
+        if route.takes_key() {
+            parameters.push(idempotency_key());
+        }
+        if route.is_tagged() {
+            parameters.push(if_none_match());
+        }
         let mut operation = json!({
             "operationId": operation_id(&format!("{:?}", route.name)),
             "tags": [tag(route.path)],
@@ -151,6 +157,12 @@ impl Builder {
             if matches!(gives, Gives::Thing { located: true, .. }) {
                 answer["headers"]["location"] = header_ref("location");
             }
+        }
+        if route.is_tagged() {
+            answers.insert("304".to_owned(), unchanged());
+            answers
+                .entry("200".to_owned())
+                .and_modify(|answer| answer["headers"]["etag"] = header_ref("etag"));
         }
         let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
         for code in route.codes() {
@@ -201,7 +213,7 @@ impl Builder {
                 let about = "Frames of server-sent events. Each with an id is one event: id is the cursor, data the \
                              envelope. Without an id come caught_up when all there was has been sent, gap when \
                              events that were asked for were pruned, and error with a problem before the end; \
-                             comment lines keep a quiet stream open. Other frames are to be ignored.";
+                             position has an id and is no event: a filter hid what came up to there. Comment lines keep a quiet stream open. Other frames are to be ignored.";
                 let schema = json!({ "type": "string", "description": about });
                 (
                     "Or events as they come, where the client prefers text/event-stream.".to_owned(),
@@ -309,6 +321,10 @@ fn headers() -> Value {
             "description": "Where what was made can be asked for.",
             "required": true, "schema": { "type": "string" },
         },
+        "etag": {
+            "description": "Names this form of the thing; another form has another.",
+            "required": true, "schema": { "type": "string" },
+        },
         "retry-after": {
             "description": "After how many seconds to try again.",
             "schema": { "type": "integer", "minimum": 1 },
@@ -368,6 +384,32 @@ fn in_query(parameter: &Parameter) -> Value {
     })
 }
 
+fn idempotency_key() -> Value {
+    json!({
+        "name": "idempotency-key",
+        "in": "header",
+        "description": "Chosen by the client for one thing that is to be done once. Sent again within a day with the same \
+                        body the request is answered as it was, with idempotency-replayed: true, and not done again.",
+        "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
+    })
+}
+
+fn if_none_match() -> Value {
+    json!({
+        "name": "if-none-match",
+        "in": "header",
+        "description": "The etag of a form that the client has: when it is that still, 304 says so.",
+        "schema": { "type": "string", "pattern": "^[ -~]*$" },
+    })
+}
+
+fn unchanged() -> Value {
+    json!({
+        "description": "It is as the client has it.",
+        "headers": { "x-request-id": header_ref("x-request-id"), "etag": header_ref("etag") },
+    })
+}
+
 fn last_event_id() -> Value {
     json!({
         "name": "last-event-id",
@@ -392,6 +434,7 @@ fn form(form: Form) -> Value {
         Form::Id(prefix) => {
             json!({ "type": "string", "pattern": format!("^{prefix}[0-7][0-9A-HJKMNP-TV-Z]{{25}}$") })
         }
+        Form::Words => json!({ "type": "string", "minLength": 1 }),
         Form::YesNo => json!({ "type": "boolean" }),
     }
 }

@@ -14,12 +14,27 @@ pub const LIMIT: &str = "limit";
 pub const STATUS: &str = "status";
 /// Only what is of this task.
 pub const TASK_ID: &str = "task_id";
+/// Only what is of this run.
+pub const RUN_ID: &str = "run_id";
 /// Only what is of this session.
 pub const SESSION_ID: &str = "session_id";
+/// Only events of these types.
+pub const TYPE: &str = "type";
+/// Only what is of runs of this kind.
+pub const KIND: &str = "kind";
 /// Whether a check-up reads everything.
 pub const FULL: &str = "full";
+/// Only what waits for somebody's answer, or only what does not.
+pub const NEEDS_ATTENTION: &str = "needs_attention";
+/// Only what has this in its title or its message.
+pub const TEXT: &str = "text";
+/// Bytes of it.
+pub const TEXT_MAX: usize = 200;
 /// On streams, in place of a token.
 pub const TICKET: &str = "ticket";
+
+/// Words that one parameter may hold, with commas between them.
+pub const WORDS_MAX: usize = 50;
 
 /// Events a page brings when nobody says otherwise, and at most.
 pub const EVENTS_LIMIT_DEFAULT: usize = 500;
@@ -36,3 +51,8 @@ pub const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "ca
 pub const CLARIFICATION_STATUSES: [&str; 4] = ["pending", "answered", "timed_out", "cancelled"];
 /// What can become of a handoff.
 pub const HANDOFF_STATUSES: [&str; 4] = ["pending", "acknowledged", "rejected", "timed_out"];
+/// What a task can be: without a run, or as its latest run is.
+pub const TASK_STATUSES: [&str; 7] =
+    ["idle", "queued", "running", "waiting", "finished", "failed", "cancelled"];
+/// What sorts of runs there are.
+pub const RUN_KINDS: [&str; 5] = ["agent_loop", "shell", "git", "file", "external"];

@@ -101,6 +101,9 @@ pub struct Task {
     pub title: Option<String>,
     /// `idle` while it has no run, else the status of its latest one.
     pub status: String,
+    /// Whether somebody must answer something before its latest run can go on.
+    #[serde(default)]
+    pub needs_attention: bool,
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_run_id: Option<String>,

@@ -60,7 +60,7 @@ routes! {
     CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.",
         [] perhaps::<CreateTask>() => [created::<Task>("task")], [LimitReached];
     ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
-        [after("task_"), LIST_LIMIT] NOTHING => [page::<Task>()], [];
+        [after("task_"), LIST_LIMIT, TASK_STATUS, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
         [] NOTHING => [one::<Task>("task")], [];
     DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; tombstones are all that stays.",
@@ -71,7 +71,7 @@ routes! {
         [] body::<CreateRun>() => [created::<Run>("run")],
         [SessionNotFound, SessionErased, TaskBusy, LimitReached];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
-        [after("run_"), LIST_LIMIT, RUN_STATUS] NOTHING => [page::<Run>()], [];
+        [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Run>()], [];
     GetTaskRun = "GET" "/tasks/{task}/runs/{run}", [Read], "Shows a run of a task.",
         [] NOTHING => [one::<Run>("run")], [];
     CancelTaskRun = "POST" "/tasks/{task}/runs/{run}/cancel", [Run], "Cancels a run of a task.",
@@ -85,7 +85,7 @@ routes! {
         [] body::<CreateRun>() => [created::<Run>("run")],
         [SessionNotFound, SessionErased, TaskNotFound, TaskErased, TaskBusy, LimitReached];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
-        [after("run_"), LIST_LIMIT, RUN_STATUS, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
+        [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
         [TaskNotFound, SessionNotFound];
     GetRun = "GET" "/runs/{run}", [Read], "Shows a run.",
         [] NOTHING => [one::<Run>("run")], [];
@@ -111,9 +111,9 @@ routes! {
     Prune = "POST" "/prune", [Admin], "Prunes runs that have ended, those first that ended first, until it is enough.",
         [] body::<Prune>() => [one::<Swept>("swept")], [];
     ReadFeed = "GET" "/events", [Read], "Reads the events of all runs, as a page or as a stream.",
-        [AFTER_POSITION, EVENTS_LIMIT] NOTHING => [EventsPage, EventStream], [CursorPruned];
+        [AFTER_POSITION, EVENTS_LIMIT, FEED_TYPE, FEED_RUN, FEED_TASK, FEED_SESSION, FEED_KIND, FEED_STATUS] NOTHING => [EventsPage, EventStream], [CursorPruned];
     StreamFeed = "GET" "/events/stream", [Read], "Streams the events of all runs.",
-        [AFTER_POSITION, EVENTS_LIMIT] NOTHING => [EventStream], [CursorPruned];
+        [AFTER_POSITION, EVENTS_LIMIT, FEED_TYPE, FEED_RUN, FEED_TASK, FEED_SESSION, FEED_KIND, FEED_STATUS] NOTHING => [EventStream], [CursorPruned];
     ListApprovals = "GET" "/approvals", [Read], "Lists approvals, newest first.",
         [after(""), LIST_LIMIT, APPROVAL_STATUS] NOTHING => [page::<Approval>()], [];
     GetApproval = "GET" "/approvals/{approval}", [Read], "Shows an approval.",

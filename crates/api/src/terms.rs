@@ -56,6 +56,8 @@ pub enum Form {
     Id(&'static str),
     /// The cursor of a list of things whose ids begin so. Empty is from the start.
     Cursor(&'static str),
+    /// Words with commas between them.
+    Words,
     YesNo,
 }
 
@@ -159,6 +161,20 @@ impl<Name> Route<Name> {
         self.query.iter().any(|known| known.name == parameter) || self.streams() && parameter == query::TICKET
     }
 
+    /// Whether `Idempotency-Key` counts here: where something is done that batches do not number themselves. Not for
+    /// the house, whose answers hold secrets that must not be remembered.
+    pub fn takes_key(&self) -> bool {
+        let of_the_face = !self.path.starts_with("/admin") && !self.path.ends_with("/tickets");
+        let numbered = self.path.ends_with("/events");
+        self.method == "POST" && matches!(self.body, Body::Json { .. }) && of_the_face && !numbered
+    }
+
+    /// Whether it shows one thing, whose form has a tag.
+    pub fn is_tagged(&self) -> bool {
+        let shows_one = self.gives.iter().any(|gives| matches!(gives, Gives::Thing { status: 200, .. }));
+        self.method == "GET" && shows_one && !self.path.starts_with("/admin")
+    }
+
     /// All that it may say no with, in order: what the table names, and what follows from its other terms.
     pub fn codes(&self) -> Vec<Code> {
         let mut codes = self.refuses.to_vec();
@@ -171,6 +187,9 @@ impl<Name> Route<Name> {
         }
         if self.method != "GET" {
             codes.push(Code::StoreFull);
+        }
+        if self.takes_key() {
+            codes.extend([Code::HeaderInvalid, Code::IdempotencyKeyReused, Code::IdempotencyInProgress]);
         }
         if !matches!(self.body, Body::None) {
             codes.extend([Code::BodyMalformed, Code::BodyTimeout, Code::BodyTooLarge]);
@@ -270,6 +289,57 @@ pub mod parameter {
     };
     pub const TASK_ID: Parameter =
         Parameter { name: query::TASK_ID, form: Form::Id("task_"), about: "Only runs of this task." };
+    pub const FEED_TYPE: Parameter = Parameter {
+        name: query::TYPE,
+        form: Form::Words,
+        about: "Only events of these types: whole names, or what they begin with and a star, such as tool.*; several \
+                with commas.",
+    };
+    pub const FEED_RUN: Parameter = Parameter {
+        name: query::RUN_ID,
+        form: Form::Words,
+        about: "Only events of these runs; several with commas.",
+    };
+    pub const FEED_TASK: Parameter = Parameter {
+        name: query::TASK_ID,
+        form: Form::Words,
+        about: "Only events of these tasks; several with commas.",
+    };
+    pub const FEED_SESSION: Parameter = Parameter {
+        name: query::SESSION_ID,
+        form: Form::Words,
+        about: "Only events of these sessions; several with commas.",
+    };
+    pub const FEED_KIND: Parameter = Parameter {
+        name: query::KIND,
+        form: Form::Words,
+        about: "Only events of runs of these kinds; several with commas.",
+    };
+    pub const FEED_STATUS: Parameter = Parameter {
+        name: query::STATUS,
+        form: Form::Words,
+        about: "Only events of runs that stand so when the event is told; several with commas.",
+    };
+    pub const TASK_STATUS: Parameter = Parameter {
+        name: query::STATUS,
+        form: Form::Word(&query::TASK_STATUSES),
+        about: "Only tasks that stand so: idle without a run, or as their latest run.",
+    };
+    pub const RUN_KIND: Parameter = Parameter {
+        name: query::KIND,
+        form: Form::Word(&query::RUN_KINDS),
+        about: "Only runs of this kind.",
+    };
+    pub const NEEDS_ATTENTION: Parameter = Parameter {
+        name: query::NEEDS_ATTENTION,
+        form: Form::YesNo,
+        about: "Only what waits for somebody's answer, or only what does not.",
+    };
+    pub const TEXT: Parameter = Parameter {
+        name: query::TEXT,
+        form: Form::Words,
+        about: "Only what has this in its title or its last message, in whatever case; 200 bytes at most.",
+    };
     pub const FULL: Parameter = Parameter {
         name: query::FULL,
         form: Form::YesNo,

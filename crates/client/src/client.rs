@@ -35,6 +35,10 @@ pub struct Listing {
     pub after: Option<serde_json::Value>,
     pub limit: Option<usize>,
     pub status: Option<String>,
+    pub kind: Option<String>,
+    pub needs_attention: Option<bool>,
+    /// A part of a title or a message.
+    pub text: Option<String>,
 }
 
 /// Speaks to one server. Cheap to clone.
@@ -68,6 +72,7 @@ impl Client {
         };
         let http = reqwest::Client::builder()
             .connect_timeout(limits::CONNECT_TIMEOUT)
+            .pool_idle_timeout(limits::REST_MAX)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .tcp_nodelay(true)
@@ -286,7 +291,12 @@ impl Client {
             other => other.to_string(),
         });
         let address = address.with(query::AFTER, after).with(query::LIMIT, listing.limit);
-        self.page(address.with("status", listing.status.as_deref())).await
+        let address = address
+            .with(query::STATUS, listing.status.as_deref())
+            .with(query::KIND, listing.kind.as_deref())
+            .with(query::NEEDS_ATTENTION, listing.needs_attention)
+            .with(query::TEXT, listing.text.as_deref());
+        self.page(address).await
     }
 
     async fn page<T: DeserializeOwned>(&self, address: Address) -> Result<Page<T>, ClientError> {
@@ -348,6 +358,12 @@ impl Client {
         let (address, parameter) = match source {
             Source::Run(run) => (self.at(&["runs", run, "events"]), query::AFTER_SEQUENCE),
             Source::Feed => (self.at(&["events", "stream"]), query::AFTER_POSITION),
+            Source::FeedOf(filter) => {
+                let feed = self.at(&["events", "stream"]);
+                let address =
+                    filter.parameters().fold(feed, |address, (name, words)| address.with(name, Some(words)));
+                (address, query::AFTER_POSITION)
+            }
         };
         let (address, header) = match after {
             Some(after) if resume => (address, Some(after)),

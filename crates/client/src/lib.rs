@@ -12,4 +12,4 @@ mod tail;
 pub use client::{Client, EventsPage, Listing};
 pub use error::ClientError;
 pub use recount_api::{admin, export, problem, query, reply, request, routes, scope};
-pub use tail::{Source, Tail, Told, Until};
+pub use tail::{Filter, Source, Tail, Told, Until};

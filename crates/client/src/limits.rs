@@ -24,3 +24,7 @@ pub const RECONNECT_WAIT_MS_MAX: u64 = 15_000;
 /// How often in a row a reading that ends when caught up connects in vain; then it gives the error up.
 /// A reading that follows goes on trying.
 pub const ATTEMPTS_MAX: u32 = 5;
+
+/// How long a connection may rest before it is not used again: less than the server waits for the head of a request,
+/// so that no request is sent into a connection that the server just closed.
+pub const REST_MAX: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use recount_api::problem::Problem;
+use recount_api::query;
 use recount_api::reply::Gap;
 use recount_transport::limits::RETRY_MS;
 use recount_transport::sse::{Decoder, Frame};
@@ -23,6 +24,35 @@ pub enum Source {
     Run(String),
     /// All runs; cursors are positions.
     Feed,
+    /// The same, of what passes.
+    FeedOf(Filter),
+}
+
+/// What is wanted of the feed; where a part is empty it does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Names of types, or what they begin with and a star.
+    pub types: Vec<String>,
+    pub runs: Vec<String>,
+    pub tasks: Vec<String>,
+    pub sessions: Vec<String>,
+    pub kinds: Vec<String>,
+    pub statuses: Vec<String>,
+}
+
+impl Filter {
+    /// Each parameter with its words.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let parts = [
+            (query::TYPE, &self.types),
+            (query::RUN_ID, &self.runs),
+            (query::TASK_ID, &self.tasks),
+            (query::SESSION_ID, &self.sessions),
+            (query::KIND, &self.kinds),
+            (query::STATUS, &self.statuses),
+        ];
+        parts.into_iter().filter(|(_, words)| !words.is_empty()).map(|(name, words)| (name, words.join(",")))
+    }
 }
 
 /// When a reading ends by itself. An error ends either.
@@ -239,6 +269,11 @@ fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<
             let first = first.max(cursor.map_or(0, |cursor| cursor + 1));
             *cursor = Some(last);
             Ok(Some(Told::Gap { first, last }))
+        }
+        // Nothing that was wanted up to here: after a break this is where it goes on.
+        Some("position") => {
+            *cursor = (*cursor).max(frame.id.and_then(|id| id.parse().ok()));
+            Ok(None)
         }
         Some(_) => Ok(None),
         None => {

@@ -20,12 +20,14 @@ use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
 use crate::metered::Metered;
 use crate::meters::{EngineStats, Meters};
+use crate::once::{Doing, Once};
 use crate::publish::Publisher;
+use crate::sieve::{Sieve, Sifter};
 use crate::subscribe::Subscription;
 use crate::timers::Timers;
 use crate::writer::{Receipt, Tools, Work, may_have_happened, run_not_found};
 use crate::writers::Writers;
-use crate::{Error, RunRow, TaskRow, journal, limits, rows};
+use crate::{Error, Narrowing, RunRow, TaskRow, journal, limits, rows};
 
 /// A run to be.
 #[derive(Debug, Clone)]
@@ -44,11 +46,58 @@ pub struct ListQuery {
     pub status: Option<String>,
 }
 
+/// Which runs, or which tasks by their latest run, are wanted; where a part is missing it does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    pub status: Option<String>,
+    pub kind: Option<String>,
+    /// Whether somebody must answer something before it can go on.
+    pub needs_attention: Option<bool>,
+    /// A part of a title or of a last message, in whatever case.
+    pub text: Option<String>,
+}
+
+impl RunFilter {
+    pub fn is_open(&self) -> bool {
+        *self == RunFilter::default()
+    }
+
+    pub fn takes(&self, row: &RunRow) -> bool {
+        self.takes_what(&row.status, Some(&row.kind), !row.pending.is_empty(), &[&row.title, &row.message])
+    }
+
+    /// The same of something that has a run or none.
+    pub fn takes_what(
+        &self,
+        status: &str,
+        kind: Option<&str>,
+        needs_attention: bool,
+        texts: &[&Option<String>],
+    ) -> bool {
+        let said = |part: &str| {
+            let holds = |text: &String| text.to_lowercase().contains(part);
+            texts.iter().any(|text| text.as_ref().is_some_and(holds))
+        };
+        self.status.as_deref().is_none_or(|wanted| wanted == status)
+            && self.kind.as_deref().is_none_or(|wanted| Some(wanted) == kind)
+            && self.needs_attention.is_none_or(|wanted| wanted == needs_attention)
+            && self.text.as_ref().is_none_or(|part| said(&part.to_lowercase()))
+    }
+}
+
 /// A part of a list. `next` continues it, also when nothing of what was looked at was wanted.
 #[derive(Debug, Clone)]
 pub struct Listed<T> {
     pub items: Vec<T>,
     pub next: Option<String>,
+    pub has_more: bool,
+}
+
+/// A page of the feed. `next` continues it, also when nothing of what was looked at was wanted.
+#[derive(Debug, Clone)]
+pub struct FeedPage {
+    pub events: Vec<(u64, Bytes)>,
+    pub next: Option<u64>,
     pub has_more: bool,
 }
 
@@ -70,6 +119,7 @@ pub struct Engine {
     minter: Arc<Mutex<Minter>>,
     /// One prune or deletion at a time.
     pub(crate) housekeeping: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) doing: Arc<Doing>,
 }
 
 impl Engine {
@@ -85,7 +135,13 @@ impl Engine {
         let tools = Arc::new(Tools { store, world, publisher, timers });
         let writers = Writers::new(tools.clone());
         tools.timers.start(&tools.world, &writers);
-        let engine = Engine { tools, writers, minter: Arc::default(), housekeeping: Arc::default() };
+        let engine = Engine {
+            tools,
+            writers,
+            minter: Arc::default(),
+            housekeeping: Arc::default(),
+            doing: Arc::default(),
+        };
         engine.finish_deletions();
         Ok(engine)
     }
@@ -110,18 +166,29 @@ impl Engine {
         title: Option<String>,
         first_run: Option<Queued>,
     ) -> Result<(TaskRow, Option<RunId>), Error> {
+        self.create_task_once(title, first_run, None).await
+    }
+
+    /// The same for a request that is to be done once.
+    pub async fn create_task_once(
+        &self,
+        title: Option<String>,
+        first_run: Option<Queued>,
+        once: Option<&Once>,
+    ) -> Result<(TaskRow, Option<RunId>), Error> {
         let stamp = self.stamp();
         let task = TaskId::new(self.mint(stamp));
         let row = TaskRow { id: task.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
-        let task_row = rows::put(rows::TASKS, rows::tenant_key(task), Guard::Absent, &row);
+        let mut made = vec![rows::put(rows::TASKS, rows::tenant_key(task), Guard::Absent, &row)];
+        made.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
         match first_run {
             Some(queued) => {
                 let new = NewRun { queued, task: Some(task), session: None };
-                let (run, _) = self.queue(new, vec![task_row]).await?;
+                let (run, _) = self.queue(new, made, None).await?;
                 Ok((row, Some(run)))
             }
             None => {
-                let append = Append { rows: vec![task_row], ..Append::default() };
+                let append = Append { rows: made, ..Append::default() };
                 self.store().append(append).await?;
                 Ok((row, None))
             }
@@ -130,6 +197,11 @@ impl Engine {
 
     /// Creates a run; its first event is durable when this answers.
     pub async fn create_run(&self, new: NewRun) -> Result<(RunId, Receipt), Error> {
+        self.create_run_once(new, None).await
+    }
+
+    /// The same for a request that is to be done once.
+    pub async fn create_run_once(&self, new: NewRun, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
         if let Some(task) = new.task
             && self.task(task).await?.is_none()
         {
@@ -140,10 +212,15 @@ impl Engine {
         {
             return Err(self.missing_session(session).await);
         }
-        self.queue(new, Vec::new()).await
+        self.queue(new, Vec::new(), once).await
     }
 
-    async fn queue(&self, new: NewRun, mut rows: Vec<RowPut>) -> Result<(RunId, Receipt), Error> {
+    async fn queue(
+        &self,
+        new: NewRun,
+        mut rows: Vec<RowPut>,
+        once: Option<&Once>,
+    ) -> Result<(RunId, Receipt), Error> {
         let stamp = self.stamp();
         let run = RunId::new(self.mint(stamp));
         let mut state = State::blank(run, new.task, new.session);
@@ -155,6 +232,7 @@ impl Engine {
             fold.event(event);
         }
         rows.extend(fold.rows(&state));
+        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &run.to_string())));
         if let Some(task) = new.task {
             rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
             rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
@@ -292,6 +370,37 @@ impl Engine {
         Ok((records, next <= last))
     }
 
+    /// The same, of what passes a sieve. Looks at a bounded number of events, so that a page may be short, or empty,
+    /// although there are more.
+    pub async fn read_feed_of(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        sieve: Sieve,
+    ) -> Result<FeedPage, Error> {
+        let last = self.store().last_position().await?;
+        let mut from = next_after(after.or(Some(0)), last + 1, "position")?;
+        self.not_below_retention(after).await?;
+        let sifter = Sifter::new(sieve, self.tools.store.clone());
+        let mut events = Vec::new();
+        let mut looked_at = 0;
+        while events.len() < limit && looked_at < limits::FEED_SCAN_MAX && from <= last {
+            let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+            let found = self.store().read_feed(from, bound).await?;
+            looked_at += found.len();
+            // Where nothing is left up to the end, there is no more.
+            let end = found.last().map_or(last + 1, |found| found.record.position + 1);
+            let mut wanted = sifter.sift(found).await?;
+            let room = limit - events.len();
+            // The cursor stays before what finds no room.
+            from = wanted.get(room).map_or(end, |first_left| first_left.record.position);
+            wanted.truncate(room);
+            events.extend(wanted.into_iter().map(|found| (found.record.position, found.record.bytes)));
+        }
+        let next = if from > 1 { Some(from - 1) } else { after };
+        Ok(FeedPage { events, next, has_more: from <= last })
+    }
+
     /// Follows a run from after a sequence, or from its start.
     pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
         let stream = journal::stream_of(run);
@@ -316,6 +425,12 @@ impl Engine {
         self.not_below_retention(after).await?;
         let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
         Ok(Subscription::new(store, publisher, list, None, next, last + 1))
+    }
+
+    /// The same, of what passes a sieve. Such a reader is served from the store.
+    pub async fn follow_feed_of(&self, after: Option<u64>, sieve: Sieve) -> Result<Subscription, Error> {
+        let subscription = self.follow_feed(after).await?;
+        Ok(subscription.sifted(Sifter::new(sieve, self.tools.store.clone())))
     }
 
     /// Where the feed ends now; 0 when nothing has happened yet.
@@ -365,6 +480,23 @@ impl Engine {
 
     pub async fn task(&self, task: TaskId) -> Result<Option<TaskRow>, Error> {
         self.row(rows::TASKS, &rows::tenant_key(task)).await
+    }
+
+    /// Runs that a filter takes, newest first.
+    pub async fn list_runs_of_interest(
+        &self,
+        query: &ListQuery,
+        filter: &RunFilter,
+        within: &Narrowing,
+    ) -> Result<Listed<RunRow>, Error> {
+        let admits = |row: &RunRow| {
+            let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
+            let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
+            within.is_none() || within.admits(task, session)
+        };
+        let is_filtered = !filter.is_open() || !within.is_none();
+        let wants = |row: &RunRow| admits(row) && filter.takes(row);
+        self.list_where(rows::RUNS, &rows::tenant_key(""), query, is_filtered, wants).await.map(Listed::from)
     }
 
     pub async fn list_runs(&self, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
@@ -423,13 +555,25 @@ impl Engine {
         query: &ListQuery,
         status: impl Fn(&T) -> String,
     ) -> Result<ListedRows<T>, Error> {
+        let wants = |item: &T| query.status.as_deref().is_none_or(|wanted| status(item) == wanted);
+        self.list_where(space, prefix, query, query.status.is_some(), wants).await
+    }
+
+    async fn list_where<T: DeserializeOwned>(
+        &self,
+        space: &str,
+        prefix: &str,
+        query: &ListQuery,
+        is_filtered: bool,
+        wants: impl Fn(&T) -> bool,
+    ) -> Result<ListedRows<T>, Error> {
         let mut listed =
             ListedRows { items: Vec::new(), keys: Vec::new(), next: query.after.clone(), has_more: true };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             // A filter lets few through: then look at many at once.
             let missing = query.limit - listed.items.len();
-            let wanted = if query.status.is_some() { missing.max(limits::LIST_CHUNK) } else { missing };
+            let wanted = if is_filtered { missing.max(limits::LIST_CHUNK) } else { missing };
             let range = RowRange {
                 space: space.into(),
                 prefix: prefix.into(),
@@ -449,7 +593,7 @@ impl Engine {
                 let id = row.key.strip_prefix(prefix).unwrap_or(&row.key).to_owned();
                 let item: T = read_row(space, &row.key, &row.value)?;
                 listed.next = Some(id.clone());
-                if query.status.as_deref().is_none_or(|status_wanted| status(&item) == status_wanted) {
+                if wants(&item) {
                     listed.items.push(item);
                     listed.keys.push(id);
                 }

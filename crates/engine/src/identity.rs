@@ -66,6 +66,8 @@ impl Narrowing {
 /// Somebody who asks. Cheap to clone where it matters: once a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
+    /// What tells it from every other: of a token, its id.
+    pub id: String,
     /// What the log says of who did it.
     pub name: String,
     pub scopes: BTreeSet<Scope>,
@@ -80,6 +82,7 @@ impl Caller {
     /// Who is trusted without a word: the operator at this machine.
     pub fn operator() -> Self {
         Caller {
+            id: "operator".into(),
             name: "operator".into(),
             scopes: Scope::ALL.into(),
             narrowing: Narrowing::default(),
@@ -89,13 +92,14 @@ impl Caller {
     }
 
     pub fn new(
+        id: String,
         name: String,
         scopes: BTreeSet<Scope>,
         narrowing: Narrowing,
         revoked: watch::Receiver<bool>,
         expires_in: Option<Duration>,
     ) -> Self {
-        Caller { name, scopes, narrowing, revoked: Some(revoked), expires_in }
+        Caller { id, name, scopes, narrowing, revoked: Some(revoked), expires_in }
     }
 
     /// The same caller, who may do no more than one thing.
@@ -141,7 +145,8 @@ mod tests {
     #[tokio::test]
     async fn revoking_is_heard() {
         let (revoke, revoked) = watch::channel(false);
-        let mut caller = Caller::new("t".into(), [Scope::Read].into(), Narrowing::default(), revoked, None);
+        let mut caller =
+            Caller::new("t".into(), "t".into(), [Scope::Read].into(), Narrowing::default(), revoked, None);
         assert!(caller.may(Scope::Read) && !caller.may(Scope::Admin));
         revoke.send_replace(true);
         caller.revoked().await;

@@ -121,3 +121,16 @@ pub const ERASE_RETRY: Duration = Duration::from_secs(5);
 
 /// Tokens there may be, of all tenants; one more is refused with `limit_reached`.
 pub const TOKENS_MAX: usize = 10_000;
+
+/// Events of the feed that one page looks at for what passes a filter; then it ends, with what it has, and a cursor
+/// to go on from.
+pub const FEED_SCAN_MAX: usize = 20_000;
+
+/// Events that a filter may hide from a stream before it is told how far it has come.
+pub const HIDDEN_MAX: u64 = 1_000;
+
+/// How long what came of a request that carries a key of its own is remembered; after that it is done again.
+pub const ONCE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Requests too old that are forgotten with each that is remembered: more than one, so that they grow fewer.
+pub const ONCE_FORGOTTEN_AT_A_TIME: usize = 8;

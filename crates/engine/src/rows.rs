@@ -65,6 +65,11 @@ pub(crate) const PRUNED: &str = "record.pruned";
 /// The key of the one row of [`PRUNED`].
 pub(crate) const PRUNED_LAST: &str = "last";
 
+/// Record: a request that is to be done once, and what came of it. Key: as the face makes it.
+pub(crate) const ONCE: &str = "record.once";
+/// Record: when each of those may be forgotten. Key: that time / its key.
+pub(crate) const ONCE_DUE: &str = "record.once_due";
+
 /// Record: what was handed out to come in with. Key: token. Of all tenants, in the store of the default one.
 pub(crate) const TOKENS: &str = "record.tokens";
 /// Record: which folds there are, as a number under the key `version`; see [`crate::catalogue::VERSION`].
@@ -144,6 +149,11 @@ pub(crate) fn producer_prefix(run: RunId, producer: &str) -> String {
 /// Numbers are padded, so that the order of keys is the order of batches.
 pub(crate) fn producer_key(run: RunId, producer: &str, epoch: u64, seq: u64) -> String {
     format!("{}{epoch:020}/{seq:020}", producer_prefix(run, producer))
+}
+
+/// Times are padded, so that the order of keys is that of times.
+pub(crate) fn due_key(at_ms: u64, key: &str) -> String {
+    format!("{at_ms:020}/{key}")
 }
 
 pub(crate) fn put(

@@ -17,12 +17,15 @@ use crate::limits;
 use crate::live::{Found, Level, List};
 use crate::meters::Reader;
 use crate::publish::Publisher;
+use crate::sieve::Sifter;
 
 /// What a reader is given next.
 #[derive(Debug)]
 pub enum Delivery {
     /// Framed events, in order, and the cursor of the last one.
     Frames { bytes: Bytes, last: u64 },
+    /// Nothing of what came up to here was wanted: where to go on from later. Said of sifted feeds only, now and then.
+    Passed { last: u64 },
     /// The events from `first` to `last` were pruned; what is left follows. Said of runs only.
     Gap { first: u64, last: u64 },
     /// Everything that was there when the reader came has been given. Said once.
@@ -46,6 +49,10 @@ pub struct Subscription {
     caught_up: bool,
     reader: Reader,
     ahead: Option<Ahead>,
+    /// Of the feed, when not all of it is wanted.
+    sifter: Option<Sifter>,
+    /// Events that were passed over since something was said.
+    hidden: u64,
 }
 
 /// A page of history that is read while the one before it is written.
@@ -77,12 +84,24 @@ impl Subscription {
             caught_up: false,
             ahead: None,
             reader,
+            sifter: None,
+            hidden: 0,
         }
     }
 
-    /// The cursor of the last event given, if any was.
+    /// The same, of what passes.
+    pub(crate) fn sifted(self, sifter: Sifter) -> Self {
+        Subscription { sifter: Some(sifter), ..self }
+    }
+
+    /// The cursor of the last event given or passed over, if any was.
     pub fn last(&self) -> Option<u64> {
         self.next.checked_sub(1)
+    }
+
+    /// Whether not everything is given that comes.
+    pub fn hides(&self) -> bool {
+        self.sifter.is_some()
     }
 
     /// Waits for what comes next. Dropping the future loses nothing.
@@ -90,7 +109,9 @@ impl Subscription {
         loop {
             // Mark the level as seen before looking, so that what comes while we look wakes us.
             let level = *self.level.borrow_and_update();
-            match self.list.take(self.next) {
+            // Frames on the list are not to be looked into.
+            let live = if self.sifter.is_some() { Found::Nothing } else { self.list.take(self.next) };
+            match live {
                 Found::Frames(bytes, next) => {
                     self.next = next;
                     self.reader.given_live(next);
@@ -128,6 +149,7 @@ impl Subscription {
                 }
                 page
             }
+            None if let Some(sifter) = self.sifter.clone() => return self.read_sifted(&sifter).await,
             None => {
                 // Taken before the read, so that nothing behind it is taken for gone.
                 let end = self.store.last_position().await?;
@@ -155,6 +177,39 @@ impl Subscription {
         self.next = page.last + 1;
         self.reader.given_stored(self.next);
         Ok(Some(Delivery::Frames { bytes: page.bytes, last: page.last }))
+    }
+
+    /// A page of the feed, of which some may be wanted.
+    async fn read_sifted(&mut self, sifter: &Sifter) -> Result<Option<Delivery>, Error> {
+        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+        // Taken before the read, so that nothing behind it is taken for gone.
+        let end = self.store.last_position().await?;
+        let found = {
+            let _permit = self.publisher.reads().acquire().await;
+            self.store.read_feed(self.next, bound).await?
+        };
+        let Some(last) = found.last().map(|found| found.record.position) else {
+            self.next = self.next.max(end + 1);
+            return Ok(None);
+        };
+        self.hidden += found.len() as u64;
+        let wanted = sifter.sift(found).await?;
+        self.next = last + 1;
+        self.reader.given_stored(self.next);
+        if let Some(newest) = wanted.last() {
+            let newest = newest.record.position;
+            self.hidden = last - newest;
+            let mut framed = BytesMut::new();
+            for found in &wanted {
+                self.publisher.framing().frame(found.record.position, &found.record.bytes, &mut framed);
+            }
+            return Ok(Some(Delivery::Frames { bytes: framed.freeze(), last: newest }));
+        }
+        if self.hidden < limits::HIDDEN_MAX {
+            return Ok(None);
+        }
+        self.hidden = 0;
+        Ok(Some(Delivery::Passed { last }))
     }
 
     async fn read_run(&mut self, stream: &StreamKey) -> Result<Option<Framed>, Error> {

@@ -65,8 +65,11 @@ codes! {
     ExportAltered = "export_altered", 422, final, "permanent", "The lines of an export do not add up to what their header notes; nothing was imported.", "Export the run again, and bring the file over unchanged.";
     HandoffNotFound = "handoff_not_found", 404, final, "permanent", "No handoff with this id exists.", "List open handoffs with GET /v1/handoffs?status=pending.";
     HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was answered before, or its time is over.", "Read the handoff to see the answer; the first valid answer wins.";
+    HeaderInvalid = "header_invalid", 400, final, "permanent", "A header has a value that cannot be used.", "Correct the header that the detail names.";
     HostRefused = "host_refused", 403, final, "permanent", "The Host header names a host that this server does not answer for.", "Use the address the server printed when it started.";
     IdTaken = "id_taken", 409, final, "permanent", "An identifier that must be unique in the store is in use.", "Choose another identifier.";
+    IdempotencyInProgress = "idempotency_in_progress", 409, retry, "transient", "A request with this Idempotency-Key is being done.", "Wait, and send it again: then it is answered with what came of it.";
+    IdempotencyKeyReused = "idempotency_key_reused", 409, final, "permanent", "The Idempotency-Key came with another body before.", "Choose a new key for each thing that is to be done, and send the same body when it is sent again.";
     Internal = "internal", 500, retry, "transient", "The server found its own belief to be wrong and restarted the part concerned from the log.", "Try again; if it stays, report it with the request id.";
     LimitReached = "limit_reached", 422, final, "permanent", "The request would go beyond a named limit.", "Stay below the limit that the detail names.";
     MediaTypeUnsupported = "media_type_unsupported", 415, final, "permanent", "The body is not declared as what this path takes.", "Send the Content-Type that the detail names, for most paths application/json.";

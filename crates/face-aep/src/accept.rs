@@ -1,17 +1,20 @@
 //! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use recount_api::export::{self, Header};
+use recount_api::query;
 use recount_api::request::{AppendEvents, CreateRun, Object, Prune};
 use recount_api::scope::Scope as Named;
 use recount_api::spelling;
 use recount_api::terms::Route;
-use recount_engine::{Import, NewRun, Policy, Scope, Triple};
+use recount_engine::{Import, NewRun, Policy, RunFilter, Scope, Sieve, Triple, TypePattern};
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::limits::INTEGER_MAX;
-use recount_event::{Code, Draft, ForeignId, Json, RunId, SessionId, TaskId, door};
+use recount_event::{Code, Draft, ForeignId, IdError, Json, RunId, SessionId, TaskId, door};
 use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
 
@@ -118,6 +121,157 @@ pub(crate) fn list_cursor(query: Option<&str>, prefix: Option<&str>) -> Accepted
         )),
         _ => Ok(Some(text.to_owned())),
     }
+}
+
+/// A key that a client chose for something that is to be done once.
+pub(crate) fn idempotency_key(value: &HeaderValue) -> Accepted<&str> {
+    let text = value.to_str().ok().filter(|text| (1..=limits::IDEMPOTENCY_KEY_MAX).contains(&text.len()));
+    text.ok_or_else(|| {
+        let most = limits::IDEMPOTENCY_KEY_MAX;
+        Refusal::new(Code::HeaderInvalid, format!("Idempotency-Key is not 1 to {most} plain characters"))
+    })
+}
+
+/// The id that a client gave its request, where it is one to be repeated in logs and headers.
+pub(crate) fn request_id(value: Option<&HeaderValue>) -> Option<&str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    let text = value?.to_str().ok()?;
+    ((1..=limits::REQUEST_ID_MAX).contains(&text.len()) && text.bytes().all(plain)).then_some(text)
+}
+
+/// Where a request belongs in a trace of others, where the header says so as the standard has it. One that does
+/// not is passed over, as the standard demands.
+pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
+    let text = value?.to_str().ok()?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let zero = |part: &str| part.bytes().all(|byte| byte == b'0');
+    match parts.as_slice() {
+        [version, trace, parent, flags, rest @ ..]
+            if hex(version, 2) && *version != "ff" && (rest.is_empty() || *version != "00") =>
+        {
+            let named = hex(trace, 32) && !zero(trace) && hex(parent, 16) && !zero(parent) && hex(flags, 2);
+            named.then(|| format!("{version}-{trace}-{parent}-{flags}"))
+        }
+        _ => None,
+    }
+}
+
+/// What is wanted of the feed. `get` looks a parameter up.
+pub(crate) fn sieve<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Accepted<Sieve> {
+    let words = |name: &'static str| words(name, get(name));
+    let mut sieve = Sieve::default();
+    for word in words(query::TYPE)? {
+        sieve.types.push(type_pattern(word)?);
+    }
+    for word in words(query::RUN_ID)? {
+        sieve.runs.insert(id_of(query::RUN_ID, word)?);
+    }
+    for word in words(query::TASK_ID)? {
+        sieve.tasks.insert(id_of(query::TASK_ID, word)?);
+    }
+    for word in words(query::SESSION_ID)? {
+        sieve.sessions.insert(id_of(query::SESSION_ID, word)?);
+    }
+    for word in words(query::KIND)? {
+        let kinds = RunKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>();
+        sieve.kinds.insert(one_of(query::KIND, word, &kinds)?);
+    }
+    for word in words(query::STATUS)? {
+        sieve.statuses.insert(one_of(query::STATUS, word, &query::RUN_STATUSES)?);
+    }
+    Ok(sieve)
+}
+
+/// The words of a parameter, with commas between them.
+fn words<'a>(name: &str, text: Option<&'a str>) -> Accepted<Vec<&'a str>> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let words: Vec<&str> = text.split(',').map(str::trim).collect();
+    if words.len() > query::WORDS_MAX || words.iter().any(|word| word.is_empty()) {
+        let most = query::WORDS_MAX;
+        return Err(Refusal::new(
+            Code::ParameterInvalid,
+            format!("{name} is {:?}; send 1 to {most} words with commas between them", shortened(text)),
+        ));
+    }
+    Ok(words)
+}
+
+fn id_of<T: FromStr<Err = IdError>>(name: &str, word: &str) -> Accepted<T> {
+    word.parse().map_err(|why: IdError| {
+        Refusal::new(
+            Code::ParameterInvalid,
+            format!("{name} is {:?}, which is not {}", shortened(word), why.expected),
+        )
+    })
+}
+
+fn one_of(name: &str, word: &str, known: &[&str]) -> Accepted<String> {
+    if known.contains(&word) {
+        return Ok(word.to_owned());
+    }
+    Err(Refusal::new(
+        Code::ParameterInvalid,
+        format!("{name} is {:?}; send one of {}", shortened(word), known.join(", ")),
+    ))
+}
+
+/// A type's name, or what types begin with and a star in place of the rest.
+fn type_pattern(word: &str) -> Accepted<TypePattern> {
+    let plain = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_'))
+    };
+    let pattern = match word.strip_suffix('*') {
+        Some(prefix) if plain(prefix) && (prefix.is_empty() || prefix.ends_with('.')) => {
+            Some(TypePattern::Below(prefix.to_owned()))
+        }
+        None if plain(word) => Some(TypePattern::Exactly(word.to_owned())),
+        _ => None,
+    };
+    pattern.ok_or_else(|| {
+        Refusal::new(
+            Code::ParameterInvalid,
+            format!(
+                "type is {:?}; send names of types such as tool.completed, or tool.* for all below",
+                shortened(word)
+            ),
+        )
+    })
+}
+
+/// Which runs are wanted, or which tasks by their latest run. `get` looks a parameter up.
+pub(crate) fn run_filter<'a>(
+    get: impl Fn(&str) -> Option<&'a str>,
+    statuses: &[&str],
+) -> Accepted<RunFilter> {
+    let kinds: Vec<&str> = RunKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let text = get(query::TEXT).filter(|text| !text.is_empty());
+    if let Some(text) = text.filter(|text| text.len() > query::TEXT_MAX) {
+        let most = query::TEXT_MAX;
+        return Err(Refusal::new(
+            Code::ParameterInvalid,
+            format!("text is {:?} and more; send at most {most} bytes", shortened(text)),
+        ));
+    }
+    Ok(RunFilter {
+        status: status(get(query::STATUS), statuses)?,
+        kind: get(query::KIND).map(|word| one_of(query::KIND, word, &kinds)).transpose()?,
+        needs_attention: match get(query::NEEDS_ATTENTION) {
+            None => None,
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some(other) => {
+                return Err(Refusal::new(
+                    Code::ParameterInvalid,
+                    format!("needs_attention is {:?}; send true or false", shortened(other)),
+                ));
+            }
+        },
+        text: text.map(str::to_owned),
+    })
 }
 
 /// A status to filter by, out of those there are.
@@ -325,6 +479,68 @@ mod tests {
     }
 
     #[test]
+    fn headers_that_are_taken() {
+        let value = |text: &'static str| HeaderValue::from_static(text);
+        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert_eq!(traceparent(Some(&value(good))).as_deref(), Some(good));
+        for bad in [
+            "",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+        ] {
+            assert_eq!(traceparent(Some(&value(bad))), None, "{bad}");
+        }
+        assert_eq!(request_id(Some(&value("abc-1.2:3_4"))), Some("abc-1.2:3_4"));
+        let long = HeaderValue::from_str(&"x".repeat(limits::REQUEST_ID_MAX + 1)).unwrap();
+        for bad in [value(""), value("a b"), value("a\"b"), value("<a>"), long] {
+            assert_eq!(request_id(Some(&bad)), None, "{bad:?}");
+        }
+        assert_eq!(idempotency_key(&value("k")).unwrap(), "k");
+        let long = HeaderValue::from_str(&"x".repeat(limits::IDEMPOTENCY_KEY_MAX + 1)).unwrap();
+        for bad in [value(""), long, HeaderValue::from_bytes(b"\xff").unwrap()] {
+            assert_eq!(idempotency_key(&bad).unwrap_err().code, Code::HeaderInvalid, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_of_the_feed() {
+        let sieve_of =
+            |name: &'static str, text: &'static str| sieve(|asked| (asked == name).then_some(text));
+        let all = sieve_of("type", "tool.*, run.finished,*").unwrap();
+        assert_eq!(
+            all.types,
+            [
+                TypePattern::Below("tool.".into()),
+                TypePattern::Exactly("run.finished".into()),
+                TypePattern::Below(String::new())
+            ]
+        );
+        assert!(sieve(|_| None).unwrap().is_open());
+        assert_eq!(sieve_of("status", "running,waiting").unwrap().statuses.len(), 2);
+        assert_eq!(sieve_of("kind", "external").unwrap().kinds.len(), 1);
+        let fifty_one = Box::leak(vec!["a"; 51].join(",").into_boxed_str());
+        for (name, text) in [
+            ("type", ""),
+            ("type", "a,,b"),
+            ("type", "tool*"),
+            ("type", "*.x"),
+            ("type", "Tool"),
+            ("type", fifty_one),
+            ("run_id", "x"),
+            ("task_id", "run_01JZZZZZZZZZZZZZZZZZZZZZZZ"),
+            ("session_id", "x"),
+            ("kind", "agent"),
+            ("status", "done"),
+        ] {
+            assert_eq!(sieve_of(name, text).unwrap_err().code, Code::ParameterInvalid, "{name}={text}");
+        }
+    }
+
+    #[test]
     fn cursors() {
         check_cursor(None, None, Ok(None));
         check_cursor(None, Some("-1"), Ok(None));
@@ -366,7 +582,7 @@ mod tests {
         for (path, query, part) in [
             ("/runs", "statsu=running", "did you mean status?"),
             ("/runs", "Status=running", "did you mean status?"),
-            ("/runs", "colour=red", "it takes after, limit, status, task_id"),
+            ("/runs", "colour=red", "it takes after, limit, status, kind"),
             ("/runs", "=x", "no parameter"),
             ("/runs", "ticket=x", "no parameter"),
             ("/runs", "status=running&status=failed", "\"status\" comes twice"),

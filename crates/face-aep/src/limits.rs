@@ -21,6 +21,9 @@ pub const IMPORTS_MAX: usize = 2;
 /// How long a body may take to arrive; then `body_timeout`.
 pub const BODY_WAIT: Duration = Duration::from_secs(30);
 
+/// Tasks looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
+pub const TASKS_LOOKED_AT_MAX: usize = 1000;
+
 /// Streams open at a time; the next one is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 20_000;
 
@@ -32,3 +35,12 @@ pub const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// When to come again after a failure that may pass and names no time of its own.
 pub const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Characters of an `Idempotency-Key`; more is refused with `header_invalid`.
+pub const IDEMPOTENCY_KEY_MAX: usize = 255;
+
+/// An answer that is remembered for a request that carries a key of its own; of a larger one only what was made is.
+pub const KEPT_ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Characters of an `X-Request-Id` that a client chose; a longer one is passed over.
+pub const REQUEST_ID_MAX: usize = 128;

@@ -38,6 +38,7 @@ pub(crate) fn task(row: TaskRow, latest: Option<RunRow>, runs: u64) -> reply::Ta
         id: row.id,
         title: row.title,
         status: latest.as_ref().map_or("idle".to_owned(), |run| run.status.clone()),
+        needs_attention: latest.as_ref().is_some_and(|run| !run.pending.is_empty()),
         created_at: row.created_at,
         latest_run_id: latest.map(|run| run.id),
         runs,

@@ -6,10 +6,12 @@ mod caller;
 mod events;
 mod http;
 mod import;
+mod once;
 mod prompts;
 mod retention;
 mod runs;
 mod sessions;
+mod tag;
 mod tasks;
 
 use std::fmt::Debug;
@@ -90,7 +92,14 @@ where
             "PUT" => MethodFilter::PUT,
             _ => MethodFilter::GET,
         };
-        let guarded = handler(route.name, filter)
+        let mut handled = handler(route.name, filter);
+        if route.is_tagged() {
+            handled = handled.layer(middleware::from_fn(tag::tag));
+        }
+        if route.takes_key() {
+            handled = handled.layer(middleware::from_fn_with_state(*route, once::once::<Name>));
+        }
+        let guarded = handled
             .layer(middleware::from_fn_with_state(*route, check_query::<Name>))
             .layer(middleware::from_fn_with_state(*route, caller::allow::<Name>));
         routes = routes.route(route.path, guarded);
@@ -158,8 +167,13 @@ pub async fn check_query<Name>(State(route): State<Route<Name>>, request: Reques
 
 /// Gives every request an id that its response carries, and words refusals as problems.
 async fn identify(State(world): State<World>, mut request: Request, next: Next) -> Response {
-    let ulid = ulid::Ulid::from_parts(world.clock.now_ms(), world.entropy.draw());
-    let id: Arc<str> = format!("req_{ulid}").into();
+    let id: Arc<str> = match accept::request_id(request.headers().get("x-request-id")) {
+        Some(id) => id.into(),
+        None => {
+            let ulid = ulid::Ulid::from_parts(world.clock.now_ms(), world.entropy.draw());
+            format!("req_{ulid}").into()
+        }
+    };
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {

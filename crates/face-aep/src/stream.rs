@@ -25,6 +25,9 @@ impl Framing for SseFraming {
 /// Tells of events that were pruned. Without an `id`, because it is no event.
 const GAP: &str = "gap";
 
+/// Tells how far a feed has come of which a filter hides some. Its `id` is where to go on from.
+const PASSED: &str = "position";
+
 /// What the `caught_up` mark counts in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cursor {
@@ -35,12 +38,16 @@ pub(crate) enum Cursor {
 struct Open {
     subscription: Subscription,
     cursor: Cursor,
+    /// Whether a filter hides some of it.
+    hides: bool,
     /// Ends when the stream must, and says why. One wait for all the stream's life, as are the two below.
     end: End,
     /// When it is time to look whether anything was said lately.
     quiet: Pin<Box<Sleep>>,
     said_at: Instant,
     request_id: String,
+    /// The newest id that was written.
+    told: Option<u64>,
     /// Written before anything else.
     greeting: Option<Bytes>,
     over: bool,
@@ -61,12 +68,14 @@ pub(crate) fn open(
     let mut greeting = BytesMut::new();
     sse::push_retry(&mut greeting, limits::RETRY_MS);
     let open = Open {
+        hides: subscription.hides(),
         subscription,
         cursor,
         end,
         quiet: Box::pin(tokio::time::sleep(limits::HEARTBEAT_EVERY)),
         said_at: recount_world::moment(),
         request_id,
+        told: None,
         greeting: Some(greeting.freeze()),
         over: false,
         _place: place,
@@ -94,7 +103,11 @@ impl Open {
                 sse::push_comment(&mut out, why);
             }
             delivery = self.subscription.next() => match delivery {
-                Ok(Delivery::Frames { bytes, last }) => return Some(Piece { bytes, cursor: Some(last) }),
+                Ok(Delivery::Frames { bytes, last }) => {
+                    self.told = Some(last);
+                    return Some(Piece { bytes, cursor: Some(last) });
+                }
+                Ok(Delivery::Passed { last }) => self.push_passed(&mut out, last),
                 Ok(Delivery::CaughtUp) => {
                     let name = match self.cursor {
                         Cursor::Sequence => "sequence",
@@ -114,9 +127,18 @@ impl Open {
                     sse::push_named(&mut out, "error", &data);
                 }
             },
-            () = quiet(&mut self.quiet, self.said_at) => out.extend_from_slice(sse::HEARTBEAT),
+            () = quiet(&mut self.quiet, self.said_at) => match self.subscription.last() {
+                // What a filter hides moves the reader on too, so that it does not look at it again.
+                Some(last) if self.hides && self.told < Some(last) => self.push_passed(&mut out, last),
+                _ => out.extend_from_slice(sse::HEARTBEAT),
+            },
         }
         Some(Piece { bytes: out.freeze(), cursor: None })
+    }
+
+    fn push_passed(&mut self, out: &mut BytesMut, last: u64) {
+        self.told = Some(last);
+        sse::push_mark(out, PASSED, last, format!("{{\"position\":{last}}}").as_bytes());
     }
 }
 

@@ -21,7 +21,7 @@ impl Files {
 
     /// Raises what counts to the most that is allowed. Once, when the server starts: what it starts later
     /// would inherit it.
-    pub(crate) fn raise() -> Self {
+    pub fn raise() -> Self {
         let before = Files::now();
         let limit = Rlimit { current: before.hard, maximum: before.hard };
         if let Err(error) = setrlimit(Resource::Nofile, limit) {

@@ -7,10 +7,11 @@ use http::{HeaderValue, header};
 use recount_api::routes::{HOUSE_ROUTES, HouseRoute};
 
 /// Path, media type, bytes.
-const FILES: [(&str, &str, &[u8]); 9] = [
+const FILES: [(&str, &str, &[u8]); 10] = [
     ("/", "text/html; charset=utf-8", include_bytes!("../../../web/index.html")),
     ("/console.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/console.js")),
     ("/account.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/account.js")),
+    ("/entry.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/entry.js")),
     ("/kinds.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/kinds.js")),
     ("/page.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/page.js")),
     ("/prompts.js", "text/javascript; charset=utf-8", include_bytes!("../../../web/prompts.js")),

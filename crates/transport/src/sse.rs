@@ -27,6 +27,15 @@ pub fn push_data(out: &mut BytesMut, id: u64, data: &[u8]) {
     out.put_slice(b"\n\n");
 }
 
+/// A frame with a name that moves the reader's place and tells no event.
+pub fn push_mark(out: &mut BytesMut, event: &str, id: u64, data: &[u8]) {
+    let mut digits = [0; 20];
+    out.put_slice(b"id: ");
+    out.put_slice(decimal(id, &mut digits));
+    out.put_slice(b"\n");
+    push_named(out, event, data);
+}
+
 /// A frame with a name and no cursor: it does not move the reader's place. `data` is one line.
 pub fn push_named(out: &mut BytesMut, event: &str, data: &[u8]) {
     debug_assert!(is_one_line(event.as_bytes()), "an event's name is one line");

@@ -19,6 +19,15 @@ pub(super) struct Ls {
     /// Only those with this status, such as running, waiting or failed
     #[arg(long)]
     status: Option<String>,
+    /// Only those that wait for somebody's answer
+    #[arg(long)]
+    needs_attention: bool,
+    /// Only runs of this kind, such as external
+    #[arg(long, conflicts_with = "tasks")]
+    kind: Option<String>,
+    /// Only those with this in their title or message
+    #[arg(long)]
+    text: Option<String>,
     /// At most so many
     #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
     limit: usize,
@@ -30,13 +39,20 @@ pub(super) struct Ls {
 impl Ls {
     pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
+        let wanted = Listing {
+            status: self.status,
+            kind: self.kind,
+            needs_attention: self.needs_attention.then_some(true),
+            text: self.text,
+            ..Listing::default()
+        };
         if self.tasks {
             let fetch = async |listing: Listing| client.list_tasks(&listing).await;
-            let tasks = collect(fetch, self.after, self.limit, self.status).await?;
+            let tasks = collect(fetch, self.after, self.limit, &wanted).await?;
             print(&mut asking, &tasks, list::tasks)
         } else {
             let fetch = async |listing: Listing| client.list_runs(&listing).await;
-            let runs = collect(fetch, self.after, self.limit, self.status).await?;
+            let runs = collect(fetch, self.after, self.limit, &wanted).await?;
             print(&mut asking, &runs, list::runs)
         }
     }
@@ -66,7 +82,8 @@ pub(crate) async fn gather<T>(
     count_max: usize,
     status: Option<String>,
 ) -> Result<Vec<T>, Failure> {
-    Ok(collect(fetch, None, count_max, status).await?.things)
+    let wanted = Listing { status, ..Listing::default() };
+    Ok(collect(fetch, None, count_max, &wanted).await?.things)
 }
 
 /// The same from behind `after`, and whether there is more.
@@ -74,13 +91,13 @@ async fn collect<T>(
     fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
     after: Option<String>,
     count_max: usize,
-    status: Option<String>,
+    wanted: &Listing,
 ) -> Result<Found<T>, Failure> {
     let mut found = Found { things: Vec::new(), next: None };
     let mut after = after.map(serde_json::Value::String);
     while found.things.len() < count_max {
         let limit = Some((count_max - found.things.len()).clamp(1, LIST_LIMIT_MAX));
-        let page = fetch(Listing { after: after.clone(), limit, status: status.clone() }).await?;
+        let page = fetch(Listing { after: after.clone(), limit, ..wanted.clone() }).await?;
         let stuck = page.next == after;
         found.things.extend(page.data);
         found.next = match page.next.as_ref().filter(|_| page.has_more) {

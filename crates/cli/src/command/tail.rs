@@ -1,7 +1,7 @@
 //! `recount tail`: events as they come, each once, over any number of connections.
 
 use clap::Args;
-use recount_client::{Source, Told, Until};
+use recount_client::{Filter, Source, Told, Until};
 
 use super::{Asking, Subject};
 use crate::exit::Failure;
@@ -21,6 +21,18 @@ pub(super) struct Tail {
     /// Tell the pieces of texts as they came, and every text in full
     #[arg(long)]
     pieces: bool,
+    /// With --all, only events of these types, such as run.failed or tool.*; several with commas
+    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', conflicts_with = "run")]
+    types: Vec<String>,
+    /// With --all, only events of this task; may be said again
+    #[arg(long, value_name = "TASK", conflicts_with = "run")]
+    task: Vec<String>,
+    /// With --all, only events of this session; may be said again
+    #[arg(long, value_name = "SESSION", conflicts_with = "run")]
+    session: Vec<String>,
+    /// With --all, only events of runs that stand so, such as waiting; several with commas
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', conflicts_with = "run")]
+    status: Vec<String>,
     /// With --all, put the position and a tab before each line
     #[arg(long, conflicts_with = "run")]
     positions: bool,
@@ -30,7 +42,17 @@ impl Tail {
     pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
         let (source, mut account) = match self.subject.run {
             Some(run) => (Source::Run(run), Account::of_run(self.pieces)),
-            None => (Source::Feed, Account::of_feed(self.pieces)),
+            None => {
+                let filter = Filter {
+                    types: self.types,
+                    tasks: self.task,
+                    sessions: self.session,
+                    statuses: self.status,
+                    ..Filter::default()
+                };
+                let source = if filter == Filter::default() { Source::Feed } else { Source::FeedOf(filter) };
+                (source, Account::of_feed(self.pieces))
+            }
         };
         let until = if self.follow { Until::Ended } else { Until::CaughtUp };
         let after = self.after.and_then(|after| u64::try_from(after).ok());

@@ -120,6 +120,7 @@ mod tests {
         let task = |id: &str, title: Option<&str>, runs| Task {
             id: id.to_owned(),
             title: title.map(str::to_owned),
+            needs_attention: false,
             status: "idle".to_owned(),
             created_at: "2026-05-03T10:23:45.123Z".to_owned(),
             latest_run_id: None,

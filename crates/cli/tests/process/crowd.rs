@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::server::{PATIENCE, Server, recount};
+use crate::story;
 
 /// Starts a server that may have `soft` files open, and no more than `hard` whatever it asks for.
 fn with_files(data: &std::path::Path, soft: u32, hard: u32) -> Server {
@@ -57,6 +58,63 @@ fn ask(server: &Server, socket: &mut TcpStream) -> (u16, String, String) {
             return (head[9..12].parse().unwrap(), head, body.to_owned());
         }
         assert!(count > 0, "the connection ended within a body: {text}");
+    }
+}
+
+/// What the server says it keeps in memory of its own.
+fn anonymous_bytes(server: &Server) -> f64 {
+    let mut socket = connect(server);
+    let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", server.address);
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("process_anonymous_memory_bytes "));
+    line.unwrap_or_else(|| panic!("no memory is told: {text}")).parse().unwrap()
+}
+
+#[test]
+fn ten_thousand_readers_each_hear_the_same_event() {
+    const READERS: usize = 10_000;
+    let data = tempfile::tempdir().unwrap();
+    let ours = recount_server::Files::raise();
+    let server = Server::start(data.path());
+    let client = recount_client::Client::new(&server.url(), None).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let run = runtime.block_on(story::create(&client, "crowded"));
+    let before = anonymous_bytes(&server);
+    let request = format!(
+        "GET /v1/runs/{run}/events HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n\r\n",
+        server.address
+    );
+    let mut readers: Vec<TcpStream> = Vec::with_capacity(READERS);
+    for at in 0..READERS {
+        let connected = TcpStream::connect(&server.address);
+        let mut socket = connected.unwrap_or_else(|why| panic!("reader {at} with {ours:?}: {why}"));
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(request.as_bytes()).unwrap();
+        readers.push(socket);
+    }
+    // All of them are level before it happens.
+    for reader in &mut readers {
+        until(reader, "caught_up");
+    }
+    let each = (anonymous_bytes(&server) - before) / READERS as f64;
+    assert!(each < 32.0 * 1024.0, "a reader at rest costs {each} bytes");
+    runtime.block_on(story::tell(&client, &run, 0, &[("run.started", "{}")]));
+    for reader in &mut readers {
+        until(reader, "\"type\":\"run.started\"");
+    }
+    assert_eq!(ask(&server, &mut connect(&server)).0, 200, "and others are served");
+}
+
+/// Reads until a text comes.
+fn until(socket: &mut TcpStream, wanted: &str) {
+    let mut got = Vec::new();
+    let mut piece = [0; 4096];
+    while !String::from_utf8_lossy(&got).contains(wanted) {
+        let count = socket.read(&mut piece).unwrap();
+        assert!(count > 0, "the stream ended: {}", String::from_utf8_lossy(&got));
+        got.extend_from_slice(&piece[..count]);
     }
 }
 

@@ -7,6 +7,7 @@ mod checks;
 mod crowd;
 mod doctor;
 mod dying;
+mod forged;
 mod future;
 mod moving;
 mod offline;

@@ -33,7 +33,12 @@ fn is_of(template: &str, target: &str) -> bool {
 async fn every_route_has_its_call() {
     let server = Scripted::start([Answer::problem(404, "route_not_found", false)]).await;
     let client = Client::new(&server.url, Some("secret")).unwrap();
-    let listing = Listing { after: Some(json!("c 1")), limit: Some(7), status: Some("failed".to_owned()) };
+    let listing = Listing {
+        after: Some(json!("c 1")),
+        limit: Some(7),
+        status: Some("failed".to_owned()),
+        ..Listing::default()
+    };
     let producer = Producer { id: "p".to_owned(), epoch: 1, seq: 0 };
     let batch = AppendEvents { producer, events: Vec::new() };
     let cancel = Cancel { reason: Some("enough".to_owned()) };

@@ -264,6 +264,7 @@ pub(crate) async fn read(subscription: &mut Subscription) -> Reading {
                 reading.gaps.push((first, last));
                 continue;
             }
+            Ok(Delivery::Passed { .. }) => panic!("nothing is filtered"),
             Ok(Delivery::CaughtUp) => reading.end = End::CaughtUp,
             Ok(Delivery::Closed) => reading.end = End::Closed,
             Err(_) => {}

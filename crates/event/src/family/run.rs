@@ -66,6 +66,9 @@ pub struct Queued {
     pub requested_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
+    /// Where the request for this run belongs in a trace of others, as the W3C's header says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +114,7 @@ impl Queued {
             agent: None,
             requested_by: None,
             request_text: None,
+            traceparent: None,
             model: None,
             provider: None,
             workspace_path: None,

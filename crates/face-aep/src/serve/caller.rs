@@ -136,12 +136,4 @@ impl Face {
             )),
         }
     }
-
-    /// What is refused to all who may not see everything.
-    pub(super) fn is_not_narrowed(&self, what: &str) -> Result<(), Refusal> {
-        if self.caller.narrowing.is_none() {
-            return Ok(());
-        }
-        Err(Refusal::new(Code::ScopeMissing, format!("the token is narrowed, and {what} is not")))
-    }
 }

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use recount_api::query;
 use recount_api::reply::{One, Receipt};
 use recount_api::request::AppendEvents;
+use recount_engine::Sieve;
 use recount_event::{Code, RunId};
 use recount_transport::media::{self, Wanted};
 use recount_transport::sse;
@@ -148,14 +149,33 @@ pub(super) async fn read_feed(
     Extension(id): Extension<RequestId>,
     headers: HeaderMap,
 ) -> Answer {
-    face.is_not_narrowed("the feed")?;
     let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
+    let sieve = sieve(&face, raw.as_deref())?;
     if reading.stream {
-        let subscription = face.engine.follow_feed(reading.after).await?;
-        return event_stream(&face, subscription, Cursor::Position, &id);
+        return follow_feed(&face, reading.after, sieve, &id).await;
     }
-    let (envelopes, has_more) = face.engine.read_feed(reading.after, reading.limit).await?;
-    Ok(events_page(&envelopes, reading.after, has_more, None))
+    if sieve.is_open() {
+        let (envelopes, has_more) = face.engine.read_feed(reading.after, reading.limit).await?;
+        return Ok(events_page(&envelopes, reading.after, has_more, None));
+    }
+    let page = face.engine.read_feed_of(reading.after, reading.limit, sieve).await?;
+    let next = cursor_or_none(page.next);
+    Ok(json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, None)))
+}
+
+/// What is wanted of the feed, within what the caller may see.
+fn sieve(face: &Face, raw: Option<&str>) -> Result<Sieve, Refusal> {
+    let query = Query::parse(raw);
+    let sieve = accept::sieve(|name| query.get(name))?;
+    Ok(Sieve { within: face.caller.narrowing.clone(), ..sieve })
+}
+
+async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &RequestId) -> Answer {
+    let subscription = match sieve.is_open() {
+        true => face.engine.follow_feed(after).await?,
+        false => face.engine.follow_feed_of(after, sieve).await?,
+    };
+    event_stream(face, subscription, Cursor::Position, id)
 }
 
 /// Like any reading, but `after_position=latest` stands for where the feed ends now.
@@ -179,10 +199,9 @@ pub(super) async fn stream_feed(
     mut headers: HeaderMap,
 ) -> Answer {
     headers.insert(header::ACCEPT, HeaderValue::from_static(sse::MEDIA_TYPE));
-    face.is_not_narrowed("the feed")?;
     let reading = reading_feed(&face, &headers, raw.as_deref()).await?;
-    let subscription = face.engine.follow_feed(reading.after).await?;
-    event_stream(&face, subscription, Cursor::Position, &id)
+    let sieve = sieve(&face, raw.as_deref())?;
+    follow_feed(&face, reading.after, sieve, &id).await
 }
 
 fn events_page(
@@ -192,8 +211,13 @@ fn events_page(
     gone: Option<(u64, u64)>,
 ) -> Response {
     let last = envelopes.last().map(|(cursor, _)| *cursor).or(after);
-    let next = last.map_or(-1, |last| i64::try_from(last).unwrap_or(i64::MAX));
+    let next = cursor_or_none(last);
     json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more, gone))
+}
+
+/// A cursor as pages give it; -1 before the first event.
+fn cursor_or_none(cursor: Option<u64>) -> i64 {
+    cursor.map_or(-1, |cursor| i64::try_from(cursor).unwrap_or(i64::MAX))
 }
 
 fn event_stream(

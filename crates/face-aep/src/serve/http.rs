@@ -10,7 +10,7 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use recount_api::query;
 use recount_api::reply::Page;
-use recount_engine::ListQuery;
+use recount_engine::{ListQuery, RunFilter};
 use recount_event::Code;
 use recount_transport::media;
 use serde::Serialize;
@@ -130,11 +130,25 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn list(&self, prefix: Option<&str>, statuses: &[&str]) -> Result<ListQuery, Refusal> {
+    pub(super) fn list(&self, prefix: Option<&str>) -> Result<ListQuery, Refusal> {
+        self.list_by_status(prefix, &[])
+    }
+
+    pub(super) fn run_filter(&self, statuses: &[&str]) -> Result<RunFilter, Refusal> {
+        accept::run_filter(|name| self.get(name), statuses)
+    }
+
+    /// Of a list that its index can filter.
+    pub(super) fn list_by_status(
+        &self,
+        prefix: Option<&str>,
+        statuses: &[&str],
+    ) -> Result<ListQuery, Refusal> {
+        let status = if statuses.is_empty() { None } else { self.get(query::STATUS) };
         Ok(ListQuery {
             after: accept::list_cursor(self.get(query::AFTER), prefix)?,
             limit: accept::limit(self.get(query::LIMIT), query::LIST_LIMIT_DEFAULT, query::LIST_LIMIT_MAX)?,
-            status: accept::status(self.get(query::STATUS), statuses)?,
+            status: accept::status(status, statuses)?,
         })
     }
 }

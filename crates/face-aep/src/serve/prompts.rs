@@ -48,7 +48,7 @@ fn run_of_approval(row: &ApprovalRow) -> &str {
 }
 
 pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
-    let query = Query::parse(raw.as_deref()).list(None, &APPROVAL_STATUSES)?;
+    let query = Query::parse(raw.as_deref()).list_by_status(None, &APPROVAL_STATUSES)?;
     let listed = face.engine.list_approvals(&query).await?;
     let rows = seen(&face, listed.items, run_of_approval).await?;
     Ok(page(rows.into_iter().map(project::approval).collect(), listed.next, listed.has_more))
@@ -90,7 +90,7 @@ fn run_of_clarification(row: &ClarificationRow) -> &str {
 }
 
 pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> Answer {
-    let query = Query::parse(raw.as_deref()).list(None, &CLARIFICATION_STATUSES)?;
+    let query = Query::parse(raw.as_deref()).list_by_status(None, &CLARIFICATION_STATUSES)?;
     let listed = face.engine.list_clarifications(&query).await?;
     let rows = seen(&face, listed.items, run_of_clarification).await?;
     Ok(page(rows.into_iter().map(project::clarification).collect(), listed.next, listed.has_more))
@@ -131,7 +131,7 @@ fn run_of_handoff(row: &HandoffRow) -> &str {
 }
 
 pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Answer {
-    let query = Query::parse(raw.as_deref()).list(None, &HANDOFF_STATUSES)?;
+    let query = Query::parse(raw.as_deref()).list_by_status(None, &HANDOFF_STATUSES)?;
     let listed = face.engine.list_handoffs(&query).await?;
     let rows = seen(&face, listed.items, run_of_handoff).await?;
     let handoffs: Vec<reply::Handoff> = rows.into_iter().map(|row| project::handoff(row, None)).collect();

@@ -11,6 +11,7 @@ use recount_run::{CancelledBy, Command};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::once::Again;
 use super::sessions::runs_of_session;
 use super::tasks::runs_of_task;
 use crate::error::Refusal;
@@ -26,11 +27,17 @@ pub(super) async fn create_task_run(face: Face, Ids(task): Ids<String>, request:
 }
 
 async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer {
+    let again = Again::of(&request);
+    let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateRun = accept::body(&bytes)?;
-    let new = accept::new_run(request, task, &face.caller.name)?;
+    let mut new = accept::new_run(request, task, &face.caller.name)?;
+    new.queued.traceparent = trace;
     face.may_make_in(new.task, new.session)?;
-    let (run, _) = face.engine.create_run(new).await?;
+    let run = match again.made {
+        Some(made) => accept::run_id(&made)?,
+        None => face.engine.create_run_once(new, again.once.as_ref()).await?.0,
+    };
     let reply = show_run(face, run).await?;
     Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
 }
@@ -61,18 +68,20 @@ pub(super) async fn all_shown(
 
 pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref());
-    let wanted = query.list(Some(RunId::PREFIX), &RUN_STATUSES)?;
+    let (page_of, filter) = (query.list(Some(RunId::PREFIX))?, query.run_filter(&RUN_STATUSES)?);
     match (query.get(query::TASK_ID), query.get(query::SESSION_ID)) {
         (None, None) => {}
-        (Some(task), None) => return runs_of_task(&face, face.task_id(task)?, wanted).await,
-        (None, Some(session)) => return runs_of_session(&face, face.session_id(session)?, wanted).await,
+        (Some(task), None) => return runs_of_task(&face, face.task_id(task)?, page_of, filter).await,
+        (None, Some(session)) => {
+            return runs_of_session(&face, face.session_id(session)?, page_of, filter).await;
+        }
         (Some(_), Some(_)) => {
             let both = "task_id and session_id were both sent; send one of them";
             return Err(Refusal::new(Code::ParameterInvalid, both));
         }
     }
-    let mut listed = face.engine.list_runs(&wanted).await?;
-    listed.items.retain(|row| face.admits(row.task_id.as_deref(), row.session_id.as_deref()));
+    let within = &face.caller.narrowing;
+    let listed = face.engine.list_runs_of_interest(&page_of, &filter, within).await?;
     Ok(page(all_shown(&face, listed.items).await?, listed.next, listed.has_more))
 }
 

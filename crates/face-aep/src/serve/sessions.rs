@@ -4,7 +4,7 @@ use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
 use recount_api::reply::{self, One};
 use recount_api::request::CreateSession;
-use recount_engine::{ListQuery, SessionRow};
+use recount_engine::{ListQuery, RunFilter, SessionRow};
 use recount_event::SessionId;
 
 use super::Face;
@@ -23,7 +23,7 @@ pub(super) async fn create_session(face: Face, request: Request) -> Answer {
 }
 
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
-    let query = Query::parse(raw.as_deref()).list(Some(SessionId::PREFIX), &[])?;
+    let query = Query::parse(raw.as_deref()).list(Some(SessionId::PREFIX))?;
     let mut listed = face.engine.list_sessions(&query).await?;
     listed.items.retain(|row| face.admits(None, Some(&row.id)));
     let mut sessions = Vec::with_capacity(listed.items.len());
@@ -56,11 +56,14 @@ pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Ans
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
 }
 
-/// The index of a session's runs does not know their status, so a filter shortens pages; their cursor goes on.
-pub(super) async fn runs_of_session(face: &Face, session: SessionId, mut query: ListQuery) -> Answer {
-    let status = query.status.take();
-    let listed = face.engine.list_session_runs(session, &query).await?;
-    let wanted =
-        listed.items.into_iter().filter(|row| status.as_ref().is_none_or(|status| row.status == *status));
+/// The index of a session's runs does not know how they stand, so a filter shortens pages; their cursor goes on.
+pub(super) async fn runs_of_session(
+    face: &Face,
+    session: SessionId,
+    page_of: ListQuery,
+    filter: RunFilter,
+) -> Answer {
+    let listed = face.engine.list_session_runs(session, &page_of).await?;
+    let wanted = listed.items.into_iter().filter(|row| filter.takes(row));
     Ok(page(all_shown(face, wanted).await?, listed.next, listed.has_more))
 }

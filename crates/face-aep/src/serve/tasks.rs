@@ -2,20 +2,27 @@
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
+use recount_api::query;
 use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::CreateTask;
-use recount_engine::ListQuery;
+use recount_engine::{ListQuery, RunFilter};
 use recount_event::family::run::Queued;
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::once::Again;
 use super::runs::{all_shown, cancel};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
+/// What a task can be.
+const TASK_STATUSES: [&str; 7] = query::TASK_STATUSES;
+
 pub(super) async fn create_task(face: Face, request: Request) -> Answer {
+    let again = Again::of(&request);
+    let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateTask = accept::body_or_default(&bytes)?;
     face.may_make_in(None, None)?;
@@ -26,28 +33,42 @@ pub(super) async fn create_task(face: Face, request: Request) -> Answer {
             let mut queued = Queued::new(accept::kind(kind)?);
             queued.title = title.clone();
             queued.requested_by = Some(face.caller.name.clone());
+            queued.traceparent = trace;
             Some(queued)
         }
     };
-    let (row, run) = face.engine.create_task(title, first_run).await?;
-    let latest = match run {
-        Some(run) => face.engine.run(run).await?,
-        None => None,
+    let row = match again.made {
+        Some(made) => task_row(&face, accept::task_id(&made)?).await?,
+        None => face.engine.create_task_once(title, first_run, again.once.as_ref()).await?.0,
     };
-    let runs = u64::from(latest.is_some());
     let location = format!("/v1/tasks/{}", row.id);
-    Ok(created(&location, &One::new("task", project::task(row, latest, runs))))
+    Ok(created(&location, &One::new("task", show_task(&face, row).await?)))
 }
 
 pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
-    let query = Query::parse(raw.as_deref()).list(Some(TaskId::PREFIX), &[])?;
-    let mut listed = face.engine.list_tasks(&query).await?;
-    listed.items.retain(|row| face.admits(Some(&row.id), None));
-    let mut tasks = Vec::with_capacity(listed.items.len());
-    for row in listed.items {
-        tasks.push(show_task(&face, row).await?);
+    let query = Query::parse(raw.as_deref());
+    let (mut page_of, filter) = (query.list(Some(TaskId::PREFIX))?, query.run_filter(&TASK_STATUSES)?);
+    let wanted = page_of.limit;
+    let (mut tasks, mut looked_at) = (Vec::new(), 0);
+    loop {
+        // A task stands as its latest run does, so each is looked at; not too many for one page.
+        page_of.limit = wanted - tasks.len();
+        let listed = face.engine.list_tasks(&page_of).await?;
+        looked_at += listed.items.len();
+        for row in listed.items {
+            if !face.admits(Some(&row.id), None) {
+                continue;
+            }
+            let task = show_task(&face, row).await?;
+            if filter.takes_what(&task.status, None, task.needs_attention, &[&task.title]) {
+                tasks.push(task);
+            }
+        }
+        if tasks.len() == wanted || looked_at >= limits::TASKS_LOOKED_AT_MAX || !listed.has_more {
+            return Ok(page(tasks, listed.next, listed.has_more));
+        }
+        page_of.after = listed.next;
     }
-    Ok(page(tasks, listed.next, listed.has_more))
 }
 
 pub(super) async fn show_task(face: &Face, row: recount_engine::TaskRow) -> Result<reply::Task, Refusal> {
@@ -84,15 +105,13 @@ pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Req
 pub(super) async fn list_task_runs(face: Face, Ids(task): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
     let task = face.task_id(&task)?;
     task_row(&face, task).await?;
-    let query = Query::parse(raw.as_deref()).list(Some(RunId::PREFIX), &RUN_STATUSES)?;
-    runs_of_task(&face, task, query).await
+    let query = Query::parse(raw.as_deref());
+    runs_of_task(&face, task, query.list(Some(RunId::PREFIX))?, query.run_filter(&RUN_STATUSES)?).await
 }
 
-/// The index of a task's runs does not know their status, so a filter shortens pages; their cursor goes on.
-pub(super) async fn runs_of_task(face: &Face, task: TaskId, mut query: ListQuery) -> Answer {
-    let status = query.status.take();
-    let listed = face.engine.list_task_runs(task, &query).await?;
-    let wanted =
-        listed.items.into_iter().filter(|row| status.as_ref().is_none_or(|status| row.status == *status));
+/// The index of a task's runs does not know how they stand, so a filter shortens pages; their cursor goes on.
+pub(super) async fn runs_of_task(face: &Face, task: TaskId, page_of: ListQuery, filter: RunFilter) -> Answer {
+    let listed = face.engine.list_task_runs(task, &page_of).await?;
+    let wanted = listed.items.into_iter().filter(|row| filter.takes(row));
     Ok(page(all_shown(face, wanted).await?, listed.next, listed.has_more))
 }

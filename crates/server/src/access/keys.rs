@@ -85,7 +85,14 @@ impl Key {
     pub(crate) fn caller(&self) -> Caller {
         let row = &self.row;
         let revoked = self.revoked.subscribe();
-        Caller::new(row.name.clone(), row.scopes.clone(), row.narrowing.clone(), revoked, self.expires_in())
+        Caller::new(
+            row.id.to_string(),
+            row.name.clone(),
+            row.scopes.clone(),
+            row.narrowing.clone(),
+            revoked,
+            self.expires_in(),
+        )
     }
 }
 

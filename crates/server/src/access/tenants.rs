@@ -54,6 +54,8 @@ pub(crate) struct Tenants {
     /// `None`: there is no folder to keep others in.
     home: Option<Home>,
     world: World,
+    /// One new tenant at a time.
+    making: tokio::sync::Mutex<()>,
     /// What every tenant's store is kept to.
     policy: OnceLock<(Policy, Duration)>,
 }
@@ -68,7 +70,8 @@ impl Tenants {
             None => BTreeMap::new(),
         };
         let others = RwLock::default();
-        let tenants = Arc::new(Tenants { default, others, home, world, policy: OnceLock::new() });
+        let making = tokio::sync::Mutex::default();
+        let tenants = Arc::new(Tenants { default, others, home, world, making, policy: OnceLock::new() });
         for name in folders.keys() {
             let failed = |why: Refusal| {
                 StartError::failed(format!("the store of the tenant {name} cannot be used: {}", why.detail))
@@ -94,8 +97,9 @@ impl Tenants {
         Ok(engine)
     }
 
-    /// The engine of a tenant, whose store is made when there is none yet. One at a time, please.
+    /// The engine of a tenant, whose store is made when there is none yet.
     pub(crate) async fn make(&self, name: &str) -> Result<Engine, Refusal> {
+        let _one_at_a_time = self.making.lock().await;
         if let Some(engine) = self.engine(name) {
             return Ok(engine);
         }

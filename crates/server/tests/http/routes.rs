@@ -373,7 +373,7 @@ async fn lists_go_from_the_newest_and_their_pages_join() {
     }
     for (target, code) in [
         ("/v1/runs?status=asleep", Code::ParameterInvalid),
-        ("/v1/tasks?status=queued", Code::ParameterInvalid),
+        ("/v1/tasks?status=asleep", Code::ParameterInvalid),
         ("/v1/approvals?status=running", Code::ParameterInvalid),
         ("/v1/runs?limit=0", Code::ParameterInvalid),
         ("/v1/runs?limit=201", Code::ParameterInvalid),

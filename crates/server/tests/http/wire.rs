@@ -185,8 +185,20 @@ pub(crate) fn request(
 pub(crate) enum Frame {
     Retry(u64),
     Comment(String),
-    Event { id: u64, data: String },
-    Named { event: String, data: String },
+    Event {
+        id: u64,
+        data: String,
+    },
+    Named {
+        event: String,
+        data: String,
+    },
+    /// Moves the reader's place, and is no event.
+    Mark {
+        event: String,
+        id: u64,
+        data: String,
+    },
 }
 
 impl Frame {
@@ -201,6 +213,12 @@ impl Frame {
             }
             [event, data] if event.starts_with("event: ") && data.starts_with("data: ") => {
                 Frame::Named { event: event[7..].to_owned(), data: data[6..].to_owned() }
+            }
+            [id, event, data]
+                if id.starts_with("id: ") && event.starts_with("event: ") && data.starts_with("data: ") =>
+            {
+                let id = id[4..].parse().expect("a number");
+                Frame::Mark { event: event[7..].to_owned(), id, data: data[6..].to_owned() }
             }
             _ => broken(),
         }

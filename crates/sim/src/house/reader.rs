@@ -144,6 +144,10 @@ impl Reader {
                     }
                     self.last = Some(last);
                 }
+                Step::Go(Delivery::Passed { .. }) => {
+                    let wrong = format!("{} filters nothing and is told of a filter", self.name);
+                    self.house.trace.wrong(Check::Readers, wrong);
+                }
                 Step::Go(Delivery::CaughtUp) => {
                     if caught_up || self.is_behind(tail) {
                         let wrong = format!("{} is told to be level at {:?} of {tail}", self.name, self.last);

@@ -1,0 +1,143 @@
+//! Requests that are made once: what came of one is remembered under the key that its sender chose, so that it can
+//! be sent again without being done again.
+//!
+//! What a request makes is remembered in the append that makes it, so that no crash comes in between; the answer
+//! follows. It knows nothing of headers: an answer is what the face gives it to keep.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recount_log::{Append, Guard, RowPut, RowRange};
+use serde::{Deserialize, Serialize};
+
+use crate::{Engine, Error, limits, rows};
+
+/// One request that is to be done once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Once {
+    /// Who asks for what under which key, in one text of bounded length.
+    pub key: String,
+    /// What was sent, added up.
+    pub body: String,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptAnswer {
+    pub status: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// JSON.
+    pub body: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OnceRow {
+    body: String,
+    until_ms: u64,
+    /// The id of what it made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<KeptAnswer>,
+}
+
+/// How such a request stands.
+pub enum Standing {
+    /// It was not made before: nobody else can make it while this is held.
+    New(UnderWay),
+    /// It made this, and whoever asked was not answered.
+    Made(UnderWay, String),
+    /// It was answered.
+    Answered(KeptAnswer),
+    /// The key was used for something else.
+    Other,
+    /// It is being done.
+    Busy,
+}
+
+/// Requests that are being done.
+#[derive(Default)]
+pub(crate) struct Doing(Mutex<HashSet<String>>);
+
+/// That one request is being done; it is over when this is dropped.
+pub struct UnderWay {
+    doing: Arc<Doing>,
+    key: String,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+impl Engine {
+    /// Takes up a request, or says why not.
+    pub async fn take_up(&self, once: &Once) -> Result<Standing, Error> {
+        let key = once.key.clone();
+        if !self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+            return Ok(Standing::Busy);
+        }
+        let under_way = UnderWay { doing: self.doing.clone(), key };
+        let now = self.world().clock.now_ms();
+        let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
+        Ok(match row.filter(|row| row.until_ms > now) {
+            None => Standing::New(under_way),
+            Some(row) if row.body != once.body => Standing::Other,
+            Some(OnceRow { answer: Some(answer), .. }) => Standing::Answered(answer),
+            Some(OnceRow { made: Some(made), .. }) => Standing::Made(under_way, made),
+            Some(_) => Standing::New(under_way),
+        })
+    }
+
+    /// The rows that remember what a request makes, for the append that makes it.
+    pub(crate) fn made_once(&self, once: &Once, made: &str) -> Vec<RowPut> {
+        self.once_rows(once, Some(made.to_owned()), None)
+    }
+
+    /// Remembers what was answered, and forgets some of what is too old.
+    pub async fn keep_answer(&self, once: &Once, answer: KeptAnswer) -> Result<(), Error> {
+        let mut changed = self.once_rows(once, None, Some(answer));
+        let taken: HashSet<Arc<str>> = changed.iter().map(|put| put.key.clone()).collect();
+        changed.extend(self.forget_old().await?.into_iter().filter(|put| !taken.contains(&put.key)));
+        self.store().append(Append { rows: changed, ..Append::default() }).await?;
+        Ok(())
+    }
+
+    fn once_rows(&self, once: &Once, made: Option<String>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
+        let life = u64::try_from(limits::ONCE_LIFE.as_millis()).unwrap_or(u64::MAX);
+        let until_ms = self.world().clock.now_ms().saturating_add(life);
+        let row = OnceRow { body: once.body.clone(), until_ms, made, answer };
+        vec![
+            rows::put(rows::ONCE, once.key.as_str(), Guard::Any, &row),
+            rows::put(rows::ONCE_DUE, rows::due_key(until_ms, &once.key), Guard::Any, &once.key),
+        ]
+    }
+
+    /// Takes away what nobody may ask for any more, a few at a time: more than comes.
+    async fn forget_old(&self) -> Result<Vec<RowPut>, Error> {
+        let now = self.world().clock.now_ms();
+        let range = RowRange {
+            space: rows::ONCE_DUE.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: limits::ONCE_FORGOTTEN_AT_A_TIME,
+        };
+        let mut gone = Vec::new();
+        for due in self.store().rows(range).await? {
+            if &*due.key >= rows::due_key(now, "").as_str() {
+                break;
+            }
+            let key: String = crate::engine::read_row(rows::ONCE_DUE, &due.key, &due.value)?;
+            let row: Option<OnceRow> = self.row(rows::ONCE, &key).await?;
+            // It may have been used again since.
+            if row.is_some_and(|row| row.until_ms <= now) {
+                gone.push(rows::delete(rows::ONCE, key));
+            }
+            gone.push(rows::delete(rows::ONCE_DUE, due.key));
+        }
+        Ok(gone)
+    }
+}

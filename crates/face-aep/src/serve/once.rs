@@ -1,0 +1,130 @@
+//! `Idempotency-Key`: a request that is sent again is not done again, but answered as it was.
+//!
+//! A key counts for who sends it and where to, for a day. What was refused is not remembered, so that it can be
+//! corrected. Batches of events have numbers of their own and need none.
+
+use ::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use recount_api::terms::Route;
+use recount_engine::{KeptAnswer, Once, Standing};
+use recount_event::Code;
+
+use super::caller::Visitor;
+use super::http::{body_bytes, json_bytes};
+use crate::error::Refusal;
+use crate::{accept, limits};
+
+pub(super) const KEY: &str = "idempotency-key";
+pub(super) const REPLAYED: &str = "idempotency-replayed";
+
+/// What a handler that makes something goes by; in the extensions of its request.
+#[derive(Clone, Default)]
+pub(super) struct Again {
+    pub(super) once: Option<Once>,
+    /// The id of what the request made before.
+    pub(super) made: Option<String>,
+}
+
+impl Again {
+    pub(super) fn of(request: &Request) -> Self {
+        request.extensions().get::<Again>().cloned().unwrap_or_default()
+    }
+}
+
+/// Stands before routes that do something.
+pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Request, next: Next) -> Response {
+    match request.headers().get(KEY).cloned() {
+        None => next.run(request).await,
+        Some(key) => {
+            do_once(route.method, &key, request, next).await.unwrap_or_else(|refusal| refusal.into_response())
+        }
+    }
+}
+
+async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) -> Result<Response, Refusal> {
+    let key = accept::idempotency_key(key)?;
+    let Some(Visitor { engine, caller }) = request.extensions().get::<Visitor>().cloned() else {
+        return Err(Refusal::new(Code::TokenMissing, "nothing says who asks"));
+    };
+    let path = request.uri().path().to_owned();
+    let (parts, body) = request.into_parts();
+    // Read as the handler would, who then finds it as it came.
+    let mut copy = Request::new(body);
+    *copy.headers_mut() = parts.headers.clone();
+    let bytes = body_bytes(copy, limits::BODY_BYTES_MAX).await?;
+    let once = Once {
+        key: named(&[&caller.id, method, &path, key]),
+        body: blake3::hash(&bytes).to_hex().to_string(),
+    };
+    let (under_way, made) = match engine.take_up(&once).await? {
+        Standing::New(under_way) => (under_way, None),
+        Standing::Made(under_way, made) => (under_way, Some(made)),
+        Standing::Answered(answer) => return Ok(replayed(answer)),
+        Standing::Other => {
+            let detail = format!("the key {key:?} came with another body before");
+            return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
+        }
+        Standing::Busy => {
+            let detail = format!("a request with the key {key:?} is being done");
+            return Err(Refusal::new(Code::IdempotencyInProgress, detail));
+        }
+    };
+    let was_made = made.is_some();
+    let mut request = Request::from_parts(parts, Body::from(bytes));
+    request.extensions_mut().insert(Again { once: Some(once.clone()), made });
+    let (parts, body) = next.run(request).await.into_parts();
+    let done = parts.extensions.get::<Refusal>().is_none() && parts.status.is_success();
+    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    if done && body.len() <= limits::KEPT_ANSWER_BYTES_MAX {
+        let answer = KeptAnswer {
+            status: parts.status.as_u16(),
+            location: parts.headers.get(header::LOCATION).and_then(|at| at.to_str().ok()).map(str::to_owned),
+            body: String::from_utf8_lossy(&body).into_owned(),
+        };
+        engine.keep_answer(&once, answer).await?;
+    }
+    drop(under_way);
+    let mut response = Response::from_parts(parts, Body::from(body));
+    if was_made {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// One text of bounded length for several; no two lists of texts share one.
+fn named(texts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+fn replayed(answer: KeptAnswer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    let mut response = json_bytes(status, answer.body.into());
+    let headers: &mut HeaderMap = response.headers_mut();
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    if let Some(location) = answer.location.and_then(|at| HeaderValue::from_str(&at).ok()) {
+        headers.insert(header::LOCATION, location);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_lists_of_texts_share_a_name() {
+        let lists: [&[&str]; 5] = [&["a", "b"], &["ab", ""], &["", "ab"], &["a", "b", ""], &["b", "a"]];
+        let names: HashSet<String> = lists.iter().map(|list| named(list)).collect();
+        assert_eq!(names.len(), lists.len());
+    }
+}

@@ -1,0 +1,89 @@
+//! Lists of runs and tasks by what is wanted of them, page by page, while things change.
+
+use recount_event::Code;
+
+use crate::house::{House, STORY, check_problem, text};
+
+const ASKED: &str = r#"{"approval_id":"appr:1","tool_call_id":"c1","kind":"shell","summary":"rm a file"}"#;
+
+/// The ids of a list, all pages of it; cursors only go on.
+async fn ids(house: &House, target: &str, limit: usize) -> Vec<String> {
+    let (mut all, mut after) = (Vec::new(), String::new());
+    loop {
+        let joint = if target.contains('?') { '&' } else { '?' };
+        let reply = house.get(&format!("{target}{joint}limit={limit}&after={after}")).await;
+        assert_eq!(reply.status, 200, "{target}: {}", reply.text());
+        let page = reply.json();
+        all.extend(page["data"].as_array().unwrap().iter().map(|thing| text(&thing["id"])));
+        if page["has_more"] == false {
+            return all;
+        }
+        let next = text(&page["next"]);
+        assert_ne!(next, after, "{target}: the cursor does not move");
+        after = next;
+    }
+}
+
+/// A task with a run whose title is the task's own.
+async fn task(house: &House, title: &str) -> (String, String) {
+    let made = house.post("/v1/tasks", &format!(r#"{{"title":"{title}","kind":"external"}}"#)).await.data();
+    (text(&made["id"]), text(&made["latest_run_id"]))
+}
+
+#[tokio::test]
+async fn what_is_wanted_is_listed_newest_first_whatever_the_page_holds() {
+    let house = House::memory().await;
+    let (done_task, done) = task(&house, "Tidy the HOUSE").await;
+    house.tell(&done, 0, STORY).await;
+    let (waiting_task, waiting) = task(&house, "wash the car").await;
+    house.tell(&waiting, 0, &[("run.started", "{}"), ("approval.requested", ASKED)]).await;
+    let (failed_task, failed) = task(&house, "paint").await;
+    let failing = r#"{"code":"no_paint","message":"the house has no paint","retriable":false}"#;
+    house.tell(&failed, 0, &[("run.started", "{}"), ("run.failed", failing)]).await;
+    let idle_task = text(&house.post("/v1/tasks", r#"{"title":"some day"}"#).await.data()["id"]);
+    for limit in [1, 2, 200] {
+        for (target, expected) in [
+            ("/v1/runs?needs_attention=true", vec![&waiting]),
+            ("/v1/runs?needs_attention=false", vec![&failed, &done]),
+            ("/v1/runs?status=failed", vec![&failed]),
+            ("/v1/runs?text=house", vec![&failed, &done]),
+            ("/v1/runs?text=house&status=finished", vec![&done]),
+            ("/v1/runs?kind=external", vec![&failed, &waiting, &done]),
+            ("/v1/runs?kind=shell", vec![]),
+            ("/v1/tasks?needs_attention=true", vec![&waiting_task]),
+            ("/v1/tasks?status=idle", vec![&idle_task]),
+            ("/v1/tasks?status=failed", vec![&failed_task]),
+            ("/v1/tasks?text=house", vec![&done_task]),
+            ("/v1/tasks?text=nothing%20like%20that", vec![]),
+        ] {
+            let found = ids(&house, target, limit).await;
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{target} by {limit}");
+        }
+        let of_task =
+            ids(&house, &format!("/v1/tasks/{waiting_task}/runs?needs_attention=true"), limit).await;
+        assert_eq!(of_task, std::slice::from_ref(&waiting));
+    }
+    for bad in ["needs_attention=yes", "kind=agent", "status=done", &format!("text={}", "x".repeat(201))] {
+        check_problem(&house.get(&format!("/v1/runs?{bad}")).await, Code::ParameterInvalid, bad);
+    }
+    check_problem(&house.get("/v1/tasks?status=done").await, Code::ParameterInvalid, "a status of no task");
+}
+
+#[tokio::test]
+async fn what_comes_while_a_list_is_read_neither_repeats_nor_hides_what_was_there() {
+    let house = House::memory().await;
+    let mut there = Vec::new();
+    for _ in 0..10 {
+        there.push(house.new_run().await);
+    }
+    there.reverse();
+    let first = house.get("/v1/runs?limit=4").await.json();
+    let mut seen: Vec<String> =
+        first["data"].as_array().unwrap().iter().map(|run| text(&run["id"])).collect();
+    house.new_run().await;
+    house.post(&format!("/v1/runs/{}/cancel", there[5]), "{}").await;
+    let after = text(&first["next"]);
+    let rest = house.get(&format!("/v1/runs?limit=200&after={after}")).await.json();
+    seen.extend(rest["data"].as_array().unwrap().iter().map(|run| text(&run["id"])));
+    assert_eq!(seen, there);
+}

@@ -1,0 +1,43 @@
+// Coming in: the token of a server that asks for one, and streams, for which browsers cannot show it.
+// Knows nothing of runs, nor of what is asked.
+
+import { announce, ask, byId, setText } from './page.js';
+import { visible } from './visible.js';
+
+/// Where the token is kept: in this tab, and as long as it is open.
+const KEPT = 'recount.token';
+
+export const token = () => sessionStorage.getItem(KEPT);
+
+let comingIn = null;
+
+/// Shows the form, and answers when somebody has sent a token. What the server says of it comes with the next request.
+export function comeIn(why) {
+  setText(byId('entry-why'), visible(why));
+  comingIn ??= new Promise((resolve) => {
+    const form = byId('entry');
+    const field = byId('entry-token');
+    form.hidden = false;
+    document.querySelector('main').inert = true;
+    field.focus();
+    form.addEventListener('submit', (submit) => {
+      submit.preventDefault();
+      sessionStorage.setItem(KEPT, field.value.trim());
+      field.value = '';
+      form.hidden = true;
+      document.querySelector('main').inert = false;
+      byId('account').focus();
+      announce('The token was sent.');
+      comingIn = null;
+      resolve();
+    }, { once: true });
+  });
+  return comingIn;
+}
+
+/// A stream; where there is a token, with a ticket for it, since a browser sends no token with a stream.
+export async function openStream(path) {
+  if (!token()) return new EventSource(path);
+  const { data } = await ask('/v1/tickets', { path: path.split('?')[0] });
+  return new EventSource(`${path}${path.includes('?') ? '&' : '?'}ticket=${data.ticket}`);
+}
