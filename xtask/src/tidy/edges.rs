@@ -22,10 +22,11 @@ const CRATES: &[Row] = &[
     Row { folder: "run", uses: &["event"], never: &["tokio", "serde_json"] },
     Row { folder: "log", uses: &[], never: &["serde", "serde_json", "tokio"] },
     Row { folder: "world", uses: &[], never: &["serde", "serde_json"] },
+    Row { folder: "redact", uses: &[], never: &["tokio"] },
     // 1 engine
     Row {
         folder: "engine",
-        uses: &["event", "run", "log", "world"],
+        uses: &["event", "run", "log", "world", "redact"],
         never: &["axum", "hyper", "http", "rusqlite"],
     },
     // 2 edges

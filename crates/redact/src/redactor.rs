@@ -1,0 +1,243 @@
+//! Finds what is to be masked: one search for the beginnings of everything, and a careful look only there.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::DETECTORS;
+use crate::detector::{self, card};
+use crate::known::Secret;
+use crate::scan::{Candidate, Verdict, Window, joined, mask};
+use crate::search::{Search, Trigger};
+
+/// What a byte of a secret becomes.
+pub const MASK: u8 = b'*';
+
+/// Masks known secrets and strings that have the shape of one. Made once, used by everybody.
+#[derive(Debug)]
+pub struct Redactor {
+    known: Vec<Secret>,
+    searches: Vec<Search>,
+    shapes: bool,
+    /// Whether a known secret has no part that looks the same in JSON.
+    hides: bool,
+    /// Known secrets, which are in order, by their first byte.
+    known_first: Box<[Range<usize>; 256]>,
+    longest_known: usize,
+}
+
+/// Whose beginning is searched for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    Shape(usize),
+    /// A known secret, and how far from its beginning the trigger stands.
+    Known(usize, usize),
+}
+
+impl Redactor {
+    /// Looks for these values and, with `shapes`, for everything in the table of detectors.
+    pub fn new(known: Vec<Secret>, shapes: bool) -> Self {
+        let mut known = known;
+        known.sort_by(|a, b| a.bytes().cmp(b.bytes()));
+        known.dedup();
+        let mut searches = Vec::new();
+        if shapes {
+            let rows = DETECTORS.iter().enumerate();
+            let triggers = rows.flat_map(|(index, shape)| {
+                shape.triggers.iter().map(move |trigger| Trigger::new(trigger.as_bytes(), What::Shape(index)))
+            });
+            // Few short ones are found as quickly as many long ones; many of which some are short are not.
+            let (short, long): (Vec<_>, Vec<_>) = triggers.partition(Trigger::is_short);
+            searches.push(Search::of(long));
+            searches.push(Search::of(short));
+        }
+        let mut hides = false;
+        let mut triggers = Vec::new();
+        for (index, secret) in known.iter().enumerate() {
+            match secret.trigger() {
+                Some((at, part)) => triggers.push(Trigger::new(part, What::Known(index, at))),
+                None => hides = true,
+            }
+        }
+        if !triggers.is_empty() {
+            searches.push(Search::of(triggers));
+        }
+        let known_first = Box::new(std::array::from_fn(|first| {
+            let from = known.partition_point(|secret| usize::from(secret.bytes()[0]) < first);
+            let to = known.partition_point(|secret| usize::from(secret.bytes()[0]) <= first);
+            from..to
+        }));
+        let longest_known = known.iter().map(|secret| secret.bytes().len()).max().unwrap_or(0);
+        Redactor { known, searches, shapes, hides, known_first, longest_known }
+    }
+
+    /// Looks for shapes alone.
+    pub fn shapes() -> Self {
+        Redactor::new(Vec::new(), true)
+    }
+
+    /// Masks nothing.
+    pub fn off() -> Self {
+        Redactor::new(Vec::new(), false)
+    }
+
+    pub fn is_off(&self) -> bool {
+        !self.shapes && self.known.is_empty()
+    }
+
+    /// The text with everything masked that is to be, or the text as it is.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let spans = self.spans(text.as_bytes());
+        if spans.is_empty() {
+            return text.into();
+        }
+        let mut bytes = text.as_bytes().to_vec();
+        mask(&mut bytes, &spans);
+        String::from_utf8(bytes).expect("secrets begin and end between characters").into()
+    }
+
+    /// The same for bytes of which not all need be text.
+    pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let spans = self.spans(bytes);
+        if spans.is_empty() {
+            return bytes.into();
+        }
+        let mut bytes = bytes.to_vec();
+        mask(&mut bytes, &spans);
+        bytes.into()
+    }
+
+    /// Whether the text holds something that is to be masked.
+    pub fn finds(&self, text: &str) -> bool {
+        !self.spans(text.as_bytes()).is_empty()
+    }
+
+    /// What of a whole text is to be masked, in order.
+    pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut spans = Vec::new();
+        self.candidates(&Window::whole(bytes), |candidate| {
+            if let Verdict::Yes { from, to, .. } = candidate.verdict {
+                spans.push(from..to);
+            }
+            true
+        });
+        joined(spans)
+    }
+
+    /// Whether a JSON text, looked at as it is written, may say something that is to be masked. Quick, and
+    /// wrong in one direction only.
+    pub(crate) fn may_say(&self, json: &[u8]) -> bool {
+        // What is written as \u0041 or \/ cannot be found without being read; other escapes stand for what is
+        // in no shape, or in one that is read carefully whenever its beginning is there.
+        let hidden = memchr::memchr_iter(b'\\', json).any(|at| matches!(json.get(at + 1), Some(b'u' | b'/')));
+        if hidden {
+            return true;
+        }
+        if self.hides && memchr::memchr(b'\\', json).is_some() {
+            return true;
+        }
+        let mut found = false;
+        self.candidates_raw(json, |_| {
+            found = true;
+            false
+        });
+        found
+            || (self.hides
+                && self.known.iter().any(|known| memchr::memmem::find(json, known.bytes()).is_some()))
+    }
+
+    fn candidates_raw(&self, json: &[u8], mut each: impl FnMut(usize) -> bool) {
+        let window = Window::whole(json);
+        for search in &self.searches {
+            let mut goes_on = true;
+            search.each(json, 0, |found, trigger| {
+                let may_be = match trigger.what {
+                    What::Known(..) => true,
+                    What::Shape(index) => {
+                        let shape = &DETECTORS[index];
+                        shape.reads_escapes || shape.look(&window, found, trigger.bytes.len()) != Verdict::No
+                    }
+                };
+                goes_on = !may_be || each(found);
+                goes_on
+            });
+            if !goes_on {
+                return;
+            }
+        }
+        if self.shapes {
+            card::each(&window, |candidate| candidate.verdict == Verdict::No || each(candidate.at));
+        }
+    }
+
+    /// Tells of every place where a secret stands or may begin, until `each` has heard enough.
+    pub(crate) fn candidates(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
+        let mut goes_on = true;
+        for search in &self.searches {
+            search.each(window.bytes, window.from, |found, trigger| {
+                let (begin, named, verdict) = match trigger.what {
+                    What::Shape(index) => {
+                        let named = found + trigger.bytes.len();
+                        (found, named, DETECTORS[index].look(window, found, trigger.bytes.len()))
+                    }
+                    What::Known(index, offset) => match found.checked_sub(offset) {
+                        Some(begin) if begin >= window.from => {
+                            (begin, begin, self.known[index].look(window, begin))
+                        }
+                        _ => return true,
+                    },
+                };
+                goes_on = verdict == Verdict::No || each(Candidate { at: begin, named, verdict });
+                goes_on
+            });
+            if !goes_on {
+                return;
+            }
+        }
+        if self.shapes {
+            card::each(window, |candidate| {
+                goes_on = candidate.verdict == Verdict::No || each(candidate);
+                goes_on
+            });
+        }
+        if goes_on {
+            self.known_without_trigger(window, each);
+        }
+    }
+
+    /// Known secrets that the search does not find: those that end behind the text, those of which a part is
+    /// masked already, and those without a trigger.
+    fn known_without_trigger(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
+        if self.known.is_empty() {
+            return;
+        }
+        // Where it may end behind the text, and where something of it may be masked.
+        let open_from = window.len().saturating_sub(self.longest_known.saturating_sub(1)).max(window.from);
+        let told = &window.bytes[..window.masked_until];
+        let starred = memchr::memchr(MASK, told).map_or(0, |_| told.len());
+        let (first, second) = match (self.hides, window.ended) {
+            (true, _) => (window.from..window.len(), 0..0),
+            (false, true) => (window.from..starred, 0..0),
+            (false, false) => (window.from..starred, open_from.max(starred)..window.len()),
+        };
+        for at in first.chain(second) {
+            for secret in &self.known[self.known_first[usize::from(window.bytes[at])].clone()] {
+                let verdict = secret.look(window, at);
+                if verdict != Verdict::No && !each(Candidate { at, named: at, verdict }) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The first place from which the text may be the beginning of a trigger that ends behind it.
+    pub(crate) fn trigger_begins(&self, window: &Window<'_>) -> Option<usize> {
+        let len = window.len();
+        let from = window.from.max(len.saturating_sub(detector::LONGEST_TRIGGER - 1));
+        if !self.shapes {
+            return None;
+        }
+        // The first two searches are those for shapes.
+        let shapes = &self.searches[..2];
+        (from..len).find(|at| shapes.iter().any(|search| search.begins(&window.bytes[*at..])))
+    }
+}

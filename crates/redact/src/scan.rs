@@ -1,0 +1,107 @@
+//! The text that is looked at, and what a place in it may turn out to be.
+
+use std::ops::Range;
+
+use crate::redactor::MASK;
+
+/// A text, or the part of a growing one that still matters.
+#[derive(Clone, Copy)]
+pub(crate) struct Window<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Whether nothing follows.
+    pub(crate) ended: bool,
+    /// The first place where something may begin: what stands before is only looked back at.
+    pub(crate) from: usize,
+    /// Before this place a `*` is one that we put there, and stands for any byte.
+    pub(crate) masked_until: usize,
+}
+
+/// Whether a secret stands at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// No, whatever follows.
+    No,
+    /// That depends on what follows. Who cannot wait masks what stands from here on.
+    Open { from: usize },
+    /// Yes: these bytes are to be masked. When it goes on, those after them may be part of it, too.
+    Yes { from: usize, to: usize, goes_on: bool },
+}
+
+/// What stands at a place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) at: usize,
+    /// Where its name ends, if it has one: what is searched for.
+    pub(crate) named: usize,
+    pub(crate) verdict: Verdict,
+}
+
+impl<'a> Window<'a> {
+    /// A text from its beginning to its end.
+    pub(crate) fn whole(bytes: &'a [u8]) -> Self {
+        Window { bytes, ended: true, from: 0, masked_until: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    /// Whether what was here before us has masked this byte.
+    pub(crate) fn is_masked(&self, at: usize) -> bool {
+        at < self.masked_until && self.bytes[at] == MASK
+    }
+
+    /// Whether what ends at this place may go on with what is yet to come.
+    pub(crate) fn may_go_on(&self, end: usize) -> bool {
+        end >= self.len() && !self.ended
+    }
+
+    /// Where a run of such bytes ends that begins at `from` and has at most `max` of them.
+    pub(crate) fn run(&self, from: usize, max: usize, class: fn(u8) -> bool) -> usize {
+        let last = self.len().min(from.saturating_add(max));
+        let mut at = from;
+        while at < last && (class(self.bytes[at]) || self.is_masked(at)) {
+            at += 1;
+        }
+        at
+    }
+
+    /// Whether a word may begin here: nothing of one stands before it. In text that was escaped once more a
+    /// word may stand right behind `\n`.
+    pub(crate) fn word_begins(&self, at: usize) -> bool {
+        let Some(before) = at.checked_sub(1).map(|before| self.bytes[before]) else { return true };
+        if !before.is_ascii_alphanumeric() {
+            return true;
+        }
+        matches!(before, b'n' | b'r' | b't') && at >= 2 && self.bytes[at - 2] == b'\\'
+    }
+}
+
+/// Puts ranges in order and joins those that touch.
+pub(crate) fn joined(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    spans.retain(|span| span.start < span.end);
+    spans.sort_unstable_by_key(|span| (span.start, span.end));
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => joined.push(span),
+        }
+    }
+    joined
+}
+
+/// Masks ranges of a text. Line breaks stay, so that what was several lines still is.
+pub(crate) fn mask(bytes: &mut [u8], spans: &[Range<usize>]) {
+    for span in spans {
+        for byte in &mut bytes[span.clone()] {
+            if !matches!(byte, b'\n' | b'\r') {
+                *byte = MASK;
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Masking of a text that comes in pieces.
+//!
+//! [`StreamRedactor`] holds back what may be the beginning of a secret until it is known: whatever the pieces
+//! are, what it lets out, joined, is the whole text as [`Redactor::text`] masks it. [`Redactor::online`] lets
+//! every piece out at once and at its length. It masks what may be a secret from the place where it can no
+//! longer be told from one, and knows of what came before only what was let out: so it goes on from a log as
+//! it would have gone on from memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::limits::{DECIDED_BYTES, HOLD_BYTES_MAX, KEPT_BYTES_MAX, KEPT_QUIET, LOOK_BEHIND};
+use crate::redactor::Redactor;
+use crate::scan::{Verdict, Window, joined, mask};
+
+/// Masks a growing text and holds back what it must. For texts of our own making.
+#[derive(Debug)]
+pub struct StreamRedactor {
+    redactor: Arc<Redactor>,
+    /// The end of the text so far: what is held back, and before it what matters for that.
+    kept: Vec<u8>,
+    /// How much of that was let out.
+    out: usize,
+    /// Whether the text begins with it.
+    whole: bool,
+}
+
+/// What there is to know of a growing text before its next piece: its end, as it was let out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Online {
+    kept: Vec<u8>,
+    /// Whether something came before what is kept.
+    cut: bool,
+    /// Whether anything was ever masked in it, or may have been: a `*` was let out.
+    starred: bool,
+}
+
+/// What was found in a window, and from where on it matters for what comes next.
+struct Found {
+    /// What is masked, and where that which it belongs to begins.
+    sure: Vec<(usize, Range<usize>)>,
+    unsure: Vec<Range<usize>>,
+    /// What names the shapes that were begun.
+    names: Vec<Range<usize>>,
+    /// From here on it depends on what comes.
+    open_from: usize,
+    keep_from: usize,
+}
+
+impl Redactor {
+    fn look(&self, window: &Window<'_>) -> Found {
+        let end = window.len();
+        let mut found =
+            Found { sure: Vec::new(), unsure: Vec::new(), names: Vec::new(), open_from: end, keep_from: end };
+        self.candidates(window, |candidate| {
+            match candidate.verdict {
+                Verdict::No => {}
+                Verdict::Open { from } => {
+                    found.unsure.push(from..end);
+                    found.names.push(candidate.at..candidate.named);
+                    found.open_from = found.open_from.min(candidate.at);
+                    found.keep_from = found.keep_from.min(candidate.at);
+                }
+                Verdict::Yes { from, to, goes_on } => {
+                    found.sure.push((candidate.at, from..to));
+                    found.names.push(candidate.at..candidate.named);
+                    if goes_on {
+                        found.unsure.push(to..end);
+                        found.open_from = found.open_from.min(to);
+                        found.keep_from = found.keep_from.min(candidate.at);
+                    }
+                }
+            }
+            true
+        });
+        if !window.ended
+            && let Some(begin) = self.trigger_begins(window)
+        {
+            found.open_from = found.open_from.min(begin);
+            found.keep_from = found.keep_from.min(begin);
+        }
+        found
+    }
+
+    /// Masks the next piece of a text of which nothing may be held back. Answers what of the piece is masked,
+    /// and what to know before the next one. `ended`: no other piece comes.
+    pub fn online(&self, before: &Online, piece: &[u8], ended: bool) -> (Vec<Range<usize>>, Online) {
+        if self.is_off() || (piece.is_empty() && !ended) {
+            return (Vec::new(), before.clone());
+        }
+        let told = before.kept.len();
+        let mut bytes = Vec::with_capacity(told + piece.len());
+        bytes.extend_from_slice(&before.kept);
+        bytes.extend_from_slice(piece);
+        let from = if before.cut { LOOK_BEHIND.min(bytes.len()) } else { 0 };
+        let found = self.look(&Window { bytes: &bytes, ended, from, masked_until: told });
+        let mut spans: Vec<Range<usize>> = found.sure.into_iter().map(|(_, span)| span).collect();
+        // What names a shape is not masked on suspicion: it would not be found again.
+        spans.extend(found.unsure.into_iter().flat_map(|unsure| without(unsure, &found.names)));
+        let spans: Vec<Range<usize>> = joined(spans)
+            .into_iter()
+            .map(|span| span.start.max(told)..span.end)
+            .filter(|span| span.start < span.end)
+            .collect();
+        mask(&mut bytes, &spans);
+        let starred = before.starred || !spans.is_empty() || memchr::memchr(b'*', piece).is_some();
+        let mut next = Online { kept: bytes, cut: before.cut, starred };
+        next.trim(found.keep_from);
+        (spans.into_iter().map(|span| span.start - told..span.end - told).collect(), next)
+    }
+}
+
+/// A range without parts of it.
+fn without(range: Range<usize>, parts: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut left = vec![range];
+    for part in parts {
+        left = left
+            .into_iter()
+            .flat_map(|range| [range.start..range.end.min(part.start), range.start.max(part.end)..range.end])
+            .filter(|range| range.start < range.end)
+            .collect();
+    }
+    left
+}
+
+impl Online {
+    /// A piece that is in the log already, as it stands there.
+    pub fn told(&mut self, redactor: &Redactor, piece: &[u8]) {
+        self.starred |= memchr::memchr(b'*', piece).is_some();
+        self.kept.extend_from_slice(piece);
+        if self.kept.len() > KEPT_BYTES_MAX {
+            let from = if self.cut { LOOK_BEHIND.min(self.kept.len()) } else { 0 };
+            let window = Window { bytes: &self.kept, ended: false, from, masked_until: self.kept.len() };
+            let keep_from = redactor.look(&window).keep_from;
+            self.trim(keep_from);
+        }
+    }
+
+    /// Whether anything in the text may have been masked.
+    pub fn is_starred(&self) -> bool {
+        self.starred
+    }
+
+    /// How much memory it holds.
+    pub fn bytes(&self) -> usize {
+        self.kept.len()
+    }
+
+    fn trim(&mut self, keep_from: usize) {
+        let cut = keep_from.saturating_sub(KEPT_QUIET);
+        self.cut |= cut > 0;
+        self.kept.drain(..cut);
+        shorten(&mut self.kept, keep_from - cut);
+        if self.kept.capacity() > 4 * self.kept.len() {
+            self.kept.shrink_to_fit();
+        }
+    }
+}
+
+/// Leaves the middle of a secret out that has become too long to be kept: it has been told what it is, and
+/// only its end matters. Answers how much was left out.
+fn shorten(kept: &mut Vec<u8>, begins: usize) -> usize {
+    if kept.len() <= KEPT_BYTES_MAX {
+        return 0;
+    }
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'*';
+    let mut from = (begins + DECIDED_BYTES).min(kept.len());
+    while from > 0 && !inner(kept[from - 1]) {
+        from -= 1;
+    }
+    let mut to = kept.len() - HOLD_BYTES_MAX;
+    while to < kept.len() && !inner(kept[to]) {
+        to += 1;
+    }
+    if from >= to {
+        return 0;
+    }
+    kept.drain(from..to);
+    to - from
+}
+
+impl StreamRedactor {
+    pub fn new(redactor: Arc<Redactor>) -> Self {
+        StreamRedactor { redactor, kept: Vec::new(), out: 0, whole: true }
+    }
+
+    /// Takes the next piece and gives what is certain by now.
+    pub fn push(&mut self, piece: &str) -> String {
+        self.kept.extend_from_slice(piece.as_bytes());
+        self.advance(false)
+    }
+
+    /// Gives the rest. What is pushed after that begins a new text.
+    pub fn finish(&mut self) -> String {
+        let rest = self.advance(true);
+        self.kept.clear();
+        self.out = 0;
+        self.whole = true;
+        rest
+    }
+
+    /// How many bytes are held back.
+    pub fn held(&self) -> usize {
+        self.kept.len() - self.out
+    }
+
+    fn advance(&mut self, ended: bool) -> String {
+        let end = self.kept.len();
+        let from = if self.whole { 0 } else { LOOK_BEHIND.min(end) };
+        let found = self.redactor.look(&Window { bytes: &self.kept, ended, from, masked_until: 0 });
+        let until = found.open_from.max(self.out);
+        debug_assert!(ended || end - until <= HOLD_BYTES_MAX, "{} bytes are held back", end - until);
+        let mut piece = self.kept[self.out..until].to_vec();
+        // What is masked and not out yet must be found again.
+        let masked_later = found.sure.iter().filter(|(_, span)| span.end > until).map(|(at, _)| *at);
+        let keep_from = masked_later.fold(found.keep_from.min(until), usize::min);
+        let spans: Vec<Range<usize>> = joined(found.sure.into_iter().map(|(_, span)| span).collect())
+            .into_iter()
+            .map(|span| span.start.max(self.out)..span.end.min(until))
+            .filter(|span| span.start < span.end)
+            .map(|span| span.start - self.out..span.end - self.out)
+            .collect();
+        mask(&mut piece, &spans);
+        self.out = until;
+        let cut = keep_from.saturating_sub(KEPT_QUIET);
+        self.kept.drain(..cut);
+        self.out -= cut;
+        self.whole &= cut == 0;
+        let gone = shorten(&mut self.kept, keep_from - cut);
+        self.out -= gone;
+        String::from_utf8(piece).expect("secrets begin and end between characters")
+    }
+}
