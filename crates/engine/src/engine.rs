@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use recount_event::family::run::Queued;
-use recount_event::{Code, Draft, Minter, RunId, SessionId, Stamp, TaskId, time};
+use recount_event::{Code, Draft, Minter, Payload, RunId, SessionId, Stamp, TaskId, time};
 use recount_log::{
     Append, AppendError, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend,
     Tail,
 };
+use recount_redact::{Redactor, with_paths};
 use recount_run::{Command, State};
 use recount_world::World;
 use serde::de::DeserializeOwned;
@@ -22,6 +23,7 @@ use crate::metered::Metered;
 use crate::meters::{EngineStats, Meters};
 use crate::once::{Doing, Once};
 use crate::publish::Publisher;
+use crate::redaction::Redaction;
 use crate::sieve::{Sieve, Sifter};
 use crate::subscribe::Subscription;
 use crate::timers::Timers;
@@ -123,8 +125,18 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts on a store. Nothing else may write to it from now on.
+    /// Starts on a store. Nothing else may write to it from now on. Secrets are known by their shapes alone.
     pub async fn open(store: Arc<dyn Store>, world: World, framing: Arc<dyn Framing>) -> Result<Self, Error> {
+        Engine::open_with(store, world, framing, Arc::new(Redactor::shapes())).await
+    }
+
+    /// The same with more, or less, that counts as a secret.
+    pub async fn open_with(
+        store: Arc<dyn Store>,
+        world: World,
+        framing: Arc<dyn Framing>,
+        redactor: Arc<Redactor>,
+    ) -> Result<Self, Error> {
         let meters = Arc::new(Meters::default());
         let store: Arc<dyn Store> = Arc::new(Metered { store, meters: meters.clone() });
         let publisher = Publisher::new(framing, meters);
@@ -132,7 +144,8 @@ impl Engine {
         let timers = Arc::new(Timers::default());
         catalogue::restore(&*store).await?;
         timers.load(&*store, &world).await?;
-        let tools = Arc::new(Tools { store, world, publisher, timers });
+        let redaction = Redaction::new(redactor);
+        let tools = Arc::new(Tools { store, world, publisher, timers, redaction });
         let writers = Writers::new(tools.clone());
         tools.timers.start(&tools.world, &writers);
         let engine = Engine {
@@ -144,6 +157,11 @@ impl Engine {
         };
         engine.finish_deletions();
         Ok(engine)
+    }
+
+    /// What is masked before it is appended, for all who put what they were told into words elsewhere.
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.tools.redaction.redactor
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -178,6 +196,7 @@ impl Engine {
     ) -> Result<(TaskRow, Option<RunId>), Error> {
         let stamp = self.stamp();
         let task = TaskId::new(self.mint(stamp));
+        let title = title.map(|title| self.redactor().text(&title).into_owned());
         let row = TaskRow { id: task.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
         let mut made = vec![rows::put(rows::TASKS, rows::tenant_key(task), Guard::Absent, &row)];
         made.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
@@ -224,8 +243,15 @@ impl Engine {
         let stamp = self.stamp();
         let run = RunId::new(self.mint(stamp));
         let mut state = State::blank(run, new.task, new.session);
-        let command = Command::Queue { queued: Box::new(new.queued), resumed_from: None };
-        let events = recount_run::decide(&state, command, stamp)?;
+        let (queued, masked) = self.tools.redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
+        let Payload::RunQueued(queued) = queued else { return Err(Error::bug("masking made something else")) };
+        let command = Command::Queue { queued, resumed_from: None };
+        let mut events = recount_run::decide(&state, command, stamp)?;
+        if !masked.is_empty() {
+            for event in events.iter_mut().filter(|event| matches!(event.payload(), Payload::RunQueued(_))) {
+                event.body.verbatim = Some(with_paths(&event.payload().write(), &masked).into());
+            }
+        }
         let mut fold = Fold::new(run, new.task, new.session);
         for event in &events {
             recount_run::apply(&mut state, event);

@@ -123,7 +123,7 @@ impl Engine {
     async fn delete(&self, whole: Whole, by: &str) -> Result<u64, Error> {
         let _turn = self.housekeeping.lock().await;
         if self.store().row(rows::ERASING, &whole.key()).await?.is_none() {
-            self.intend(whole, by).await?;
+            self.intend(whole, &self.redactor().text(by)).await?;
         }
         self.finish_erasing(whole).await
     }

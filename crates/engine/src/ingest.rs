@@ -21,7 +21,8 @@ pub struct Triple {
 pub(crate) struct Landing {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// What the batch said, so that other events under the same number are noticed.
+    /// What the batch said, so that other events under the same number are noticed. Of a batch in which
+    /// something was masked only its form ([`Said`]): what it said could be guessed from anything more.
     pub(crate) digest: String,
 }
 
@@ -47,7 +48,7 @@ impl Producers {
         store: &dyn Store,
         run: RunId,
         triple: &Triple,
-        digest: &str,
+        said: &Said,
     ) -> Result<Standing, Error> {
         let newest = match self.newest.get(&triple.producer) {
             Some(known) => *known,
@@ -69,7 +70,7 @@ impl Producers {
             }
             Some((epoch, seq)) if triple.epoch == epoch => {
                 if triple.seq <= seq {
-                    return self.seen_before(store, run, triple, digest).await.map(Standing::Repeated);
+                    return self.seen_before(store, run, triple, said).await.map(Standing::Repeated);
                 }
                 seq + 1
             }
@@ -92,7 +93,7 @@ impl Producers {
         store: &dyn Store,
         run: RunId,
         triple: &Triple,
-        digest: &str,
+        said: &Said,
     ) -> Result<Landing, Error> {
         let key = (triple.producer.clone(), triple.epoch, triple.seq);
         let landing = match self.in_hand.get(&key) {
@@ -107,7 +108,7 @@ impl Producers {
                     .map_err(|why| Error::bug(format!("the row {key} cannot be read: {why}")))?
             }
         };
-        if landing.digest != digest {
+        if !said.is(&landing.digest) {
             return Err(Error::rejected(
                 Code::ProducerReused,
                 format!(
@@ -158,22 +159,45 @@ async fn newest_stored(
     }
 }
 
-/// What a batch says, in 128 bits.
-pub(crate) fn digest(drafts: &[Draft]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for draft in drafts {
-        let written;
-        let data = match &draft.verbatim {
-            Some(text) => text.as_ref(),
-            None => {
-                written = draft.payload.write();
-                &written
+/// What a batch says, in 128 bits, and which form it has: types and lengths. Both of it as it came, so that they
+/// are the same however much is masked by the time it comes again.
+pub(crate) struct Said {
+    words: String,
+    form: String,
+}
+
+/// What the digest of a form begins with.
+const FORM: &str = "form:";
+
+impl Said {
+    pub(crate) fn by(drafts: &[Draft]) -> Self {
+        let (mut words, mut form) = (blake3::Hasher::new(), blake3::Hasher::new());
+        for draft in drafts {
+            let written;
+            let data = match &draft.verbatim {
+                Some(text) => text.as_ref(),
+                None => {
+                    written = draft.payload.write();
+                    &written
+                }
+            };
+            for part in [draft.payload.type_name(), data] {
+                words.update(&(part.len() as u64).to_le_bytes());
+                words.update(part.as_bytes());
             }
-        };
-        for part in [draft.payload.type_name(), data] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
+            form.update(draft.payload.type_name().as_bytes());
+            form.update(&(data.len() as u64).to_le_bytes());
         }
+        let short = |hasher: blake3::Hasher| hasher.finalize().to_hex().as_str()[..32].to_owned();
+        Said { words: short(words), form: format!("{FORM}{}", short(form)) }
     }
-    hasher.finalize().to_hex().as_str()[..32].to_owned()
+
+    /// What is kept of it.
+    pub(crate) fn digest(&self, masked: bool) -> String {
+        if masked { self.form.clone() } else { self.words.clone() }
+    }
+
+    fn is(&self, kept: &str) -> bool {
+        kept == if kept.starts_with(FORM) { &self.form } else { &self.words }
+    }
 }

@@ -218,7 +218,8 @@ impl Engine {
             return Err(self.missing_run(run).await);
         }
         let pinned_at = time::format_ms(self.tools.world.clock.now_ms());
-        let pin = Pin { by: by.to_owned(), pinned_at };
+        let by = self.redactor().text(by).into_owned();
+        let pin = Pin { by, pinned_at };
         let rows = vec![
             rows::put(rows::PINS, run.to_string(), Guard::Any, &pin),
             // It may have been erased in this moment.

@@ -19,6 +19,7 @@ use crate::catalogue::{Fold, asked_for, next_deadline};
 use crate::error::run_erased;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
+use crate::redaction::{Masking, Redaction, Texts};
 use crate::timers::Timers;
 use crate::{Error, journal, limits, prompts, rows};
 
@@ -72,6 +73,7 @@ pub(crate) struct Tools {
     pub(crate) world: World,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) redaction: Redaction,
 }
 
 pub(crate) struct Writer {
@@ -86,6 +88,7 @@ struct Awake {
     state: State,
     fold: Fold,
     producers: Producers,
+    texts: Texts,
     deadline: Option<u64>,
 }
 
@@ -275,7 +278,10 @@ impl Writer {
 
     async fn wake(&self) -> Result<Box<Awake>, Error> {
         let mut fold: Option<Fold> = None;
+        let mut texts = Texts::default();
+        let redactor = &self.tools.redaction.redactor;
         let state = journal::replay(&*self.tools.store, &self.stream, |event| {
+            texts.event(event, !redactor.is_off(), redactor);
             fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id, event.session_id)).event(event);
         })
         .await?;
@@ -296,7 +302,7 @@ impl Writer {
         }
         let deadline = next_deadline(&state);
         self.tools.timers.set(self.run, deadline, &self.tools.world);
-        Ok(Box::new(Awake { state, fold, producers: Producers::default(), deadline }))
+        Ok(Box::new(Awake { state, fold, producers: Producers::default(), texts, deadline }))
     }
 
     fn stamp(&self) -> Stamp {
@@ -304,10 +310,17 @@ impl Writer {
     }
 
     /// Judges a command and applies what was decided to the state in hand.
-    async fn command(&self, awake: &mut Awake, command: Command, stamp: Stamp) -> Result<Decided, Error> {
-        let events = recount_run::decide(&awake.state, command, stamp)?;
+    async fn command(
+        &self,
+        awake: &mut Awake,
+        mut command: Command,
+        stamp: Stamp,
+    ) -> Result<Decided, Error> {
+        let masking = self.tools.redaction.command(&awake.texts, &awake.state, &mut command)?;
+        let mut events = recount_run::decide(&awake.state, command, stamp)?;
         self.check_ids(&events).await?;
-        awake.apply(&events);
+        masking.name_places(&mut events);
+        awake.apply(&events, masking, &self.tools.redaction);
         Ok(Decided::Events(events))
     }
 
@@ -327,22 +340,24 @@ impl Writer {
         &self,
         awake: &mut Awake,
         triple: Triple,
-        drafts: Vec<Draft>,
+        mut drafts: Vec<Draft>,
         rows: &mut Vec<RowPut>,
     ) -> Result<Decided, Error> {
-        let digest = ingest::digest(&drafts);
-        let standing = awake.producers.judge(&*self.tools.store, self.run, &triple, &digest).await?;
+        let said = ingest::Said::by(&drafts);
+        let standing = awake.producers.judge(&*self.tools.store, self.run, &triple, &said).await?;
         if let Standing::Repeated(landing) = standing {
             return Ok(Decided::Landed(landing));
         }
+        let masking = self.tools.redaction.drafts(&awake.texts, &awake.state, &mut drafts)?;
         let events = recount_run::decide(&awake.state, Command::Append { drafts }, self.stamp())?;
         let (Some(first), Some(last)) = (events.first(), events.last()) else {
             return Err(Error::bug("an accepted batch has no events"));
         };
         self.check_ids(&events).await?;
+        let digest = said.digest(masking.masked);
         let landing = Landing { first: first.sequence, last: last.sequence, digest };
         rows.push(awake.producers.note(self.run, &triple, landing));
-        awake.apply(&events);
+        awake.apply(&events, masking, &self.tools.redaction);
         Ok(Decided::Events(events))
     }
 
@@ -406,11 +421,14 @@ enum Decided {
 }
 
 impl Awake {
-    fn apply(&mut self, events: &[Event]) {
+    fn apply(&mut self, events: &[Event], masking: Masking, redaction: &Redaction) {
         for event in events {
             recount_run::apply(&mut self.state, event);
             self.fold.event(event);
+            // What they add to texts is in what masking came to.
+            self.texts.event(event, false, &redaction.redactor);
         }
+        self.texts.settle(masking.into_texts());
     }
 }
 

@@ -395,6 +395,12 @@ impl State {
         self.turns.open.as_ref().map(|turn| turn.index)
     }
 
+    /// What was told of a text or thinking block that is open.
+    pub fn open_text(&self, turn_index: u64, block_index: u64) -> Option<String> {
+        let turn = self.turns.open.as_ref().filter(|turn| turn.index == turn_index)?;
+        turn.blocks.get(&block_index).map(|block| block.text.text())
+    }
+
     /// The least index that a new turn may have.
     pub fn next_turn_index(&self) -> u64 {
         self.turns.highest.map_or(0, |highest| highest.saturating_add(1))

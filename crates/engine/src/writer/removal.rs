@@ -11,6 +11,7 @@ use super::{Awake, Receipt, Work, Writer, may_have_happened};
 use crate::catalogue::{asked_for, next_deadline, prompt_rows};
 use crate::erase::Tombstone;
 use crate::error::run_erased;
+use crate::redaction::Masking;
 use crate::{Error, journal, limits, rows};
 
 /// Events that are about to go.
@@ -51,6 +52,7 @@ impl Writer {
         before: Option<u64>,
         reason: String,
     ) -> Result<Option<Receipt>, Error> {
+        let reason = self.tools.redaction.redactor.text(&reason).into_owned();
         // Where a run goes on, the rules say so.
         let ending = awake.state.ending_sequence().unwrap_or(0);
         let gone = awake.state.first_sequence();
@@ -66,7 +68,7 @@ impl Writer {
             }
         };
         let first = awake.state.next_sequence();
-        awake.apply(&events);
+        awake.apply(&events, Masking::default(), &self.tools.redaction);
         let mut rows = awake.fold.rows(&awake.state);
         rows.extend(going.rows());
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));

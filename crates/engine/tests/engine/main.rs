@@ -12,6 +12,7 @@ mod ingest;
 mod lists;
 mod older;
 mod prompts;
+mod redaction;
 mod retention;
 mod runs;
 mod scene;
