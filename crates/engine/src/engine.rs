@@ -244,7 +244,9 @@ impl Engine {
         let run = RunId::new(self.mint(stamp));
         let mut state = State::blank(run, new.task, new.session);
         let (queued, masked) = self.tools.redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
-        let Payload::RunQueued(queued) = queued else { return Err(Error::bug("masking made something else")) };
+        let Payload::RunQueued(queued) = queued else {
+            return Err(Error::bug("masking made something else"));
+        };
         let command = Command::Queue { queued, resumed_from: None };
         let mut events = recount_run::decide(&state, command, stamp)?;
         if !masked.is_empty() {

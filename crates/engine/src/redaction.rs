@@ -19,7 +19,6 @@ use recount_event::digest::{CALL_DIGEST_PREFIX, call_digest};
 use recount_event::family::approval::Requested;
 use recount_event::family::assistant::TextComplete;
 use recount_event::{Code, Draft, ForeignId, Json, Payload, limits as event_limits};
-use recount_redact::limits::PATHS_MAX;
 use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
 use recount_run::{Rejection, State};
 
@@ -88,7 +87,8 @@ impl Redaction {
                     }
                 }
                 Payload::ApprovalRequested(asked) => {
-                    let masked = texts.has_masked_input(&asked.tool_call_id) || calls.contains(&asked.tool_call_id);
+                    let masked =
+                        texts.has_masked_input(&asked.tool_call_id) || calls.contains(&asked.tool_call_id);
                     match masked.then(|| right_digest(state, &drafts[..index], asked)).flatten() {
                         Some(right) => {
                             replacement = right;
@@ -103,7 +103,8 @@ impl Redaction {
                     None => None,
                 },
             };
-            if let Some(draft) = self.masked(draft, field).map_err(|no| Rejection { index: Some(index), ..no })? {
+            let masked = self.masked(draft, field).map_err(|no| Rejection { index: Some(index), ..no })?;
+            if let Some((draft, _)) = masked {
                 if let Payload::AssistantToolCallProposed(proposed) = &draft.payload {
                     calls.insert(proposed.tool_call_id.clone());
                 }
@@ -146,8 +147,12 @@ impl Redaction {
         replaced
     }
 
-    /// The draft with everything masked that is to be; `None` when nothing is.
-    fn masked(&self, draft: &Draft, field: Option<JsonField<'_>>) -> Result<Option<Draft>, Rejection> {
+    /// The draft with everything masked that is to be, and where; `None` when nothing is.
+    fn masked(
+        &self,
+        draft: &Draft,
+        field: Option<JsonField<'_>>,
+    ) -> Result<Option<(Draft, Vec<String>)>, Rejection> {
         let written;
         let text: &str = match &draft.verbatim {
             Some(text) => text,
@@ -165,10 +170,10 @@ impl Redaction {
                 None => return Ok(None),
             },
         };
-        let named = with_paths(&masked.text, &masked.paths[..masked.paths.len().min(PATHS_MAX)]);
+        let named = with_paths(&masked.text, &masked.paths);
         let verbatim = if named.len() > event_limits::DATA_BYTES_MAX { masked.text } else { named };
         let payload = Payload::read(type_name, &verbatim).map_err(|why| unmaskable(type_name, &why))?;
-        Ok(Some(Draft { payload, verbatim: Some(verbatim.into()) }))
+        Ok(Some((Draft { payload, verbatim: Some(verbatim.into()) }, masked.paths)))
     }
 
     /// Leaves alone what must be an identifier or a word of the protocol.
@@ -179,9 +184,6 @@ impl Redaction {
         field: Option<JsonField<'_>>,
         paths: &[String],
     ) -> Result<Option<MaskedJson>, Rejection> {
-        if paths.len() > PATHS_MAX {
-            return Err(unmaskable(type_name, &"there are secrets in too many places"));
-        }
         let breaks = |path: &&String| {
             let alone = self.redactor.json(text, field, &|other| other != path.as_str());
             alone.is_some_and(|alone| !fits(type_name, &alone.text))
@@ -199,12 +201,8 @@ impl Redaction {
     /// The payload of one of our own events, masked, and where.
     pub(crate) fn payload(&self, payload: Payload) -> Result<(Payload, Vec<String>), Error> {
         let draft = Draft::from(payload);
-        let text = draft.payload.write();
-        let Some(found) = self.redactor.json(&text, None, &|_| false) else {
-            return Ok((draft.payload, Vec::new()));
-        };
         match self.masked(&draft, None)? {
-            Some(masked) => Ok((masked.payload, found.paths)),
+            Some((masked, paths)) => Ok((masked.payload, paths)),
             None => Ok((draft.payload, Vec::new())),
         }
     }
@@ -296,7 +294,10 @@ fn told_before(
         }
     }
     let is_told = told.len() == whole.text.len()
-        && told.bytes().zip(whole.text.bytes()).all(|(told, said)| told == said || told == recount_redact::MASK);
+        && told
+            .bytes()
+            .zip(whole.text.bytes())
+            .all(|(told, said)| told == said || told == recount_redact::MASK);
     if is_told && told != whole.text { Before::Told(told) } else { Before::Same }
 }
 

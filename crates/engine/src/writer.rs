@@ -310,12 +310,7 @@ impl Writer {
     }
 
     /// Judges a command and applies what was decided to the state in hand.
-    async fn command(
-        &self,
-        awake: &mut Awake,
-        mut command: Command,
-        stamp: Stamp,
-    ) -> Result<Decided, Error> {
+    async fn command(&self, awake: &mut Awake, mut command: Command, stamp: Stamp) -> Result<Decided, Error> {
         let masking = self.tools.redaction.command(&awake.texts, &awake.state, &mut command)?;
         let mut events = recount_run::decide(&awake.state, command, stamp)?;
         self.check_ids(&events).await?;

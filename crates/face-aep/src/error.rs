@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use recount_api::problem::{MEDIA_TYPE, Problem, type_of};
-use recount_engine::Error;
+use recount_engine::{Error, Redactor};
 use recount_event::Code;
 
 use crate::limits;
@@ -25,6 +25,14 @@ pub struct Refusal {
 impl Refusal {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Refusal { code, detail: detail.into(), index: None, event_type: None, rule: None, retry_after: None }
+    }
+}
+
+impl Refusal {
+    /// The same without secrets: many refusals repeat what was sent, as far as they have the space.
+    pub(crate) fn masked(self, redactor: &Redactor) -> Self {
+        let masked = |text: String| redactor.quotes(&text);
+        Refusal { detail: masked(self.detail), event_type: self.event_type.map(masked), ..self }
     }
 }
 

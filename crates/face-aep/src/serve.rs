@@ -26,7 +26,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use recount_api::routes::{ROUTES, RouteName};
 use recount_api::terms::Route;
-use recount_engine::{Caller, Engine};
+use recount_engine::{Caller, Engine, Redactor};
 use recount_event::Code;
 use recount_world::World;
 use tokio::sync::Semaphore;
@@ -108,8 +108,9 @@ where
 }
 
 /// Gives every request an id and words every refusal: goes around everything that may refuse.
-pub fn identified(router: Router, world: World) -> Router {
-    router.layer(middleware::from_fn_with_state(world, identify))
+/// No refusal says a secret, though many say what was sent.
+pub fn identified(router: Router, world: World, redactor: Arc<Redactor>) -> Router {
+    router.layer(middleware::from_fn_with_state((world, redactor), identify))
 }
 
 /// One handler a route; the compiler says when one is missing.
@@ -166,7 +167,11 @@ pub async fn check_query<Name>(State(route): State<Route<Name>>, request: Reques
 }
 
 /// Gives every request an id that its response carries, and words refusals as problems.
-async fn identify(State(world): State<World>, mut request: Request, next: Next) -> Response {
+async fn identify(
+    State((world, redactor)): State<(World, Arc<Redactor>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id: Arc<str> = match accept::request_id(request.headers().get("x-request-id")) {
         Some(id) => id.into(),
         None => {
@@ -179,7 +184,7 @@ async fn identify(State(world): State<World>, mut request: Request, next: Next) 
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
         // What was said about the refusal on its way out stays.
         let said = std::mem::take(response.headers_mut());
-        response = problem_response(&refusal, &id);
+        response = problem_response(&refusal.masked(&redactor), &id);
         response.headers_mut().extend(said);
     }
     if let Ok(id) = HeaderValue::from_str(&id) {

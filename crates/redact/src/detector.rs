@@ -206,25 +206,28 @@ impl Token {
         if self.word && !window.word_begins(hit.at) {
             return Verdict::No;
         }
-        let end = window.run(hit.end, ANY, self.class);
-        let bytes = end - hit.end;
-        let open = window.may_go_on(end);
-        if bytes > self.max {
+        let least = window.run(hit.end, self.min, self.class);
+        if least < hit.end + self.min {
+            return if window.may_go_on(least) { self.open(window, hit) } else { Verdict::No };
+        }
+        let masked = (hit.end..least).any(|at| window.is_masked(at));
+        if !masked && !(self.looks)(&window.bytes[hit.end..least]) {
             return Verdict::No;
         }
-        if bytes < self.min || (open && self.max != ANY) {
-            return match open {
-                true if self.common => Verdict::Open { from: beyond_shown(window, hit.end) },
-                true => Verdict::Open { from: hit.end },
-                false => Verdict::No,
-            };
-        }
-        let beginning = hit.end..hit.end + self.min;
-        let masked = beginning.clone().any(|at| window.is_masked(at));
-        if !masked && !(self.looks)(&window.bytes[beginning]) {
+        let more = if self.max == ANY { ANY } else { self.max - self.min + 1 };
+        let end = window.run(least, more, self.class);
+        if self.max != ANY && end > hit.end + self.max {
             return Verdict::No;
         }
-        Verdict::Yes { from: hit.end, to: end, goes_on: open }
+        match window.may_go_on(end) {
+            // One byte more, and it would not be one.
+            true if self.max != ANY => self.open(window, hit),
+            goes_on => Verdict::Yes { from: hit.end, to: end, goes_on },
+        }
+    }
+
+    fn open(&self, window: &Window<'_>, hit: Hit) -> Verdict {
+        Verdict::Open { from: if self.common { beyond_shown(window, hit.end) } else { hit.end } }
     }
 }
 

@@ -172,12 +172,15 @@ impl Walk<'_> {
                 None => format!("{masked}{number}"),
             };
         }
-        starred.push(key.clone());
         if key != said {
             let path = format!("{}/{}", self.path, key.replace('~', "~0").replace('/', "~1"));
+            if (self.keep)(&path) {
+                return said.into_owned();
+            }
             self.replace(token, &quoted(&key));
             self.paths.push(path);
         }
+        starred.push(key.clone());
         key
     }
 

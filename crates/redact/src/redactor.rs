@@ -80,6 +80,11 @@ impl Redactor {
         Redactor::new(Vec::new(), false)
     }
 
+    /// How many values are known.
+    pub fn known(&self) -> usize {
+        self.known.len()
+    }
+
     pub fn is_off(&self) -> bool {
         !self.shapes && self.known.is_empty()
     }
@@ -172,12 +177,19 @@ impl Redactor {
     /// Tells of every place where a secret stands or may begin, until `each` has heard enough.
     pub(crate) fn candidates(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
         let mut goes_on = true;
+        // What begins within one of the same shape ends with it. Looking for its end again and again would take
+        // who sends nothing but beginnings for ever.
+        let mut passed = [0; DETECTORS.len()];
         for search in &self.searches {
             search.each(window.bytes, window.from, |found, trigger| {
                 let (begin, named, verdict) = match trigger.what {
+                    What::Shape(index) if found < passed[index] => return true,
                     What::Shape(index) => {
-                        let named = found + trigger.bytes.len();
-                        (found, named, DETECTORS[index].look(window, found, trigger.bytes.len()))
+                        let verdict = DETECTORS[index].look(window, found, trigger.bytes.len());
+                        if let Verdict::Yes { to, .. } = verdict {
+                            passed[index] = to;
+                        }
+                        (found, found + trigger.bytes.len(), verdict)
                     }
                     What::Known(index, offset) => match found.checked_sub(offset) {
                         Some(begin) if begin >= window.from => {

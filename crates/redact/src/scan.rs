@@ -71,13 +71,18 @@ impl<'a> Window<'a> {
     }
 
     /// Whether a word may begin here: nothing of one stands before it. In text that was escaped once more a
-    /// word may stand right behind `\n`.
+    /// word may stand right behind `\n`, and in an address behind `%20`.
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).map(|before| self.bytes[before]) else { return true };
         if !before.is_ascii_alphanumeric() {
             return true;
         }
-        matches!(before, b'n' | b'r' | b't') && at >= 2 && self.bytes[at - 2] == b'\\'
+        let earlier = |far: usize| at.checked_sub(far).map(|place| self.bytes[place]);
+        let escape = matches!(before, b'n' | b'r' | b't' | b'b' | b'f') && earlier(2) == Some(b'\\');
+        let percent = before.is_ascii_hexdigit()
+            && earlier(2).is_some_and(|byte| byte.is_ascii_hexdigit())
+            && earlier(3) == Some(b'%');
+        escape || percent
     }
 }
 

@@ -82,6 +82,27 @@ impl Redactor {
         found
     }
 
+    /// Masks a text that quotes others, which may be cut where the quote ends: what may be the beginning of a
+    /// secret there is masked, too.
+    pub fn quotes(&self, text: &str) -> String {
+        if self.is_off() {
+            return text.to_owned();
+        }
+        let mut masked = self.text(text).into_owned().into_bytes();
+        let mut begin = 0;
+        let ends = memchr::memchr_iter(b'"', text.as_bytes()).chain([text.len()]);
+        for end in ends.collect::<Vec<usize>>() {
+            let part = begin..end;
+            let (spans, _) = self.online(&Online::default(), &text.as_bytes()[part.clone()], false);
+            let spans: Vec<Range<usize>> =
+                spans.into_iter().map(|span| span.start + part.start..span.end + part.start).collect();
+            mask(&mut masked, &spans);
+            begin = end + 1;
+        }
+        String::from_utf8(masked)
+            .unwrap_or_else(|broken| String::from_utf8_lossy(broken.as_bytes()).into_owned())
+    }
+
     /// Masks the next piece of a text of which nothing may be held back. Answers what of the piece is masked,
     /// and what to know before the next one. `ended`: no other piece comes.
     pub fn online(&self, before: &Online, piece: &[u8], ended: bool) -> (Vec<Range<usize>>, Online) {

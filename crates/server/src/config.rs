@@ -13,6 +13,7 @@ use crate::StartError;
 use crate::access::Access;
 use crate::amounts::{bytes, duration};
 use crate::limits::{SWEEP_EVERY_DEFAULT, SWEEP_EVERY_MIN};
+use crate::redaction::Redaction;
 use crate::settings::{Lookup, Setting};
 
 /// What was said on the command line, where the environment has been looked at already.
@@ -45,6 +46,8 @@ pub struct Config {
     pub sweep_every: Duration,
     /// Who may come in.
     pub access: Access,
+    /// What is masked before it is stored.
+    pub redaction: Redaction,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The same once more, as it was said and where.
@@ -72,6 +75,8 @@ struct File {
     retention: RetentionSection,
     #[serde(default)]
     access: AccessSection,
+    #[serde(default)]
+    redaction: RedactionSection,
     #[serde(default)]
     log: LogSection,
 }
@@ -101,12 +106,21 @@ struct AccessSection {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct RedactionSection {
+    detectors: Option<bool>,
+    environment: Option<bool>,
+    secret_env: Option<Vec<String>>,
+    secret_files: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LogSection {
     level: Option<String>,
     format: Option<String>,
 }
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 21] = [
     "bind",
     "data",
     "store",
@@ -120,6 +134,11 @@ const KEYS: [&str; 16] = [
     "require_token",
     "allowed_origins",
     "requests_per_second",
+    "redaction",
+    "detectors",
+    "environment",
+    "secret_env",
+    "secret_files",
     "log",
     "level",
     "format",
@@ -197,6 +216,35 @@ impl Config {
             file_access.requests_per_second.map(|rate| rate.to_string()),
             "off",
         );
+        let file_redaction = file.redaction;
+        let detectors = look.pick(
+            "redaction.detectors",
+            None,
+            "RECOUNT_REDACTION__DETECTORS",
+            file_redaction.detectors.map(|on| on.to_string()),
+            "true",
+        );
+        let of_environment = look.pick(
+            "redaction.environment",
+            None,
+            "RECOUNT_REDACTION__ENVIRONMENT",
+            file_redaction.environment.map(|on| on.to_string()),
+            "true",
+        );
+        let secret_env = look.pick(
+            "redaction.secret_env",
+            None,
+            "RECOUNT_REDACTION__SECRET_ENV",
+            file_redaction.secret_env.map(|names| names.join(", ")),
+            "none",
+        );
+        let secret_files = look.pick(
+            "redaction.secret_files",
+            None,
+            "RECOUNT_REDACTION__SECRET_FILES",
+            file_redaction.secret_files.map(|paths| paths.join(", ")),
+            "none",
+        );
         let level = look.pick("log.level", options.log, "RECOUNT_LOG", file.log.level, "info");
         let format =
             look.pick("log.format", options.log_format, "RECOUNT_LOG__FORMAT", file.log.format, "text");
@@ -221,11 +269,7 @@ impl Config {
                 .filter(|every| *every >= SWEEP_EVERY_MIN)
                 .ok_or_else(|| wrong("sweep_every", &sweep_every, "one such as 10m, and at least 1s"))?,
             access: Access {
-                require_token: match require_token.as_str() {
-                    "true" => true,
-                    "false" => false,
-                    other => return Err(wrong("require_token", other, "true or false")),
-                },
+                require_token: yes_or_no("require_token", &require_token)?,
                 allowed_origins: origins(&allowed_origins)?,
                 requests_per_second: amount(
                     "requests_per_second",
@@ -233,6 +277,12 @@ impl Config {
                     "off, or a number from 1",
                     |text| text.parse().ok().filter(|rate| *rate > 0),
                 )?,
+            },
+            redaction: Redaction {
+                detectors: yes_or_no("detectors", &detectors)?,
+                environment: yes_or_no("environment", &of_environment)?,
+                secret_env: several(&secret_env),
+                secret_files: several(&secret_files).into_iter().map(PathBuf::from).collect(),
             },
             log: level
                 .parse()
@@ -255,6 +305,20 @@ fn amount<T>(
     read: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, StartError> {
     if text == "off" { Ok(None) } else { read(text).map(Some).ok_or_else(|| wrong(what, text, wanted)) }
+}
+
+fn yes_or_no(what: &str, text: &str) -> Result<bool, StartError> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(wrong(what, other, "true or false")),
+    }
+}
+
+/// Several things with commas between them, or none.
+fn several(text: &str) -> Vec<String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty() && text != "none");
+    words.map(str::to_owned).collect()
 }
 
 fn count(text: &str) -> Option<u64> {
@@ -404,7 +468,9 @@ mod tests {
         assert_eq!(told("log.format"), said("text", "default"));
         assert_eq!(told("retention.sweep_every"), said("10m", "default"));
         // No key of the file is left out.
-        for key in KEYS.iter().filter(|key| !["store", "retention", "access", "log"].contains(key)) {
+        for key in
+            KEYS.iter().filter(|key| !["store", "retention", "access", "redaction", "log"].contains(key))
+        {
             let ends = |setting: &&Setting| setting.key.rsplit('.').next() == Some(key);
             assert_eq!(config.settings.iter().filter(ends).count(), 1, "{key}");
         }
@@ -461,6 +527,14 @@ mod tests {
                 config.access.require_token.to_string(),
                 config.access.allowed_origins.first().map_or("none".into(), String::clone),
                 config.access.requests_per_second.map_or("off".into(), |rate| rate.to_string()),
+                config.redaction.detectors.to_string(),
+                config.redaction.environment.to_string(),
+                config.redaction.secret_env.first().map_or("none".into(), String::clone),
+                config
+                    .redaction
+                    .secret_files
+                    .first()
+                    .map_or("none".into(), |path| path.display().to_string()),
                 config.log.to_string(),
                 format!("{:?}", config.log_format).to_lowercase(),
             ]
@@ -479,6 +553,10 @@ mod tests {
                 "true",
                 "https://app.example",
                 "200",
+                "false",
+                "false",
+                "BILLING_LOGIN",
+                "/run/secrets/database",
                 "warn",
                 "json"
             ]
@@ -490,7 +568,7 @@ mod tests {
         let last = |row: &Vec<&'static str>| row[1].rsplit('.').next().unwrap();
         let mut keys: Vec<&str> = rows.iter().map(last).collect();
         // Sections are keys to the speller.
-        keys.extend(["store", "retention", "access", "log"]);
+        keys.extend(["store", "retention", "access", "redaction", "log"]);
         keys.sort_unstable();
         let mut known = KEYS.to_vec();
         known.sort_unstable();
@@ -508,13 +586,17 @@ mod tests {
     fn every_key_of_the_file_is_read_and_known_to_the_speller() {
         let text = "bind='a'\ndata='b'\n[store]\ndurability='c'\n\
                     [retention]\nmax_age='f'\nmax_events=10\nmax_bytes='g'\nsweep_every='h'\n[access]\nrequire_token=true\n\
-                    allowed_origins=['i']\nrequests_per_second=11\n[log]\nlevel='d'\nformat='e'";
+                    allowed_origins=['i']\nrequests_per_second=11\n[redaction]\ndetectors=true\nenvironment=true\n\
+                    secret_env=['j']\nsecret_files=['k']\n[log]\nlevel='d'\nformat='e'";
         let file = parse_file(text).unwrap();
         let kept = file.retention;
         let read = [file.bind, file.store.durability, file.log.level, file.log.format];
         assert_eq!(read.map(Option::unwrap), ["a", "c", "d", "e"]);
         assert_eq!([kept.max_age, kept.max_bytes, kept.sweep_every].map(Option::unwrap), ["f", "g", "h"]);
         assert_eq!(kept.max_events, Some(10));
+        let masked = file.redaction;
+        assert_eq!((masked.detectors, masked.environment), (Some(true), Some(true)));
+        assert_eq!([masked.secret_env, masked.secret_files].map(Option::unwrap), [["j"], ["k"]]);
         let access = file.access;
         assert_eq!(
             (access.require_token, access.allowed_origins, access.requests_per_second),

@@ -18,6 +18,7 @@ pub mod limits;
 mod listen;
 mod logging;
 mod metrics;
+mod redaction;
 mod running;
 mod settings;
 mod start;
@@ -27,6 +28,7 @@ mod web;
 
 pub use config::{Config, Options};
 pub use files::Files;
+pub use redaction::Redaction;
 pub use running::{Home, Running};
 pub use settings::{Setting, Source};
 pub use start::{StartError, default_data, serve};

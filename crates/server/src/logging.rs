@@ -1,19 +1,72 @@
-//! The server's own log: for operators, on standard error, without payloads.
+//! The server's own log: for operators, on standard error, without payloads and without secrets.
 
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use recount_engine::Redactor;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, fmt, registry};
 
 use crate::config::{Config, LogFormat};
 
-pub(crate) fn start(config: &Config) {
-    let stderr = std::io::stderr;
+pub(crate) fn start(config: &Config, redactor: &Arc<Redactor>) {
+    let json = config.log_format == LogFormat::Json;
+    let redactor = redactor.clone();
+    let writer = move || Masking { redactor: redactor.clone(), json, out: io::stderr() };
     let layer = match config.log_format {
-        LogFormat::Text => fmt::layer().with_writer(stderr).with_ansi(false).with_target(false).boxed(),
-        LogFormat::Json => fmt::layer().json().with_writer(stderr).boxed(),
+        LogFormat::Text => fmt::layer().with_writer(writer).with_ansi(false).with_target(false).boxed(),
+        LogFormat::Json => fmt::layer().json().with_writer(writer).boxed(),
     };
     // A second start in one process (tests) keeps the first subscriber.
     if registry().with(layer.with_filter(config.log)).try_init().is_err() {
         tracing::debug!("a log is being written already");
+    }
+}
+
+/// Masks what is written. The log writes a line at a time, so no secret is cut.
+struct Masking<W> {
+    redactor: Arc<Redactor>,
+    json: bool,
+    out: W,
+}
+
+impl<W: Write> Write for Masking<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let masked = match std::str::from_utf8(line) {
+            // What is escaped there is found when it is read.
+            Ok(text) if self.json => {
+                self.redactor.json(text, None, &|_| false).map(|masked| masked.text.into())
+            }
+            _ => None,
+        };
+        let masked: Vec<u8> = masked.unwrap_or_else(|| self.redactor.bytes(line).into_owned());
+        self.out.write_all(&masked)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recount_redact::Secret;
+
+    #[test]
+    fn lines_are_masked_whatever_their_form() {
+        let secret = Secret::new("say \"please\" twice").unwrap();
+        let redactor = Arc::new(Redactor::new(vec![secret], true));
+        for (json, line, wanted) in [
+            (false, "WARN it was say \"please\" twice\n", "WARN it was ******************\n"),
+            (true, "{\"m\":\"say \\\"please\\\" twice\"}\n", "{\"m\":\"******************\"}\n"),
+            (true, "{\"m\":\"nothing\"}\n", "{\"m\":\"nothing\"}\n"),
+        ] {
+            let mut masking = Masking { redactor: redactor.clone(), json, out: Vec::new() };
+            assert_eq!(masking.write(line.as_bytes()).unwrap(), line.len());
+            assert_eq!(String::from_utf8(masking.out).unwrap(), wanted);
+        }
     }
 }

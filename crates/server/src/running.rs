@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use http::Method;
 use recount_api::routes::{HOUSE_ROUTES, HouseRouteName};
-use recount_engine::Engine;
+use recount_engine::{Engine, Redactor};
 use recount_event::Code;
 use recount_face_aep::{Places, Refusal, SseFraming, check_query};
 use recount_log::Store;
@@ -58,7 +58,7 @@ pub struct Running {
 impl Running {
     /// Binds, then opens the engine on a store and listens.
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world, None, Access::default()).await
+        Running::on(claim(bind).await?, store, world, None, Access::default(), shapes()).await
     }
 
     /// The same with a home, so that operators can ask for backups and a check-up, and with rules for who may
@@ -70,7 +70,7 @@ impl Running {
         home: Home,
         access: Access,
     ) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world, Some(home), access).await
+        Running::on(claim(bind).await?, store, world, Some(home), access, shapes()).await
     }
 
     /// The same on an address that is ours already; who connects before waits until the engine is open.
@@ -80,8 +80,9 @@ impl Running {
         world: World,
         home: Option<Home>,
         access: Access,
+        redactor: Arc<Redactor>,
     ) -> Result<Self, StartError> {
-        let engine = Engine::open(store, world.clone(), Arc::new(SseFraming))
+        let engine = Engine::open_with(store, world.clone(), Arc::new(SseFraming), redactor)
             .await
             .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
         let address = listener
@@ -98,7 +99,7 @@ impl Running {
             )));
         }
         let doors = Doors::new(Files::now().connections_max());
-        let full = full(doors.places_max(), &world);
+        let full = full(doors.places_max(), &engine);
         let sources = Sources {
             tenants: gate.tenants.clone(),
             doors: doors.clone(),
@@ -122,6 +123,10 @@ impl Running {
     }
 }
 
+fn shapes() -> Arc<Redactor> {
+    Arc::new(Redactor::shapes())
+}
+
 /// Takes an address, before anything else is done that would have to be undone.
 pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     let bound = listen::bind(bind).await;
@@ -129,14 +134,14 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
 }
 
 fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
-    let (world, requests) = (gate.tenants.default_engine().world().clone(), sources.requests.clone());
+    let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let router = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX))
         .merge(web::router())
         .merge(house(&sources, home.as_ref(), gate))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
-    recount_face_aep::identified(router, world)
+    recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
 }
 
 /// What stands in [`HOUSE_ROUTES`].
@@ -192,11 +197,12 @@ fn house_route(
 }
 
 /// What is said to those for whom there is no place.
-fn full(places_max: usize, world: &World) -> Router {
+fn full(places_max: usize, engine: &Engine) -> Router {
     let refuse = move || async move {
         let detail = format!("{places_max} connections are open already; try again shortly");
         let refusal = Refusal::new(Code::TooManyStreams, detail);
         Refusal { retry_after: Some(limits::CONNECTIONS_RETRY), ..refusal }.into_response()
     };
-    recount_face_aep::identified(Router::new().fallback(refuse), world.clone())
+    let router = Router::new().fallback(refuse);
+    recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
 }

@@ -64,7 +64,10 @@ fn openness(data: &Path) -> Option<String> {
 /// Runs the server until it is told to stop. Blocks.
 pub fn serve(options: Options) -> Result<(), StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
-    logging::start(&config);
+    let (redactor, passed) = config.redaction.redactor(std::env::vars_os())?;
+    logging::start(&config, &redactor);
+    passed.iter().for_each(|words| tracing::warn!("{words}"));
+    tracing::info!(values = redactor.known(), shapes = config.redaction.detectors, "secrets are masked");
     let threads =
         std::thread::available_parallelism().map_or(2, usize::from).min(limits::SERVING_THREADS_MAX);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -78,7 +81,8 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         let listener = claim(config.bind).await?;
         let store = open_store(&config)?;
         let (home, access) = (config.home(), config.access.clone());
-        let running = Running::on(listener, Arc::new(store), World::real(), Some(home), access).await?;
+        let running =
+            Running::on(listener, Arc::new(store), World::real(), Some(home), access, redactor).await?;
         running.gate.tenants.keep_to(config.retention, config.sweep_every);
         announce(&config, &running);
         tell_limits(files);

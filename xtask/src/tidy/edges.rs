@@ -50,6 +50,7 @@ const CRATES: &[Row] = &[
             "run",
             "log",
             "world",
+            "redact",
             "engine",
             "agent",
             "log-sqlite",

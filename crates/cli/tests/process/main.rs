@@ -15,6 +15,7 @@ mod prompts;
 mod readme;
 mod refusals;
 mod retention;
+mod secrets;
 mod server;
 mod story;
 mod tails;

@@ -157,7 +157,9 @@ impl<'a> Piece<'a> {
         // Characters of several bytes are masked whole or not at all, but for one that somebody cut.
         String::from_utf8(bytes).unwrap_or_else(|broken| {
             let text: Vec<u8> = broken.into_bytes();
-            text.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { char::from(MASK) }).collect()
+            text.iter()
+                .map(|byte| if byte.is_ascii() { char::from(*byte) } else { char::from(MASK) })
+                .collect()
         })
     }
 

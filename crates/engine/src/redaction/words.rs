@@ -23,7 +23,8 @@ impl Redaction {
             }
             Command::Queue { .. } | Command::Tick => {}
             Command::Cancel { reason, .. } | Command::Prune { reason, .. } => self.word(reason, &mut words),
-            Command::ResolveApproval { by, comment, .. } | Command::AcknowledgeHandoff { by, comment, .. } => {
+            Command::ResolveApproval { by, comment, .. }
+            | Command::AcknowledgeHandoff { by, comment, .. } => {
                 self.word(by, &mut words);
                 comment.iter_mut().for_each(|comment| self.word(comment, &mut words));
             }
@@ -84,7 +85,9 @@ impl Masking {
 fn places(value: &Value, words: &[String], path: &mut String, paths: &mut Vec<String>) {
     let length = path.len();
     match value {
-        Value::String(text) if words.iter().any(|word| text.contains(word.as_str())) => paths.push(path.clone()),
+        Value::String(text) if words.iter().any(|word| text.contains(word.as_str())) => {
+            paths.push(path.clone())
+        }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 path.push_str(&format!("/{index}"));

@@ -60,19 +60,23 @@ async fn a_secret_anywhere_in_an_event_is_masked_and_its_place_is_named() {
     let said = json!({"a/b": [1.50, {"deep": format!("key {key}, yes")}], "n": 1, &key: "x"}).to_string();
     let escaped = said.replace("sk-ant-", "\\u0073k-\\u0061nt-");
     scene.report(run, 1, &[("ext.test.note", &said), ("ext.test.note", &escaped)]).await.unwrap();
-    scene.report(run, 2, &[("user.message", &json!({"text": key, "later": {"t": key}}).to_string())]).await.unwrap();
+    scene
+        .report(run, 2, &[("user.message", &json!({"text": key, "later": {"t": key}}).to_string())])
+        .await
+        .unwrap();
     let events = scene.events(run).await;
     for event in &events[2..4] {
         let told = data(event);
         assert_eq!(told["a/b"][1]["deep"], format!("key {masked}, yes"));
         assert_eq!(told[&masked], "x");
-        let mut paths: Vec<&str> = told["redacted_paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+        let mut paths: Vec<&str> =
+            told["redacted_paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
         paths.sort_unstable();
         assert_eq!(paths, ["/a~1b/1/deep", &format!("/{masked}")]);
     }
     let Payload::UserMessage(message) = events[4].payload() else { panic!("{:?}", events[4]) };
     assert_eq!(message.text, masked, "what the rules and the catalogue see is what is stored");
-    assert_eq!(data(&events[4])["redacted_paths"], json!(["/text", "/later/t"]));
+    assert_eq!(data(&events[4])["redacted_paths"], json!(["/later/t", "/text"]));
     assert!(!told(&scene, run).await.contains(&secret()));
     scene.check().await;
 }
@@ -95,12 +99,16 @@ async fn a_text_in_pieces_shows_nothing_however_it_is_cut() {
             for restarts in [false, true] {
                 let mut scene = Scene::new().await;
                 let run = scene.start().await;
-                let deltas: Vec<String> =
-                    text.as_bytes().chunks(size).map(|piece| delta(std::str::from_utf8(piece).unwrap())).collect();
+                let deltas: Vec<String> = text
+                    .as_bytes()
+                    .chunks(size)
+                    .map(|piece| delta(std::str::from_utf8(piece).unwrap()))
+                    .collect();
                 scene.report(run, 1, &[TURN]).await.unwrap();
                 let mut seq = 2;
                 for group in deltas.chunks(if batched { 5 } else { 1 }) {
-                    let batch: Vec<(&str, &str)> = group.iter().map(|delta| (DELTA, delta.as_str())).collect();
+                    let batch: Vec<(&str, &str)> =
+                        group.iter().map(|delta| (DELTA, delta.as_str())).collect();
                     scene.report(run, seq, &batch).await.unwrap();
                     seq += 1;
                     if restarts && seq == 8 {
@@ -117,7 +125,10 @@ async fn a_text_in_pieces_shows_nothing_however_it_is_cut() {
                     })
                     .collect();
                 assert_eq!((&joined, events.len()), (&masked, 4 + deltas.len()), "pieces of {size}");
-                assert_eq!(last(&scene, run).await, json!({"turn_index": 0, "block_index": 0, "text": masked, "redacted_paths": ["/text"]}));
+                assert_eq!(
+                    last(&scene, run).await,
+                    json!({"turn_index": 0, "block_index": 0, "text": masked, "redacted_paths": ["/text"]})
+                );
                 scene.check().await;
             }
         }
@@ -144,7 +155,18 @@ async fn a_text_is_complete_only_with_what_was_told() {
         assert_eq!(last(&scene, run).await["text"], stars.as_str());
     }
     // In one batch, and without pieces.
-    scene.report(run, 2, &[(DELTA, &delta("")), (COMPLETE, &complete(&text)), (COMPLETE, &json!({"turn_index": 0, "block_index": 1, "text": text}).to_string())]).await.unwrap();
+    scene
+        .report(
+            run,
+            2,
+            &[
+                (DELTA, &delta("")),
+                (COMPLETE, &complete(&text)),
+                (COMPLETE, &json!({"turn_index": 0, "block_index": 1, "text": text}).to_string()),
+            ],
+        )
+        .await
+        .unwrap();
     assert_eq!(last(&scene, run).await["text"], stars.as_str());
     scene.check().await;
 }
@@ -164,11 +186,15 @@ async fn output_of_commands_is_masked_with_its_offsets_in_place() {
     let bytes = [b"\xff\xfe", tail.as_bytes(), b"\xff"].concat();
     let coded = json!({"tool_call_id": "c", "stream": "stderr", "data": base64(&bytes), "byte_offset": 0, "encoding": "base64"});
     scene
-        .report(run, 1, &[
-            ("tool.invoked", r#"{"tool_call_id":"c","tool_name":"sh"}"#),
-            ("tool.shell.command", r#"{"tool_call_id":"c","argv":["env"],"cwd":"/"}"#),
-            (chunk, &output("stdout", &format!("A={head}"), 0)),
-        ])
+        .report(
+            run,
+            1,
+            &[
+                ("tool.invoked", r#"{"tool_call_id":"c","tool_name":"sh"}"#),
+                ("tool.shell.command", r#"{"tool_call_id":"c","argv":["env"],"cwd":"/"}"#),
+                (chunk, &output("stdout", &format!("A={head}"), 0)),
+            ],
+        )
         .await
         .unwrap();
     // What comes on the other stream is another text.
@@ -195,7 +221,9 @@ async fn permission_is_asked_for_the_call_as_it_stands_in_the_log() {
             let mut scene = Scene::new().await;
             let run = scene.start().await;
             let input = json!({"command": format!("curl -H x-api-key:{}", key())}).to_string();
-            let proposed = format!(r#"{{"turn_index":0,"tool_call_id":"c","tool_name":"sh","input":{input},"redacted_paths":["/input/own"]}}"#);
+            let proposed = format!(
+                r#"{{"turn_index":0,"tool_call_id":"c","tool_name":"sh","input":{input},"redacted_paths":["/input/own"]}}"#
+            );
             let ask = json!({"approval_id": "a", "tool_call_id": "c", "kind": "sh", "summary": "s", "call_digest": call_digest("sh", &input)});
             let (proposed, ask) = (("assistant.tool_call_proposed", proposed.as_str()), ask.to_string());
             if in_one_batch {
@@ -208,16 +236,31 @@ async fn permission_is_asked_for_the_call_as_it_stands_in_the_log() {
                 scene.report(run, 2, &[("approval.requested", &ask)]).await.unwrap();
             }
             let events = scene.events(run).await;
-            let Payload::AssistantToolCallProposed(call) = events[3].payload() else { panic!("{:?}", events[3]) };
-            assert_eq!(call.redacted_paths.as_deref(), Some(&["/input/own".to_owned(), "/input/command".to_owned()][..]));
+            let Payload::AssistantToolCallProposed(call) = events[3].payload() else {
+                panic!("{:?}", events[3])
+            };
+            assert_eq!(
+                call.redacted_paths.as_deref(),
+                Some(&["/input/own".to_owned(), "/input/command".to_owned()][..])
+            );
             assert!(!call.input.text().contains(&secret()));
             let asked = data(&events[4]);
             assert_eq!(asked["call_digest"], call_digest("sh", call.input.text()));
             assert_eq!(asked["redacted_paths"], json!(["/call_digest"]));
             let wrong = json!({"approval_id": "b", "tool_call_id": "d", "kind": "sh", "summary": "s", "call_digest": "blake3:00"}).to_string();
             let other = r#"{"turn_index":0,"tool_call_id":"d","tool_name":"sh","input":{}}"#;
-            let refused = scene.report(run, 3 - u64::from(in_one_batch), &[("assistant.tool_call_proposed", other), ("approval.requested", &wrong)]).await;
-            assert_eq!(code(refused), Code::EventRefused, "of a call that was not masked the digest must be right");
+            let refused = scene
+                .report(
+                    run,
+                    3 - u64::from(in_one_batch),
+                    &[("assistant.tool_call_proposed", other), ("approval.requested", &wrong)],
+                )
+                .await;
+            assert_eq!(
+                code(refused),
+                Code::EventRefused,
+                "of a call that was not masked the digest must be right"
+            );
             scene.check().await;
         }
     }
@@ -246,7 +289,11 @@ async fn a_batch_with_secrets_comes_again_and_is_the_same() {
 async fn words_of_people_titles_and_names_are_masked() {
     let scene = Scene::new().await;
     let key = key();
-    let queued = Queued { title: Some(format!("use {key}")), request_text: Some(key.clone()), ..Queued::new(RunKind::External) };
+    let queued = Queued {
+        title: Some(format!("use {key}")),
+        request_text: Some(key.clone()),
+        ..Queued::new(RunKind::External)
+    };
     let (task, run) = scene.engine.create_task(Some(format!("with {key}")), Some(queued)).await.unwrap();
     let run = run.unwrap();
     assert_eq!(task.title.unwrap(), format!("with sk-ant-{}", stars()));
@@ -267,7 +314,10 @@ async fn words_of_people_titles_and_names_are_masked() {
     let cancel = Command::Cancel { by: CancelledBy::Operator, reason: format!("leaked {key}") };
     scene.engine.submit(run, cancel).await.unwrap();
     let cancelled = last(&scene, run).await;
-    assert_eq!((&cancelled["reason"], &cancelled["redacted_paths"]), (&json!(format!("leaked sk-ant-{}", stars())), &json!(["/reason"])));
+    assert_eq!(
+        (&cancelled["reason"], &cancelled["redacted_paths"]),
+        (&json!(format!("leaked sk-ant-{}", stars())), &json!(["/reason"]))
+    );
     scene.engine.prune(run, None, &format!("because of {key}")).await.unwrap();
     assert!(!told(&scene, run).await.contains(&secret()));
     let row = scene.engine.run(run).await.unwrap().unwrap();
@@ -286,7 +336,14 @@ impl Framing for Bare {
 async fn knowing(values: &[&str], shapes: bool) -> Engine {
     let known = values.iter().map(|value| Secret::new(value).unwrap()).collect();
     let redactor = Arc::new(Redactor::new(known, shapes));
-    Engine::open_with(Arc::new(MemoryStore::new()), World::seeded(7, 1_777_803_825_000), Arc::new(Bare), redactor).await.unwrap()
+    Engine::open_with(
+        Arc::new(MemoryStore::new()),
+        World::seeded(7, 1_777_803_825_000),
+        Arc::new(Bare),
+        redactor,
+    )
+    .await
+    .unwrap()
 }
 
 async fn texts_of(engine: &Engine, batches: &[&[(&str, &str)]]) -> Vec<String> {
@@ -301,7 +358,8 @@ async fn texts_of(engine: &Engine, batches: &[&[(&str, &str)]]) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_known_secret_that_is_a_word_of_the_protocol_leaves_the_protocol_whole() {
-    let engine = knowing(&["approve!", "stdout-x", "call-number-one", "irreversible", "rejected"], false).await;
+    let engine =
+        knowing(&["approve!", "stdout-x", "call-number-one", "irreversible", "rejected"], false).await;
     let ask = r#"{"approval_id":"call-number-one","tool_call_id":"call-number-one","kind":"irreversible","summary":"call-number-one is rejected","reversibility":"irreversible"}"#;
     let told = texts_of(&engine, &[&[("run.started", "{}"), ("approval.requested", ask)]]).await;
     let stored: Value = serde_json::from_str(&told[1]).unwrap();

@@ -49,6 +49,7 @@ pub fn reference() -> String {
          for each type's `data`.\n\n",
     );
     page.push_str("Names and fields are permanent. New types and new optional fields may come at any time: a reader ignores what it does not know and shows an unknown type as it is. `ext.<owner>.<name>` is free for producers and never gets a meaning here.\n\n");
+    page.push_str("Where secrets were masked, `data` of any type has one member more: `redacted_paths`, a list of JSON Pointers into it (see [redaction.md](redaction.md)).\n\n");
     page.push_str(&format!(
         "In the tables, *yes* means that an event without the field is refused, *null* that the server always \
          writes it and says `null` when there is no value, *no* that it may be absent; `null` in such a field \

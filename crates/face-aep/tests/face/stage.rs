@@ -32,7 +32,7 @@ impl Stage {
         let router = {
             let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
             let router = router().layer(axum::Extension(visitor));
-            recount_face_aep::identified(router, world)
+            recount_face_aep::identified(router, world, engine.redactor().clone())
         };
         Stage { engine, router }
     }

@@ -55,9 +55,9 @@ pub(super) fn bearer(window: &Window<'_>, hit: Hit) -> Verdict {
     }
     let from = window.run(hit.end, 8, blank);
     let class = |byte: u8| word_dash_dot(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=');
-    let to = window.run(from, usize::MAX, class);
-    let open = window.may_go_on(to);
-    if to - from < MIN {
+    let least = window.run(from, MIN, class);
+    if least < from + MIN {
+        let open = window.may_go_on(least);
         return if open { Verdict::Open { from: beyond_shown(window, from) } } else { Verdict::No };
     }
     let beginning = &window.bytes[from..from + MIN];
@@ -67,7 +67,8 @@ pub(super) fn bearer(window: &Window<'_>, hit: Hit) -> Verdict {
     if !masked && !beginning.iter().any(u8::is_ascii_digit) && capitals.count() < 2 {
         return Verdict::No;
     }
-    Verdict::Yes { from, to, goes_on: open }
+    let to = window.run(least, usize::MAX, class);
+    Verdict::Yes { from, to, goes_on: window.may_go_on(to) }
 }
 
 /// `Basic` and base64 that decodes to a name, a colon and a password.
@@ -114,7 +115,7 @@ pub(super) fn password(window: &Window<'_>, hit: Hit) -> Verdict {
     let from = colon + 1;
     let said = &window.bytes[from..end];
     // What a template or an example leaves for others to fill in.
-    if matches!(said.first(), Some(b'$' | b'{' | b'%' | b'(')) {
+    if matches!(said, [b'$' | b'{' | b'(', ..] | [b'%', b's' | b'(', ..]) {
         return Verdict::No;
     }
     if open {

@@ -89,7 +89,9 @@ impl Tenants {
         let options = home.options(home.data.join(FOLDER).join(name));
         // It waits for the disk, but only when a tenant is new or the server begins.
         let store = SqliteStore::open(options).map_err(Error::from)?;
-        let engine = Engine::open(Arc::new(store), self.world.clone(), Arc::new(SseFraming)).await?;
+        let redactor = self.default.redactor().clone();
+        let engine =
+            Engine::open_with(Arc::new(store), self.world.clone(), Arc::new(SseFraming), redactor).await?;
         if let Some((policy, every)) = self.policy.get() {
             engine.keep_to(*policy, *every);
         }

@@ -1,0 +1,254 @@
+//! Which secrets are known: those of the environment whose names sound like it, and those that are named.
+//!
+//! Values stand in no configuration file: the file names variables and files that hold them. No message here
+//! says more of a value than its length.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use recount_engine::Redactor;
+use recount_redact::{Refused, Secret};
+
+use crate::StartError;
+use crate::limits::{PLAIN_WORD_BYTES_MAX, SECRET_FILE_BYTES_MAX};
+
+/// What is masked, as it was configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redaction {
+    /// Whether what has the shape of a secret is masked.
+    pub detectors: bool,
+    /// Whether the values of variables whose names sound secret are masked.
+    pub environment: bool,
+    /// Further variables whose values are.
+    pub secret_env: Vec<String>,
+    /// Files whose contents are.
+    pub secret_files: Vec<PathBuf>,
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        Redaction { detectors: true, environment: true, secret_env: Vec::new(), secret_files: Vec::new() }
+    }
+}
+
+/// What is not masked although somebody may expect it; for the log.
+pub(crate) type Passed = Vec<String>;
+
+impl Redaction {
+    /// Reads what is secret, once.
+    pub(crate) fn redactor(
+        &self,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<(Arc<Redactor>, Passed), StartError> {
+        let mut known = Vec::new();
+        let mut passed = Vec::new();
+        let mut missing = self.secret_env.clone();
+        for (name, value) in environment {
+            let Some(name) = name.to_str() else { continue };
+            let is_named = self.secret_env.iter().any(|wanted| wanted == name);
+            missing.retain(|wanted| wanted != name);
+            let sounds = self.environment && sounds_secret(name);
+            if !is_named && !sounds {
+                continue;
+            }
+            let Some(value) = value.to_str() else {
+                if is_named {
+                    return Err(unusable("secret_env", &name, "holds bytes that are no text"));
+                }
+                continue;
+            };
+            match Secret::new(value) {
+                Ok(secret) => {
+                    if is_named || !is_ordinary(value) {
+                        known.push(secret);
+                    }
+                }
+                Err(why) if is_named => return Err(unusable("secret_env", &name, &why)),
+                Err(why @ Refused::TooLong { .. }) => {
+                    passed.push(format!("the value of {name} is not masked: it {why}"));
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(name) = missing.first() {
+            return Err(unusable("secret_env", name, "is not set: set it, or leave it out there"));
+        }
+        for path in &self.secret_files {
+            let name = path.display();
+            let text = read(path).map_err(|why| unusable("secret_files", &name, &why))?;
+            known.push(Secret::new(&text).map_err(|why| unusable("secret_files", &name, &why))?);
+        }
+        let max = recount_redact::limits::KNOWN_MAX;
+        if known.len() > max {
+            let many = format!(
+                "{} secrets are known, and at most {max} can be looked for: switch redaction.environment off and name those that count",
+                known.len()
+            );
+            return Err(StartError::usage(many));
+        }
+        Ok((Arc::new(Redactor::new(known, self.detectors)), passed))
+    }
+}
+
+fn unusable(key: &str, name: &dyn std::fmt::Display, why: &(impl std::fmt::Display + ?Sized)) -> StartError {
+    StartError::usage(format!("redaction.{key}: {name} {why}"))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let size = std::fs::metadata(path).map_err(|why| format!("cannot be read: {why}"))?.len();
+    if size > SECRET_FILE_BYTES_MAX {
+        return Err(format!("has {size} bytes: name a file that holds one secret and nothing else"));
+    }
+    let bytes = std::fs::read(path).map_err(|why| format!("cannot be read: {why}"))?;
+    String::from_utf8(bytes).map_err(|_| "holds bytes that are no text".to_owned())
+}
+
+/// Whether a variable of this name holds a secret, by all habits. Not what only says where one is, or whose.
+fn sounds_secret(name: &str) -> bool {
+    const SECRET: [&str; 12] = [
+        "KEY",
+        "APIKEY",
+        "TOKEN",
+        "SECRET",
+        "SECRETS",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "PASS",
+        "PWD",
+        "CREDENTIAL",
+        "CREDENTIALS",
+    ];
+    const ABOUT: [&str; 17] = [
+        "ID", "NAME", "USER", "FILE", "PATH", "DIR", "FOLDER", "URL", "URI", "HOST", "PORT", "SOCK", "TYPE",
+        "COMMAND", "CMD", "ENABLED", "COUNT",
+    ];
+    let name = name.to_ascii_uppercase();
+    let words: Vec<&str> = name.split(['_', '-', '.']).filter(|word| !word.is_empty()).collect();
+    let Some(last) = words.last() else { return false };
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
+    !matches!(name.as_str(), "PWD" | "OLDPWD")
+        && has(&SECRET)
+        && !ABOUT.contains(last)
+        && !words.contains(&"PUBLIC")
+}
+
+/// Whether a value will stand in innocent text, too: a word, a number, the path of a file that is there. Who
+/// wants it masked all the same names its variable.
+fn is_ordinary(value: &str) -> bool {
+    let value = value.trim();
+    let short = value.len() < PLAIN_WORD_BYTES_MAX;
+    let word = value.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let number = value.bytes().all(|byte| byte.is_ascii_digit());
+    (short && (word || number)) || (value.starts_with('/') && Path::new(value).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(redaction: &Redaction, environment: &[(&str, &str)]) -> Result<(Arc<Redactor>, Passed), String> {
+        let environment =
+            environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        redaction.redactor(environment).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn which_names_sound_secret() {
+        for name in [
+            "RECOUNT_TOKEN",
+            "OPENAI_API_KEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "PGPASSWORD_X_PASSWORD",
+            "MYSQL_PWD",
+            "SECRET_KEY_BASE",
+            "db_password",
+            "APIKEY",
+            "GIT_CREDENTIALS",
+        ] {
+            assert!(sounds_secret(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "HOME",
+            "SSH_AUTH_SOCK",
+            "AWS_ACCESS_KEY_ID",
+            "SSL_KEY_FILE",
+            "KEYBOARD",
+            "TOKENIZERS_PARALLELISM",
+            "SIGNING_PUBLIC_KEY",
+            "SECRET_PATH",
+            "MAX_TOKENS",
+            "",
+        ] {
+            assert!(!sounds_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_environment_holds_is_masked_and_the_ordinary_is_not() {
+        let environment = [
+            ("APP_TOKEN", "a-very-secret-value-42"),
+            ("OTHER_KEY", "disabled"),
+            ("BUILD_KEY", "12345678"),
+            ("LAST_KEY", "short"),
+            ("KEY_DIR_KEY", "/proc"),
+            ("PLAIN", "nothing-secret-here"),
+        ];
+        let (redactor, passed) = built(&Redaction::default(), &environment).unwrap();
+        assert!(passed.is_empty());
+        let text = "a-very-secret-value-42 disabled 12345678 short /proc nothing-secret-here";
+        assert_eq!(
+            redactor.text(text),
+            "********************** disabled 12345678 short /proc nothing-secret-here"
+        );
+        let off = Redaction { environment: false, ..Redaction::default() };
+        assert_eq!(built(&off, &environment).unwrap().0.text(text), text);
+        let named = Redaction { secret_env: vec!["OTHER_KEY".into(), "PLAIN".into()], ..off };
+        let (redactor, _) = built(&named, &environment).unwrap();
+        assert_eq!(
+            redactor.text(text),
+            "a-very-secret-value-42 ******** 12345678 short /proc *******************"
+        );
+        let long = "x1".repeat(3000);
+        let (_, passed) = built(&Redaction::default(), &[("LONG_SECRET", &long)]).unwrap();
+        assert!(passed[0].contains("LONG_SECRET") && passed[0].contains("6000") && !passed[0].contains("x1"));
+    }
+
+    #[test]
+    fn files_hold_one_secret_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "  kept in a file\n").unwrap();
+        let redaction = Redaction { secret_files: vec![path], ..Redaction::default() };
+        let (redactor, _) = built(&redaction, &[]).unwrap();
+        assert_eq!(redactor.text("it was kept in a file, yes"), "it was **************, yes");
+        let neither = Redaction { detectors: false, environment: false, ..Redaction::default() };
+        assert!(built(&neither, &[("A_KEY", "a-very-secret-value")]).unwrap().0.is_off());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_and_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short");
+        std::fs::write(&path, "s3cr3t\n").unwrap();
+        let absent = folder.path().join("absent");
+        let env = |name: &str| Redaction { secret_env: vec![name.into()], ..Redaction::default() };
+        let file = |path: &Path| Redaction { secret_files: vec![path.into()], ..Redaction::default() };
+        let environment = [("SHORT", "s3cr3t"), ("SAME", "zzzzzzzzzz")];
+        for (redaction, words) in [
+            (env("SHORT"), ["secret_env: SHORT", "6 bytes"]),
+            (env("SAME"), ["secret_env: SAME", "again and again"]),
+            (env("ABSENT"), ["secret_env: ABSENT", "is not set"]),
+            (file(&path), ["secret_files: ", "6 bytes"]),
+            (file(&absent), ["secret_files: ", "cannot be read"]),
+        ] {
+            let why = built(&redaction, &environment).unwrap_err();
+            assert!(words.iter().all(|word| why.contains(word)), "{why}");
+            assert!(!why.contains("s3cr3t") && !why.contains("zzz"), "{why}");
+        }
+    }
+}
