@@ -22,6 +22,7 @@ impl Engine {
     pub async fn create_session(&self, title: Option<String>) -> Result<SessionRow, Error> {
         let stamp = self.stamp();
         let session = SessionId::new(self.mint(stamp));
+        let title = title.map(|title| self.redactor().text(&title).into_owned());
         let row = SessionRow { id: session.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
         let rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
         self.store().append(Append { rows, ..Append::default() }).await?;
