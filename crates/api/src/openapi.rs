@@ -16,7 +16,7 @@ use crate::problem::{self, Problem};
 use crate::reply::Gap;
 use crate::routes::{HOUSE_ROUTES, ROUTES};
 use crate::scope::Scope;
-use crate::terms::{Body, Form, Gives, Parameter, Route};
+use crate::terms::{Body, Form, Gives, Parameter, Route, Word};
 use crate::{export, query, request};
 
 /// The largest integer that is sent or taken.
@@ -399,7 +399,7 @@ fn if_none_match() -> Value {
         "name": "if-none-match",
         "in": "header",
         "description": "The etag of a form that the client has: when it is that still, 304 says so.",
-        "schema": { "type": "string", "pattern": "^[ -~]*$" },
+        "schema": { "type": "string" },
     })
 }
 
@@ -432,11 +432,25 @@ fn form(form: Form) -> Value {
             json!({ "type": "string", "pattern": format!("^({prefix}[A-Za-z0-9._:-]*)?$"), "maxLength": most })
         }
         Form::Id(prefix) => {
-            json!({ "type": "string", "pattern": format!("^{prefix}[0-7][0-9A-HJKMNP-TV-Z]{{25}}$") })
+            json!({ "type": "string", "pattern": format!("^{}$", id_pattern(prefix)) })
         }
-        Form::Words => json!({ "type": "string", "minLength": 1 }),
+        Form::Words(word) => {
+            let word = match word {
+                Word::Type => "([a-z0-9_.]+|([a-z0-9_.]*[.])?[*])".to_owned(),
+                Word::Id(prefix) => id_pattern(prefix),
+                Word::One(words) => format!("({})", words.join("|")),
+            };
+            let more = query::WORDS_MAX - 1;
+            json!({ "type": "string", "pattern": format!("^{word}(,{word}){{0,{more}}}$") })
+        }
+        Form::Text(most) => json!({ "type": "string", "maxLength": most }),
         Form::YesNo => json!({ "type": "boolean" }),
     }
+}
+
+/// One of our ids, as text that ends and begins with it.
+fn id_pattern(prefix: &str) -> String {
+    format!("{prefix}[0-7][0-9A-HJKMNP-TV-Z]{{25}}")
 }
 
 /// One of the scopes, or a ticket on streams; or nothing, while a server was made no tokens.

@@ -28,7 +28,7 @@ pub const FULL: &str = "full";
 pub const NEEDS_ATTENTION: &str = "needs_attention";
 /// Only what has this in its title or its message.
 pub const TEXT: &str = "text";
-/// Bytes of it.
+/// Characters of it.
 pub const TEXT_MAX: usize = 200;
 /// On streams, in place of a token.
 pub const TICKET: &str = "ticket";

@@ -56,9 +56,21 @@ pub enum Form {
     Id(&'static str),
     /// The cursor of a list of things whose ids begin so. Empty is from the start.
     Cursor(&'static str),
-    /// Words with commas between them.
-    Words,
+    /// Such words, with commas between them.
+    Words(Word),
+    /// So many characters at most.
+    Text(usize),
     YesNo,
+}
+
+/// One of several words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// A type of events, or what types begin with and a star.
+    Type,
+    /// An id that begins so.
+    Id(&'static str),
+    One(&'static [&'static str]),
 }
 
 /// How a type describes itself.
@@ -229,7 +241,7 @@ fn missing(name: &str) -> &'static [Code] {
 
 /// What parameters there are; tables name them.
 pub mod parameter {
-    use super::{Form, Parameter, limits, query};
+    use super::{Form, Parameter, Word, limits, query};
 
     const CURSOR_LAST: u64 = limits::INTEGER_MAX - 1;
 
@@ -291,33 +303,33 @@ pub mod parameter {
         Parameter { name: query::TASK_ID, form: Form::Id("task_"), about: "Only runs of this task." };
     pub const FEED_TYPE: Parameter = Parameter {
         name: query::TYPE,
-        form: Form::Words,
+        form: Form::Words(Word::Type),
         about: "Only events of these types: whole names, or what they begin with and a star, such as tool.*; several \
                 with commas.",
     };
     pub const FEED_RUN: Parameter = Parameter {
         name: query::RUN_ID,
-        form: Form::Words,
+        form: Form::Words(Word::Id("run_")),
         about: "Only events of these runs; several with commas.",
     };
     pub const FEED_TASK: Parameter = Parameter {
         name: query::TASK_ID,
-        form: Form::Words,
+        form: Form::Words(Word::Id("task_")),
         about: "Only events of these tasks; several with commas.",
     };
     pub const FEED_SESSION: Parameter = Parameter {
         name: query::SESSION_ID,
-        form: Form::Words,
+        form: Form::Words(Word::Id("chat_")),
         about: "Only events of these sessions; several with commas.",
     };
     pub const FEED_KIND: Parameter = Parameter {
         name: query::KIND,
-        form: Form::Words,
+        form: Form::Words(Word::One(&query::RUN_KINDS)),
         about: "Only events of runs of these kinds; several with commas.",
     };
     pub const FEED_STATUS: Parameter = Parameter {
         name: query::STATUS,
-        form: Form::Words,
+        form: Form::Words(Word::One(&query::RUN_STATUSES)),
         about: "Only events of runs that stand so when the event is told; several with commas.",
     };
     pub const TASK_STATUS: Parameter = Parameter {
@@ -337,8 +349,8 @@ pub mod parameter {
     };
     pub const TEXT: Parameter = Parameter {
         name: query::TEXT,
-        form: Form::Words,
-        about: "Only what has this in its title or its last message, in whatever case; 200 bytes at most.",
+        form: Form::Text(query::TEXT_MAX),
+        about: "Only what has this in its title or its last message, in whatever case; 200 characters at most.",
     };
     pub const FULL: Parameter = Parameter {
         name: query::FULL,

@@ -125,7 +125,11 @@ pub(crate) fn list_cursor(query: Option<&str>, prefix: Option<&str>) -> Accepted
 
 /// A key that a client chose for something that is to be done once.
 pub(crate) fn idempotency_key(value: &HeaderValue) -> Accepted<&str> {
-    let text = value.to_str().ok().filter(|text| (1..=limits::IDEMPOTENCY_KEY_MAX).contains(&text.len()));
+    let plain = |text: &&str| {
+        (1..=limits::IDEMPOTENCY_KEY_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    let text = value.to_str().ok().filter(plain);
     text.ok_or_else(|| {
         let most = limits::IDEMPOTENCY_KEY_MAX;
         Refusal::new(Code::HeaderInvalid, format!("Idempotency-Key is not 1 to {most} plain characters"))
@@ -249,11 +253,11 @@ pub(crate) fn run_filter<'a>(
 ) -> Accepted<RunFilter> {
     let kinds: Vec<&str> = RunKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let text = get(query::TEXT).filter(|text| !text.is_empty());
-    if let Some(text) = text.filter(|text| text.len() > query::TEXT_MAX) {
+    if let Some(text) = text.filter(|text| text.chars().count() > query::TEXT_MAX) {
         let most = query::TEXT_MAX;
         return Err(Refusal::new(
             Code::ParameterInvalid,
-            format!("text is {:?} and more; send at most {most} bytes", shortened(text)),
+            format!("text is {:?} and more; send at most {most} characters", shortened(text)),
         ));
     }
     Ok(RunFilter {
@@ -501,7 +505,7 @@ mod tests {
         }
         assert_eq!(idempotency_key(&value("k")).unwrap(), "k");
         let long = HeaderValue::from_str(&"x".repeat(limits::IDEMPOTENCY_KEY_MAX + 1)).unwrap();
-        for bad in [value(""), long, HeaderValue::from_bytes(b"\xff").unwrap()] {
+        for bad in [value(""), value("a b"), long, HeaderValue::from_bytes(b"\xff").unwrap()] {
             assert_eq!(idempotency_key(&bad).unwrap_err().code, Code::HeaderInvalid, "{bad:?}");
         }
     }
