@@ -202,6 +202,8 @@ impl<Name> Route<Name> {
         }
         if self.takes_key() {
             codes.extend([Code::HeaderInvalid, Code::IdempotencyKeyReused, Code::IdempotencyInProgress]);
+            // What it made when it was sent before may be gone.
+            codes.extend([Code::RunErased, Code::TaskErased]);
         }
         if !matches!(self.body, Body::None) {
             codes.extend([Code::BodyMalformed, Code::BodyTimeout, Code::BodyTooLarge]);

@@ -178,6 +178,7 @@ impl Engine {
                 erased += 1;
             }
         }
+        self.forget_answers().await?;
         let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
         if let Whole::Task(_) = whole {
             rows.push(rows::delete(rows::TASK_ACTIVE, key));

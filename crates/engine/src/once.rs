@@ -98,7 +98,11 @@ impl Engine {
 
     /// Remembers what was answered, and forgets some of what is too old.
     pub async fn keep_answer(&self, once: &Once, answer: KeptAnswer) -> Result<(), Error> {
-        let mut changed = self.once_rows(once, None, Some(answer));
+        // What it made is known for longer than what was answered: see `forget_answers`.
+        let now = self.world().clock.now_ms();
+        let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
+        let made = row.filter(|row| row.until_ms > now && row.body == once.body).and_then(|row| row.made);
+        let mut changed = self.once_rows(once, made, Some(answer));
         let taken: HashSet<Arc<str>> = changed.iter().map(|put| put.key.clone()).collect();
         changed.extend(self.forget_old().await?.into_iter().filter(|put| !taken.contains(&put.key)));
         self.store().append(Append { rows: changed, ..Append::default() }).await?;
@@ -113,6 +117,35 @@ impl Engine {
             rows::put(rows::ONCE, once.key.as_str(), Guard::Any, &row),
             rows::put(rows::ONCE_DUE, rows::due_key(until_ms, &once.key), Guard::Any, &once.key),
         ]
+    }
+
+    /// Forgets what was answered, though not what was made, since answers may tell of what is being erased. A
+    /// request that is sent again is answered anew.
+    pub(crate) async fn forget_answers(&self) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let range = RowRange {
+                space: rows::ONCE.into(),
+                prefix: "".into(),
+                after: after.take(),
+                backwards: false,
+                limit: limits::PAGE_EVENTS,
+            };
+            let page = self.store().rows(range).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.key.clone());
+            let mut changed = Vec::new();
+            for row in &page {
+                let kept: OnceRow = crate::engine::read_row(rows::ONCE, &row.key, &row.value)?;
+                if kept.answer.is_some() {
+                    let kept = OnceRow { answer: None, ..kept };
+                    changed.push(rows::put(rows::ONCE, row.key.clone(), Guard::Any, &kept));
+                }
+            }
+            if !changed.is_empty() {
+                self.store().append(Append { rows: changed, ..Append::default() }).await?;
+            }
+        }
     }
 
     /// Takes away what nobody may ask for any more, a few at a time: more than comes.

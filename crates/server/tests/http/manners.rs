@@ -176,3 +176,24 @@ async fn a_run_remembers_the_trace_it_was_asked_for_in() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_is_erased_is_not_kept_in_an_answer() {
+    let data = tempfile::tempdir().unwrap();
+    let house = House::sqlite(data.path()).await;
+    let body = r#"{"title":"canary-5d1f","kind":"external"}"#;
+    let made = keyed(&house, "/v1/tasks", "k-1", body).await.data();
+    let other = keyed(&house, "/v1/runs", "k-2", r#"{"kind":"external"}"#).await;
+    let task = text(&made["id"]);
+    assert_eq!(house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await.status, 200);
+    let again = keyed(&house, "/v1/tasks", "k-1", body).await;
+    check_problem(&again, Code::TaskErased, "what was made and erased");
+    let shown = keyed(&house, "/v1/runs", "k-2", r#"{"kind":"external"}"#).await;
+    assert!(is_replayed(&shown), "what was made is known still");
+    assert_eq!(shown.data()["id"], other.data()["id"]);
+    house.running.stop().await;
+    for file in ["recount.db", "recount.db-wal"] {
+        let bytes = std::fs::read(data.path().join(file)).unwrap_or_default();
+        assert!(!bytes.windows(11).any(|window| window == b"canary-5d1f"), "{file}");
+    }
+}
