@@ -59,6 +59,23 @@ fn two_tenants_as_the_page_says() {
     let folder = data.path().join("tenants/acme");
     let verified = Answer::of(recount().args(["verify", "--data"]).arg(&folder)).good();
     assert!(verified.contains(&created), "{verified}");
+    // And what is asked of the whole is asked of each.
+    let whole = Answer::of(recount().args(["verify", "--data"]).arg(data.path())).good();
+    assert!(whole.contains(&created), "{whole}");
+    let noted = data.path().join("noted");
+    let digest = verified.lines().next().unwrap().replace(" ok,", "").replace(" events, head", "");
+    std::fs::write(&noted, format!("{digest}\n")).unwrap();
+    let verify_noted = |data: &std::path::Path| {
+        Answer::of(recount().args(["verify", "--digests"]).arg(&noted).arg("--data").arg(data))
+    };
+    verify_noted(data.path()).good();
+    let copy = data.path().join("copy");
+    let made =
+        Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
+    assert!(made.contains(&created), "{made}");
+    std::fs::remove_dir_all(copy.join("tenants/acme")).unwrap();
+    let gone = verify_noted(&copy);
+    assert!(gone.status == 1 && gone.data.contains("not there"), "{gone:?}");
     let offline = Answer::of(recount().args(["token", "ls", "--data"]).arg(data.path())).good();
     assert_eq!(offline.lines().count(), 2, "{offline}");
 }

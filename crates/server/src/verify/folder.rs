@@ -7,6 +7,7 @@ use recount_log::{Fault, FaultKind, Integrity, ReadBound, Store, StreamKey};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::{Checker, Noted, Report};
+use crate::access::tenant_folders;
 use crate::{StartError, limits};
 
 /// What was found in a data folder.
@@ -19,9 +20,47 @@ pub struct Survey {
     pub readable_events: u64,
 }
 
-/// Checks every run of a store that no server holds. The account stays as it is: nothing is made where there
-/// is no store, and a store that is damaged or of an older release is only read.
+/// Checks every run of a data folder that no server holds, those of all its tenants.
 pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
+    let mut survey = one_store(data, noted)?;
+    let folders = tenant_folders(data)
+        .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
+    for (name, folder) in folders {
+        let mut of_tenant = one_store(&folder, noted)?;
+        for whole in of_tenant.reports.iter_mut().filter(|report| report.run_id.is_none()) {
+            whole.problems.iter_mut().for_each(|problem| *problem = format!("tenant {name}: {problem}"));
+        }
+        survey.join(of_tenant, noted);
+    }
+    Ok(survey)
+}
+
+impl Survey {
+    /// Takes in what another store holds. What was noted is missing where no store has it.
+    fn join(&mut self, other: Survey, noted: &[Noted]) {
+        let absent = |report: &Report| {
+            let is_noted = |line: &Noted| *report == Report::missing(&line.run_id);
+            noted.iter().any(is_noted)
+        };
+        let has = |reports: &[Report], wanted: &Report| {
+            reports.iter().any(|report| report.run_id == wanted.run_id && !absent(report))
+        };
+        let other_reports = other.reports;
+        self.reports.retain(|report| !absent(report) || !has(&other_reports, report));
+        for report in other_reports {
+            let told = self.reports.iter().any(|there| there.run_id == report.run_id);
+            if !absent(&report) || !told {
+                self.reports.push(report);
+            }
+        }
+        self.readable_runs += other.readable_runs;
+        self.readable_events += other.readable_events;
+    }
+}
+
+/// Checks every run of one store that no server holds. The account stays as it is: nothing is made where there
+/// is no store, and a store that is damaged or of an older release is only read.
+fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
         return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
     }
