@@ -62,6 +62,8 @@ fn two_tenants_as_the_page_says() {
     // And what is asked of the whole is asked of each.
     let whole = Answer::of(recount().args(["verify", "--data"]).arg(data.path())).good();
     assert!(whole.contains(&created), "{whole}");
+    let looked = Answer::of(recount().args(["doctor", "--full", "--data"]).arg(data.path()));
+    assert!(looked.data.contains("of acme: fine"), "{looked:?}");
     let noted = data.path().join("noted");
     let digest = verified.lines().next().unwrap().replace(" ok,", "").replace(" events, head", "");
     std::fs::write(&noted, format!("{digest}\n")).unwrap();

@@ -7,6 +7,7 @@ use recount_log::{Fault, FaultKind};
 use recount_log_sqlite::{SCHEMA, glance, inspect};
 
 use super::{bytes, clock_check, files, priority, versions};
+use crate::access::tenant_folders;
 use crate::{Files, limits};
 
 /// What to do about damage.
@@ -17,12 +18,31 @@ pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     versions(&mut checks);
     store(&mut checks, data, full);
+    tenants(&mut checks, data, full);
     checks.push(clock_check(recount_world::World::real().clock.now_ms(), None));
     priority(&mut checks);
     files(&mut checks, Files::now());
     disk(&mut checks, data);
     permissions(&mut checks, data);
     checks
+}
+
+/// The same look at the store of each tenant.
+fn tenants(checks: &mut Vec<Check>, data: &Path, full: bool) {
+    let folders = match tenant_folders(data) {
+        Ok(folders) => folders,
+        Err(why) => {
+            let advice = "see who owns the folder tenants in the data folder";
+            checks.push(Check::problem("tenants", format!("they cannot be listed: {why}"), advice));
+            return;
+        }
+    };
+    for (name, folder) in folders {
+        let mut of_tenant = Vec::new();
+        store(&mut of_tenant, &folder, full);
+        of_tenant.iter_mut().for_each(|check| check.name = format!("{} of {name}", check.name));
+        checks.extend(of_tenant);
+    }
 }
 
 fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {
