@@ -30,7 +30,7 @@ const CRATES: &[Row] = &[
         never: &["axum", "hyper", "http", "rusqlite"],
     },
     // 2 edges
-    Row { folder: "agent", uses: &["engine", "run", "event", "world"], never: &["axum"] },
+    Row { folder: "agent", uses: &["engine", "run", "event", "world", "redact"], never: &["axum"] },
     Row { folder: "log-sqlite", uses: &["log", "world"], never: &["serde", "serde_json"] },
     Row { folder: "log-postgres", uses: &["log", "world"], never: &["serde", "serde_json"] },
     Row { folder: "bus-nats", uses: &["engine", "world"], never: &[] },

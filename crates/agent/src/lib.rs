@@ -1,0 +1,11 @@
+//! The agent: does what our own runs are owed. Asks models, runs tools in a sandbox, asks people first where
+//! the policy says so, and keeps to the budget.
+//!
+//! [`model`] is what every provider looks like from here, [`tool`] what every tool does. It reports what it
+//! did to the engine and learns from the log what comes next; it holds no truth of its own.
+//!
+//! It must never know faces or stores.
+
+pub mod limits;
+pub mod model;
+pub mod tool;

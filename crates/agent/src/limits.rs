@@ -1,0 +1,1 @@
+//! Every bound of the agent, and what happens at it.

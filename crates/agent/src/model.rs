@@ -1,0 +1,139 @@
+//! What a model is asked and what it says, the same for every provider.
+//!
+//! Look at [`Model`]: one attempt at one answer, told piece by piece. It must never know runs, events of the log
+//! or how often an attempt is made again: whoever asks decides that, by [`Failure`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use recount_event::family::turn::StopReason;
+use serde_json::Value;
+
+/// A conversation to go on with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// As the provider calls it.
+    pub model: String,
+    pub system: Option<String>,
+    pub messages: Vec<Message>,
+    pub tools: Vec<ToolSpec>,
+    pub max_output_tokens: u32,
+}
+
+/// A tool that the model may call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// A JSON Schema of its input, an object.
+    pub schema: Value,
+}
+
+/// One message of a conversation. Messages alternate as providers want it: what was called is answered by the
+/// next message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    User(Vec<Part>),
+    Assistant { text: Option<String>, calls: Vec<Call> },
+    Results(Vec<CallResult>),
+}
+
+/// A part of what a person or a tool says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    Text(String),
+    Image { mime: String, bytes: Bytes },
+}
+
+/// A call that the model made before. `id` is the provider's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    pub id: String,
+    pub name: String,
+    pub input: Value,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallResult {
+    pub call_id: String,
+    pub parts: Vec<Part>,
+    pub is_error: bool,
+}
+
+/// What a model says next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    Text(String),
+    /// What it thinks, where the provider tells.
+    Thinking(String),
+    /// A call, whole. `input` is what it wrote, which need not be JSON.
+    Call {
+        provider_call_id: String,
+        name: String,
+        input: String,
+    },
+    /// The answer is over; nothing follows.
+    Finish {
+        stop: StopReason,
+        usage: Usage,
+    },
+}
+
+/// What an answer used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All of the input, what came out of a cache included.
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cached_input_tokens: u64,
+}
+
+/// Why an attempt came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// Stable and lower case: `model_unreachable`, `model_timeout`, `model_overloaded`, `model_rate_limited`,
+    /// `model_failed` (the provider's own fault), `model_malformed`, `model_cut` (it ended without a finish),
+    /// `model_unauthorized`, `model_not_found`, `model_refused` (the request is at fault), `model_context_full`.
+    pub code: &'static str,
+    pub message: String,
+    /// What the provider answered, where it did.
+    pub status: Option<u16>,
+    /// Whether another attempt may do better.
+    pub retriable: bool,
+    /// How long the provider wants to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+/// What a model may be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    Tools,
+    Images,
+}
+
+/// A provider of models.
+pub trait Model: Send + Sync + 'static {
+    /// Begins one attempt. Dropping the reply breaks it off.
+    fn begin(&self, request: Arc<Request>) -> Box<dyn Reply>;
+
+    /// Whether a model of this provider can do something; what is not known is assumed.
+    fn can(&self, model: &str, capability: Capability) -> bool;
+}
+
+/// An answer on its way.
+pub trait Reply: Send {
+    /// The next piece. After [`Piece::Finish`] or a failure nothing more is asked. Dropping the future loses
+    /// nothing.
+    fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>>;
+}
+
+/// Providers by name.
+#[derive(Clone, Default)]
+pub struct Models {
+    pub by_name: BTreeMap<String, Arc<dyn Model>>,
+}

@@ -1,0 +1,203 @@
+//! What every tool is: how it is described to a model, what harm a call can do, and how it is carried out.
+//!
+//! Look at [`Tool`]. A tool reports its own typed events; `tool.invoked` and the outcome are written by who runs
+//! it. It must never know models, policy or faces.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use recount_event::family::approval::Reversibility;
+use recount_event::family::tool::RiskLevel;
+use recount_event::family::{clarification, handoff};
+use recount_event::{Draft, ForeignId};
+use recount_redact::Redactor;
+use recount_world::World;
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// One tool.
+pub trait Tool: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    /// `shell`, `git`, `file`, `search`, `todo` or `ask`; stands in `tool.invoked`.
+    fn kind(&self) -> &'static str;
+
+    /// For the model.
+    fn description(&self) -> &'static str;
+
+    /// A JSON Schema of its input: an object that admits no unknown property.
+    fn schema(&self) -> Value;
+
+    /// What a call would do. Pure; `input` fits the schema.
+    fn assess(&self, input: &Value) -> Assessment;
+
+    /// A tool that asks a person is not run: this is asked instead, and the answer is its output.
+    fn asks(&self, _call: &ForeignId, _input: &Value) -> Option<Ask> {
+        None
+    }
+
+    /// Carries a call out. `tool.invoked` is durable by now. Must end soon after `job.cancel` says so.
+    fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome>;
+}
+
+/// What a person is asked. The ids of the prompt are the call's own, with another prefix, set by who asks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    Clarification(Box<clarification::Requested>),
+    Handoff(Box<handoff::Requested>),
+}
+
+/// What harm a call can do, and what it is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assessment {
+    pub risk: RiskLevel,
+    pub reversibility: Reversibility,
+    /// The call in one line, such as the command or the path.
+    pub summary: String,
+    /// What will be done, in a sentence.
+    pub action: String,
+    /// What follows from it, in a sentence.
+    pub consequence: String,
+    pub targets: Targets,
+    /// Whether it changes anything outside of memory.
+    pub writes: bool,
+}
+
+/// What rules of a policy look at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// As the call names them.
+    pub paths: Vec<String>,
+    pub hosts: Vec<String>,
+    pub command: Option<String>,
+}
+
+/// A call to be carried out, and all it may use.
+pub struct Job<'a> {
+    pub call: &'a ForeignId,
+    pub tool_name: &'a str,
+    pub turn_index: Option<u64>,
+    pub input: &'a Value,
+    pub terms: &'a Terms,
+    pub teller: &'a mut dyn Teller,
+    pub keeper: &'a dyn Keeper,
+    pub redactor: &'a Arc<Redactor>,
+    pub cancel: Cancel,
+    pub world: &'a World,
+}
+
+/// What holds for all calls of a run.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// The workspace's folder, which exists and is no symlink.
+    pub root: PathBuf,
+    /// Whether commands may use the network.
+    pub network: bool,
+    /// How long a command may take when its call does not say; it may say less.
+    pub command_timeout: std::time::Duration,
+    /// Bytes of output that a command may write before it is stopped.
+    pub output_bytes_max: u64,
+}
+
+/// Where events are told that come while a call runs. Answers when they are durable.
+pub trait Teller: Send {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>>;
+}
+
+/// The run has ended or belongs to another worker: stop, and report nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the run goes on without this worker, or has ended")]
+pub struct Gone;
+
+/// Where bytes are kept that are too large for the log, or that are worth keeping apart.
+pub trait Keeper: Send + Sync {
+    /// Keeps bytes and answers their name and the `artifact.created` that must be reported before the name is used.
+    fn keep(&self, thing: Keep) -> BoxFuture<'_, Result<Kept, String>>;
+}
+
+/// Something to keep.
+#[derive(Debug, Clone)]
+pub struct Keep {
+    /// `patch`, `file_snapshot`, `command_output`, `image` or another word of the protocol.
+    pub kind: &'static str,
+    pub mime: String,
+    pub summary: Option<String>,
+    pub bytes: Bytes,
+    pub call: Option<ForeignId>,
+    /// For a patch: the file, relative to the workspace, and the revision before (`sha256:…`, or `absent`).
+    pub target: Option<Target>,
+}
+
+/// The file that a patch changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub path: String,
+    pub base_revision: String,
+    pub additions: u64,
+    pub deletions: u64,
+    pub hunks: u64,
+}
+
+/// What was kept.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    pub id: ForeignId,
+    pub created: Draft,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub how: How,
+    /// What the model is told, whole. Who reports it keeps what is too long for the log as an artifact.
+    pub output: String,
+    /// One line for people.
+    pub summary: String,
+    /// The tool's last typed events, written in the same append as the outcome, before it.
+    pub events: Vec<Draft>,
+    /// Where the whole output is kept, when the tool has kept it itself.
+    pub artifact: Option<ForeignId>,
+    /// An image that the model is shown, by artifact: `(mime, bytes)`.
+    pub image: Option<(String, Bytes)>,
+}
+
+/// Well, badly, out of time, or cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    Completed,
+    /// `code` is stable and lower case; `error` for people.
+    Failed {
+        code: &'static str,
+        error: String,
+    },
+    TimedOut {
+        code: &'static str,
+        error: String,
+    },
+    Cancelled,
+}
+
+/// Whether a call is to be broken off. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Cancel(watch::Receiver<bool>);
+
+impl Cancel {
+    /// A way to say so, and the listener.
+    pub fn new() -> (watch::Sender<bool>, Cancel) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, Cancel(receiver))
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns when the call is to be broken off, which includes that nobody listens any more.
+    pub async fn cancelled(&mut self) {
+        if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
+            // Whoever ran the call is gone.
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What is asked of one of our own runs beside the words of the request: it stands in `run.queued` as `config`,
+//! so that what held for a run can be read from its log alone.
+//!
+//! Written by faces, read by the performer. The engine itself only passes it on.
+
+use recount_event::{ForeignId, Json};
+use serde::{Deserialize, Serialize};
+
+/// See the file's head. What is missing is the performer's to choose; what it chose is filled in before the run is
+/// queued.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Order {
+    /// What the model is told before the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The tools that the model may call, by name; all when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u32>,
+    /// The folder that the workspace is made of: copied in mode `clone`, worked in in mode `in_place`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_source: Option<String>,
+    /// Whether commands may use the network.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub network: bool,
+    /// How long a command may take, and how much it may write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes_max: Option<u64>,
+    /// Runs of kind `shell`: the command, for `sh`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Runs of kind `git`: what follows `git`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// Runs of kind `file`: a file tool and its input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileOrder>,
+    /// Files and pictures that belong to the request, by artifact.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attached>,
+    /// How commands are kept apart from the rest of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// The policy in force, by a digest of its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+}
+
+/// What a run of kind `file` does: one call of one of the file tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileOrder {
+    /// `read_file`, `write_file`, `edit_file`, `multi_edit`, `glob` or `grep`.
+    pub tool: String,
+    pub input: Json,
+}
+
+/// Something that came with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    pub artifact_id: ForeignId,
+    pub mime: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Order {
+    /// As `run.queued` holds it.
+    pub fn written(&self) -> Json {
+        Json::of(self).expect("an order holds nothing that JSON cannot say")
+    }
+
+    /// What a `run.queued` says; what it does not say is missing here. `Err` when it is no order.
+    pub fn read(config: Option<&Json>) -> Result<Order, serde_json::Error> {
+        config.map_or_else(|| Ok(Order::default()), |config| serde_json::from_str(config.text()))
+    }
+}
