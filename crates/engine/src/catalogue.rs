@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use recount_event::family::run::Driver;
 use recount_event::{Event, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
 use recount_run::{PromptKind, State, Summary};
@@ -22,7 +23,7 @@ use crate::{Error, journal, limits, rows, sessions};
 
 /// Which folds these are. It grows when a fold is added or says something else; then the catalogue of a store
 /// that was written before is made again.
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 
 /// A run as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -178,9 +179,19 @@ impl Fold {
                 let key = format!("{}{}", rows::session_runs_prefix(session), self.run);
                 self.changes.push(rows::put(rows::SESSION_RUNS, key, Guard::Any, &()));
             }
+            let is_own = row.driver == Driver::Own.as_str();
+            if is_own && self.written_run.is_none() && !row.has_ended() {
+                self.changes.push(rows::put(rows::OWN_OPEN, row.id.as_str(), Guard::Any, &()));
+            }
             let ended_now = row.has_ended() && !self.written_run.as_ref().is_some_and(RunRow::has_ended);
             if ended_now && let Some(task) = self.task {
                 self.changes.push(rows::delete(rows::TASK_ACTIVE, task.to_string()));
+            }
+            if is_own && ended_now && self.written_run.is_some() {
+                self.changes.push(rows::delete(rows::OWN_OPEN, row.id.as_str()));
+                if let Some(session) = self.session {
+                    self.changes.push(rows::delete(rows::SESSION_ACTIVE, session.to_string()));
+                }
             }
             self.changes.push(rows::put(rows::RUNS, rows::tenant_key(&row.id), Guard::Any, &row));
             self.written_run = Some(row);

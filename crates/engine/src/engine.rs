@@ -1,10 +1,10 @@
 //! The engine as faces see it: create, submit, read, follow, list, shut down.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use recount_event::family::run::Queued;
+use recount_event::family::run::{Driver, Queued};
 use recount_event::{Code, Draft, Minter, Payload, RunId, SessionId, Stamp, TaskId, time};
 use recount_log::{
     Append, AppendError, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend,
@@ -16,6 +16,7 @@ use recount_world::World;
 use serde::de::DeserializeOwned;
 
 use crate::catalogue::{self, Fold};
+use crate::dispatch::Dispatch;
 use crate::error::{run_erased, session_erased, task_erased};
 use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
@@ -145,7 +146,8 @@ impl Engine {
         catalogue::restore(&*store).await?;
         timers.load(&*store, &world).await?;
         let redaction = Redaction::new(redactor);
-        let tools = Arc::new(Tools { store, world, publisher, timers, redaction });
+        let (dispatch, performer) = (Dispatch::default(), OnceLock::new());
+        let tools = Arc::new(Tools { store, world, publisher, timers, redaction, dispatch, performer });
         let writers = Writers::new(tools.clone());
         tools.timers.start(&tools.world, &writers);
         let engine = Engine {
@@ -236,10 +238,16 @@ impl Engine {
 
     async fn queue(
         &self,
-        new: NewRun,
+        mut new: NewRun,
         mut rows: Vec<RowPut>,
         once: Option<&Once>,
     ) -> Result<(RunId, Receipt), Error> {
+        // Without one, whoever made the run drives it.
+        if new.queued.driver == Driver::Own
+            && let Some(performer) = self.tools.performer.get()
+        {
+            performer.accept(&mut new)?;
+        }
         let stamp = self.stamp();
         let run = RunId::new(self.mint(stamp));
         let mut state = State::blank(run, new.task, new.session);
@@ -267,6 +275,10 @@ impl Engine {
         }
         if let Some(session) = new.session {
             rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
+            if state.driver() == Driver::Own {
+                let (key, run) = (session.to_string(), run.to_string());
+                rows.push(rows::put(rows::SESSION_ACTIVE, key, Guard::Absent, &run));
+            }
         }
         let stream = StreamAppend {
             stream: journal::stream_of(run),
@@ -280,6 +292,12 @@ impl Engine {
                     return Err(Error::rejected(
                         Code::TaskBusy,
                         format!("task {key} has an active run already; wait for it to end or cancel it"),
+                    ));
+                }
+                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::SESSION_ACTIVE => {
+                    return Err(Error::rejected(
+                        Code::SessionBusy,
+                        format!("session {key} has an active run already; wait for it to end or cancel it"),
                     ));
                 }
                 Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASKS_ERASED => {
@@ -303,6 +321,9 @@ impl Engine {
             last_sequence: landed.last_sequence,
             position: landed.first_position + (landed.last_sequence - landed.first_sequence),
         };
+        if state.driver() == Driver::Own {
+            self.tools.dispatch.owed(run, state.next_sequence(), true);
+        }
         Ok((run, receipt))
     }
 
@@ -642,7 +663,8 @@ impl Engine {
     pub async fn stats(&self) -> Result<EngineStats, Error> {
         let store = self.store().stats().await?;
         let sum = self.tools.publisher.meters().add_up();
-        Ok(EngineStats { store, runs_awake: self.awake(), ..sum })
+        let (runs_at_work, runs_in_line) = self.tools.dispatch.counts();
+        Ok(EngineStats { store, runs_awake: self.awake(), runs_at_work, runs_in_line, ..sum })
     }
 
     /// Whether the store can be read, and, when the last append found no space, whether there is some now.

@@ -12,6 +12,8 @@
 //! It must never know a wire format, a model or a tool. Start reading at [`Engine`].
 
 mod catalogue;
+mod desk;
+mod dispatch;
 mod engine;
 mod erase;
 mod error;
@@ -25,6 +27,7 @@ mod metered;
 mod meters;
 mod once;
 mod order;
+mod performer;
 mod prompts;
 mod publish;
 mod redaction;
@@ -39,6 +42,7 @@ mod writer;
 mod writers;
 
 pub use catalogue::{ApprovalRow, ClarificationRow, HandoffRow, RunRow, TaskRow, check as check_catalogue};
+pub use desk::{Desk, Left, Watch};
 pub use engine::{Digest, Engine, FeedPage, ListQuery, Listed, NewRun, RunFilter};
 pub use erase::{Erased, Tombstone, tombstones};
 pub use error::{Error, Failure};
@@ -48,6 +52,7 @@ pub use ingest::Triple;
 pub use meters::{EngineStats, ReaderStats};
 pub use once::{KeptAnswer, Once, Standing, UnderWay};
 pub use order::{Attached, FileOrder, Order};
+pub use performer::{Performer, Unacceptable, Whose};
 pub use recount_log::Framing;
 pub use recount_redact::Redactor;
 pub use retention::{Kept, Pin, Policy, Pruned, Swept};

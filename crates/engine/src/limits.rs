@@ -134,3 +134,17 @@ pub const ONCE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Requests too old that are forgotten with each that is remembered: more than one, so that they grow fewer.
 pub const ONCE_FORGOTTEN_AT_A_TIME: usize = 8;
+
+/// How long a worker's claim on a run is good. On one node the lock on the data folder stands for it: whoever starts
+/// next takes over at once.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// Runs of our own that are worked at together when nothing else is said; more wait in a queue, and each is told so
+/// with `run.throttled`.
+pub const RUNS_AT_ONCE: usize = 64;
+
+/// Workers that a run may lose in a row; then it fails with `worker_lost`.
+pub const WORKERS_LOST_MAX: u32 = 3;
+
+/// How long a run whose worker was lost waits for the next.
+pub const WORKER_RETRY: Duration = Duration::from_secs(1);

@@ -19,6 +19,9 @@ pub struct EngineStats {
     /// Appends that were refused because the disk is full.
     pub appends_full: u64,
     pub runs_awake: usize,
+    /// Runs of ours with a worker, and those that wait for one.
+    pub runs_at_work: usize,
+    pub runs_in_line: usize,
     pub readers: ReaderStats,
 }
 
@@ -29,6 +32,8 @@ impl EngineStats {
         self.events_committed += other.events_committed;
         self.appends_full += other.appends_full;
         self.runs_awake += other.runs_awake;
+        self.runs_at_work += other.runs_at_work;
+        self.runs_in_line += other.runs_in_line;
         let (sum, more) = (&mut self.readers, &other.readers);
         sum.open += more.open;
         sum.from_store += more.from_store;

@@ -42,12 +42,17 @@ pub(crate) const SESSION_RUNS: &str = "catalogue.session_runs";
 /// Fold: when a run must be looked at next. Key: run.
 pub(crate) const DEADLINES: &str = "catalogue.deadlines";
 
+/// Fold: the runs of our own that have not ended. Key: run.
+pub(crate) const OWN_OPEN: &str = "catalogue.own_open";
+
 /// Record: a task as it was asked for. Key: tenant / task.
 pub(crate) const TASKS: &str = "record.tasks";
 /// Record: the run that a task is busy with. Key: task.
 pub(crate) const TASK_ACTIVE: &str = "record.task_active";
 /// Record: a session as it was begun. Key: tenant / session.
 pub(crate) const SESSIONS: &str = "record.sessions";
+/// Record: the run of ours that a session is busy with. Key: session.
+pub(crate) const SESSION_ACTIVE: &str = "record.session_active";
 /// Record: what a producer's batch became. Key: run / producer / epoch / number.
 pub(crate) const PRODUCERS: &str = "record.producers";
 /// Record: that nothing of a run may be pruned, since when, and who said so. Key: run.
@@ -81,7 +86,7 @@ pub(crate) const FOLDS_VERSION: &str = "version";
 pub(crate) const PROBE: &str = "record.probe";
 
 /// All folds.
-pub(crate) const CATALOGUE: [&str; 13] = [
+pub(crate) const CATALOGUE: [&str; 14] = [
     RUNS,
     TASK_RUNS,
     SESSION_RUNS,
@@ -95,6 +100,7 @@ pub(crate) const CATALOGUE: [&str; 13] = [
     HANDOFFS_LISTED,
     HANDOFFS_PENDING,
     DEADLINES,
+    OWN_OPEN,
 ];
 
 /// The folds of the first version of the catalogue.

@@ -7,8 +7,9 @@
 mod removal;
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use recount_event::family::run::Driver;
 use recount_event::{Code, Draft, Event, RunId, Stamp};
 use recount_log::{Append, AppendError, FaultKind, RowPut, Store, StreamAppend, StreamKey};
 use recount_run::{Command, PromptKind, State};
@@ -16,12 +17,13 @@ use recount_world::{Shutdown, World};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::catalogue::{Fold, asked_for, next_deadline};
+use crate::dispatch::Dispatch;
 use crate::error::run_erased;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
 use crate::redaction::{Masking, Redaction, Texts};
 use crate::timers::Timers;
-use crate::{Error, journal, limits, prompts, rows};
+use crate::{Error, Performer, journal, limits, prompts, rows};
 
 /// Where the events of a command landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,9 @@ pub(crate) enum Work {
     Command(Command),
     /// A batch from the producer of an external run.
     Ingest(Triple, Vec<Draft>),
+    /// What a worker did; refused when another one has the run by now. The events come out by the side, because a
+    /// receipt only says where they are.
+    Report { claim: Option<u64>, drafts: Vec<Draft>, out: Reported },
     /// The time has come for which the run was armed.
     Due { at_ms: u64 },
     /// Takes the events before a place away, at most those before the ending.
@@ -61,6 +66,9 @@ impl Work {
     }
 }
 
+/// Where a worker finds what its report became.
+pub(crate) type Reported = Arc<Mutex<Vec<Event>>>;
+
 pub(crate) enum Answer {
     Done(Result<Option<Receipt>, Error>),
     /// The writer had just gone to sleep; wake another with this.
@@ -74,6 +82,8 @@ pub(crate) struct Tools {
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) redaction: Redaction,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) performer: OnceLock<Arc<dyn Performer>>,
 }
 
 pub(crate) struct Writer {
@@ -210,6 +220,7 @@ impl Writer {
                     let stamp = Stamp { now_ms: stamp.now_ms.max(at_ms), ..stamp };
                     self.command(&mut awake, Command::Tick, stamp).await
                 }
+                Work::Report { claim, drafts, out } => self.report(&mut awake, claim, drafts, &out).await,
                 Work::Ingest(triple, drafts) => self.ingest(&mut awake, triple, drafts, &mut rows).await,
                 Work::Prune { .. } | Work::Erase { .. } => Err(Error::bug("what takes away is served alone")),
             };
@@ -239,6 +250,7 @@ impl Writer {
                     awake.deadline = deadline;
                     self.tools.timers.set(self.run, deadline, &self.tools.world);
                 }
+                self.tell_dispatch(&awake.state);
                 self.awake = Some(awake);
                 for pending in pending {
                     let answer = self.answer(pending.outcome, first, first_position).await;
@@ -303,6 +315,32 @@ impl Writer {
         let deadline = next_deadline(&state);
         self.tools.timers.set(self.run, deadline, &self.tools.world);
         Ok(Box::new(Awake { state, fold, producers: Producers::default(), texts, deadline }))
+    }
+
+    /// Says whether one of our own runs is owed anything as it stands.
+    fn tell_dispatch(&self, state: &State) {
+        if state.driver() == Driver::Own && self.tools.performer.get().is_some() {
+            let owes = !recount_run::outstanding(state).work.is_empty();
+            self.tools.dispatch.owed(self.run, state.next_sequence(), owes);
+        }
+    }
+
+    async fn report(
+        &self,
+        awake: &mut Awake,
+        claim: Option<u64>,
+        drafts: Vec<Draft>,
+        out: &Reported,
+    ) -> Result<Decided, Error> {
+        if claim != awake.state.claim() {
+            let message = format!("another worker has {} by now; leave it", self.run);
+            return Err(Error::rejected(Code::EventRefused, message));
+        }
+        let decided = self.command(awake, Command::Progress { drafts }, self.stamp()).await?;
+        if let Decided::Events(events) = &decided {
+            out.lock().unwrap_or_else(PoisonError::into_inner).clone_from(events);
+        }
+        Ok(decided)
     }
 
     fn stamp(&self) -> Stamp {

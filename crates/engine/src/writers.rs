@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recount_event::{Code, RunId};
+use recount_event::{Code, Draft, Event, RunId};
 use recount_world::Kind;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::run_erased;
-use crate::writer::{Answer, Inbox, Receipt, Tools, Work, Writer, run_not_found};
+use crate::writer::{Answer, Inbox, Receipt, Reported, Tools, Work, Writer, run_not_found};
 use crate::{Error, Failure, journal, limits};
 
 pub(crate) struct Writers {
@@ -51,6 +51,18 @@ impl Writers {
         } else {
             Error::bug(format!("the writer of {run} does not stay awake"))
         })
+    }
+
+    /// Has a worker's report written down, and answers what it became.
+    pub(crate) async fn report(
+        self: &Arc<Self>,
+        run: RunId,
+        claim: Option<u64>,
+        drafts: Vec<Draft>,
+    ) -> Result<Vec<Event>, Error> {
+        let out = Reported::default();
+        self.ask(run, Work::Report { claim, drafts, out: out.clone() }).await?;
+        Ok(std::mem::take(&mut *out.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// The inbox of a run's writer, which is woken when it sleeps. Runs that do not exist wake nobody.

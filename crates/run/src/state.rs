@@ -32,6 +32,8 @@ pub struct State {
     pub(crate) last_event_id: Option<EventId>,
     pub(crate) created_ms: u64,
     pub(crate) started_ms: Option<u64>,
+    /// The last `run.started`: whose claim on the run it is.
+    pub(crate) claim: Option<u64>,
     /// Nobody has driven the run since this was set; `run.started` takes it back.
     pub(crate) lost: bool,
     pub(crate) queued: Option<Arc<Queued>>,
@@ -259,6 +261,7 @@ impl State {
             last_event_id: None,
             created_ms: 0,
             started_ms: None,
+            claim: None,
             lost: false,
             queued: None,
             phase: Phase::Blank,
@@ -423,6 +426,11 @@ impl State {
     /// Whether the warning for this share of the budget was given, in this run or before.
     pub fn budget_warned(&self, threshold_pct: u64) -> bool {
         self.cost.warned.contains(&threshold_pct)
+    }
+
+    /// Who has the run: the place of the last `run.started`, which a takeover changes.
+    pub fn claim(&self) -> Option<u64> {
+        self.claim
     }
 
     pub(crate) fn is_own(&self) -> bool {

@@ -104,6 +104,8 @@ fn log(page: &mut Page, stats: &EngineStats) {
         stats.appends_full,
     );
     page.gauge("recount_runs_awake", None, "Runs with a writer awake.", stats.runs_awake as f64);
+    page.gauge("recount_runs_at_work", None, "Own runs with a worker.", stats.runs_at_work as f64);
+    page.gauge("recount_runs_in_line", None, "Own runs that wait for a worker.", stats.runs_in_line as f64);
 }
 
 fn store(page: &mut Page, store: &Stats) {

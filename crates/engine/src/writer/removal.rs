@@ -40,7 +40,7 @@ impl Writer {
         match work {
             Work::Erase { by } => self.erase(awake, by).await.map(|()| None),
             Work::Prune { before, reason } => self.prune(awake, before, reason).await,
-            Work::Command(_) | Work::Ingest(..) | Work::Due { .. } => {
+            Work::Command(_) | Work::Report { .. } | Work::Ingest(..) | Work::Due { .. } => {
                 Err(Error::bug("what takes nothing away is served with others"))
             }
         }

@@ -34,6 +34,7 @@ pub(super) fn queued(state: &mut State, queued: &Queued) {
 pub(super) fn started(state: &mut State, at_ms: u64) {
     state.phase = Phase::Running;
     state.lost = false;
+    state.claim = Some(state.next_sequence);
     state.started_ms.get_or_insert(at_ms);
 }
 
