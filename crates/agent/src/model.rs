@@ -3,6 +3,12 @@
 //! Look at [`Model`]: one attempt at one answer, told piece by piece. It must never know runs, events of the log
 //! or how often an attempt is made again: whoever asks decides that, by [`Failure`].
 
+mod failure;
+mod patience;
+pub mod scripted;
+
+pub use patience::Patience;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,11 +6,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "server",
     "face-aep",
     "transport",
     "engine",
+    "agent",
     "run",
     "event",
     "log",

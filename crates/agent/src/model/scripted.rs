@@ -1,0 +1,371 @@
+//! A model that says what a script says: for tests, for the demo, and for checks of protocols.
+//!
+//! Look at [`Scripted`]; what a script is stands in [`script`]. What it says is a function of the request, so it
+//! is the same after a restart; only failures that happen a number of times are counted in memory. It must never
+//! need a network, a key or more than a few bytes for an answer on its way.
+
+pub mod script;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use recount_event::family::turn::StopReason;
+use tokio::time::Instant;
+
+use self::script::{FailureKind, Pace, Place, Script, ScriptError, ScriptedCall, ScriptedFailure, Turn};
+use super::{Capability, Failure, Message, Model, Part, Patience, Piece, Reply, Request, Usage, failure};
+use crate::limits;
+
+/// A provider whose models are scripts: one for all names, or one for each.
+pub struct Scripted {
+    by_model: BTreeMap<Option<String>, Script>,
+    patience: Patience,
+    attempts: Arc<Mutex<Attempts>>,
+}
+
+impl Scripted {
+    /// One script, whatever model is asked for.
+    pub fn new(script: Script) -> Self {
+        Self::of(BTreeMap::from([(None, script)]))
+    }
+
+    /// A file is one script for every model; of a folder each `NAME.toml` is the model `NAME`.
+    pub fn load(path: &Path) -> Result<Self, ScriptError> {
+        Ok(Self::of(script::load(path)?))
+    }
+
+    fn of(by_model: BTreeMap<Option<String>, Script>) -> Self {
+        Scripted { by_model, patience: Patience::default(), attempts: Arc::default() }
+    }
+
+    /// How long one who asks waits for a script that is silent.
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Scripted { patience, ..self }
+    }
+
+    /// The names of its models; a single script has none.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.by_model.keys().flatten().map(String::as_str)
+    }
+}
+
+impl Model for Scripted {
+    fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
+        let script = self.by_model.get(&None).or_else(|| self.by_model.get(&Some(request.model.clone())));
+        let Some(script) = script else {
+            let known: Vec<&str> = self.models().collect();
+            let message = format!("there is no script {:?}; there are {}", request.model, known.join(", "));
+            return Box::new(Absent(failure::plain("model_not_found", failure::cut(&message))));
+        };
+        let place = script.turn_for(&request);
+        let mut turn = script.at(place);
+        if let Some(failure) = &turn.failure
+            && let Some(times) = failure.times
+        {
+            let mut attempts = self.attempts.lock().expect("nothing panics while it counts");
+            if attempts.count(&request, place) > times {
+                turn.failure = None;
+            }
+        }
+        let usage = usage(&request, &turn);
+        Box::new(Performance {
+            pace: turn.pace.or(script.pace),
+            calls_so_far: calls_in(&request),
+            turn,
+            usage,
+            patience: self.patience,
+            begun: None,
+            tokens_said: 0.0,
+            pieces_said: 0,
+            at: Stage::Thinking(0),
+        })
+    }
+
+    fn can(&self, _model: &str, _capability: Capability) -> bool {
+        true
+    }
+}
+
+/// What was asked for is not there.
+struct Absent(Failure);
+
+impl Reply for Absent {
+    fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
+        std::future::ready(Err(self.0.clone())).boxed()
+    }
+}
+
+/// One turn on its way.
+struct Performance {
+    turn: Turn,
+    pace: Pace,
+    usage: Usage,
+    patience: Patience,
+    /// Calls in the conversation before this turn: made-up ids go on from there.
+    calls_so_far: usize,
+    begun: Option<Instant>,
+    tokens_said: f64,
+    pieces_said: u32,
+    at: Stage,
+}
+
+/// What is said next, and from which byte or call on.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Thinking(usize),
+    Text(usize),
+    Call(usize),
+    Finish,
+}
+
+impl Reply for Performance {
+    fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
+        self.step().boxed()
+    }
+}
+
+impl Performance {
+    /// Waits first and moves on after, so that a wait that is dropped is taken up again.
+    async fn step(&mut self) -> Result<Piece, Failure> {
+        let begun = *self.begun.get_or_insert_with(recount_world::moment);
+        let due = begun + self.due();
+        if due > recount_world::moment() {
+            tokio::time::sleep_until(due).await;
+        }
+        if let Some(scripted) = &self.turn.failure
+            && (self.pieces_said >= scripted.after || matches!(self.skip_empty(), Stage::Finish))
+        {
+            return Err(self.fail(scripted, due).await);
+        }
+        self.pieces_said = self.pieces_said.saturating_add(1);
+        let piece = match self.skip_empty() {
+            Stage::Thinking(from) => {
+                let thinking = self.turn.thinking.as_deref().unwrap_or_default();
+                let range = next_piece(thinking, from, self.pace);
+                let said = thinking[range.clone()].to_owned();
+                self.said(Stage::Thinking(range.end), &said);
+                Piece::Thinking(said)
+            }
+            Stage::Text(from) => {
+                let text = self.turn.text.as_deref().unwrap_or_default();
+                let range = next_piece(text, from, self.pace);
+                let said = text[range.clone()].to_owned();
+                self.said(Stage::Text(range.end), &said);
+                Piece::Text(said)
+            }
+            Stage::Call(at) => {
+                let call = self.turn.call[at].clone();
+                let input = input_of(&call);
+                self.said(Stage::Call(at + 1), &input);
+                let made_up = || format!("scripted_{}", self.calls_so_far + at + 1);
+                Piece::Call { provider_call_id: call.id.unwrap_or_else(made_up), name: call.name, input }
+            }
+            Stage::Finish => {
+                self.at = Stage::Finish;
+                let usual = if self.turn.call.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+                Piece::Finish { stop: self.turn.stop.unwrap_or(usual), usage: self.usage }
+            }
+        };
+        Ok(piece)
+    }
+
+    /// When the next piece comes, counted from the beginning of the turn, so that delays never add up.
+    fn due(&self) -> Duration {
+        let delay = Duration::from_millis(self.pace.delay_ms.unwrap_or(0));
+        match self.pace.tokens_per_second {
+            Some(rate) => delay + Duration::from_secs_f64(self.tokens_said / rate),
+            None => delay,
+        }
+    }
+
+    /// The stage that has something left to say.
+    fn skip_empty(&self) -> Stage {
+        let length = |text: &Option<String>| text.as_deref().map_or(0, str::len);
+        let mut at = self.at;
+        if let Stage::Thinking(from) = at
+            && from >= length(&self.turn.thinking)
+        {
+            at = Stage::Text(0);
+        }
+        if let Stage::Text(from) = at
+            && from >= length(&self.turn.text)
+        {
+            at = Stage::Call(0);
+        }
+        match at {
+            Stage::Call(call) if call >= self.turn.call.len() => Stage::Finish,
+            at => at,
+        }
+    }
+
+    fn said(&mut self, next: Stage, what: &str) {
+        self.at = next;
+        self.tokens_said += tokens(what, self.pace);
+    }
+
+    async fn fail(&self, scripted: &ScriptedFailure, due: Instant) -> Failure {
+        let said = |usual: &str| scripted.message.clone().unwrap_or_else(|| usual.to_owned());
+        let wait = scripted.retry_after_ms.map(Duration::from_millis);
+        let mut failure = match scripted.how {
+            FailureKind::Status => {
+                failure::of_status("the script", scripted.status.unwrap_or(500), None, &said(""), wait)
+            }
+            FailureKind::Cut => failure::plain("model_cut", said("the script ended without a finish")),
+            FailureKind::Malformed => {
+                failure::plain("model_malformed", said("the script said what nobody can read"))
+            }
+            FailureKind::Unreachable => {
+                failure::plain("model_unreachable", said("nobody listens where the script is"))
+            }
+            FailureKind::Silent => {
+                let first = self.pieces_said == 0;
+                let patience = if first { self.patience.first } else { self.patience.between };
+                tokio::time::sleep_until(due + patience).await;
+                let usual = format!("the script said nothing for {} ms", patience.as_millis());
+                failure::plain("model_timeout", said(&usual))
+            }
+        };
+        failure.retry_after = wait;
+        failure.retriable = scripted.retriable.unwrap_or(failure.retriable);
+        failure
+    }
+}
+
+/// The next piece of a text: some words with the white space behind them, or some bytes.
+fn next_piece(text: &str, from: usize, pace: Pace) -> Range<usize> {
+    let rest = &text[from..];
+    if let Some(bytes) = pace.bytes {
+        let mut end = rest.len().min(bytes as usize);
+        while !rest.is_char_boundary(end) {
+            end += 1;
+        }
+        return from..from + end;
+    }
+    let mut words = pace.words.unwrap_or(1);
+    let mut in_word = false;
+    for (at, letter) in rest.char_indices() {
+        let space = letter.is_whitespace();
+        if in_word && space {
+            words -= 1;
+        } else if !space && !in_word && words == 0 {
+            return from..from + at;
+        }
+        in_word = !space;
+    }
+    from..text.len()
+}
+
+fn tokens(text: &str, pace: Pace) -> f64 {
+    if pace.bytes.is_some() { text.len() as f64 / 4.0 } else { text.split_whitespace().count() as f64 }
+}
+
+fn input_of(call: &ScriptedCall) -> String {
+    match (&call.raw, &call.input) {
+        (Some(raw), _) => raw.clone(),
+        (None, Some(input)) => input.to_string(),
+        (None, None) => "{}".to_owned(),
+    }
+}
+
+/// What the script says of usage, and for the rest four bytes a token.
+fn usage(request: &Request, turn: &Turn) -> Usage {
+    let scripted = turn.usage.unwrap_or_default();
+    let written = turn.text.as_deref().map_or(0, str::len)
+        + turn.thinking.as_deref().map_or(0, str::len)
+        + turn.call.iter().map(|call| call.name.len() + input_of(call).len()).sum::<usize>();
+    let estimate = |bytes: usize| (bytes as u64).div_ceil(4);
+    Usage {
+        input_tokens: scripted.input_tokens.unwrap_or_else(|| estimate(read_bytes(request))),
+        output_tokens: scripted.output_tokens.unwrap_or_else(|| estimate(written)),
+        cached_input_tokens: scripted.cached_input_tokens,
+    }
+}
+
+fn read_bytes(request: &Request) -> usize {
+    let part = |part: &Part| match part {
+        Part::Text(text) => text.len(),
+        Part::Image { bytes, .. } => bytes.len(),
+    };
+    let parts = |parts: &[Part]| parts.iter().map(part).sum::<usize>();
+    let message = |message: &Message| match message {
+        Message::User(said) => parts(said),
+        Message::Assistant { text, .. } => text.as_deref().map_or(0, str::len),
+        Message::Results(results) => results.iter().map(|result| parts(&result.parts)).sum(),
+    };
+    request.system.as_deref().map_or(0, str::len) + request.messages.iter().map(message).sum::<usize>()
+}
+
+fn calls_in(request: &Request) -> usize {
+    let calls = |message: &Message| match message {
+        Message::Assistant { calls, .. } => calls.len(),
+        _ => 0,
+    };
+    request.messages.iter().map(calls).sum()
+}
+
+/// How often a conversation was answered by the same turn, the oldest forgotten first.
+#[derive(Default)]
+struct Attempts {
+    counts: HashMap<u64, u32>,
+    oldest_first: VecDeque<u64>,
+}
+
+impl Attempts {
+    /// Counts one more, and answers how many there were with it.
+    fn count(&mut self, request: &Request, place: Place) -> u32 {
+        let key = fingerprint(request, place);
+        if !self.counts.contains_key(&key) {
+            if self.oldest_first.len() == limits::SCRIPT_ATTEMPTS_REMEMBERED_MAX
+                && let Some(oldest) = self.oldest_first.pop_front()
+            {
+                self.counts.remove(&oldest);
+            }
+            self.oldest_first.push_back(key);
+        }
+        let count = self.counts.entry(key).or_insert(0);
+        *count = count.saturating_add(1);
+        *count
+    }
+}
+
+fn fingerprint(request: &Request, place: Place) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    place.hash(&mut hasher);
+    request.model.hash(&mut hasher);
+    request.system.hash(&mut hasher);
+    let hash_parts = |parts: &[Part], hasher: &mut DefaultHasher| {
+        for part in parts {
+            match part {
+                Part::Text(text) => text.hash(hasher),
+                Part::Image { mime, bytes } => (mime, bytes).hash(hasher),
+            }
+        }
+    };
+    for message in &request.messages {
+        match message {
+            Message::User(parts) => hash_parts(parts, &mut hasher),
+            Message::Assistant { text, calls } => {
+                text.hash(&mut hasher);
+                for call in calls {
+                    (&call.id, &call.name).hash(&mut hasher);
+                }
+            }
+            Message::Results(results) => {
+                for result in results {
+                    (&result.call_id, result.is_error).hash(&mut hasher);
+                    hash_parts(&result.parts, &mut hasher);
+                }
+            }
+        }
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests;
