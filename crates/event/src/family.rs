@@ -21,6 +21,7 @@ pub mod tool;
 pub mod turn;
 pub mod user;
 pub mod web;
+pub mod workspace;
 
 /// Declares a payload: derives, field visibility, optional fields left out when absent, and `new`
 /// from the fields that must be there.

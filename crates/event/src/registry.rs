@@ -5,6 +5,7 @@
 //! A row answers, for every protocol we speak, what that protocol hears of the type; "silent" is an answer.
 //! To add a type: a struct in its family's file, a row here, a fixture in `testdata/events/`.
 
+pub mod emitted;
 pub mod form;
 pub mod lock;
 mod page;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use crate::family::{
     approval, artifact, assistant, clarification, context, cost, error, file, gap, handoff, policy, run,
-    search, shell, tool, turn, user, web,
+    search, shell, tool, turn, user, web, workspace,
 };
 use crate::limits;
 
@@ -295,6 +296,8 @@ registry! {
     HandoffAcknowledged(handoff::Acknowledged) = "handoff.acknowledged", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
     HandoffRejected(handoff::Rejected) = "handoff.rejected", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
     HandoffTimedOut(handoff::TimedOut) = "handoff.timed_out", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
+    WorkspaceProvisioned(workspace::Provisioned) = "workspace.provisioned", Core, Runtime, aap "silent", aaep "silent";
+    WorkspaceFailed(workspace::Failed) = "workspace.failed", Core, Runtime, aap "silent; the ending says it", aaep "state.changed with a sentence";
     ArtifactCreated(artifact::Created) = "artifact.created", Artifact, Producer, aap "silent", aaep "silent";
     ArtifactReferenced(artifact::Referenced) = "artifact.referenced", Artifact, Producer, aap "silent", aaep "silent";
     ArtifactUpdated(artifact::Updated) = "artifact.updated", Artifact, Producer, aap "silent", aaep "silent";
@@ -308,5 +311,6 @@ registry! {
     ErrorUpstream(error::Upstream) = "error.upstream", Core, Producer, aap "silent", aaep "state.changed with a sentence";
     GapEventsPruned(gap::EventsPruned) = "gap.events_pruned", Core, Runtime, aap "silent", aaep "silent";
     GapRunDisconnected(gap::RunDisconnected) = "gap.run_disconnected", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
+    GapWorkspaceRemoved(gap::WorkspaceRemoved) = "gap.workspace_removed", Core, Runtime, aap "silent", aaep "silent";
     ContextCompacted(context::Compacted) = "context.compacted", Core, Runtime, aap "silent; feeds compacted history", aaep "state.changed with a sentence";
 }

@@ -104,6 +104,8 @@ rules! {
         "approval.required" = "An own run invokes an irreversible or high-risk call only when a person approved it.";
         "clarification.default" = "`clarification.timed_out` applies a default only where the question stated one, and that one.";
 
+        "workspace.own" = "Only own runs have workspaces.";
+
         "wait.own" = "Only own runs wait and continue.";
         "wait.turn" = "A run does not begin to wait in the middle of a turn.";
         "wait.calls" = "A run waits only when every open call waits for a person or an application, or holds their answer.";

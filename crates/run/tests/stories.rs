@@ -19,6 +19,7 @@ mod stories {
     pub(crate) mod plain;
     pub(crate) mod teller;
     pub(crate) mod tools;
+    pub(crate) mod workspaces;
 }
 
 use stories::teller::Story;
@@ -26,9 +27,13 @@ use stories::teller::Story;
 /// All stories, and what each run has come to.
 fn all() -> Vec<(Story, Status)> {
     let mut told = Vec::new();
-    for family in
-        [stories::plain::all(), stories::tools::all(), stories::people::all(), stories::endings::all()]
-    {
+    for family in [
+        stories::plain::all(),
+        stories::tools::all(),
+        stories::people::all(),
+        stories::endings::all(),
+        stories::workspaces::all(),
+    ] {
         told.extend(family);
     }
     told

@@ -86,7 +86,7 @@ impl Said {
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
     let (group, _) = type_name.split_once('.')?;
     match group {
-        "run" | "child_run" | "turn" | "cost" | "gap" | "context" => run::of(type_name, data),
+        "run" | "child_run" | "turn" | "cost" | "gap" | "context" | "workspace" => run::of(type_name, data),
         "assistant" | "user" => speech::of(type_name, data),
         "tool" | "artifact" => tool::of(type_name, data),
         "approval" | "clarification" | "handoff" | "policy" | "error" => prompt::of(type_name, data),

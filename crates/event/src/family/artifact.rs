@@ -17,6 +17,22 @@ payload! {
         mime: String,
         hash: String,
         tool_call_id: ForeignId,
+        /// What it was called where it came from.
+        name: String,
+        /// Whether only its head was kept.
+        truncated: bool,
+        /// How many bytes there were before only the head was kept.
+        original_size_bytes: u64,
+        /// For a patch: the file that it changes, relative to the workspace.
+        path: String,
+        /// For a patch: what the file was before, by the digest of its content, or `absent`.
+        base_revision: String,
+        /// For a patch: how many lines it adds.
+        additions: u64,
+        /// For a patch: how many lines it takes away.
+        deletions: u64,
+        /// For a patch: how many places it changes.
+        hunks: u64,
     }
 
     /// Something kept earlier was used.

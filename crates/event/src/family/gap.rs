@@ -13,6 +13,15 @@ payload! {
 
     /// Nobody drove the run for a while.
     RunDisconnected { since_sequence: u64, since_at: String, reason: String } {}
+
+    /// The folder that the run worked in was taken away. May stand behind the ending.
+    WorkspaceRemoved {
+        /// The folder that is gone.
+        path: String,
+        reason: String,
+        /// When it was taken away, RFC 3339.
+        removed_at: String,
+    } {}
 }
 
 part! {

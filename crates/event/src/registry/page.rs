@@ -1,5 +1,7 @@
 //! The reference page, `docs/registry.md`.
 
+use std::collections::BTreeSet;
+
 use crate::limits;
 use crate::registry::form::{self, Field, Presence};
 use crate::registry::{Appender, Row, Status, TABLE};
@@ -15,6 +17,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("approval", "permission asked for, and what came of it"),
     ("clarification", "a question to a person, and what came of it"),
     ("handoff", "the work given to somebody else"),
+    ("workspace", "the folder that a run of this server works in"),
     ("artifact", "things kept apart from the log"),
     ("cost", "what was used so far, and where the budget stands"),
     ("policy", "what the rules of the house decided"),
@@ -40,8 +43,8 @@ fn about_appender(appender: Appender) -> &'static str {
     }
 }
 
-/// The whole page.
-pub fn reference() -> String {
+/// The whole page. `seen` are the types that a real run of this server was seen to emit; see [`super::emitted`].
+pub fn reference(seen: &BTreeSet<&str>) -> String {
     let mut page = String::from(
         "# The event registry\n\n\
          Every type of event there is, in one list. This page is generated from `crates/event`; \
@@ -69,14 +72,19 @@ pub fn reference() -> String {
     }
     page.push_str(&format!("\n## All {} types\n\n", TABLE.len()));
     page.push_str(
-        "| type | status | appended by | AAP hears | AAEP hears |\n| --- | --- | --- | --- | --- |\n",
+        "*Seen* says whether tests saw a real run of this server write the type, as `testdata/emitted.txt` lists \
+         it; a producer from outside may report the others all the same.\n\n",
+    );
+    page.push_str(
+        "| type | status | appended by | seen | AAP hears | AAEP hears |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for row in TABLE {
         let (status, appender) = (row.status.as_str(), row.appender.as_str());
         page.push_str(&format!(
-            "| [`{0}`](#{1}) | {status} | {appender} | {2} | {3} |\n",
+            "| [`{0}`](#{1}) | {status} | {appender} | {2} | {3} | {4} |\n",
             row.type_name,
             anchor(row.type_name),
+            if seen.contains(row.type_name) { "yes" } else { "no" },
             row.aap,
             row.aaep
         ));

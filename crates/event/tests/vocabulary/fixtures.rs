@@ -69,6 +69,18 @@ fn belongs_elsewhere(type_name: &str, path: &str) -> bool {
     match type_name {
         // Fixtures are not edited: `traceparent` came after this one, and stands in a test of the native face.
         "run.queued" => ["action", "traceparent"].contains(&path),
+        // Likewise; they stand in the story `testdata/runs/artifacts.jsonl`.
+        "artifact.created" => [
+            "name",
+            "truncated",
+            "original_size_bytes",
+            "path",
+            "base_revision",
+            "additions",
+            "deletions",
+            "hunks",
+        ]
+        .contains(&path),
         "tool.http.requested" | "tool.web_fetch.requested" => path == "query",
         "tool.web_search.requested" => ["method", "url", "header_keys"].contains(&path),
         "tool.http.response" => ["extracted_text_artifact_id", "hits", "error"].contains(&path),

@@ -44,6 +44,13 @@ fn is_ending(payload: &Payload) -> bool {
     matches!(payload, Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_))
 }
 
+fn is_of_workspace(payload: &Payload) -> bool {
+    matches!(
+        payload,
+        Payload::WorkspaceProvisioned(_) | Payload::WorkspaceFailed(_) | Payload::GapWorkspaceRemoved(_)
+    )
+}
+
 /// The first word of a type.
 fn group(payload: &Payload) -> &str {
     payload.type_name().split_once('.').map_or("", |(group, _)| group)
@@ -75,6 +82,9 @@ impl Reading {
         match payload {
             Payload::RunStarted(_) if course.starts > 0 && !course.abandoned => {
                 broken!("start.again", "run.started stands again, and nobody had lost the run")
+            }
+            told if is_of_workspace(told) && !course.is_own() => {
+                broken!("workspace.own", "{name} stands in an external run")
             }
             Payload::RunWaiting(waiting) => self.may_wait(&waiting.waits_for),
             Payload::RunContinued(_) if !course.is_own() => {
@@ -141,6 +151,11 @@ impl Reading {
         }
         if group(event.payload()) != "gap" {
             return broken!("ending.last", "{name} stands behind {ending}");
+        }
+        // Of a run whose beginning was pruned it is not known whose it was.
+        let external = self.course.driver.is_some() && !self.course.is_own();
+        if external && is_of_workspace(event.payload()) {
+            return broken!("workspace.own", "{name} stands behind the ending of an external run");
         }
         if let Payload::GapEventsPruned(pruned) = event.payload() {
             let (first, last) = (pruned.first_pruned_sequence, pruned.last_pruned_sequence);

@@ -51,6 +51,9 @@ pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
             broken!("start.again", "run.started comes again though nobody lost the run: leave it out")
         }
         Payload::RunWaiting(waiting) => begins_to_wait(state, waiting),
+        Payload::WorkspaceProvisioned(_) | Payload::WorkspaceFailed(_) | Payload::GapWorkspaceRemoved(_) => {
+            has_workspaces(state, type_name)
+        }
         Payload::RunContinued(_) => continues(state),
         Payload::RunFinished(finished) => {
             nothing_open(state, type_name)?;
@@ -68,9 +71,17 @@ fn after_the_ending(state: &State, payload: &Payload) -> Result<(), Broken> {
             broken!("ending.once", "{type_name} comes in a run that has ended: leave it out")
         }
         Payload::GapEventsPruned(pruned) => names_a_past(state, pruned),
+        Payload::GapWorkspaceRemoved(_) => has_workspaces(state, type_name),
         _ if type_name.starts_with("gap.") => Ok(()),
         _ => broken!("ending.last", "{type_name} comes in a run that has ended: report it in a new run"),
     }
+}
+
+fn has_workspaces(state: &State, type_name: &str) -> Result<(), Broken> {
+    if !state.is_own() {
+        return broken!("workspace.own", "{type_name} comes in an external run: leave it out");
+    }
+    Ok(())
 }
 
 fn names_a_past(state: &State, pruned: &gap::EventsPruned) -> Result<(), Broken> {

@@ -135,6 +135,10 @@ const BREACHES: &[(&str, &str)] = &[
         "clarification.default",
         "@ext\n@invoke c\n@question q c\nclarification.timed_out {'clarification_id':'q','applied':'default'}",
     ),
+    (
+        "workspace.own",
+        "@ext\ngap.workspace_removed {'path':'/w','reason':'retention','removed_at':'2026-05-03T10:23:45.123Z'}",
+    ),
     ("wait.own", "@ext\n@ask a c\n@wait approval a"),
     ("wait.turn", "@own\n@turn 0\n@propose c\n@ask a c\n@wait approval a"),
     ("wait.calls", "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask a c\n@wait approval a"),

@@ -80,6 +80,25 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             let since = data.text("since_at")?;
             Said::with(format!("nobody drove the run since {since}"), data.text("reason"))
         }
+        "workspace.provisioned" => {
+            let (mode, path) = (data.text("mode")?, data.text("path")?);
+            let source = data.text("source").map(|source| format!("from {source}"));
+            let facts = facts([
+                source,
+                counted(data, "files", "files"),
+                counted(data, "bytes", "bytes"),
+                duration(data),
+            ]);
+            Said::line(format!("{mode} workspace {path}{facts}"))
+        }
+        "workspace.failed" => {
+            let (mode, code) = (data.text("mode")?, data.text("code")?);
+            let path = data.text("path").map_or(String::new(), |path| format!(" {path}"));
+            Said::with(format!("{mode} workspace{path} could not be made: {code}"), data.text("message"))
+        }
+        "gap.workspace_removed" => {
+            Said::with(format!("the workspace {} was taken away", data.text("path")?), data.text("reason"))
+        }
         "context.compacted" => {
             let (run, through) = (data.text("through_run_id")?, data.number("through_sequence")?);
             let facts = facts([
