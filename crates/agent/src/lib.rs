@@ -8,4 +8,7 @@
 
 pub mod limits;
 pub mod model;
+pub mod paths;
+pub mod schema;
 pub mod tool;
+pub mod tools;

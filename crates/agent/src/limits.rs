@@ -33,3 +33,51 @@ pub const SCRIPT_DELAY_MAX: Duration = Duration::from_secs(86_400);
 /// Conversations whose failed attempts a script counts; beyond that the one counted longest is forgotten, and
 /// fails anew.
 pub const SCRIPT_ATTEMPTS_REMEMBERED_MAX: usize = 10_000;
+
+// Files and searches.
+
+/// Bytes of a path in a call; a longer one is refused.
+pub const PATH_BYTES_MAX: usize = 4095;
+
+/// Attempts at opening a path while folders on its way are renamed; then the call fails.
+pub const OPEN_ATTEMPTS_MAX: u32 = 16;
+
+/// Bytes that are read from a file at a time.
+pub const READ_PIECE_BYTES: usize = 64 * 1024;
+
+/// Lines of a file that are shown at once; the rest is asked for with an offset.
+pub const READ_LINES_MAX: u64 = 2_000;
+
+/// Bytes of a file that are shown at once, line numbers included; the rest is asked for with an offset.
+pub const READ_OUTPUT_BYTES_MAX: usize = 128 * 1024;
+
+/// Bytes of one line that are shown; the rest is counted.
+pub const LINE_SHOWN_BYTES_MAX: usize = 2_000;
+
+/// The largest number of a line that can be asked for; a larger one is refused.
+pub const LINE_NUMBER_MAX: u64 = 1 << 40;
+
+/// Bytes of a file in which lines are counted beyond those that are shown; of a larger file the number of lines is
+/// not told.
+pub const COUNT_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes at the beginning of a file that decide whether it is text.
+pub const BINARY_LOOK_BYTES: usize = 8 * 1024;
+
+/// Bytes of a picture that is shown to a model; a larger one is refused. Providers take 5 MiB in base64.
+pub const IMAGE_BYTES_MAX: u64 = 3_750_000;
+
+/// Bytes of a file below which nothing is kept when only a part of it is read.
+pub const SNAPSHOT_BYTES_MIN: u64 = 64 * 1024;
+
+/// Bytes of a file that is kept when only a part of it is read; a larger one is not kept.
+pub const SNAPSHOT_BYTES_MAX: u64 = 8 << 20;
+
+/// Time that a tool spends on reading or searching; then it tells what it has.
+pub const SEARCH_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Characters of a summary; the rest is left out.
+pub const SUMMARY_CHARS_MAX: usize = 200;
+
+/// Characters of a name from outside that are repeated in a message; the rest is left out.
+pub const NAMED_CHARS_MAX: usize = 80;

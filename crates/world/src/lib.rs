@@ -10,7 +10,7 @@ mod tasks;
 
 pub use clock::{Clock, ManualClock, RuntimeClock, SystemClock, moment};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
-pub use tasks::{Kind, Shutdown, Tasks, thread};
+pub use tasks::{Kind, Panicked, Shutdown, Tasks, thread};
 
 use std::sync::Arc;
 

@@ -5,3 +5,6 @@ use std::time::Duration;
 /// How long a wait on the wall clock sleeps before it looks again: the most that a clock set forward
 /// can delay it.
 pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// Pieces of work that block at once, each on a thread of its own; a further one waits for its turn.
+pub const BLOCKING_MAX: usize = 64;

@@ -31,7 +31,12 @@ pub struct Tasks {
 
 struct Inner {
     groups: [Group; 4],
+    blocking: Arc<tokio::sync::Semaphore>,
 }
+
+/// Work that blocks ended in a panic, which is told where all panics are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Panicked;
 
 struct Group {
     stop: watch::Sender<bool>,
@@ -64,7 +69,8 @@ impl Tasks {
             alive: AtomicUsize::new(0),
             ended: tokio::sync::Notify::new(),
         };
-        Tasks { inner: Arc::new(Inner { groups: [group(), group(), group(), group()] }) }
+        let blocking = Arc::new(tokio::sync::Semaphore::new(crate::limits::BLOCKING_MAX));
+        Tasks { inner: Arc::new(Inner { groups: [group(), group(), group(), group()], blocking }) }
     }
 
     fn group(&self, kind: Kind) -> &Group {
@@ -84,6 +90,24 @@ impl Tasks {
             let _leave = leave;
             future.await;
         });
+    }
+
+    /// Does a short piece of work that blocks, such as reading a file, beside the runtime's own threads. It
+    /// counts as alive until it has ended, also when nobody waits for it any more, so it must end by itself.
+    /// Paused time stands still meanwhile.
+    pub async fn block<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
+        let turn = self.inner.blocking.clone().acquire_owned().await.map_err(|_| Panicked)?;
+        self.group(kind).alive.fetch_add(1, Ordering::SeqCst);
+        let leave = Leave { tree: self.clone(), kind };
+        let done = tokio::task::spawn_blocking(move || {
+            let _held = (leave, turn);
+            body()
+        });
+        done.await.map_err(|_| Panicked)
     }
 
     pub fn shutdown_signal(&self, kind: Kind) -> Shutdown {
@@ -162,6 +186,27 @@ mod tests {
         assert_eq!(*finished.borrow_and_update(), 0, "the writer was not told yet");
         assert_eq!(tasks.end(Kind::Writer, Duration::from_secs(5)).await, 0);
         assert_eq!(*finished.borrow_and_update(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_blocks_is_counted_until_it_ends_and_stops_paused_time() {
+        let tasks = Tasks::new();
+        let before = crate::moment();
+        assert_eq!(tasks.block(Kind::Effect, || 7).await, Ok(7));
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        let (release, held) = std::sync::mpsc::sync_channel::<()>(1);
+        let mut work = Box::pin(tasks.block(Kind::Effect, move || held.recv().is_ok()));
+        assert!(futures_poll(&mut work).is_pending());
+        drop(work);
+        assert_eq!(tasks.alive(Kind::Effect), 1, "nobody waits for it, and it goes on");
+        release.send(()).unwrap();
+        assert_eq!(tasks.end(Kind::Effect, Duration::from_secs(5)).await, 0);
+        assert_eq!(tasks.block(Kind::Effect, || panic!("on purpose")).await, Err::<(), _>(Panicked));
+        assert_eq!(tasks.alive(Kind::Effect), 0);
+    }
+
+    fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+        std::pin::Pin::new(future).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
     }
 
     #[tokio::test(start_paused = true)]

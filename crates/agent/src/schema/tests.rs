@@ -1,0 +1,150 @@
+//! What a model is told, and that we agree with a validator that knows all of JSON Schema.
+
+use super::*;
+use crate::tools::Tools;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": { "type": "string", "minLength": 1, "maxLength": 5 },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 10 },
+            "all": { "type": "boolean" },
+            "mode": { "type": "string", "enum": ["fast", "slow"] },
+            "edits": {
+                "type": "array", "minItems": 1, "maxItems": 2,
+                "items": {
+                    "type": "object",
+                    "properties": { "old_text": { "type": "string" } },
+                    "required": ["old_text"],
+                    "additionalProperties": false
+                }
+            }
+        },
+        "required": ["path"],
+        "additionalProperties": false
+    })
+}
+
+#[test]
+fn what_does_not_fit_is_named_with_what_is_wanted() {
+    for (input, told) in [
+        (json!(null), "the input is null and must be an object"),
+        (json!({}), "the property `path` (a string) is missing"),
+        (json!({ "path": 7 }), "`path` is the number 7 and must be a string"),
+        (json!({ "path": "" }), "`path` has 0 characters and must have at least 1"),
+        (json!({ "path": "äöüßéé" }), "`path` has 6 characters and may have at most 5"),
+        (json!({ "path": "a", "limit": 0 }), "`limit` is 0 and must be at least 1"),
+        (json!({ "path": "a", "limit": 11 }), "`limit` is 11 and must be at most 10"),
+        (json!({ "path": "a", "limit": 1.5 }), "`limit` is the number 1.5 and must be an integer"),
+        (json!({ "path": "a", "limit": "1" }), "`limit` is a string and must be an integer"),
+        (
+            json!({ "path": "a", "Limits": 1 }),
+            "the input has the unknown property `Limits`; did you mean `limit`? (known: `all`, `edits`, `limit`, `mode`, `path`)",
+        ),
+        (
+            json!({ "path": "a", "mode": "fats" }),
+            "`mode` is \"fats\" and must be one of \"fast\", \"slow\"; did you mean \"fast\"?",
+        ),
+        (json!({ "path": "a", "edits": [] }), "`edits` has 0 items and must have at least 1"),
+        (
+            json!({ "path": "a", "edits": [{}] }),
+            "the property `old_text` (a string) is missing in `edits[0]`",
+        ),
+        (
+            json!({ "path": "a", "edits": [{ "old_text": "" }, { "old_text": [] }] }),
+            "`edits[1].old_text` is an array and must be a string",
+        ),
+    ] {
+        assert_eq!(check(&schema(), &input).unwrap_err().to_string(), told);
+    }
+    for input in [json!({ "path": "a" }), json!({ "path": "a", "limit": 10.0, "all": false, "mode": "slow" })]
+    {
+        assert_eq!(check(&schema(), &input), Ok(()));
+    }
+}
+
+#[test]
+fn the_nearest_name_is_near() {
+    let names = ["read_file", "write_file", "grep"];
+    for (said, near) in [
+        ("readfile", Some("read_file")),
+        ("Write-File", Some("write_file")),
+        ("grap", Some("grep")),
+        ("ls", None),
+        ("", None),
+    ] {
+        assert_eq!(nearest(said, names.into_iter()), near, "{said}");
+    }
+}
+
+/// Every schema of ours uses only words that are checked, and is closed.
+#[test]
+fn our_tools_say_only_what_is_checked() {
+    fn look(name: &str, schema: &Value) {
+        let words = schema.as_object().unwrap();
+        for word in words.keys() {
+            assert!(KEYWORDS.contains(&word.as_str()), "{name}: {word}");
+        }
+        assert!(schema["type"].is_string(), "{name}");
+        if schema["type"] == "object" {
+            assert_eq!(schema["additionalProperties"], false, "{name}");
+            for (property, schema) in schema["properties"].as_object().unwrap() {
+                look(&format!("{name}.{property}"), schema);
+            }
+        }
+        if let Some(items) = schema.get("items") {
+            look(name, items);
+        }
+    }
+    let tools = Tools::standard();
+    for name in tools.names() {
+        let schema = tools.get(name).unwrap().schema();
+        jsonschema::meta::validate(&schema).unwrap();
+        look(name, &schema);
+    }
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3_i64..15).prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-4.0_f64..14.0).prop_map(Value::from),
+        Just(json!(3.0)),
+        "[aä]{0,7}".prop_map(Value::from),
+        prop_oneof!["fast", "slow"].prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        let names = prop_oneof![
+            3 => prop_oneof!["path", "limit", "all", "mode", "edits", "old_text"],
+            1 => "[a-z]{1,3}",
+        ];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(names, inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn we_agree_with_the_specification(input in json_value(), path in "[aä]{0,7}", near in any::<bool>()) {
+        let mut input = input;
+        // Half of them are nearly right.
+        if near {
+            if !input.is_object() {
+                input = json!({ "limit": input });
+            }
+            input["path"] = json!(path);
+        }
+        let schema = schema();
+        let wanted = jsonschema::validator_for(&schema).unwrap().is_valid(&input);
+        prop_assert_eq!(check(&schema, &input).is_ok(), wanted, "{}", input);
+    }
+}

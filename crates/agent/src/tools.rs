@@ -1,0 +1,80 @@
+//! The tools we have, by name.
+//!
+//! Look at [`Tools`]. One file each below `tools/`; what they share is how a call ends (`ending`).
+//!
+//! It must never know models or policy.
+
+mod ending;
+mod input;
+mod read_file;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::ToolSpec;
+use crate::schema;
+use crate::tool::Tool;
+
+/// Tools by name.
+#[derive(Clone, Default)]
+pub struct Tools {
+    by_name: BTreeMap<&'static str, Arc<dyn Tool>>,
+}
+
+/// Nobody has a tool of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no tool `{}`{}; there are {known}", shortened(name), nearest.map_or_else(String::new, |name| format!(", did you mean `{name}`?")))]
+pub struct UnknownTool {
+    pub name: String,
+    pub nearest: Option<&'static str>,
+    known: String,
+}
+
+impl Tools {
+    /// All that are built in.
+    pub fn standard() -> Self {
+        let mut tools = Tools::default();
+        tools.add(read_file::ReadFile);
+        tools
+    }
+
+    pub fn add(&mut self, tool: impl Tool) {
+        self.by_name.insert(tool.name(), Arc::new(tool));
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Arc<dyn Tool>, UnknownTool> {
+        self.by_name.get(name).ok_or_else(|| UnknownTool {
+            name: name.to_owned(),
+            nearest: schema::nearest(name, self.names()),
+            known: self.names().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// In alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.by_name.keys().copied()
+    }
+
+    /// What a model is told of these tools, in this order.
+    pub fn specs(&self, names: &[impl AsRef<str>]) -> Result<Vec<ToolSpec>, UnknownTool> {
+        names.iter().map(|name| self.get(name.as_ref()).map(|tool| spec(&**tool))).collect()
+    }
+}
+
+fn spec(tool: &dyn Tool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name().to_owned(),
+        description: tool.description().to_owned(),
+        schema: tool.schema(),
+    }
+}
+
+/// Names come from outside and go into messages.
+fn shortened(name: &str) -> String {
+    name.chars().take(crate::limits::NAMED_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod scene;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,367 @@
+//! `read_file`: a text file with its lines numbered, or a picture.
+//!
+//! Look at [`ReadFile`]. Lines are numbered because models name places by number; how much comes back is bounded
+//! in lines, bytes and length of a line. A file that is too large to come back whole is kept as it was.
+
+use std::fs::File;
+use std::io::Read;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use recount_event::family::file::Read as FileRead;
+use recount_event::{Draft, Payload};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::limits;
+use crate::paths::{Links, Root, io_failed};
+use crate::tool::{Assessment, Cancel, Job, Keep, Outcome, Tool};
+use crate::tools::ending::{Halt, Stop, Watch, aside, completed};
+use crate::tools::input;
+
+pub(crate) struct ReadFile;
+
+#[derive(Deserialize)]
+struct Input {
+    path: String,
+    offset: Option<u64>,
+    limit: Option<u64>,
+}
+
+impl Tool for ReadFile {
+    fn name(&self) -> &'static str {
+        "read_file"
+    }
+
+    fn kind(&self) -> &'static str {
+        "file"
+    }
+
+    fn description(&self) -> &'static str {
+        "Reads a file of the workspace. Text comes back with a line number and a tab before each line; they are \
+         not part of the file. Long files come in parts: ask for the next with `offset`. Pictures (PNG, JPEG, \
+         GIF, WebP) are shown."
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string", "minLength": 1, "maxLength": limits::PATH_BYTES_MAX,
+                    "description": "The file, relative to the workspace."
+                },
+                "offset": {
+                    "type": "integer", "minimum": 1, "maximum": limits::LINE_NUMBER_MAX,
+                    "description": "The first line to read, from 1. Default 1."
+                },
+                "limit": {
+                    "type": "integer", "minimum": 1, "maximum": limits::READ_LINES_MAX,
+                    "description": "How many lines to read at most."
+                }
+            },
+            "required": ["path"],
+            "additionalProperties": false
+        })
+    }
+
+    fn assess(&self, input: &Value) -> Assessment {
+        let path = input::text(input, "path");
+        input::harmless(path, format!("Read the file {path}."), vec![path.to_owned()])
+    }
+
+    fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { read(job).await.unwrap_or_else(Outcome::from) })
+    }
+}
+
+/// What was in the file.
+enum Content {
+    Text(Text),
+    Picture { mime: &'static str, bytes: Bytes },
+}
+
+#[derive(Default)]
+struct Text {
+    /// For the model.
+    shown: String,
+    size_bytes: u64,
+    /// Of the whole file; unknown when it was not read to its end.
+    lines: Option<u64>,
+    truncated: bool,
+    /// The whole file, when only a part of it is shown and it is not too large to keep.
+    whole: Option<Bytes>,
+}
+
+async fn read(job: Job<'_>) -> Result<Outcome, Stop> {
+    let input: Input = input::read(job.input)?;
+    let (root, cancel, path) = (job.terms.root.clone(), job.cancel.clone(), input.path.clone());
+    let (told, content) = aside(job.world, move || {
+        let root = Root::open(&root)?;
+        let place = root.place(&path)?;
+        let file = root.file(&place, Links::Follow)?;
+        let offset = input.offset.unwrap_or(1).max(1);
+        let limit = input.limit.unwrap_or(limits::READ_LINES_MAX).min(limits::READ_LINES_MAX);
+        let content = look(file, offset, limit, &cancel).map_err(|stop| match stop {
+            Trouble::Io(error) => Stop::from(io_failed(&place, &error)),
+            Trouble::Stop(stop) => stop,
+        })?;
+        Ok((place.told(), content))
+    })
+    .await?;
+
+    let mut done = FileRead::new(job.call.clone(), told.clone());
+    let mut events: Vec<Draft> = Vec::new();
+    let mut keep = async |kind, mime: &str, bytes: Bytes| {
+        let thing = Keep {
+            kind,
+            mime: mime.to_owned(),
+            summary: Some(told.clone()),
+            bytes,
+            call: Some(job.call.clone()),
+            target: None,
+        };
+        let kept =
+            job.keeper.keep(thing).await.map_err(|error| {
+                Stop::failed("not_kept", format!("what was read could not be kept: {error}"))
+            })?;
+        events.push(kept.created);
+        Ok::<_, Stop>(kept.id)
+    };
+    match content {
+        Content::Picture { mime, bytes } => {
+            let summary = format!("{told}: a picture, {} bytes", bytes.len());
+            done.size_bytes = Some(bytes.len() as u64);
+            done.truncated = Some(false);
+            let id = keep("image", mime, bytes.clone()).await?;
+            done.snippet_artifact_id = Some(id.clone());
+            events.push(Payload::ToolFileReadCompleted(Box::new(done)).into());
+            let mut outcome =
+                completed(format!("{told} is a picture ({mime}); it is shown."), summary, events);
+            outcome.artifact = Some(id);
+            outcome.image = Some((mime.to_owned(), bytes));
+            Ok(outcome)
+        }
+        Content::Text(text) => {
+            done.size_bytes = Some(text.size_bytes);
+            done.lines = text.lines;
+            done.truncated = Some(text.truncated);
+            if let Some(whole) = text.whole {
+                done.snippet_artifact_id = Some(keep("file_snapshot", "text/plain", whole).await?);
+            }
+            let lines = text.lines.map_or_else(String::new, |lines| format!(", {lines} lines"));
+            let part = if text.truncated { ", in part" } else { "" };
+            let summary = format!("{told}: {} bytes{lines}{part}", text.size_bytes);
+            events.push(Payload::ToolFileReadCompleted(Box::new(done)).into());
+            Ok(completed(text.shown, summary, events))
+        }
+    }
+}
+
+enum Trouble {
+    Io(std::io::Error),
+    Stop(Stop),
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Trouble::Io(error)
+    }
+}
+
+fn look(mut file: File, offset: u64, limit: u64, cancel: &Cancel) -> Result<Content, Trouble> {
+    let size = file.metadata()?.len();
+    let mut head = Vec::new();
+    (&mut file).take(limits::READ_PIECE_BYTES as u64).read_to_end(&mut head)?;
+    if let Some(mime) = picture(&head) {
+        if size > limits::IMAGE_BYTES_MAX {
+            let most = limits::IMAGE_BYTES_MAX;
+            let message = format!("the picture has {size} bytes and may have {most}; make it smaller first");
+            return Err(Trouble::Stop(Stop::failed("file_too_large", message)));
+        }
+        (&mut file).take(limits::IMAGE_BYTES_MAX).read_to_end(&mut head)?;
+        return Ok(Content::Picture { mime, bytes: head.into() });
+    }
+    if is_binary(&head) {
+        let message = format!("the file is binary ({size} bytes), which cannot be shown as text");
+        return Err(Trouble::Stop(Stop::failed("binary_file", message)));
+    }
+    let mut lines = Lines::new(offset, limit);
+    let mut whole = (size <= limits::SNAPSHOT_BYTES_MAX).then(Vec::new);
+    let watch = Watch::new(cancel, limits::SEARCH_TIME_MAX);
+    let mut piece = head;
+    loop {
+        if piece.is_empty() {
+            lines.end();
+            break;
+        }
+        lines.push(&piece);
+        if let Some(kept) = &mut whole {
+            kept.extend_from_slice(&piece);
+        }
+        // A file may grow while it is read.
+        whole = whole.filter(|kept| kept.len() as u64 <= limits::SNAPSHOT_BYTES_MAX);
+        match watch.look() {
+            Ok(()) => {}
+            Err(Halt::Cancelled) => return Err(Trouble::Stop(Stop::cancelled())),
+            // What was asked for may be there already; how many lines there are stays unknown.
+            Err(Halt::TimeUp) => break,
+        }
+        if lines.is_full() && lines.read_bytes >= limits::COUNT_BYTES_MAX {
+            break;
+        }
+        piece.clear();
+        (&mut file).take(limits::READ_PIECE_BYTES as u64).read_to_end(&mut piece)?;
+    }
+    lines.finish(size, whole).map(Content::Text).map_err(Trouble::Stop)
+}
+
+/// Lines as they come out of a file, of which those that were asked for are shown.
+struct Lines {
+    offset: u64,
+    limit: u64,
+    /// The number of the line in hand, from 1.
+    number: u64,
+    /// The beginning of the line in hand, as far as it may be shown, and its length.
+    line: Vec<u8>,
+    line_bytes: u64,
+    read_bytes: u64,
+    shown: String,
+    shown_lines: u64,
+    /// Whether nothing more is shown because it would be too much.
+    stopped: bool,
+    cut_lines: bool,
+    ended: bool,
+}
+
+impl Lines {
+    fn new(offset: u64, limit: u64) -> Self {
+        Lines {
+            offset,
+            limit,
+            number: 1,
+            line: Vec::new(),
+            line_bytes: 0,
+            read_bytes: 0,
+            shown: String::new(),
+            shown_lines: 0,
+            stopped: false,
+            cut_lines: false,
+            ended: false,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.stopped || self.shown_lines >= self.limit
+    }
+
+    fn push(&mut self, piece: &[u8]) {
+        self.read_bytes += piece.len() as u64;
+        let mut rest = piece;
+        while let Some(at) = memchr::memchr(b'\n', rest) {
+            self.collect(&rest[..at]);
+            self.end_line();
+            rest = &rest[at + 1..];
+        }
+        self.collect(rest);
+    }
+
+    fn collect(&mut self, part: &[u8]) {
+        self.line_bytes += part.len() as u64;
+        if self.number >= self.offset && !self.is_full() {
+            let room = limits::LINE_SHOWN_BYTES_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+        }
+    }
+
+    fn end_line(&mut self) {
+        if self.number >= self.offset && !self.is_full() {
+            self.show();
+        }
+        self.line.clear();
+        self.line_bytes = 0;
+        self.number += 1;
+    }
+
+    fn show(&mut self) {
+        let hidden = self.line_bytes - self.line.len() as u64;
+        let mut line = self.line.as_slice();
+        if self.number == 1 {
+            line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        }
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
+        let mut row = format!("{:>6}\t{text}", self.number);
+        if hidden > 0 {
+            row.push_str(&format!("… [{hidden} more bytes in this line]"));
+            self.cut_lines = true;
+        }
+        row.push('\n');
+        if self.shown.len() + row.len() > limits::READ_OUTPUT_BYTES_MAX {
+            self.stopped = true;
+        } else {
+            self.shown.push_str(&row);
+            self.shown_lines += 1;
+        }
+    }
+
+    /// The file is over.
+    fn end(&mut self) {
+        if self.line_bytes > 0 {
+            self.end_line();
+        }
+        self.ended = true;
+    }
+
+    fn finish(mut self, size: u64, whole: Option<Vec<u8>>) -> Result<Text, Stop> {
+        let seen = self.number - 1;
+        let lines = self.ended.then_some(seen);
+        if self.shown_lines == 0 && self.offset > seen && (self.offset > 1 || !self.ended) {
+            let many = if self.ended {
+                format!("{seen} lines")
+            } else {
+                format!("more than {seen} lines, too many to count")
+            };
+            let message = format!("the file has {many}; line {} is not shown", self.offset);
+            return Err(Stop::failed("offset_past_end", message));
+        }
+        if seen == 0 && self.ended {
+            return Ok(Text { shown: "The file is empty.".into(), lines: Some(0), ..Text::default() });
+        }
+        let last = self.offset + self.shown_lines - 1;
+        let more = !self.ended || last < seen;
+        let truncated = more || self.offset > 1 || self.cut_lines;
+        if more {
+            let of = lines.map_or_else(String::new, |lines| format!(" of {lines}"));
+            self.shown.push_str(&format!(
+                "[lines {} to {last}{of}; read on with offset {}]\n",
+                self.offset,
+                last + 1
+            ));
+        }
+        let whole = whole.filter(|_| truncated && size > limits::SNAPSHOT_BYTES_MIN).map(Bytes::from);
+        Ok(Text { shown: self.shown, size_bytes: size, lines, truncated, whole })
+    }
+}
+
+/// Text has no zero bytes; nearly everything else has one soon.
+pub(crate) fn is_binary(head: &[u8]) -> bool {
+    memchr::memchr(0, &head[..head.len().min(limits::BINARY_LOOK_BYTES)]).is_some()
+}
+
+/// What a picture begins with, whatever its name says.
+fn picture(head: &[u8]) -> Option<&'static str> {
+    if head.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some("image/png")
+    } else if head.starts_with(b"\xFF\xD8\xFF") {
+        Some("image/jpeg")
+    } else if head.starts_with(b"GIF87a") || head.starts_with(b"GIF89a") {
+        Some("image/gif")
+    } else if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
+        Some("image/webp")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;
