@@ -81,3 +81,30 @@ pub const SUMMARY_CHARS_MAX: usize = 200;
 
 /// Characters of a name from outside that are repeated in a message; the rest is left out.
 pub const NAMED_CHARS_MAX: usize = 80;
+
+/// Bytes of a file that is changed by a tool; a larger one is refused, because its difference would take long.
+pub const EDIT_FILE_BYTES_MAX: usize = 4 << 20;
+
+/// Edits of one call of `multi_edit`; more are refused.
+pub const EDITS_MAX: usize = 100;
+
+/// Bytes of all files of one call of `multi_edit` together; more are refused.
+pub const EDITS_BYTES_MAX: usize = 16 << 20;
+
+/// Time that a difference may take; then what was not compared yet is told as removed and added.
+pub const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// Lines around a change that a patch shows.
+pub const DIFF_CONTEXT_LINES: usize = 3;
+
+/// Places that are named when a text stands in a file too often; the rest is counted.
+pub const PLACES_TOLD_MAX: usize = 10;
+
+/// Lines of a file that are compared when a text is not in it, to name the nearest; further ones are not looked at.
+pub const NEAREST_LINES_MAX: usize = 20_000;
+
+/// How alike two lines must be for one to be called near the other, in thousandths; less is not told.
+pub const LIKENESS_MIN: u32 = 500;
+
+/// Characters of a line of a file that a message repeats; the rest is left out.
+pub const LINE_TOLD_CHARS: usize = 160;

@@ -1,12 +1,19 @@
 //! The tools we have, by name.
 //!
-//! Look at [`Tools`]. One file each below `tools/`; what they share is how a call ends (`ending`).
+//! Look at [`Tools`]. One file each below `tools/`; what they share is how a call ends (`ending`), and for those
+//! that change files how a change is kept, told, made and taken back (`change`).
 //!
 //! It must never know models or policy.
 
+mod change;
+mod diff;
+mod edit_file;
 mod ending;
 mod input;
+mod multi_edit;
 mod read_file;
+mod replace;
+mod write_file;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +41,10 @@ impl Tools {
     /// All that are built in.
     pub fn standard() -> Self {
         let mut tools = Tools::default();
+        tools.add(edit_file::EditFile);
+        tools.add(multi_edit::MultiEdit);
         tools.add(read_file::ReadFile);
+        tools.add(write_file::WriteFile);
         tools
     }
 

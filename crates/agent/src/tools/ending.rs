@@ -27,6 +27,20 @@ impl Stop {
     pub(crate) fn cancelled() -> Self {
         Stop { how: How::Cancelled, events: Vec::new() }
     }
+
+    pub(crate) fn with(mut self, events: Vec<Draft>) -> Self {
+        self.events.extend(events);
+        self
+    }
+
+    /// Says more about a failure.
+    pub(crate) fn saying(mut self, more: &str) -> Self {
+        if let How::Failed { error, .. } | How::TimedOut { error, .. } = &mut self.how {
+            error.push_str("; ");
+            error.push_str(more);
+        }
+        self
+    }
 }
 
 impl From<PathError> for Stop {

@@ -1,5 +1,6 @@
 //! A folder, a keeper and a teller for tests of tools. What is kept and told is remembered in order.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -104,6 +105,28 @@ impl Scene {
         let at = self.at(path);
         std::fs::create_dir_all(at.parent().unwrap()).unwrap();
         std::fs::write(at, bytes).unwrap();
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        String::from_utf8(std::fs::read(self.at(path)).unwrap()).unwrap()
+    }
+
+    /// All files, with what is in them.
+    pub(crate) fn files(&self) -> BTreeMap<String, String> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.root().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.is_symlink() {
+                    folders.push(path);
+                } else if path.is_file() {
+                    let name = path.strip_prefix(self.root()).unwrap().to_string_lossy().into_owned();
+                    files.insert(name, String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned());
+                }
+            }
+        }
+        files
     }
 
     pub(crate) async fn run(&mut self, name: &str, input: Value) -> Outcome {

@@ -1,0 +1,240 @@
+//! Changing files: worked out first, kept as patches, proposed, and only then made, together or not at all.
+//!
+//! Look at [`make`]. The patches are kept and told durably before a file is touched, so whoever finds a file changed
+//! finds in the log by what. Each file is written only while it still is what the change was worked out from; when
+//! one cannot be written, those before it are put back.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_event::family::{artifact, file};
+use recount_event::{Draft, ForeignId, Json, Payload, time};
+
+use crate::limits;
+use crate::paths::{Expected, Found, Links, PathError, Place, Root, Written, io_failed, revision};
+use crate::tool::{Job, Keep, Target};
+use crate::tools::diff::{self, Patch};
+use crate::tools::ending::{Stop, aside};
+use crate::tools::read_file::is_binary;
+
+/// What a change is told as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Telling {
+    New,
+    Edit,
+    Together,
+}
+
+/// A change of one file, worked out and not made.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) place: Place,
+    before: Option<Vec<u8>>,
+    after: Vec<u8>,
+    expected: Expected,
+    patch: Patch,
+}
+
+impl Plan {
+    /// `before` is nothing for a file that is not there.
+    pub(crate) fn new(place: Place, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<Self, Stop> {
+        if before.as_ref() == Some(&after) {
+            let message = format!("{place} has exactly this content already; nothing would change");
+            return Err(Stop::failed("no_change", message));
+        }
+        let expected = match &before {
+            None => Expected::Absent,
+            Some(before) => Expected::Revision(revision(before)),
+        };
+        let patch = diff::unified(&place.told(), before.as_deref(), &after);
+        Ok(Plan { place, before, after, expected, patch })
+    }
+
+    pub(crate) fn is_new(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// `1 hunk, +1/-1 line`, or `new file, 42 lines`.
+    pub(crate) fn summary(&self) -> String {
+        if self.is_new() {
+            let lines = if self.patch.additions == 1 { "line" } else { "lines" };
+            format!("new file, {} {lines}", self.patch.additions)
+        } else {
+            self.patch.summary()
+        }
+    }
+
+    fn keep(&self, call: &ForeignId) -> Keep {
+        let base_revision = match &self.expected {
+            Expected::Absent => "absent".to_owned(),
+            Expected::Revision(revision) => revision.clone(),
+        };
+        Keep {
+            kind: "patch",
+            mime: "text/x-diff".to_owned(),
+            summary: Some(format!("{}: {}", self.place.told(), self.summary())),
+            bytes: Bytes::copy_from_slice(&self.patch.text),
+            call: Some(call.clone()),
+            target: Some(Target {
+                path: self.place.told(),
+                base_revision,
+                additions: self.patch.additions,
+                deletions: self.patch.deletions,
+                hunks: self.patch.hunks,
+            }),
+        }
+    }
+}
+
+/// What stands at a place that is to be written: the bytes of a file, or nothing.
+pub(crate) fn before(root: &Root, place: &Place) -> Result<Option<Vec<u8>>, Stop> {
+    root.may_write(place)?;
+    let file = match root.find(place, Links::Refuse) {
+        Ok(Found::File(file)) => file,
+        Ok(Found::Folder(_)) => {
+            return Err(Stop::failed("is_a_folder", format!("{place} is a folder, not a file")));
+        }
+        Err(PathError { code: "not_found", .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut bytes = Vec::new();
+    file.take(limits::EDIT_FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| io_failed(place, &error))?;
+    if bytes.len() > limits::EDIT_FILE_BYTES_MAX {
+        let most = limits::EDIT_FILE_BYTES_MAX;
+        let message = format!(
+            "{place} has more than the {most} bytes that a file may have to be changed by a tool; use a command"
+        );
+        return Err(Stop::failed("file_too_large", message));
+    }
+    if is_binary(&bytes) {
+        let message = format!("{place} is binary, which cannot be changed as text; use a command");
+        return Err(Stop::failed("binary_file", message));
+    }
+    Ok(Some(bytes))
+}
+
+/// The bytes of a file that must be there.
+pub(crate) fn existing(root: &Root, place: &Place) -> Result<Vec<u8>, Stop> {
+    before(root, place)?.ok_or_else(|| {
+        Stop::failed("not_found", format!("{place} does not exist; to make it use write_file"))
+    })
+}
+
+/// Keeps, tells and makes changes. Answers what is to be told of it.
+pub(crate) async fn make(job: &mut Job<'_>, plans: Vec<Plan>, telling: Telling) -> Result<Vec<Draft>, Stop> {
+    let mut ids = Vec::new();
+    let mut drafts = Vec::new();
+    for plan in &plans {
+        let kept = job.keeper.keep(plan.keep(job.call)).await.map_err(|error| {
+            Stop::failed("not_kept", format!("the patch could not be kept, so nothing was changed: {error}"))
+        })?;
+        drafts.push(kept.created);
+        ids.push(kept.id);
+    }
+    drafts.push(proposed(job.call, &plans, &ids, telling));
+    if job.cancel.is_cancelled() {
+        return Err(Stop::cancelled());
+    }
+    job.teller.tell(drafts).await?;
+
+    let plans = Arc::new(plans);
+    let (root, cancel, entropy) = (job.terms.root.clone(), job.cancel.clone(), job.world.entropy.clone());
+    let work = plans.clone();
+    let written = aside(job.world, move || {
+        if cancel.is_cancelled() {
+            return Err(Stop::cancelled());
+        }
+        let root = Root::open(&root)?;
+        write_all(&root, &work, &*entropy)
+    });
+    match written.await {
+        Ok(()) => Ok(applied(job, &plans, &ids, telling)),
+        Err(stop) => Err(stop.with(ids.iter().map(|id| updated(id, "rejected")).collect())),
+    }
+}
+
+/// All or none.
+fn write_all(root: &Root, plans: &[Plan], entropy: &dyn recount_world::Entropy) -> Result<(), Stop> {
+    let mut done: Vec<(Written, &Plan)> = Vec::new();
+    for plan in plans {
+        match root.write(&plan.place, &plan.after, &plan.expected, entropy) {
+            Ok(written) => done.push((written, plan)),
+            Err(error) => {
+                let mut stop = Stop::from(error);
+                for (written, plan) in done.iter().rev() {
+                    stop = match root.take_back(written, plan.before.as_deref(), entropy) {
+                        Ok(()) => stop.saying(&format!("{} was put back", written.place)),
+                        Err(error) => stop.saying(&format!("{} stays changed: {error}", written.place)),
+                    };
+                }
+                return Err(stop);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn proposed(call: &ForeignId, plans: &[Plan], ids: &[ForeignId], telling: Telling) -> Draft {
+    if let (Telling::New | Telling::Edit, [plan], [id]) = (telling, plans, ids) {
+        let mut proposed = file::Proposed::new(call.clone(), plan.place.told(), id.clone());
+        proposed.summary = Some(plan.summary());
+        proposed.auto_apply = Some(true);
+        let proposed = Box::new(proposed);
+        return match telling {
+            Telling::New => Payload::ToolFileWriteProposed(proposed),
+            _ => Payload::ToolEditProposed(proposed),
+        }
+        .into();
+    }
+    let mut proposed = file::MultiProposed::new(call.clone(), ids.to_vec());
+    proposed.paths = Some(plans.iter().map(|plan| plan.place.told()).collect());
+    proposed.summary = Some(summary(plans));
+    proposed.auto_apply = Some(true);
+    Payload::ToolMultiEditProposed(Box::new(proposed)).into()
+}
+
+fn applied(job: &Job<'_>, plans: &[Plan], ids: &[ForeignId], telling: Telling) -> Vec<Draft> {
+    let at = time::format_ms(job.world.clock.now_ms());
+    let mut drafts = Vec::new();
+    if let (Telling::New | Telling::Edit, [plan], [id]) = (telling, plans, ids) {
+        let mut applied = file::Applied::new(id.clone());
+        applied.tool_call_id = Some(job.call.clone());
+        applied.applied_at = Some(at);
+        applied.path = Some(plan.place.told());
+        let applied = Box::new(applied);
+        drafts.push(match telling {
+            Telling::New => Payload::ToolFileWriteApplied(applied).into(),
+            _ => Payload::ToolEditApplied(applied).into(),
+        });
+    } else {
+        let mut applied = file::MultiApplied::new(ids.to_vec());
+        applied.tool_call_id = Some(job.call.clone());
+        applied.applied_at = Some(at);
+        drafts.push(Payload::ToolMultiEditApplied(Box::new(applied)).into());
+    }
+    drafts.extend(ids.iter().map(|id| updated(id, "applied")));
+    drafts
+}
+
+fn updated(id: &ForeignId, status: &str) -> Draft {
+    let word = |word: &str| Json::of(&word).expect("a word can be said in JSON");
+    let updated = artifact::Updated::new(id.clone(), "status".into(), word("proposed"), word(status));
+    Payload::ArtifactUpdated(Box::new(updated)).into()
+}
+
+/// Of several files.
+pub(crate) fn summary(plans: &[Plan]) -> String {
+    let (mut additions, mut deletions) = (0, 0);
+    for plan in plans {
+        additions += plan.patch.additions;
+        deletions += plan.patch.deletions;
+    }
+    let files = if plans.len() == 1 { "file" } else { "files" };
+    format!("{} {files}, +{additions}/-{deletions} lines", plans.len())
+}
+
+#[cfg(test)]
+mod tests;

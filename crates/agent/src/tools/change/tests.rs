@@ -1,0 +1,281 @@
+//! What the tools that change files leave, tell and refuse.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+use crate::tool::How;
+use crate::tools::scene::{Scene, code, refused};
+use serde_json::{Value, json};
+
+fn types(events: &[(String, Value)]) -> Vec<&str> {
+    events.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_new_file_is_proposed_before_and_applied_after() {
+    let mut scene = Scene::new();
+    let at = scene.at("src/deep/new.rs");
+    let (tell, seen) = std::sync::mpsc::sync_channel(1);
+    let look = at.clone();
+    scene.told.meanwhile = Some(Box::new(move || tell.send(look.exists()).unwrap()));
+    let outcome = scene.run("write_file", json!({ "path": "src/deep/new.rs", "content": "a\nb" })).await;
+    assert!(!seen.recv().unwrap(), "the file is not touched before the proposal is durable");
+    assert_eq!(outcome.how, How::Completed);
+    assert_eq!(outcome.output, "Made src/deep/new.rs: new file, 2 lines.");
+    assert_eq!(std::fs::read(at).unwrap(), b"a\nb");
+    assert_eq!(
+        types(
+            &scene
+                .told
+                .drafts
+                .iter()
+                .map(|draft| (draft.payload.type_name().to_owned(), Value::Null))
+                .collect::<Vec<_>>()
+        ),
+        ["artifact.created", "tool.file_write.proposed"]
+    );
+    let events = scene.events(&outcome);
+    assert_eq!(
+        events[1].1,
+        json!({
+            "tool_call_id": "call_1", "path": "src/deep/new.rs", "patch_artifact_id": "art_1",
+            "summary": "new file, 2 lines", "auto_apply": true
+        })
+    );
+    assert_eq!(
+        events[2],
+        (
+            "tool.file_write.applied".to_owned(),
+            json!({
+                "patch_artifact_id": "art_1", "tool_call_id": "call_1", "applied_at": "1970-01-01T00:00:01.000Z",
+                "path": "src/deep/new.rs"
+            })
+        )
+    );
+    assert_eq!(
+        events[3],
+        (
+            "artifact.updated".to_owned(),
+            json!({ "artifact_id": "art_1", "field": "status", "old_value": "proposed", "new_value": "applied" })
+        )
+    );
+    let things = scene.kept.things.lock().unwrap();
+    assert_eq!(things[0].mime, "text/x-diff");
+    assert_eq!(
+        things[0].bytes,
+        &b"--- /dev/null\n+++ b/src/deep/new.rs\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n"[..]
+    );
+    let target = things[0].target.clone().unwrap();
+    assert_eq!((target.base_revision.as_str(), target.additions, target.hunks), ("absent", 2, 1));
+}
+
+#[tokio::test]
+async fn writing_over_a_file_is_an_edit_that_keeps_its_mode() {
+    let mut scene = Scene::with(&[("run.sh", "#!/bin/sh\n")]);
+    std::fs::set_permissions(scene.at("run.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let outcome = scene.run("write_file", json!({ "path": "run.sh", "content": "\u{FEFF}x\r\ny" })).await;
+    assert_eq!(outcome.summary, "run.sh: 1 hunk, +2/-1 lines");
+    assert_eq!(scene.get("run.sh"), "\u{FEFF}x\r\ny");
+    assert_eq!(std::fs::metadata(scene.at("run.sh")).unwrap().permissions().mode() & 0o777, 0o755);
+    let events = scene.events(&outcome);
+    assert_eq!(
+        types(&events),
+        ["artifact.created", "tool.edit.proposed", "tool.edit.applied", "artifact.updated"]
+    );
+    let target = scene.kept.things.lock().unwrap()[0].target.clone().unwrap();
+    assert_eq!(target.base_revision, revision(b"#!/bin/sh\n"));
+}
+
+#[tokio::test]
+async fn an_edit_leaves_the_rest_as_it_was() {
+    for (before, old, new, after) in [
+        ("one\r\ntwo\r\nthree", "two", "2", "one\r\n2\r\nthree"),
+        ("one\r\ntwo\r\n", "one\ntwo\n", "1\n", "1\r\n"),
+        ("\u{FEFF}one\n", "one", "1", "\u{FEFF}1\n"),
+        ("one", "one", "", ""),
+    ] {
+        let mut scene = Scene::with(&[("f", before)]);
+        let outcome = scene.run("edit_file", json!({ "path": "f", "old_text": old, "new_text": new })).await;
+        assert_eq!((outcome.how, scene.get("f").as_str()), (How::Completed, after), "{before:?}");
+    }
+    let mut scene = Scene::new();
+    scene.put("latin", b"gr\xFC\xDFe a b a\n");
+    let outcome = scene
+        .run("edit_file", json!({ "path": "latin", "old_text": "a", "new_text": "c", "replace_all": true }))
+        .await;
+    assert_eq!(outcome.output, "Edited in 2 places latin: 1 hunk, +1/-1 line.");
+    assert_eq!(std::fs::read(scene.at("latin")).unwrap(), b"gr\xFC\xDFe c b c\n");
+}
+
+#[tokio::test]
+async fn what_cannot_be_changed_is_refused_and_nothing_is_told() {
+    let mut scene = Scene::with(&[("f", "x x\n"), (".git/config", "[core]\n"), ("dir/a", "a")]);
+    scene.put("bin", b"a\0b");
+    let large = std::fs::File::create(scene.at("large")).unwrap();
+    large.set_len(limits::EDIT_FILE_BYTES_MAX as u64 + 1).unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    symlink(outside.path(), scene.at("out")).unwrap();
+    symlink("f", scene.at("link")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, scene.at("pipe"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let files = scene.files();
+    for (path, wanted_edit, wanted_write) in [
+        ("f", "text_not_unique", "no_change"),
+        ("none", "not_found", ""),
+        (".git/config", "protected_path", "protected_path"),
+        ("dir", "is_a_folder", "is_a_folder"),
+        ("bin", "binary_file", "binary_file"),
+        ("large", "file_too_large", "file_too_large"),
+        ("out/x", "symbolic_link", "symbolic_link"),
+        ("link", "symbolic_link", "symbolic_link"),
+        ("pipe", "not_a_file", "not_a_file"),
+        ("../x", "outside_workspace", "outside_workspace"),
+        ("/etc/passwd", "outside_workspace", "outside_workspace"),
+        ("f/x", "not_found", "not_found"),
+    ] {
+        let input = json!({ "path": path, "old_text": "x", "new_text": "y" });
+        let outcome = scene.run("edit_file", input).await;
+        assert_eq!(code(&outcome), wanted_edit, "{path}: {outcome:?}");
+        if !wanted_write.is_empty() {
+            let outcome = scene.run("write_file", json!({ "path": path, "content": "x x\n" })).await;
+            assert_eq!(code(&outcome), wanted_write, "{path}: {outcome:?}");
+        }
+        if path == "f/x" {
+            // Only when it is written it is seen that a file stands in the way; the patch is rejected.
+            assert_eq!(
+                types(
+                    &scene
+                        .told
+                        .drafts
+                        .drain(..)
+                        .map(|draft| (draft.payload.type_name().to_owned(), Value::Null))
+                        .collect::<Vec<_>>()
+                ),
+                ["artifact.created", "tool.file_write.proposed"]
+            );
+        }
+        assert!(scene.told.drafts.is_empty(), "{path}");
+    }
+    assert_eq!(scene.files(), files);
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_file_changed_meanwhile_is_not_written_and_its_patch_rejected() {
+    let mut scene = Scene::with(&[("f", "old\n")]);
+    let at = scene.at("f");
+    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "somebody else's\n").unwrap()));
+    let outcome = scene.run("edit_file", json!({ "path": "f", "old_text": "old", "new_text": "new" })).await;
+    refused(&outcome, "file_changed");
+    assert_eq!(scene.get("f"), "somebody else's\n");
+    let events = scene.events(&outcome);
+    assert_eq!(types(&events), ["artifact.created", "tool.edit.proposed", "artifact.updated"]);
+    assert_eq!(events[2].1["new_value"], "rejected");
+
+    let at = scene.at("new");
+    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "first").unwrap()));
+    let outcome = scene.run("write_file", json!({ "path": "new", "content": "second" })).await;
+    refused(&outcome, "file_changed");
+    assert_eq!(scene.get("new"), "first");
+}
+
+#[tokio::test]
+async fn nothing_is_changed_without_a_patch_a_listener_or_a_workspace() {
+    let input = json!({ "path": "f", "old_text": "a", "new_text": "b" });
+    let mut scene = Scene::with(&[("f", "a")]);
+    scene.kept.refuses = true;
+    assert!(refused(&scene.run("edit_file", input.clone()).await, "not_kept").ends_with("the disk is full"));
+    scene.kept.refuses = false;
+    scene.told.gone = true;
+    let outcome = scene.run("edit_file", input.clone()).await;
+    assert_eq!((outcome.how, outcome.events), (How::Cancelled, Vec::new()));
+    scene.told.gone = false;
+
+    // Cancelled after it was proposed.
+    let stop = scene.stop.clone();
+    scene.told.meanwhile = Some(Box::new(move || assert!(!stop.send_replace(true))));
+    let outcome = scene.run("edit_file", input.clone()).await;
+    assert_eq!(outcome.how, How::Cancelled);
+    let events = scene.events(&outcome);
+    assert_eq!(events[2].1["new_value"], "rejected");
+    assert_eq!(scene.get("f"), "a");
+    // And before.
+    let outcome = scene.run("edit_file", input.clone()).await;
+    assert_eq!((outcome.how, outcome.events.len(), scene.told.drafts.len()), (How::Cancelled, 0, 0));
+
+    let mut scene = Scene::with(&[("f", "a")]);
+    let root = scene.root().to_owned();
+    scene.told.meanwhile = Some(Box::new(move || std::fs::remove_dir_all(&root).unwrap()));
+    refused(&scene.run("edit_file", input).await, "workspace_gone");
+}
+
+#[tokio::test]
+async fn several_edits_are_made_together() {
+    let mut scene = Scene::with(&[("a", "1 2\n"), ("b", "x\n")]);
+    let outcome = scene
+        .run(
+            "multi_edit",
+            json!({ "edits": [
+                { "path": "a", "old_text": "1", "new_text": "one" },
+                { "path": "b", "old_text": "x", "new_text": "y" },
+                { "path": "./a", "old_text": "one 2", "new_text": "three" },
+            ] }),
+        )
+        .await;
+    assert_eq!(outcome.output, "Edited\na: 1 hunk, +1/-1 line\nb: 1 hunk, +1/-1 line");
+    assert_eq!((scene.get("a").as_str(), scene.get("b").as_str()), ("three\n", "y\n"));
+    let events = scene.events(&outcome);
+    assert_eq!(
+        types(&events),
+        [
+            "artifact.created",
+            "artifact.created",
+            "tool.multi_edit.proposed",
+            "tool.multi_edit.applied",
+            "artifact.updated",
+            "artifact.updated"
+        ]
+    );
+    assert_eq!(
+        events[2].1,
+        json!({
+            "tool_call_id": "call_1", "patch_artifact_ids": ["art_1", "art_2"], "paths": ["a", "b"],
+            "summary": "2 files, +2/-2 lines", "auto_apply": true
+        })
+    );
+    assert_eq!(events[3].1["patch_artifact_ids"], json!(["art_1", "art_2"]));
+}
+
+#[tokio::test]
+async fn several_edits_are_made_together_or_not_at_all() {
+    let edits = json!({ "edits": [
+        { "path": "a", "old_text": "1", "new_text": "2" },
+        { "path": "d/b", "old_text": "1", "new_text": "2" },
+        { "path": "c", "old_text": "1", "new_text": "2" },
+    ] });
+    // One cannot be worked out: nothing is proposed.
+    let mut scene = Scene::with(&[("a", "1"), ("d/b", "1"), ("c", "3")]);
+    let before = scene.files();
+    let told = refused(&scene.run("multi_edit", edits.clone()).await, "text_not_found");
+    assert!(told.ends_with("; this is edits[2] (c); nothing was changed"), "{told}");
+    assert_eq!((scene.files(), scene.told.drafts.len()), (before, 0));
+
+    // One cannot be written: those before it are put back.
+    scene.put("c", b"1");
+    let at = scene.at("c");
+    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "other").unwrap()));
+    let outcome = scene.run("multi_edit", edits.clone()).await;
+    let told = refused(&outcome, "file_changed");
+    assert!(told.ends_with("; `d/b` was put back; `a` was put back"), "{told}");
+    assert_eq!((scene.get("a"), scene.get("d/b"), scene.get("c")), ("1".into(), "1".into(), "other".into()));
+    let events = scene.events(&outcome);
+    assert_eq!(types(&events)[4..], ["artifact.updated"; 3]);
+    assert!(events[4..].iter().all(|(_, data)| data["new_value"] == "rejected"));
+}
+
+#[test]
+fn patches_of_names_with_newlines_stay_patches() {
+    let place = Place::parse(std::path::Path::new("/"), "a\nb").unwrap();
+    let plan = Plan::new(place, None, b"x\n".to_vec()).unwrap();
+    let text = String::from_utf8(plan.patch.text).unwrap();
+    assert_eq!(text, "--- /dev/null\n+++ \"b/a\\nb\"\n@@ -0,0 +1 @@\n+x\n");
+}
