@@ -31,4 +31,4 @@ pub use files::Files;
 pub use redaction::Redaction;
 pub use running::{Home, Running};
 pub use settings::{Setting, Source};
-pub use start::{StartError, default_data, serve};
+pub use start::{Inside, StartError, default_data, serve, start_inside};

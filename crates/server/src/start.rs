@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use recount_engine::Redactor;
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
@@ -78,12 +79,7 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
     let files = Files::raise();
     runtime.block_on(async {
-        let listener = claim(config.bind).await?;
-        let store = open_store(&config)?;
-        let (home, access) = (config.home(), config.access.clone());
-        let running =
-            Running::on(listener, Arc::new(store), World::real(), Some(home), access, redactor).await?;
-        running.gate.tenants.keep_to(config.retention, config.sweep_every);
+        let running = assemble(&config, redactor).await?;
         announce(&config, &running);
         tell_limits(files);
         told_to_stop().await?;
@@ -94,6 +90,34 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         }
         Ok(())
     })
+}
+
+/// A server within another program: what that program needs of it.
+pub struct Inside {
+    pub running: Running,
+    pub data: PathBuf,
+}
+
+/// Starts a server within this program, configured as `serve` would be. The caller ends it with [`Running::stop`].
+pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
+    let config = Config::settle(options, |name| std::env::var(name).ok())?;
+    let (redactor, passed) = config.redaction.redactor(std::env::vars_os())?;
+    logging::start(&config, &redactor);
+    passed.iter().for_each(|words| tracing::warn!("{words}"));
+    // Nothing comes of the limits here: few connect to a server that serves one run.
+    Files::raise();
+    let running = assemble(&config, redactor).await?;
+    Ok(Inside { running, data: config.data })
+}
+
+/// All that the configuration asks for, put together and listening.
+async fn assemble(config: &Config, redactor: Arc<Redactor>) -> Result<Running, StartError> {
+    let listener = claim(config.bind).await?;
+    let store = open_store(config)?;
+    let (home, access) = (config.home(), config.access.clone());
+    let running = Running::on(listener, Arc::new(store), World::real(), Some(home), access, redactor).await?;
+    running.gate.tenants.keep_to(config.retention, config.sweep_every);
+    Ok(running)
 }
 
 /// Said in words whatever the log's form is: programs that start a server read its address here.
