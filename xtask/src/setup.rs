@@ -18,8 +18,10 @@ const BROWSERS: &[&str] = &["/usr/bin/chromium", "chromium", "chromium-browser",
 /// Names the browser to use in place of the ones we look for.
 const BROWSER_VARIABLE: &str = "RECOUNT_CHROMIUM";
 
-/// `curl` runs the commands of the README, `sqlite3` asks a live store.
-const PROGRAMS: &[&str] = &["curl", "sqlite3"];
+/// Programs and the packages that bring them: `curl` runs the commands of the README, `sqlite3` asks a live
+/// store, `bwrap` is one of the two layers of the sandbox, `git` what tools run and `perl` what tries to escape.
+const PROGRAMS: &[(&str, &str)] =
+    &[("curl", "curl"), ("sqlite3", "sqlite3"), ("bwrap", "bubblewrap"), ("git", "git"), ("perl", "perl")];
 
 const BROWSER_PACKAGES: &[&str] = &["chromium", "chromium-driver"];
 const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];
@@ -84,11 +86,11 @@ impl<H: Host> Setup<H> {
         Ok(())
     }
 
-    /// Programs of others that tests compare us with; each is named like its package.
+    /// Programs of others that tests run.
     pub(crate) fn programs(&mut self) -> Result<()> {
-        for program in PROGRAMS {
+        for (program, package) in PROGRAMS {
             if self.host.find(program).is_none() {
-                self.install(program, &[program])?;
+                self.install(program, &[package])?;
             }
         }
         Ok(())

@@ -9,6 +9,8 @@
 pub mod limits;
 pub mod model;
 pub mod paths;
+pub mod process;
+pub mod sandbox;
 pub mod schema;
 pub mod tool;
 pub mod tools;

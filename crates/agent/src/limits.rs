@@ -108,3 +108,92 @@ pub const LIKENESS_MIN: u32 = 500;
 
 /// Characters of a line of a file that a message repeats; the rest is left out.
 pub const LINE_TOLD_CHARS: usize = 160;
+
+// Commands: what they may use, and how they are held to it.
+
+/// Memory of all processes of a command, where the settings do not say; one that takes more is killed and fails
+/// with `memory_limit`.
+pub const COMMAND_MEMORY_BYTES: u64 = 4 << 30;
+
+/// Processes and threads of a command, where the settings do not say; one that starts more is killed and fails
+/// with `process_limit`.
+pub const COMMAND_PROCESSES: u32 = 512;
+
+/// The longest file that a command may write, where the settings do not say; writing on fails.
+pub const COMMAND_FILE_BYTES: u64 = 8 << 30;
+
+/// What a command's own `/tmp` holds, where it is memory and the settings do not say; writing on fails.
+pub const COMMAND_TMP_BYTES: u64 = 1 << 30;
+
+/// Bytes of a command line; a longer one is refused with `invalid_input`. The operating system takes less than
+/// this in one argument.
+pub const COMMAND_BYTES_MAX: usize = 120 << 10;
+
+/// How long a command that was asked to end is waited for; then it is killed with all that came from it.
+pub const TERM_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a command is waited for beyond that; then its warden is killed, too.
+pub const WARDEN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a command may take to start; then it is not started.
+pub const START_WAIT: Duration = Duration::from_secs(20);
+
+/// How often a warden looks what the processes of a command use. Between two looks a command may take more than
+/// it is allowed.
+pub const TREE_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Processes that one look finds; more are not counted, and are many more than any command may have.
+pub const TREE_MEMBERS_MAX: usize = 100_000;
+
+/// How often processes that were killed are looked for.
+pub const KILL_LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Rounds of killing; a process that is still there then cannot be killed, and is left to the operating system.
+pub const KILL_ROUNDS_MAX: usize = 10_000;
+
+/// Bytes of what a warden is told of one command; more is not started.
+pub const PLAN_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one line that a warden tells; a longer one is taken for its end.
+pub const NEWS_BYTES_MAX: usize = 16 << 10;
+
+/// Rules that one sandbox of Landlock takes; what needs more is not started.
+pub const LANDLOCK_RULES_MAX: usize = 20_000;
+
+/// Names tried for the private folder of a command; when all are taken it is not started.
+pub const PRIVATE_FOLDER_ATTEMPTS: u32 = 100;
+
+/// Bytes of a pipe of output; a command that writes more than that before it is read waits.
+pub const PIPE_BYTES: usize = 1 << 20;
+
+/// How long the pipes of a command that is over are read on when something else holds them open; the rest is not
+/// waited for.
+pub const DRAIN_WAIT: Duration = Duration::from_millis(500);
+
+/// Bytes of one piece of output; a longer one becomes several.
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+/// Bytes of one stream that one read takes.
+pub const READ_AT_ONCE_BYTES: usize = 64 << 10;
+
+/// How long output gathers to that length; then what there is is told.
+pub const CHUNK_WAIT: Duration = Duration::from_millis(100);
+
+/// Bytes of one stream that are read ahead of what is durable; then the command waits.
+pub const OUTPUT_AHEAD_BYTES: usize = 8 * CHUNK_BYTES;
+
+/// Bytes at the beginning of a stream that the model is told.
+pub const OUTPUT_HEAD_BYTES: usize = 12 << 10;
+
+/// Bytes at the end of a stream that the model is told; what lies between is counted.
+pub const OUTPUT_TAIL_BYTES: usize = 12 << 10;
+
+/// Bytes of output that are kept as an artifact when they are more than the model is told; of more the beginning
+/// is kept. The log has all of it.
+pub const OUTPUT_KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of one argument of a tool that runs git; a longer one is refused with `invalid_input`.
+pub const GIT_ARGUMENT_BYTES_MAX: usize = 16 << 10;
+
+/// Arguments of a tool that runs git; more are refused with `invalid_input`.
+pub const GIT_ARGUMENTS_MAX: usize = 256;

@@ -6,19 +6,27 @@
 //! It must never know models or policy.
 
 mod change;
+mod command;
 mod diff;
 mod edit_file;
 mod ending;
+mod git;
+pub mod git_diff;
+pub mod git_exec;
+pub mod git_status;
 mod input;
 mod multi_edit;
+mod output;
 mod read_file;
 mod replace;
+pub mod shell;
 mod write_file;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::ToolSpec;
+use crate::sandbox::Sandbox;
 use crate::schema;
 use crate::tool::Tool;
 
@@ -46,6 +54,14 @@ impl Tools {
         tools.add(read_file::ReadFile);
         tools.add(write_file::WriteFile);
         tools
+    }
+
+    /// Those that run commands, which needs somewhere to run them.
+    pub fn add_commands(&mut self, sandbox: &Arc<Sandbox>) {
+        self.add(shell::ShellExec::new(sandbox.clone()));
+        self.add(git_status::GitStatus::new(sandbox.clone()));
+        self.add(git_diff::GitDiff::new(sandbox.clone()));
+        self.add(git_exec::GitExec::new(sandbox.clone()));
     }
 
     pub fn add(&mut self, tool: impl Tool) {

@@ -9,5 +9,9 @@ mod place;
 mod render;
 
 fn main() -> std::process::ExitCode {
-    command::run()
+    // A command of an agent is started by this program, started again; then it is nothing else.
+    match recount_server::sandbox_entrance() {
+        Some(ended) => ended,
+        None => command::run(),
+    }
 }

@@ -207,12 +207,22 @@ impl StreamRedactor {
 
     /// Takes the next piece and gives what is certain by now.
     pub fn push(&mut self, piece: &str) -> String {
-        self.kept.extend_from_slice(piece.as_bytes());
-        self.advance(false)
+        text(self.push_bytes(piece.as_bytes()))
     }
 
     /// Gives the rest. What is pushed after that begins a new text.
     pub fn finish(&mut self) -> String {
+        text(self.finish_bytes())
+    }
+
+    /// The same as [`StreamRedactor::push`], of what need not be text or ends within a character.
+    pub fn push_bytes(&mut self, piece: &[u8]) -> Vec<u8> {
+        self.kept.extend_from_slice(piece);
+        self.advance(false)
+    }
+
+    /// The same as [`StreamRedactor::finish`], after [`StreamRedactor::push_bytes`].
+    pub fn finish_bytes(&mut self) -> Vec<u8> {
         let rest = self.advance(true);
         self.kept.clear();
         self.out = 0;
@@ -225,7 +235,7 @@ impl StreamRedactor {
         self.kept.len() - self.out
     }
 
-    fn advance(&mut self, ended: bool) -> String {
+    fn advance(&mut self, ended: bool) -> Vec<u8> {
         let end = self.kept.len();
         let from = if self.whole { 0 } else { LOOK_BEHIND.min(end) };
         let found = self.redactor.look(&Window { bytes: &self.kept, ended, from, masked_until: 0 });
@@ -249,6 +259,10 @@ impl StreamRedactor {
         self.whole &= cut == 0;
         let gone = shorten(&mut self.kept, keep_from - cut);
         self.out -= gone;
-        String::from_utf8(piece).expect("secrets begin and end between characters")
+        piece
     }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("secrets begin and end between characters")
 }

@@ -28,6 +28,7 @@ mod web;
 
 pub use config::{Config, Options};
 pub use files::Files;
+pub use recount_agent::sandbox::entrance as sandbox_entrance;
 pub use redaction::Redaction;
 pub use running::{Home, Running};
 pub use settings::{Setting, Source};

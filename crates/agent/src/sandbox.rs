@@ -1,0 +1,265 @@
+//! Where commands run: what they may see, write and reach, and what they may use.
+//!
+//! Look at [`Sandbox`]. [`Sandbox::probe`] finds out once, by running something, which layer holds here;
+//! [`Sandbox::start`] runs a command in it. `docs/sandbox.md` says what each layer enforces and what it does not.
+//!
+//! Commands are started by a warden, which is this program started again: a program that wants sandboxes calls
+//! [`entrance`] before anything else. It must never know tools, runs or policy.
+
+mod bwrap;
+mod confine;
+mod landlock;
+mod places;
+pub(crate) mod plan;
+mod seccomp;
+mod settings;
+mod tree;
+mod warden;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use self::places::Places;
+pub use self::plan::Layer;
+use self::plan::Plan;
+pub use self::settings::{Mode, SandboxSettings};
+pub(crate) use self::warden::WORD;
+use crate::process::{Exit, Process, StartError};
+
+/// Whether this program would know what to do when it is started as a warden.
+static HAS_ENTRANCE: AtomicBool = AtomicBool::new(false);
+
+/// The first thing a program does: when it was started as a warden, this does a warden's work and answers how it
+/// ended, and nothing else may be done.
+pub fn entrance() -> Option<ExitCode> {
+    HAS_ENTRANCE.store(true, Ordering::Relaxed);
+    warden::enter()
+}
+
+/// What surrounds the sandbox.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The data folder, which no command sees.
+    pub data: Option<PathBuf>,
+    /// The home of whoever runs the server; of `HOME` when it is not said.
+    pub home: Option<PathBuf>,
+    /// A program with an [`entrance`]; this one when it is not said.
+    pub helper: Option<PathBuf>,
+}
+
+/// The layer that holds here.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    layer: Layer,
+    detail: String,
+    settings: SandboxSettings,
+    places: Places,
+    helper: Option<PathBuf>,
+    bwrap: Option<PathBuf>,
+}
+
+/// A command to run.
+#[derive(Debug, Clone)]
+pub struct Order<'a> {
+    pub argv: Vec<String>,
+    /// The workspace, which may be written; the command begins there.
+    pub root: &'a Path,
+    pub network: bool,
+    /// Variables besides those that every command has.
+    pub environment: Vec<(String, String)>,
+}
+
+/// No layer holds here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no sandbox works here, so no command can run: {why}; install bubblewrap, or say `--sandbox off` to run \
+         commands with all the rights of this server"
+)]
+pub struct Unavailable {
+    /// What was tried, and what came of it.
+    pub why: String,
+}
+
+impl Sandbox {
+    /// Finds the layer that is wanted and works. Really runs commands for that.
+    pub async fn probe(settings: SandboxSettings, around: Surroundings) -> Result<Sandbox, Unavailable> {
+        let own = HAS_ENTRANCE.load(Ordering::Relaxed).then(std::env::current_exe).and_then(Result::ok);
+        let helper = around.helper.clone().or(own).and_then(|path| path.canonicalize().ok());
+        let places = Places::find(&settings, &around).map_err(|why| Unavailable { why })?;
+        let candidates: &[Layer] = match settings.mode {
+            Mode::Auto => &[Layer::Bwrap, Layer::Landlock],
+            Mode::Bubblewrap => &[Layer::Bwrap],
+            Mode::Landlock => &[Layer::Landlock],
+            Mode::Off => &[Layer::Off],
+        };
+        let mut tried = Vec::new();
+        for layer in candidates {
+            let bwrap = places::program("bwrap");
+            let mut sandbox = Sandbox {
+                layer: *layer,
+                detail: String::new(),
+                settings: settings.clone(),
+                places: places.clone(),
+                helper: helper.clone(),
+                bwrap,
+            };
+            match sandbox.try_out().await {
+                Ok(()) => {
+                    sandbox.detail = sandbox.describe();
+                    return Ok(sandbox);
+                }
+                Err(why) => tried.push(format!("{}: {why}", layer.name())),
+            }
+        }
+        Err(Unavailable { why: tried.join("; ") })
+    }
+
+    /// Runs a command that succeeds only where the layer holds.
+    async fn try_out(&self) -> Result<(), String> {
+        if self.layer == Layer::Bwrap && self.bwrap.is_none() {
+            return Err("there is no bwrap on the search path".into());
+        }
+        if self.layer != Layer::Off && self.helper.is_none() {
+            return Err("this program has no entrance for sandboxes".into());
+        }
+        let ground = places::Ground::make().map_err(|error| format!("no folder to try it in: {error}"))?;
+        // What lies beside the workspace must not be seen, what lies in it must be written.
+        let script = match self.layer {
+            Layer::Off => "exit 42".to_owned(),
+            _ => format!("cat '{}' && exit 1; echo > here && exit 42", ground.secret().display()),
+        };
+        let order = Order {
+            argv: vec!["/bin/sh".into(), "-c".into(), script],
+            root: &ground.workspace(),
+            network: false,
+            environment: Vec::new(),
+        };
+        let mut process = self.start(order).await.map_err(|error| error.to_string())?;
+        match process.ended().await {
+            Exit { code: Some(42), .. } => Ok(()),
+            Exit { code: Some(1), .. } => Err("what must be hidden was seen".into()),
+            exit => Err(format!("a command in it ended with {exit:?}")),
+        }
+    }
+
+    pub fn layer(&self) -> Layer {
+        self.layer
+    }
+
+    /// What is enforced, for people.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// What stands in `sandbox_layer`: the layer's name, and after it what is less than the layer promises.
+    pub fn label(&self, network: bool) -> String {
+        let network = if network && self.layer != Layer::Off { " network=host" } else { "" };
+        format!("{}{network}", self.layer.name())
+    }
+
+    /// Whether commands reach servers on this machine, so that a token must keep them from answering for people.
+    pub fn reaches_loopback(&self, network: bool) -> bool {
+        network || self.layer == Layer::Off
+    }
+
+    pub fn settings(&self) -> &SandboxSettings {
+        &self.settings
+    }
+
+    /// The shell that commands are given to.
+    pub fn shell(&self) -> &str {
+        &self.places.shell
+    }
+
+    /// The names of the variables that a command finds.
+    pub fn variables(&self, order: &Order<'_>) -> Vec<String> {
+        let mut names: Vec<String> = self.environment(order).into_iter().map(|(name, _)| name).collect();
+        if self.layer == Layer::Landlock {
+            names.extend(["HOME", "TMPDIR"].map(str::to_owned));
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Starts a command.
+    pub async fn start(&self, order: Order<'_>) -> Result<Process, StartError> {
+        let plan = self.plan(&order)?;
+        match (&self.helper, self.layer) {
+            (Some(helper), _) => Process::warded(helper, &plan).await,
+            (None, Layer::Off) => Process::grouped(&plan),
+            (None, _) => Err(StartError::Refused("this program has no entrance for sandboxes".into())),
+        }
+    }
+
+    fn plan(&self, order: &Order<'_>) -> Result<Plan, StartError> {
+        if order.argv.is_empty() {
+            return Err(StartError::Refused("there is no command".into()));
+        }
+        let workspace = order.root.canonicalize().map_err(|error| {
+            StartError::Refused(format!("the workspace {} is not there: {error}", order.root.display()))
+        })?;
+        if self.layer != Layer::Off {
+            self.places.check(&workspace).map_err(StartError::Refused)?;
+        }
+        Ok(Plan {
+            layer: self.layer,
+            argv: order.argv.clone(),
+            cwd: workspace.clone(),
+            environment: self.environment(order),
+            workspace,
+            readable: self.places.readable(order.network),
+            hidden: self.places.hidden.clone(),
+            links: self.places.links.clone(),
+            network: order.network,
+            memory_bytes: self.settings.memory_bytes,
+            processes: self.settings.processes,
+            file_bytes: self.settings.file_bytes,
+            tmp_bytes: self.settings.tmp_bytes,
+            helper: self.helper.clone().unwrap_or_default(),
+            bwrap: self.bwrap.clone(),
+        })
+    }
+
+    /// Later ones of the same name win.
+    fn environment(&self, order: &Order<'_>) -> Vec<(String, String)> {
+        let mut all = self.places.environment.clone();
+        match self.layer {
+            Layer::Bwrap => {
+                all.push(("HOME".into(), bwrap::HOME.into()));
+                all.push(("TMPDIR".into(), "/tmp".into()));
+            }
+            // The warden makes the folder, so it says where.
+            Layer::Landlock => {}
+            Layer::Off => {
+                if let Some(home) = self.places.home.as_ref().and_then(|home| home.to_str()) {
+                    all.push(("HOME".into(), home.to_owned()));
+                }
+            }
+        }
+        all.extend(self.settings.environment.clone());
+        all.extend(order.environment.iter().cloned());
+        all
+    }
+
+    fn describe(&self) -> String {
+        let bounds = format!(
+            "at most {} processes and {} MiB of memory",
+            self.settings.processes,
+            self.settings.memory_bytes >> 20
+        );
+        match self.layer {
+            Layer::Bwrap => format!(
+                "bubblewrap: own mounts, processes, network, users; system calls filtered; no capabilities; {bounds}"
+            ),
+            Layer::Landlock => format!(
+                "Landlock: paths, signals and sockets; system calls filtered, no network; no capabilities; {bounds}"
+            ),
+            Layer::Off if self.helper.is_some() => {
+                "nothing is enforced; what a command leaves behind is killed".to_owned()
+            }
+            Layer::Off => "nothing is enforced; the process group of a command is killed".to_owned(),
+        }
+    }
+}

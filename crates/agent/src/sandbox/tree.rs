@@ -1,0 +1,101 @@
+//! The processes that come from one: who they are, what they use, and their end.
+//!
+//! Orphans come back to the warden, which adopts them, so everything that a command started is below it. Look at
+//! [`Tree::below`]. What is read here is the kernel's own account in `/proc`; it may be out of date when it is
+//! read, so whoever acts on it looks again.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal};
+
+use crate::limits;
+
+/// One process below the warden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) pid: Pid,
+    /// 1 for the warden's own children.
+    pub(crate) depth: usize,
+}
+
+/// Everything below a process, parents before children.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) members: Vec<Member>,
+}
+
+/// What a tree uses.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) threads: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+impl Tree {
+    /// Looks once. At most so many are told of as a walk may find.
+    pub(crate) fn below(root: Pid) -> Tree {
+        let mut tree = Tree::default();
+        children(root, 1, &mut tree.members);
+        let mut next = 0;
+        while next < tree.members.len() && tree.members.len() < limits::TREE_MEMBERS_MAX {
+            let Member { pid, depth } = tree.members[next];
+            children(pid, depth + 1, &mut tree.members);
+            next += 1;
+        }
+        tree
+    }
+
+    /// What those at some depth or below use.
+    pub(crate) fn usage(&self, depth_min: usize) -> Usage {
+        let mut usage = Usage::default();
+        for member in self.members.iter().filter(|member| member.depth >= depth_min) {
+            let Ok(status) = fs::read_to_string(format!("/proc/{}/status", member.pid.as_raw_nonzero()))
+            else {
+                continue;
+            };
+            usage.threads += field(&status, "Threads:").unwrap_or(1);
+            // Pages of files are not the command's; what it shares is counted with each who does.
+            let kilobytes =
+                ["RssAnon:", "RssShmem:", "VmSwap:"].map(|name| field(&status, name).unwrap_or(0));
+            usage.memory_bytes += kilobytes.iter().sum::<u64>() << 10;
+        }
+        usage
+    }
+
+    pub(crate) fn signal(&self, depth_min: usize, signal: Signal) {
+        for member in self.members.iter().filter(|member| member.depth >= depth_min) {
+            // It may be gone, which is as good.
+            rustix::process::kill_process(member.pid, signal).ok();
+        }
+    }
+}
+
+fn children(pid: Pid, depth: usize, into: &mut Vec<Member>) {
+    let pid = pid.as_raw_nonzero();
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
+    for thread in threads.flatten() {
+        let Ok(list) = fs::read_to_string(thread.path().join("children")) else { continue };
+        let pids =
+            list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).filter_map(Pid::from_raw);
+        into.extend(pids.map(|pid| Member { pid, depth }));
+    }
+}
+
+/// A number of `/proc/PID/status`.
+fn field(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found() {
+        let status = "Name:\tx\nThreads:\t3\nRssAnon:\t    12 kB\n";
+        assert_eq!(field(status, "Threads:"), Some(3));
+        assert_eq!(field(status, "RssAnon:"), Some(12));
+        assert_eq!(field(status, "VmSwap:"), None);
+    }
+}

@@ -1,0 +1,401 @@
+//! The warden: a process of ours that starts one command, holds it to its bounds and sees that nothing of it is
+//! left. It is this program, started again.
+//!
+//! Look at [`enter`]. It has one thread, so that it may do between fork and exec what a server must not. It never
+//! speaks to anyone but the server that started it, and ends the command when that is gone.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+
+use super::plan::{Exit, Layer, Limit, News, Plan, Wish};
+use super::tree::Tree;
+use super::{bwrap, confine, landlock, seccomp};
+use crate::limits;
+
+/// The first argument of this program when it is to be a warden.
+pub(crate) const WORD: &str = "__sandbox";
+/// The second, when it is to be the stage inside of bubblewrap.
+const INNER: &str = "inner";
+
+/// Does a warden's work, when this process was started for that; else answers `None` at once.
+pub(crate) fn enter() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != WORD {
+        return None;
+    }
+    let mut rest: Vec<OsString> = arguments.collect();
+    let inner = rest.first().is_some_and(|word| word == INNER);
+    let done = if inner { inner_stage(rest.split_off(1)) } else { watch() };
+    Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The line to the server.
+struct Line {
+    stream: UnixStream,
+    read: Vec<u8>,
+}
+
+impl Line {
+    /// The server's end is this process's standard input.
+    fn open() -> io::Result<Line> {
+        let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Line { stream, read: Vec::new() })
+    }
+
+    /// The next value; `None` when the server is gone. Blocks.
+    fn next<T: serde::de::DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return serde_json::from_slice(&line).map(Some).map_err(io::Error::other);
+            }
+            if self.read.len() > limits::PLAN_BYTES_MAX {
+                return Err(io::Error::other("a plan is longer than a plan may be"));
+            }
+            let mut piece = [0; 4096];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Ok(None),
+                Ok(count) => self.read.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.read.contains(&b'\n')
+    }
+
+    fn tell(&mut self, news: &News) -> io::Result<()> {
+        let mut line = serde_json::to_vec(news).map_err(io::Error::other)?;
+        line.push(b'\n');
+        self.stream.write_all(&line)
+    }
+}
+
+/// A command that runs.
+struct Running {
+    child: Pid,
+    /// Ready to be read when the child is gone.
+    gone: OwnedFd,
+    /// What the inner stage says, where there is one.
+    inner: Option<OwnedFd>,
+    /// From which depth on processes are the command's and not the layer's own.
+    depth: usize,
+    private: Option<PathBuf>,
+}
+
+/// The warden's whole life.
+fn watch() -> io::Result<()> {
+    rustix::process::setsid().ok();
+    // Orphans of the command come to us rather than to the first process.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let mut line = Line::open()?;
+    let Some(plan) = line.next::<Plan>()? else { return Ok(()) };
+    let running = match start(&plan) {
+        Ok(running) => running,
+        Err(why) => {
+            kill_all();
+            return line.tell(&News::NotStarted { why: why.to_string() });
+        }
+    };
+    // The command has its own; while we hold them, its readers would not see their end.
+    let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    let outcome = hold(&mut line, &plan, &running);
+    kill_all();
+    if let Some(private) = &running.private {
+        std::fs::remove_dir_all(private).ok();
+    }
+    line.tell(&outcome?)
+}
+
+fn start(plan: &Plan) -> io::Result<Running> {
+    let filters = seccomp::filters(plan.layer, plan.network).map_err(io::Error::other)?;
+    match plan.layer {
+        Layer::Off => {
+            let mut command = command_of(plan);
+            command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+            let bounds = confine::Bounds::of(plan);
+            // SAFETY: this process has one thread, so everything may be done after fork.
+            #[expect(unsafe_code, reason = "the child must be bound before it becomes the command")]
+            unsafe {
+                command.pre_exec(move || confine::command(&bounds));
+            }
+            running(command, None, 1, None)
+        }
+        Layer::Landlock => {
+            let private = private_folder("command")?;
+            let mut command = command_of(plan);
+            command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+            command.env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
+            let mut rules = Some(landlock::rules(plan, &private)?);
+            let bounds = confine::Bounds::of(plan);
+            let confine = move || {
+                confine::command(&bounds)?;
+                confine::drop_privileges()?;
+                let rules = rules.take().ok_or_else(|| io::Error::other("a command is started once"))?;
+                landlock::enforce(rules)?;
+                confine::filter(&filters)
+            };
+            // SAFETY: this process has one thread, so everything may be done after fork.
+            #[expect(unsafe_code, reason = "the child must be bound before it becomes the command")]
+            unsafe {
+                command.pre_exec(confine);
+            }
+            let made = running(command, None, 1, Some(private.clone()));
+            if made.is_err() {
+                std::fs::remove_dir_all(&private).ok();
+            }
+            made
+        }
+        Layer::Bwrap => {
+            let bwrap = plan.bwrap.as_ref().ok_or_else(|| io::Error::other("bwrap is not named"))?;
+            let files: Vec<OwnedFd> = filters.iter().map(kept).collect::<io::Result<_>>()?;
+            let (inner, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+            let numbers: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
+            let mut command = Command::new(bwrap);
+            command.env_clear().stdin(Stdio::null());
+            command.args(bwrap::arguments(plan, &numbers));
+            command.args([WORD, INNER]).arg(told.as_raw_fd().to_string()).args(&plan.argv);
+            let bounds = confine::Bounds::of(plan);
+            let mut inherited = numbers;
+            inherited.push(told.as_raw_fd());
+            // SAFETY: this process has one thread, so everything may be done after fork.
+            #[expect(unsafe_code, reason = "the child must be bound before it becomes bubblewrap")]
+            unsafe {
+                command.pre_exec(move || {
+                    confine::command(&bounds)?;
+                    inherited.iter().try_for_each(|number| confine::inherit(*number))
+                });
+            }
+            // Bubblewrap itself is one, the inner stage the other.
+            let mut running = running(command, Some(inner), 3, None)?;
+            drop(told);
+            let first = running.inner.as_ref().map(read_line).transpose()?.unwrap_or_default();
+            match serde_json::from_slice(&first) {
+                Ok(News::Started) => Ok(running),
+                Ok(News::NotStarted { why }) => Err(io::Error::other(why)),
+                _ => {
+                    running.inner = None;
+                    Err(io::Error::other("bubblewrap did not start it; the command's stderr says why"))
+                }
+            }
+        }
+    }
+}
+
+fn command_of(plan: &Plan) -> Command {
+    let mut command = Command::new(&plan.argv[0]);
+    command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear().stdin(Stdio::null());
+    command
+}
+
+fn running(
+    mut command: Command,
+    inner: Option<OwnedFd>,
+    depth: usize,
+    private: Option<PathBuf>,
+) -> io::Result<Running> {
+    let child = command.spawn()?;
+    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let child = child.expect("a process that was started has a number");
+    let gone = rustix::process::pidfd_open(child, PidfdFlags::empty())?;
+    Ok(Running { child, gone, inner, depth, private })
+}
+
+/// A filter as a file that bubblewrap can read.
+fn kept(program: &seccompiler::BpfProgram) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create("filter", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = std::fs::File::from(file);
+    file.write_all(&seccomp::bytes(program))?;
+    io::Seek::rewind(&mut file)?;
+    Ok(file.into())
+}
+
+/// A folder that only this command may see, as its `/tmp` and its home.
+pub(crate) fn private_folder(purpose: &str) -> io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let own = rustix::process::getpid().as_raw_nonzero();
+    let mut maker = std::fs::DirBuilder::new();
+    maker.mode(0o700);
+    for attempt in 0..limits::PRIVATE_FOLDER_ATTEMPTS {
+        let folder = std::env::temp_dir().join(format!("recount-{purpose}-{own}-{attempt}"));
+        match maker.create(&folder) {
+            Ok(()) => {
+                maker.create(folder.join("tmp"))?;
+                maker.create(folder.join("home"))?;
+                return folder.canonicalize();
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("the folder for temporary files is full of ours; remove recount-command-* there"))
+}
+
+/// Waits for the end of the command, its bounds, or the server's wish.
+fn hold(line: &mut Line, plan: &Plan, running: &Running) -> io::Result<News> {
+    line.tell(&News::Started)?;
+    let own = rustix::process::getpid();
+    let pause = Timespec::try_from(limits::TREE_LOOK_EVERY).expect("it is short");
+    let mut kill_at = None;
+    let mut limit = None;
+    loop {
+        let mut polled =
+            [PollFd::new(&running.gone, PollFlags::IN), PollFd::new(&line.stream, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, Some(&pause)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let said = !polled[1].revents().is_empty();
+        if let Some(status) = bury(running.child) {
+            return Ok(News::Ended(Exit { limit, ..how_it_ended(running, status) }));
+        }
+        if said || line.has_more() {
+            match line.next::<Wish>() {
+                Ok(Some(Wish::Stop)) => {
+                    Tree::below(own).signal(running.depth, Signal::TERM);
+                    kill_at.get_or_insert(recount_world::moment() + limits::TERM_GRACE);
+                }
+                Ok(Some(Wish::Kill) | None) | Err(_) => kill_tree(running),
+            }
+        }
+        if kill_at.is_some_and(|at| recount_world::moment() >= at) {
+            kill_tree(running);
+        }
+        if plan.layer != Layer::Off && limit.is_none() {
+            let usage = Tree::below(own).usage(running.depth);
+            if usage.threads > u64::from(plan.processes) {
+                limit = Some(Limit::Processes);
+            } else if usage.memory_bytes > plan.memory_bytes {
+                limit = Some(Limit::Memory);
+            }
+            if limit.is_some() {
+                kill_tree(running);
+            }
+        }
+    }
+}
+
+/// Kills the command with everything below. Its namespace goes at once where it has one: its first process is
+/// bubblewrap's child.
+fn kill_tree(running: &Running) {
+    let own = rustix::process::getpid();
+    if running.depth > 1 {
+        for member in Tree::below(own).members.iter().filter(|member| member.depth == 2) {
+            rustix::process::kill_process(member.pid, Signal::KILL).ok();
+        }
+    }
+    let tree = Tree::below(own);
+    tree.signal(1, Signal::STOP);
+    tree.signal(1, Signal::KILL);
+}
+
+/// Until no process is left that came from ours.
+fn kill_all() {
+    let pause = Timespec::try_from(limits::KILL_LOOK_EVERY).expect("it is short");
+    for _ in 0..limits::KILL_ROUNDS_MAX {
+        let tree = Tree::below(rustix::process::getpid());
+        // Those found are stopped first, so that a round finds fewer each time.
+        tree.signal(1, Signal::STOP);
+        tree.signal(1, Signal::KILL);
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                // Everything below came to us when its parent went: there is nothing more.
+                Err(_) => return,
+            }
+        }
+        rustix::event::poll(&mut [], Some(&pause)).ok();
+    }
+}
+
+/// Buries whoever ended. Answers how the child did, when it was among them.
+fn bury(child: Pid) -> Option<WaitStatus> {
+    let mut found = None;
+    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+        if pid == child {
+            found = Some(status);
+        }
+    }
+    found
+}
+
+fn how_it_ended(running: &Running, status: WaitStatus) -> Exit {
+    let outer = Exit { code: status.exit_status(), signal: status.terminating_signal(), limit: None };
+    // Bubblewrap tells a death by signal as a code; the inner stage tells it as it was. When it could not,
+    // it was killed with everything else.
+    match running.inner.as_ref().map(read_line) {
+        None => outer,
+        Some(said) => match said.ok().and_then(|line| serde_json::from_slice(&line).ok()) {
+            Some(News::Ended(exit)) => exit,
+            _ => Exit { code: None, signal: Some(Signal::KILL.as_raw()), limit: None },
+        },
+    }
+}
+
+/// Reads to the end of a line or of the pipe, a byte at a time: what follows belongs to the next reader.
+fn read_line(pipe: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < limits::NEWS_BYTES_MAX {
+        match rustix::io::read(pipe, &mut byte) {
+            Ok(0) => break,
+            Ok(_) if byte[0] == b'\n' => break,
+            Ok(_) => line.push(byte[0]),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(line)
+}
+
+/// Inside of bubblewrap: the first process of the command's own namespace. Its end is the end of all others
+/// there.
+fn inner_stage(arguments: Vec<OsString>) -> io::Result<()> {
+    let mut arguments = arguments.into_iter();
+    let number = arguments.next().and_then(|word| word.to_str()?.parse::<RawFd>().ok());
+    let number = number.ok_or_else(|| io::Error::other("the inner stage is told no descriptor"))?;
+    let mut pipe = confine::adopt(number)?;
+    let program = arguments.next().ok_or_else(|| io::Error::other("the inner stage is told no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    // SAFETY: this process has one thread, so everything may be done after fork.
+    #[expect(unsafe_code, reason = "the child must be bound before it becomes the command")]
+    unsafe {
+        command.pre_exec(confine::inner_command);
+    }
+    let mut tell = |news: &News| -> io::Result<()> {
+        let mut line = serde_json::to_vec(news).map_err(io::Error::other)?;
+        line.push(b'\n');
+        pipe.write_all(&line)
+    };
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(why) => return tell(&News::NotStarted { why: why.to_string() }),
+    };
+    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let child = child.expect("a process that was started has a number");
+    tell(&News::Started)?;
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == child => {
+                let (code, signal) = (status.exit_status(), status.terminating_signal());
+                return tell(&News::Ended(Exit { code, signal, limit: None }));
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

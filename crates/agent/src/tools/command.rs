@@ -1,0 +1,300 @@
+//! Runs one command for a tool and tells what happens: the same for the shell and for git.
+//!
+//! Look at [`run`]. `tool.shell.command` is durable before anything starts, output is told as it comes, and what
+//! is told of the end goes with the outcome. It must never know what a command is for.
+
+use recount_event::family::shell::{Command, Exited, Stream};
+use recount_event::{Draft, ForeignId, Payload};
+use tokio::time::Instant;
+
+use crate::limits;
+use crate::process::{Exit, Limit, Process, signal_name};
+use crate::sandbox::{Order, Sandbox, SandboxSettings};
+use crate::tool::{Cancel, Gone, How, Job, Keep, Outcome};
+use crate::tools::ending::{Stop, first_line};
+use crate::tools::output::{Kept, Side};
+
+/// What is run.
+pub(crate) struct Wanted {
+    pub(crate) argv: Vec<String>,
+    /// In one line, for people.
+    pub(crate) title: String,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) timeout: std::time::Duration,
+    pub(crate) kind: &'static str,
+}
+
+/// Why a command is over before it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Cancelled,
+    WallClock,
+    OutputCap,
+    /// Nobody is told any more.
+    Gone,
+}
+
+/// A command on its way.
+struct Watch {
+    process: Process,
+    sides: [Side; 2],
+    room: Box<[u8]>,
+    kept: Kept,
+    exit: Option<Exit>,
+    cut: Option<Cut>,
+    wall: Instant,
+    /// When pipes that others hold open are not waited for any longer.
+    drained_by: Option<Instant>,
+    output_left: u64,
+    cancel: Cancel,
+}
+
+pub(crate) async fn run(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Outcome {
+    match carry_out(sandbox, job, wanted).await {
+        Ok(outcome) => outcome,
+        Err(stop) => stop.into(),
+    }
+}
+
+async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Outcome, Stop> {
+    let Job { call, tool_name, terms, teller, keeper, redactor, cancel, .. } = job;
+    if cancel.is_cancelled() {
+        return Err(Stop::cancelled());
+    }
+    let order = Order {
+        argv: wanted.argv,
+        root: &terms.root,
+        network: terms.network,
+        environment: wanted.environment,
+    };
+    let mut command = Command::new(call.clone(), order.argv.clone(), terms.root.display().to_string());
+    command.env_keys = Some(sandbox.variables(&order));
+    command.sandbox_layer = Some(sandbox.label(terms.network));
+    command.tool_name = Some(tool_name.to_owned());
+    command.kind = Some(wanted.kind.to_owned());
+    teller.tell(vec![Payload::ToolShellCommand(Box::new(command)).into()]).await?;
+
+    let began = recount_world::moment();
+    let mut process = match sandbox.start(order).await {
+        Ok(process) => process,
+        Err(error) => return Err(Stop::failed("spawn_failed", error.to_string())),
+    };
+    let (stdout, stderr) = process.outputs().expect("nobody has taken them before");
+    let mut watch = Watch {
+        process,
+        sides: [Side::new(Stream::Stdout, stdout, redactor), Side::new(Stream::Stderr, stderr, redactor)],
+        room: vec![0; 2 * limits::READ_AT_ONCE_BYTES].into_boxed_slice(),
+        kept: Kept::default(),
+        exit: None,
+        cut: None,
+        wall: began + wanted.timeout,
+        drained_by: None,
+        output_left: terms.output_bytes_max,
+        cancel,
+    };
+    loop {
+        let mut drafts = Vec::new();
+        for side in &mut watch.sides {
+            side.tell(call, &mut watch.kept, &mut drafts);
+        }
+        if drafts.is_empty() {
+            if watch.is_over() {
+                break;
+            }
+            watch.step().await;
+            continue;
+        }
+        let mut telling = teller.tell(drafts);
+        let told: Result<(), Gone> = loop {
+            tokio::select! {
+                biased;
+                told = &mut telling => break told,
+                () = watch.step() => {}
+            }
+        };
+        if told.is_err() {
+            watch.cut = Some(Cut::Gone);
+            watch.process.kill();
+            watch.process.ended().await;
+            return Err(Stop::cancelled());
+        }
+    }
+    let Watch { exit, cut, mut sides, kept, .. } = watch;
+    let exit = exit.expect("a command is over when it has ended");
+    let mut ended = Ended {
+        title: wanted.title,
+        exit,
+        cut,
+        seconds: wanted.timeout.as_secs_f64(),
+        output_bytes_max: terms.output_bytes_max,
+        settings: sandbox.settings().clone(),
+        stdout: sides[0].excerpt(),
+        stderr: sides[1].excerpt(),
+        note: None,
+    };
+    let exited = Exited::new(
+        call.clone(),
+        exit.code.map(i64::from),
+        exit.signal.map(signal_name),
+        sides[0].bytes_told(),
+        sides[1].bytes_told(),
+        cut == Some(Cut::OutputCap),
+    );
+    let mut events: Vec<Draft> = Vec::new();
+    let mut artifact = None;
+    if ended.stdout.1 || ended.stderr.1 {
+        let text = std::str::from_utf8(&kept.bytes).is_ok();
+        let keep = Keep {
+            kind: "command_output",
+            mime: if text { "text/plain; charset=utf-8" } else { "application/octet-stream" }.to_owned(),
+            summary: Some(first_line(&ended.title)),
+            bytes: kept.bytes.into(),
+            call: Some(call.clone()),
+            target: None,
+        };
+        match keeper.keep(keep).await {
+            Ok(kept_as) => {
+                events.push(kept_as.created);
+                let how_much = if kept.cut { "the beginning of the output" } else { "the whole output" };
+                ended.note = Some(format!("{how_much} is kept as {}", &*kept_as.id));
+                artifact = Some(kept_as.id);
+            }
+            // The log has all of it; only the copy is missing.
+            Err(error) => tracing::warn!(%error, "the output of a command is not kept as an artifact"),
+        }
+    }
+    events.push(Payload::ToolShellExited(Box::new(exited)).into());
+    Ok(ended.outcome(events, artifact))
+}
+
+impl Watch {
+    /// Whether the command is gone and all of its output was taken.
+    fn is_over(&self) -> bool {
+        self.exit.is_some() && self.sides.iter().all(Side::has_ended)
+    }
+
+    /// Does the next thing that can be done. Dropping the future loses nothing.
+    async fn step(&mut self) {
+        let [out, err] = &mut self.sides;
+        let due = [out.due(), err.due()].into_iter().flatten().min();
+        let (out_room, err_room) = (out.has_room(), err.has_room());
+        let (wall, drained_by, over) = (self.wall, self.drained_by, self.exit.is_some());
+        let (room, more) = self.room.split_at_mut(limits::READ_AT_ONCE_BYTES);
+        tokio::select! {
+            exit = self.process.ended(), if !over => {
+                self.exit = Some(exit);
+                self.drained_by = Some(recount_world::moment() + limits::DRAIN_WAIT);
+            }
+            () = self.cancel.cancelled(), if self.cut.is_none() && !over => {
+                self.cut = Some(Cut::Cancelled);
+                self.process.stop();
+            }
+            () = tokio::time::sleep_until(wall), if self.cut.is_none() && !over => {
+                self.cut = Some(Cut::WallClock);
+                self.process.stop();
+            }
+            count = out.read(clamp(room, self.output_left)), if out_room => self.took(count),
+            count = err.read(clamp(more, self.output_left)), if err_room => self.took(count),
+            () = until(drained_by) => {
+                for side in &mut self.sides {
+                    side.end();
+                }
+                self.drained_by = None;
+            }
+            () = until(due) => {}
+            // Everything is read and told, and the command goes on.
+            () = std::future::pending() => {}
+        }
+    }
+
+    /// Counts what was read. What is beyond the cap is not read.
+    fn took(&mut self, count: usize) {
+        self.output_left -= count as u64;
+        if self.output_left == 0 {
+            self.cut.get_or_insert(Cut::OutputCap);
+            self.process.kill();
+            for side in &mut self.sides {
+                side.end();
+            }
+        }
+    }
+}
+
+fn clamp(room: &mut [u8], most: u64) -> &mut [u8] {
+    let most = usize::try_from(most).map_or(room.len(), |most| most.min(room.len()));
+    &mut room[..most]
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Everything that is said of the end.
+struct Ended {
+    title: String,
+    exit: Exit,
+    cut: Option<Cut>,
+    seconds: f64,
+    output_bytes_max: u64,
+    settings: SandboxSettings,
+    /// Each with whether something was left out.
+    stdout: (String, bool),
+    stderr: (String, bool),
+    note: Option<String>,
+}
+
+impl Ended {
+    fn outcome(self, events: Vec<Draft>, artifact: Option<ForeignId>) -> Outcome {
+        let how = self.how();
+        let said = match (&how, self.exit) {
+            (How::Failed { error, .. } | How::TimedOut { error, .. }, _) => error.clone(),
+            (How::Cancelled, _) => "cancelled".to_owned(),
+            (How::Completed, Exit { code: Some(code), .. }) => format!("exit code {code}"),
+            (How::Completed, exit) => {
+                format!("ended by {}", exit.signal.map_or_else(|| "nothing known".to_owned(), signal_name))
+            }
+        };
+        let mut output = format!("{said}\n");
+        for (name, (text, _)) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                output += &format!("--- {name}\n{text}{end}");
+            }
+        }
+        if let Some(note) = &self.note {
+            output += &format!("--- {note}\n");
+        }
+        let summary = first_line(&format!("{said}: {}", self.title));
+        Outcome { how, output, summary, events, artifact, image: None }
+    }
+
+    fn how(&self) -> How {
+        let cut = self.cut.filter(|cut| self.exit.limit.is_none() || *cut != Cut::OutputCap);
+        match (cut, self.exit.limit) {
+            (Some(Cut::Cancelled | Cut::Gone), _) => How::Cancelled,
+            (Some(Cut::WallClock), _) => How::TimedOut {
+                code: "wall_clock",
+                error: format!("stopped: it took longer than {} s", self.seconds),
+            },
+            (Some(Cut::OutputCap), _) => How::TimedOut {
+                code: "output_cap",
+                error: format!("stopped: it wrote more than {} bytes", self.output_bytes_max),
+            },
+            (None, Some(Limit::Memory)) => How::Failed {
+                code: "memory_limit",
+                error: format!(
+                    "killed: it used more than {} MiB of memory",
+                    self.settings.memory_bytes >> 20
+                ),
+            },
+            (None, Some(Limit::Processes)) => How::Failed {
+                code: "process_limit",
+                error: format!("killed: it ran more than {} processes at once", self.settings.processes),
+            },
+            (None, None) => How::Completed,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `git_exec`: any other verb of git.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use recount_event::family::approval::Reversibility;
+use recount_event::family::tool::RiskLevel;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::limits;
+use crate::sandbox::Sandbox;
+use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
+use crate::tools::ending::cut;
+use crate::tools::{command, git, input};
+
+pub struct GitExec {
+    sandbox: Arc<Sandbox>,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    args: Vec<String>,
+}
+
+impl GitExec {
+    pub fn new(sandbox: Arc<Sandbox>) -> Self {
+        GitExec { sandbox }
+    }
+}
+
+impl Tool for GitExec {
+    fn name(&self) -> &'static str {
+        "git_exec"
+    }
+
+    fn kind(&self) -> &'static str {
+        "git"
+    }
+
+    fn description(&self) -> &'static str {
+        "Runs git in the workspace with the given arguments, such as [\"log\", \"-5\", \"--oneline\"]. Hooks, \
+         pagers, editors and stored credentials are not used; there may be no network."
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "args": {
+                    "type": "array",
+                    "items": { "type": "string" },
+                    "minItems": 1,
+                    "maxItems": limits::GIT_ARGUMENTS_MAX,
+                    "description": "The verb and its arguments, one word each, without `git` before them."
+                }
+            },
+            "required": ["args"],
+            "additionalProperties": false
+        })
+    }
+
+    fn assess(&self, input: &Value) -> Assessment {
+        let words = input.get("args").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        let line = format!("git {}", words.join(" "));
+        Assessment {
+            risk: RiskLevel::Medium,
+            reversibility: Reversibility::PartiallyReversible,
+            summary: cut(&line, limits::SUMMARY_CHARS_MAX),
+            action: format!("Run `{}`.", cut(&line, limits::SUMMARY_CHARS_MAX)),
+            consequence: "It may change the repository and the workspace.".to_owned(),
+            targets: Targets { command: Some(line), ..Targets::default() },
+            writes: true,
+        }
+    }
+
+    fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let wanted = input::read(job.input).and_then(|Input { args }| git::wanted(job.terms, args));
+            match wanted {
+                Ok(wanted) => command::run(&self.sandbox, job, wanted).await,
+                Err(stop) => stop.into(),
+            }
+        })
+    }
+}

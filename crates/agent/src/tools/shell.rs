@@ -1,0 +1,109 @@
+//! `shell_exec`: one command line, given to a shell in the sandbox.
+//!
+//! Look at [`ShellExec`]. How it is run and what is told of it is `command`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use recount_event::family::approval::Reversibility;
+use recount_event::family::tool::RiskLevel;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::limits;
+use crate::sandbox::Sandbox;
+use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
+use crate::tools::command::{self, Wanted};
+use crate::tools::ending::{Stop, cut};
+use crate::tools::input;
+
+/// Runs command lines.
+pub struct ShellExec {
+    sandbox: Arc<Sandbox>,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    command: String,
+    timeout_seconds: Option<u64>,
+}
+
+impl ShellExec {
+    pub fn new(sandbox: Arc<Sandbox>) -> Self {
+        ShellExec { sandbox }
+    }
+}
+
+impl Tool for ShellExec {
+    fn name(&self) -> &'static str {
+        "shell_exec"
+    }
+
+    fn kind(&self) -> &'static str {
+        "shell"
+    }
+
+    fn description(&self) -> &'static str {
+        "Runs a command line with a shell in the workspace. Answers the exit code, stdout and stderr; of long \
+         output the beginning and the end. Nothing is typed into it, and nothing it starts outlives it. /tmp and \
+         the home folder are empty and its own; only the workspace lasts. There may be no network."
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "command": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "The command line, as one would type it into a shell."
+                },
+                "timeout_seconds": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 86_400,
+                    "description": "After this long it is stopped, or earlier, where less is allowed."
+                }
+            },
+            "required": ["command"],
+            "additionalProperties": false
+        })
+    }
+
+    fn assess(&self, input: &Value) -> Assessment {
+        let line = input::text(input, "command");
+        Assessment {
+            risk: RiskLevel::Medium,
+            reversibility: Reversibility::PartiallyReversible,
+            summary: cut(line, limits::SUMMARY_CHARS_MAX),
+            action: format!("Run `{}`.", cut(line, limits::SUMMARY_CHARS_MAX)),
+            consequence: "It may change anything in the workspace.".to_owned(),
+            targets: Targets { command: Some(line.to_owned()), ..Targets::default() },
+            writes: true,
+        }
+    }
+
+    fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let Input { command, timeout_seconds } = match input::read(job.input) {
+                Ok(input) => input,
+                Err(stop) => return stop.into(),
+            };
+            if command.len() > limits::COMMAND_BYTES_MAX || command.contains('\0') {
+                let most = limits::COMMAND_BYTES_MAX;
+                let why = format!("a command has at most {most} bytes and none of them is 0; write a script");
+                return Stop::failed("invalid_input", why).into();
+            }
+            let allowed = job.terms.command_timeout;
+            let wanted = Wanted {
+                title: command.clone(),
+                argv: vec![self.sandbox.shell().to_owned(), "-c".to_owned(), command],
+                environment: Vec::new(),
+                timeout: timeout_seconds.map_or(allowed, |wanted| Duration::from_secs(wanted).min(allowed)),
+                kind: "shell",
+            };
+            command::run(&self.sandbox, job, wanted).await
+        })
+    }
+}

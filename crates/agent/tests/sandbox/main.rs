@@ -1,0 +1,7 @@
+//! Commands in a sandbox: what they can do, and what they try in vain. Every test of a layer runs on both.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod escape;
+mod ground;
+mod shell;
