@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::family::run::Driver;
+use recount_event::family::run::{Driver, Queued};
 use recount_event::{Event, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
 use recount_run::{PromptKind, State, Summary};
@@ -23,7 +23,7 @@ use crate::{Error, journal, limits, rows, sessions};
 
 /// Which folds these are. It grows when a fold is added or says something else; then the catalogue of a store
 /// that was written before is made again.
-pub(crate) const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 4;
 
 /// A run as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,25 @@ pub struct RunRow {
     pub message: Option<String>,
     pub turns: u64,
     pub cost_micros_usd: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub output_tokens: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_mode: Option<String>,
+    /// The budget of its task as it was when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_micros_usd: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior_run_id: Option<String>,
     /// Prompts that somebody must answer.
     pub pending: Vec<String>,
     pub pending_approvals: Vec<String>,
@@ -314,7 +333,7 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
             for row in page {
                 match expected.remove(&(space.to_owned(), row.key.to_string())) {
                     Some(value) if value == row.value => {}
-                    Some(value) if is_older && as_of_version_1(space, &row.key, &value)? == row.value => {}
+                    Some(value) if is_older && as_before(space, &row.key, &value)?.contains(&row.value) => {}
                     Some(_) => problems.push(format!("the row {space}/{} is not what the log says", row.key)),
                     None => {
                         problems.push(format!("the row {space}/{} stands for nothing in the log", row.key))
@@ -329,15 +348,27 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
     Ok(problems)
 }
 
-/// A row of one of the first folds as it was made then: only approvals were told apart among the prompts.
-fn as_of_version_1(space: &str, key: &str, value: &Bytes) -> Result<Bytes, Error> {
+/// A row as folds of other releases made it: until the third only approvals were told apart among the prompts, and
+/// until the fourth a run did not say what it works with.
+fn as_before(space: &str, key: &str, value: &Bytes) -> Result<Vec<Bytes>, Error> {
     if space != rows::RUNS {
-        return Ok(value.clone());
+        return Ok(vec![value.clone()]);
     }
-    let mut row: RunRow = read_row(space, key, value)?;
-    row.pending_clarifications.clear();
-    row.pending_handoffs.clear();
-    Ok(rows::written(&row))
+    let row: RunRow = read_row(space, key, value)?;
+    let third = RunRow {
+        input_tokens: 0,
+        output_tokens: 0,
+        model: None,
+        provider: None,
+        workspace_path: None,
+        workspace_mode: None,
+        budget_micros_usd: None,
+        budget_tokens: None,
+        prior_run_id: None,
+        ..row
+    };
+    let first = RunRow { pending_clarifications: Vec::new(), pending_handoffs: Vec::new(), ..third.clone() };
+    Ok(vec![rows::written(&third), rows::written(&first)])
 }
 
 async fn rows_of(
@@ -362,6 +393,8 @@ fn run_row(state: &State, summary: &Summary) -> RunRow {
     };
     let ending = summary.ending.as_ref();
     let first_sequence = state.first_sequence();
+    let queued = state.queued();
+    let said = |part: fn(&Queued) -> &Option<String>| queued.and_then(|queued| part(queued).clone());
     RunRow {
         id: state.run_id().to_string(),
         task_id: state.task_id().map(|id| id.to_string()),
@@ -377,6 +410,15 @@ fn run_row(state: &State, summary: &Summary) -> RunRow {
         message: ending.and_then(|ending| ending.message.clone()).filter(|message| !message.is_empty()),
         turns: summary.turns,
         cost_micros_usd: summary.totals.cost_micros_usd,
+        input_tokens: summary.totals.input_tokens,
+        output_tokens: summary.totals.output_tokens,
+        model: said(|queued| &queued.model),
+        provider: said(|queued| &queued.provider),
+        workspace_path: said(|queued| &queued.workspace_path),
+        workspace_mode: said(|queued| &queued.workspace_mode),
+        budget_micros_usd: queued.and_then(|queued| queued.task_budget_micros_usd),
+        budget_tokens: queued.and_then(|queued| queued.task_budget_tokens),
+        prior_run_id: said(|queued| &queued.prior_run_id),
         pending: pending(None),
         pending_approvals: pending(Some(PromptKind::Approval)),
         pending_clarifications: pending(Some(PromptKind::Clarification)),

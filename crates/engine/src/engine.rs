@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use recount_event::family::run::{Driver, Queued};
+use recount_event::family::run::{Driver, Queued, ResumedFromEvent};
 use recount_event::{Code, Draft, Minter, Payload, RunId, SessionId, Stamp, TaskId, time};
 use recount_log::{
     Append, AppendError, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend,
@@ -38,6 +38,8 @@ pub struct NewRun {
     pub queued: Queued,
     pub task: Option<TaskId>,
     pub session: Option<SessionId>,
+    /// Where in another run this one goes on from.
+    pub resumed_from: Option<ResumedFromEvent>,
 }
 
 /// Which part of a list is wanted. Lists run from the newest to the oldest.
@@ -204,7 +206,7 @@ impl Engine {
         made.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
         match first_run {
             Some(queued) => {
-                let new = NewRun { queued, task: Some(task), session: None };
+                let new = NewRun { queued, task: Some(task), session: None, resumed_from: None };
                 let (run, _) = self.queue(new, made, None).await?;
                 Ok((row, Some(run)))
             }
@@ -255,7 +257,7 @@ impl Engine {
         let Payload::RunQueued(queued) = queued else {
             return Err(Error::bug("masking made something else"));
         };
-        let command = Command::Queue { queued, resumed_from: None };
+        let command = Command::Queue { queued, resumed_from: new.resumed_from.map(Box::new) };
         let mut events = recount_run::decide(&state, command, stamp)?;
         if !masked.is_empty() {
             for event in events.iter_mut().filter(|event| matches!(event.payload(), Payload::RunQueued(_))) {

@@ -54,6 +54,9 @@ pub const HISTORY_READS_MAX: usize = 256;
 /// page when it has written the one before.
 pub const HISTORY_READS_AHEAD_MAX: usize = 16;
 
+/// Events looked at to fill one page of what was said in a session; the page may then be short, its cursor goes on.
+pub const MESSAGES_SCAN_MAX: usize = 5_000;
+
 /// Framed bytes kept for the live readers of one run; a reader that falls off is served from the store.
 pub const RUN_LIST_BYTES_MAX: usize = 4 << 20;
 

@@ -26,7 +26,8 @@ async fn open(store: &Arc<MemoryStore>) -> Engine {
 }
 
 async fn run_that_asks(engine: &Engine, approval: &str) -> RunId {
-    let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: None };
+    let new =
+        NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
     let (run, _) = engine.create_run(new).await.unwrap();
     let ask = format!(r#"{{"approval_id":"{approval}","tool_call_id":"c","kind":"k","summary":"s"}}"#);
     let drafts =

@@ -85,7 +85,7 @@ codes! {
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number came with other events before.", "Give every new batch the next number.";
     RateLimited = "rate_limited", 429, retry, "transient", "The token asks more often than it may.", "Wait as long as Retry-After says, and ask less often.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
-    RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned.", "Wait for its end, or cancel it.";
+    RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned, retried or resumed.", "Wait for its end, or cancel it.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
     RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or its session; nothing but a tombstone is left of it.", "Forget the run; its id never comes back.";
     RunExists = "run_exists", 409, final, "permanent", "A run with this id is here already and says something else.", "Compare both with recount digest; a run that exists is never replaced.";

@@ -35,7 +35,8 @@ async fn folder_bytes_after(chunks: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(SqliteOptions::new(folder.path())).unwrap());
     let engine = Engine::open(store.clone(), World::real(), Arc::new(Bare)).await.unwrap();
-    let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: None };
+    let new =
+        NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
     let (run, _) = engine.create_run(new).await.unwrap();
     let call = r#""tool_call_id":"c","tool_name":"shell_exec""#;
     let begin = vec![

@@ -268,7 +268,12 @@ fn engine(options: SqliteOptions, writers: usize, events: u64, seconds: f64) -> 
         let before = store.last_position().await?;
         let mut runs = Vec::new();
         for _ in 0..writers {
-            let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: None };
+            let new = NewRun {
+                queued: Queued::new(RunKind::External),
+                task: None,
+                session: None,
+                resumed_from: None,
+            };
             let (run, _) = engine.create_run(new).await?;
             append(&engine, run, vec![scene::started()?]).await?;
             runs.push(run);

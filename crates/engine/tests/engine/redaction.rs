@@ -347,7 +347,8 @@ async fn knowing(values: &[&str], shapes: bool) -> Engine {
 }
 
 async fn texts_of(engine: &Engine, batches: &[&[(&str, &str)]]) -> Vec<String> {
-    let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: None };
+    let new =
+        NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
     let (run, _) = engine.create_run(new).await.unwrap();
     for (seq, batch) in (0..).zip(batches) {
         engine.ingest(run, triple("p", 0, seq), drafts(batch)).await.unwrap();

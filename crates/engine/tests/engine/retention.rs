@@ -109,7 +109,8 @@ async fn running_pinned_and_session_runs_stay_whole() {
     assert_eq!(code(scene.engine.prune(pinned, None, "x").await), Code::RunPinned);
     let queued = Queued::new(RunKind::External);
     let session = Some(scene.engine.create_session(None).await.unwrap().id.parse().unwrap());
-    let (talk, _) = scene.engine.create_run(NewRun { queued, task: None, session }).await.unwrap();
+    let (talk, _) =
+        scene.engine.create_run(NewRun { queued, task: None, session, resumed_from: None }).await.unwrap();
     scene.cancel(talk).await.unwrap();
     assert_eq!(code(scene.engine.prune(talk, None, "x").await), Code::RunInSession);
     let nobody: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();

@@ -11,7 +11,8 @@ use crate::scene::{Scene, code, drafts, triple};
 #[tokio::test(start_paused = true)]
 async fn a_run_is_durable_when_it_is_answered() {
     let scene = Scene::new().await;
-    let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: None };
+    let new =
+        NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
     let (run, receipt) = scene.engine.create_run(new).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.last_sequence, receipt.position), (0, 0, 1));
     assert_eq!(scene.types(run).await, ["run.queued"]);
@@ -86,7 +87,8 @@ async fn a_batch_of_nothing_is_refused_in_words_for_its_sender() {
 #[tokio::test(start_paused = true)]
 async fn our_own_runs_take_no_reports() {
     let scene = Scene::new().await;
-    let new = NewRun { queued: Queued::new(RunKind::AgentLoop), task: None, session: None };
+    let new =
+        NewRun { queued: Queued::new(RunKind::AgentLoop), task: None, session: None, resumed_from: None };
     let (run, _) = scene.engine.create_run(new).await.unwrap();
     assert_eq!(code(scene.report(run, 0, &[("run.started", "{}")]).await), Code::RunNotExternal);
     let progress = Command::Progress { drafts: drafts(&[("run.started", "{}")]) };

@@ -103,12 +103,17 @@ impl Scene {
     }
 
     pub(crate) async fn queue_for(&self, task: Option<TaskId>) -> Result<RunId, Error> {
-        let new = NewRun { queued: Queued::new(RunKind::External), task, session: None };
+        let new = NewRun { queued: Queued::new(RunKind::External), task, session: None, resumed_from: None };
         self.engine.create_run(new).await.map(|(run, _)| run)
     }
 
     pub(crate) async fn queue_in(&self, session: SessionId) -> Result<RunId, Error> {
-        let new = NewRun { queued: Queued::new(RunKind::External), task: None, session: Some(session) };
+        let new = NewRun {
+            queued: Queued::new(RunKind::External),
+            task: None,
+            session: Some(session),
+            resumed_from: None,
+        };
         self.engine.create_run(new).await.map(|(run, _)| run)
     }
 

@@ -35,7 +35,12 @@ async fn scene() -> (Scene, SessionId, [RunId; 3]) {
     scene.cancel(ended).await.unwrap();
     let neighbour = scene.queue_in(other).await.unwrap();
     let task: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
-    let new = NewRun { queued: Queued::new(RunKind::External), task: Some(task), session: Some(session) };
+    let new = NewRun {
+        queued: Queued::new(RunKind::External),
+        task: Some(task),
+        session: Some(session),
+        resumed_from: None,
+    };
     let (active, _) = scene.engine.create_run(new).await.unwrap();
     scene.report(active, 0, &[("run.started", "{}")]).await.unwrap();
     (scene, session, [ended, active, neighbour])

@@ -35,6 +35,13 @@ part! {
         input_tokens: u64,
         output_tokens: u64,
         cost_micros_usd: u64,
+        model: String,
+        provider: String,
+        workspace_path: String,
+        workspace_mode: String,
+        budget_micros_usd: u64,
+        budget_tokens: u64,
+        prior_run_id: String,
     }
 }
 
@@ -69,6 +76,13 @@ mod tests {
             input_tokens: None,
             output_tokens: None,
             cost_micros_usd: Some(9),
+            model: Some("m".into()),
+            provider: None,
+            workspace_path: None,
+            workspace_mode: Some("clone".into()),
+            budget_micros_usd: None,
+            budget_tokens: Some(7),
+            prior_run_id: None,
         };
         let mut marker = EventsPruned::new(0, 4, "2026-01-02T00:00:00.000Z".into(), "age".into());
         assert_eq!(marker.facts(), None);

@@ -37,6 +37,13 @@ fn told(state: &mut State, marker: &EventsPruned) {
     queued.driver = facts.driver;
     queued.title = facts.title;
     queued.agent = facts.agent;
+    queued.model = facts.model;
+    queued.provider = facts.provider;
+    queued.workspace_path = facts.workspace_path;
+    queued.workspace_mode = facts.workspace_mode;
+    queued.task_budget_micros_usd = facts.budget_micros_usd;
+    queued.task_budget_tokens = facts.budget_tokens;
+    queued.prior_run_id = facts.prior_run_id;
     state.queued = Some(Arc::new(queued));
     if let Some(at_ms) = time::parse_ms(&facts.created_at) {
         state.created_ms = at_ms;

@@ -1,6 +1,7 @@
 //! The oldest events of a run that has ended are taken away: its tail says which, and what they said of it.
 
 use recount_event::family::gap::{Catalogue, EventsPruned};
+use recount_event::family::run::Queued;
 use recount_event::{Code, Payload, time};
 
 use super::Batch;
@@ -33,6 +34,8 @@ pub(super) fn prune(batch: &mut Batch, before: Option<u64>, reason: String) -> R
 fn facts(state: &State) -> Catalogue {
     let summary = state.summary();
     let some = |number: u64| (number > 0).then_some(number);
+    let queued = state.queued().map(|queued| (**queued).clone());
+    let queued = queued.unwrap_or_else(|| Queued::new(summary.kind));
     Catalogue {
         kind: summary.kind,
         driver: summary.driver,
@@ -44,5 +47,12 @@ fn facts(state: &State) -> Catalogue {
         input_tokens: some(summary.totals.input_tokens),
         output_tokens: some(summary.totals.output_tokens),
         cost_micros_usd: some(summary.totals.cost_micros_usd),
+        model: queued.model,
+        provider: queued.provider,
+        workspace_path: queued.workspace_path,
+        workspace_mode: queued.workspace_mode,
+        budget_micros_usd: queued.task_budget_micros_usd,
+        budget_tokens: queued.task_budget_tokens,
+        prior_run_id: queued.prior_run_id,
     }
 }

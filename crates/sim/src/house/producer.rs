@@ -128,7 +128,7 @@ impl Producer {
                     run
                 })
             } else {
-                let new = NewRun { queued, task, session: None };
+                let new = NewRun { queued, task, session: None, resumed_from: None };
                 let ask = |engine: Engine| async move { engine.create_run(new).await };
                 self.house.call("create_run", ask).await.map(|(run, receipt)| {
                     self.belongs(Some(run), task);

@@ -1,0 +1,86 @@
+//! What was said and done in a run, for people who read it as a conversation.
+//!
+//! Each message stands in one event, so that any part of a run can be read by itself. See [`message`].
+
+use recount_event::family::tool::{Ended, Refused};
+use recount_event::{Event, ForeignId, Json, Payload};
+
+/// One thing that was said or done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// A person wrote something.
+    User { text: String },
+    /// A person sent something along.
+    Attached { artifact_id: ForeignId },
+    /// The agent wrote something; `aborted` when it was cut off.
+    Assistant { text: String, aborted: bool },
+    /// The agent asked for a tool.
+    Called { tool_call_id: ForeignId, tool_name: String, input: Json },
+    /// What came of a call.
+    Came { tool_call_id: ForeignId, tool_name: String, outcome: Outcome, output: Option<Json> },
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Completed,
+    Failed,
+    Cancelled,
+    TimedOut,
+    Refused,
+}
+
+impl Outcome {
+    /// As on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::TimedOut => "timed_out",
+            Outcome::Refused => "refused",
+        }
+    }
+}
+
+/// What an event says to who reads a conversation; most say nothing.
+pub fn message(event: &Event) -> Option<Message> {
+    match event.payload() {
+        Payload::UserMessage(said) => Some(Message::User { text: said.text.clone() }),
+        Payload::UserAttachment(sent) => Some(Message::Attached { artifact_id: sent.artifact_id.clone() }),
+        Payload::AssistantTextComplete(said) => {
+            Some(Message::Assistant { text: said.text.clone(), aborted: said.aborted == Some(true) })
+        }
+        Payload::AssistantToolCallProposed(call) => Some(Message::Called {
+            tool_call_id: call.tool_call_id.clone(),
+            tool_name: call.tool_name.clone(),
+            input: call.input.clone(),
+        }),
+        Payload::ToolRefused(refused) => Some(refusal(refused)),
+        Payload::ToolCompleted(ended) => Some(came(ended, Outcome::Completed)),
+        Payload::ToolFailed(ended) => Some(came(ended, Outcome::Failed)),
+        Payload::ToolCancelled(ended) => Some(came(ended, Outcome::Cancelled)),
+        Payload::ToolTimedOut(ended) => Some(came(ended, Outcome::TimedOut)),
+        _ => None,
+    }
+}
+
+/// A refusal is told in words of its own.
+fn refusal(refused: &Refused) -> Message {
+    Message::Came {
+        tool_call_id: refused.tool_call_id.clone(),
+        tool_name: refused.tool_name.clone(),
+        outcome: Outcome::Refused,
+        output: Json::of(&refused.message).ok(),
+    }
+}
+
+fn came(ended: &Ended, outcome: Outcome) -> Message {
+    let words = || ended.error.as_ref().or(ended.summary.as_ref());
+    Message::Came {
+        tool_call_id: ended.tool_call_id.clone(),
+        tool_name: ended.tool_name.clone(),
+        outcome,
+        output: ended.output.clone().or_else(|| Json::of(words()?).ok()),
+    }
+}
