@@ -71,7 +71,31 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     pub turns: u64,
+    /// With that of the runs it goes on from, as are its tokens.
     pub cost_micros_usd: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub output_tokens: u64,
+    /// The model it asks, and who provides it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The folder it works in, on the server's machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_path: Option<String>,
+    /// `clone` or `in_place`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_mode: Option<String>,
+    /// What its task may cost when it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_micros_usd: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<u64>,
+    /// The run that it retries, resumes or continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior_run_id: Option<String>,
     pub pending_approvals: Vec<String>,
     #[serde(default)]
     pub pending_clarifications: Vec<String>,
@@ -122,6 +146,41 @@ pub struct Session {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_run_id: Option<String>,
     pub runs: u64,
+}
+
+/// Something that was said in a session, or done in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Message {
+    pub run_id: String,
+    /// The event that says it.
+    pub sequence: u64,
+    pub at: String,
+    /// `user`, `assistant`, or `tool` for what came of a call.
+    pub role: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Of the assistant: whether the text was cut off.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub aborted: bool,
+    /// Something that came with what the user said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_id: Option<String>,
+    /// The call that the assistant asks for, or that came to something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// What the assistant calls it with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub input: Option<Json>,
+    /// What came of it: `completed`, `failed`, `cancelled`, `timed_out` or `refused`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// What the model was told of it: a text, or blocks of content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub output: Option<Json>,
 }
 
 /// Where a batch landed.

@@ -1,5 +1,7 @@
 //! What a client may send.
 
+mod order;
+
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -10,6 +12,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use self::order::ordering;
+pub use self::order::{Attachment, FileOrder, Order};
 
 /// How an id is formed that somebody else chooses.
 pub(crate) fn foreign_id() -> Value {
@@ -22,39 +27,138 @@ fn foreign_id_schema(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(foreign_id()).expect("it is an object")
 }
 
-/// `POST /v1/tasks`
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CreateTask {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// When given, the task's first run is created with it. In this release `external`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["external", null]))]
-    pub kind: Option<String>,
+ordering! {
+    /// `POST /v1/tasks`
+    pub struct CreateTask {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub title: Option<String>,
+        /// When given, the task's first run is created with it; what stands below is for that run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("enum" = ["agent_loop", "shell", "git", "file", "external", null]))]
+        pub kind: Option<String>,
+        /// What was asked for, in the words of who asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub request_text: Option<String>,
+    }
 }
 
-/// `POST /v1/runs` and `POST /v1/tasks/{task}/runs`
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+ordering! {
+    /// `POST /v1/runs` and `POST /v1/tasks/{task}/runs`
+    pub struct CreateRun {
+        /// `agent_loop`, `shell`, `git` and `file` are done here; with `external` an agent that is not ours
+        /// reports what it does.
+        #[schemars(extend("enum" = ["agent_loop", "shell", "git", "file", "external"]))]
+        pub kind: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("pattern" = "^task_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
+        pub task_id: Option<String>,
+        /// A session that is there; its runs are listed, kept and deleted together.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("pattern" = "^chat_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
+        pub session_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub title: Option<String>,
+        /// What was asked for, in the words of who asked. With kind `agent_loop` the model is told it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub request_text: Option<String>,
+        /// Kind `external`: the program that acts.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
+        pub agent: Option<AgentName>,
+        /// Kind `agent_loop`: a run of the same task or session that has ended, to go on from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("pattern" = "^run_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
+        pub resume: Option<String>,
+        /// With `resume`: the last event of that run that counts; without it, all of them do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub from_sequence: Option<u64>,
+    }
+}
+
+/// `POST /v1/runs/{run}/retry`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CreateRun {
-    /// `external`: an agent that is not ours reports what it does. In this release there is no other.
-    #[schemars(extend("enum" = ["external"]))]
-    pub kind: String,
+pub struct RetryRun {
+    /// Another model than the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("pattern" = "^task_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
-    pub task_id: Option<String>,
-    /// A session that is there; its runs are listed, kept and deleted together.
+    pub model: Option<String>,
+}
+
+/// `POST /v1/runs/{run}/resume`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeRun {
+    /// The last event of the run that counts; without it, all of them do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("pattern" = "^chat_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
-    pub session_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// What was asked for, in the words of who asked.
+    pub from_sequence: Option<u64>,
+    /// What else is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
-    pub agent: Option<AgentName>,
+    /// Another model than the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How often the model may be asked from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_turns: Option<u64>,
+}
+
+/// `POST /v1/sessions/{session}/messages`: something said in a conversation, which a run of kind `agent_loop` answers.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendMessage {
+    pub text: String,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "order::attachments_or_none"
+    )]
+    pub attachments: Option<Vec<Attachment>>,
+    /// As of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_turns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_output_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["clone", "in_place", null]))]
+    pub workspace_mode: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub output_bytes_max: Option<u64>,
+}
+
+impl SendMessage {
+    /// What the run is to do, beside answering the text.
+    pub fn into_order(self) -> Order {
+        Order {
+            attachments: self.attachments,
+            model: self.model,
+            system: self.system,
+            tools: self.tools,
+            max_turns: self.max_turns,
+            max_output_tokens: self.max_output_tokens,
+            workspace: self.workspace,
+            workspace_mode: self.workspace_mode,
+            network: self.network,
+            timeout_seconds: self.timeout_seconds,
+            output_bytes_max: self.output_bytes_max,
+            ..Order::default()
+        }
+    }
 }
 
 /// The program that acts.

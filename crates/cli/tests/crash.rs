@@ -319,14 +319,7 @@ async fn kill_and_check(
 }
 
 fn external() -> CreateRun {
-    CreateRun {
-        kind: "external".to_owned(),
-        task_id: None,
-        session_id: None,
-        title: None,
-        request_text: None,
-        agent: None,
-    }
+    CreateRun { kind: "external".to_owned(), ..CreateRun::default() }
 }
 
 fn from_environment(name: &str, default: u64) -> u64 {

@@ -10,7 +10,9 @@ use bytes::{Bytes, BytesMut};
 use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, Token};
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
-use recount_api::request::{AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun};
+use recount_api::request::{
+    AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResumeRun, RetryRun,
+};
 use recount_api::{export, query};
 use recount_transport::sse;
 use recount_world::World;
@@ -165,6 +167,16 @@ impl Client {
 
     pub async fn cancel_run(&self, run: &str, request: &Cancel) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "cancel"]), request).await
+    }
+
+    /// Makes a new run that does what this one, which has ended, was to do.
+    pub async fn retry_run(&self, run: &str, request: &RetryRun) -> Result<Run, ClientError> {
+        self.post(self.at(&["runs", run, "retry"]), request).await
+    }
+
+    /// Makes a new run that goes on from where this one, which has ended, came to.
+    pub async fn resume_run(&self, run: &str, request: &ResumeRun) -> Result<Run, ClientError> {
+        self.post(self.at(&["runs", run, "resume"]), request).await
     }
 
     /// Withholds a run from pruning.

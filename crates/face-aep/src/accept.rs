@@ -1,5 +1,7 @@
 //! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
 
+mod order;
+
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use recount_api::export::{self, Header};
 use recount_api::query;
-use recount_api::request::{AppendEvents, CreateRun, Object, Prune};
+use recount_api::request::{self, AppendEvents, CreateRun, CreateTask, Object, Prune, SendMessage};
 use recount_api::scope::Scope as Named;
 use recount_api::spelling;
 use recount_api::terms::Route;
@@ -18,6 +20,8 @@ use recount_event::{Code, Draft, ForeignId, IdError, Json, RunId, SessionId, Tas
 use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
 
+use self::order::no_order;
+pub(crate) use self::order::{Wanted, bounded, number as amount, order};
 use crate::error::Refusal;
 use crate::limits;
 
@@ -360,19 +364,30 @@ pub(crate) fn text(name: &str, text: Option<String>) -> Accepted<Option<String>>
     }
 }
 
-/// What sort of run is wanted. Only those that this server can really make.
+/// What sort of run is wanted.
 pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
-    if text == RunKind::External.as_str() {
-        return Ok(RunKind::External);
-    }
-    Err(Refusal::new(
-        Code::ParameterInvalid,
-        format!("kind is {:?}; this release makes runs of kind \"external\"", shortened(text)),
-    ))
+    let known: Vec<&str> = RunKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    RunKind::ALL.iter().copied().find(|kind| kind.as_str() == text).ok_or_else(|| {
+        let detail = format!("kind is {:?}; send one of {}", shortened(text), known.join(", "));
+        Refusal::new(Code::ParameterInvalid, detail)
+    })
 }
 
-pub(crate) fn new_run(request: CreateRun, task_of_path: Option<TaskId>, by: &str) -> Accepted<NewRun> {
-    let mut queued = Queued::new(kind(&request.kind)?);
+/// A run that somebody asks for, what it is to do, and the run it is to go on from.
+pub(crate) struct Asked {
+    pub(crate) new: NewRun,
+    pub(crate) wanted: Wanted,
+    pub(crate) resume: Option<(RunId, Option<u64>)>,
+}
+
+pub(crate) fn new_run(mut request: CreateRun, task_of_path: Option<TaskId>, by: &str) -> Accepted<Asked> {
+    let kind = kind(&request.kind)?;
+    let asked = request::Order {
+        resume: request.resume.take(),
+        from_sequence: request.from_sequence,
+        ..request.take_order()
+    };
+    let mut queued = Queued::new(kind);
     queued.title = text("title", request.title)?;
     queued.request_text = text("request_text", request.request_text)?;
     queued.requested_by = Some(by.to_owned());
@@ -391,7 +406,58 @@ pub(crate) fn new_run(request: CreateRun, task_of_path: Option<TaskId>, by: &str
         (path, body) => path.or(body),
     };
     let session = request.session_id.as_deref().map(session_id).transpose()?;
-    Ok(NewRun { queued, task, session })
+    let resume = asked.resume.as_deref().map(run_id).transpose()?.map(|run| (run, asked.from_sequence));
+    let wanted = order(kind, &queued, asked)?;
+    Ok(Asked { new: NewRun { queued, task, session, resumed_from: None }, wanted, resume })
+}
+
+/// The first run of a task that is to be, when there is to be one.
+pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<Asked>> {
+    let asked = request.take_order();
+    let Some(word) = request.kind.as_deref() else {
+        no_order(&asked)?;
+        return match request.request_text {
+            Some(_) => Err(Refusal::new(
+                Code::OrderRefused,
+                "request_text is for a run, and kind is missing; send the kind of the first run",
+            )),
+            None => Ok(None),
+        };
+    };
+    let kind = kind(word)?;
+    let mut queued = Queued::new(kind);
+    queued.title = text("title", request.title)?;
+    queued.request_text = text("request_text", request.request_text)?;
+    queued.requested_by = Some(by.to_owned());
+    let wanted = order(kind, &queued, asked)?;
+    let new = NewRun { queued, task: None, session: None, resumed_from: None };
+    Ok(Some(Asked { new, wanted, resume: None }))
+}
+
+/// A message in a session as the run that answers it.
+pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) -> Accepted<Asked> {
+    let mut queued = Queued::new(RunKind::AgentLoop);
+    queued.request_text = text("text", Some(std::mem::take(&mut request.text)))?;
+    if queued.request_text.as_ref().is_none_or(|text| text.trim().is_empty()) {
+        return Err(Refusal::new(Code::OrderRefused, "text is empty; say something"));
+    }
+    queued.requested_by = Some(by.to_owned());
+    let wanted = order(RunKind::AgentLoop, &queued, request.into_order())?;
+    let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
+    Ok(Asked { new, wanted, resume: None })
+}
+
+/// The place in a conversation up to which somebody has read: a run and an event of it.
+pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64)>> {
+    let Some(text) = list_cursor(query, Some(RunId::PREFIX))? else { return Ok(None) };
+    let place = text.split_once(':').and_then(|(run, sequence)| {
+        let number = sequence.parse::<u64>().ok().filter(|number| *number < INTEGER_MAX - 1)?;
+        Some((run.parse::<RunId>().ok()?, number))
+    });
+    place.map(Some).ok_or_else(|| {
+        let detail = format!("after is {:?}; send the next of the page before", shortened(&text));
+        Refusal::new(Code::CursorMalformed, detail)
+    })
 }
 
 /// A batch of events from a producer.
@@ -666,14 +732,11 @@ mod tests {
         let request = |task: &str| CreateRun {
             kind: "external".into(),
             task_id: Some(task.into()),
-            session_id: None,
-            title: None,
-            request_text: None,
-            agent: None,
+            ..CreateRun::default()
         };
         let (one, two) = ("task_01JXMZ00000000000000000000", "task_01JXMZ00000000000000000001");
         let path = one.parse().ok();
-        assert_eq!(new_run(request(one), path, "me").map(|new| new.task).ok(), Some(path));
+        assert_eq!(new_run(request(one), path, "me").map(|asked| asked.new.task).ok(), Some(path));
         assert_eq!(
             new_run(request(two), path, "me").map_err(|refusal| refusal.code).err(),
             Some(Code::BodyMalformed)

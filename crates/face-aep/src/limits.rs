@@ -33,6 +33,39 @@ pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
 /// Texts that people write into commands; longer is refused.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
 
+/// Tools that one order names; more are refused with `limit_reached`, as is all below.
+pub const TOOLS_MAX: usize = 100;
+
+/// Bytes of the name of a model or a tool.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// Arguments of one command of `git`.
+pub const ARGS_MAX: usize = 256;
+
+/// Bytes of one of them.
+pub const ARG_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of the path of a folder, or of the name of a file.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+/// Artifacts that belong to one request.
+pub const ATTACHMENTS_MAX: usize = 20;
+
+/// How often a request may let a model be asked.
+pub const TURNS_MAX: u64 = 1_000;
+
+/// Tokens that a request may allow one answer of a model.
+pub const OUTPUT_TOKENS_MAX: u64 = 1 << 20;
+
+/// How long a request may let a command take.
+pub const TIMEOUT_SECONDS_MAX: u64 = 24 * 60 * 60;
+
+/// How much a request may let a command write.
+pub const OUTPUT_BYTES_MAX: u64 = 1 << 30;
+
+/// Runs of a session looked at for the one that a message goes on from; without one it stands alone.
+pub const SESSION_RUNS_LOOKED_AT_MAX: usize = 20;
+
 /// When to come again after a failure that may pass and names no time of its own.
 pub const TRY_AGAIN: Duration = Duration::from_secs(1);
 

@@ -4,9 +4,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
-    ApprovalRow, ClarificationRow, Digest, HandoffRow, Imported, RunRow, SessionRow, TaskRow,
+    ApprovalRow, ClarificationRow, Digest, HandoffRow, Imported, RunRow, SessionRow, TaskRow, Told,
 };
-use recount_event::Json;
+use recount_event::{Json, time};
+use recount_run::view::Message;
 
 pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
     reply::Run {
@@ -25,6 +26,15 @@ pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
         message: row.message,
         turns: row.turns,
         cost_micros_usd: row.cost_micros_usd,
+        input_tokens: row.input_tokens,
+        output_tokens: row.output_tokens,
+        model: row.model,
+        provider: row.provider,
+        workspace_path: row.workspace_path,
+        workspace_mode: row.workspace_mode,
+        budget_micros_usd: row.budget_micros_usd,
+        budget_tokens: row.budget_tokens,
+        prior_run_id: row.prior_run_id,
         pending_approvals: row.pending_approvals,
         pending_clarifications: row.pending_clarifications,
         pending_handoffs: row.pending_handoffs,
@@ -53,6 +63,46 @@ pub(crate) fn session(row: SessionRow, latest: Option<RunRow>, runs: u64) -> rep
         created_at: row.created_at,
         latest_run_id: latest.map(|run| run.id),
         runs,
+    }
+}
+
+pub(crate) fn message(told: Told) -> reply::Message {
+    let blank = reply::Message {
+        run_id: told.run.to_string(),
+        sequence: told.sequence,
+        at: time::format_ms(told.occurred_ms),
+        role: String::new(),
+        text: None,
+        aborted: false,
+        artifact_id: None,
+        tool_call_id: None,
+        tool_name: None,
+        input: None,
+        outcome: None,
+        output: None,
+    };
+    let by = |role: &str| reply::Message { role: role.to_owned(), ..blank };
+    match told.message {
+        Message::User { text } => reply::Message { text: Some(text), ..by("user") },
+        Message::Attached { artifact_id } => {
+            reply::Message { artifact_id: Some(artifact_id.to_string()), ..by("user") }
+        }
+        Message::Assistant { text, aborted } => {
+            reply::Message { text: Some(text), aborted, ..by("assistant") }
+        }
+        Message::Called { tool_call_id, tool_name, input } => reply::Message {
+            tool_call_id: Some(tool_call_id.to_string()),
+            tool_name: Some(tool_name),
+            input: Some(input),
+            ..by("assistant")
+        },
+        Message::Came { tool_call_id, tool_name, outcome, output } => reply::Message {
+            tool_call_id: Some(tool_call_id.to_string()),
+            tool_name: Some(tool_name),
+            outcome: Some(outcome.as_str().to_owned()),
+            output,
+            ..by("tool")
+        },
     }
 }
 

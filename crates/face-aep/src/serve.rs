@@ -7,6 +7,7 @@ mod events;
 mod http;
 mod import;
 mod once;
+mod orders;
 mod prompts;
 mod retention;
 mod runs;
@@ -131,6 +132,8 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::ListRuns => on(filter, runs::list_runs),
         RouteName::GetRun => on(filter, runs::get_run),
         RouteName::CancelRun => on(filter, runs::cancel_run),
+        RouteName::RetryRun => on(filter, orders::retry_run),
+        RouteName::ResumeRun => on(filter, orders::resume_run),
         RouteName::GetRunDigest => on(filter, runs::get_run_digest),
         RouteName::PinRun => on(filter, retention::pin_run),
         RouteName::UnpinRun => on(filter, retention::unpin_run),
@@ -154,6 +157,8 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::CreateSession => on(filter, sessions::create_session),
         RouteName::ListSessions => on(filter, sessions::list_sessions),
         RouteName::GetSession => on(filter, sessions::get_session),
+        RouteName::SendMessage => on(filter, orders::send_message),
+        RouteName::ListMessages => on(filter, orders::list_messages),
         RouteName::DeleteSession => on(filter, sessions::delete_session),
     }
 }

@@ -90,14 +90,8 @@ async fn insist<T>(course: &Course, call: impl AsyncFn() -> Result<T, ClientErro
 }
 
 async fn create(course: &Course, title: &str) -> Option<String> {
-    let request = CreateRun {
-        kind: "external".to_owned(),
-        task_id: None,
-        session_id: None,
-        title: Some(title.to_owned()),
-        request_text: None,
-        agent: None,
-    };
+    let request =
+        CreateRun { kind: "external".to_owned(), title: Some(title.to_owned()), ..CreateRun::default() };
     let run = insist(course, async || course.client.create_run(&request).await).await?.id;
     course.book.borrow_mut().runs.insert(run.clone(), 1);
     Some(run)

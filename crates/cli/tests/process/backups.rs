@@ -29,11 +29,7 @@ fn check_copy(server: &Server, copy: &Path) -> usize {
     // It is a store like any other, and goes on by itself.
     let own = recount_client::request::CreateRun {
         kind: "external".to_owned(),
-        task_id: None,
-        session_id: None,
-        title: None,
-        request_text: None,
-        agent: None,
+        ..recount_client::request::CreateRun::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(client(&restored).create_run(&own)).unwrap();

@@ -26,10 +26,7 @@ async fn ended(client: &Client, task: Option<&str>) -> (String, u64) {
     let new = request::CreateRun {
         kind: "external".into(),
         task_id: task.map(str::to_owned),
-        session_id: None,
-        title: None,
-        request_text: None,
-        agent: None,
+        ..request::CreateRun::default()
     };
     let run = client.create_run(&new).await.unwrap().id;
     let note = ("user.message", "{\"text\":\"a note of some length, so that there is something to take\"}");

@@ -46,7 +46,11 @@ async fn everything_moves_to_a_fresh_server() {
     let (old, new, files) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let there = Server::start(old.path());
-    let task = CreateTask { title: Some("A task".to_owned()), kind: Some("external".to_owned()) };
+    let task = CreateTask {
+        title: Some("A task".to_owned()),
+        kind: Some("external".to_owned()),
+        ..CreateTask::default()
+    };
     let of_task = client(&there).create_task(&task).await.unwrap().latest_run_id.unwrap();
     let ended = story::whole(&client(&there), "one").await;
     let open = story::create(&client(&there), "two").await;

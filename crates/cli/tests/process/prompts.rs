@@ -116,11 +116,9 @@ async fn a_session_is_begun_listed_told_and_deleted() {
     assert!(session.starts_with("chat_"), "{session}");
     let new = request::CreateRun {
         kind: "external".into(),
-        task_id: None,
         session_id: Some(session.clone()),
         title: Some("in it".into()),
-        request_text: None,
-        agent: None,
+        ..request::CreateRun::default()
     };
     let run = client.create_run(&new).await.unwrap().id;
     let listed = server.ask(&["session", "ls"]).good();

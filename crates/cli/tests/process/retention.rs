@@ -83,7 +83,11 @@ async fn a_deleted_task_is_gone_for_every_verb() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
-    let new = request::CreateTask { title: Some("to go".into()), kind: Some("external".into()) };
+    let new = request::CreateTask {
+        title: Some("to go".into()),
+        kind: Some("external".into()),
+        ..request::CreateTask::default()
+    };
     let task = client.create_task(&new).await.unwrap();
     let run = task.latest_run_id.unwrap();
     story::tell(&client, &run, 0, BEGINNING).await;

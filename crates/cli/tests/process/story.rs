@@ -42,11 +42,10 @@ pub(crate) const ENDING: &[Told] = &[
 pub(crate) async fn create(client: &Client, title: &str) -> String {
     let request = CreateRun {
         kind: "external".to_owned(),
-        task_id: None,
-        session_id: None,
         title: Some(title.to_owned()),
         request_text: Some("say hello".to_owned()),
         agent: Some(AgentName { name: "tester".to_owned(), version: None }),
+        ..CreateRun::default()
     };
     client.create_run(&request).await.expect("a run can be created").id
 }

@@ -88,11 +88,7 @@ fn new_run(server: &Server, token: &str) -> String {
     let client = recount_client::Client::new(&server.url(), Some(token)).unwrap();
     let request = recount_client::request::CreateRun {
         kind: "external".to_owned(),
-        task_id: None,
-        session_id: None,
-        title: None,
-        request_text: None,
-        agent: None,
+        ..recount_client::request::CreateRun::default()
     };
     runtime.block_on(client.create_run(&request)).unwrap().id
 }

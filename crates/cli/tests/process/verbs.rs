@@ -193,6 +193,7 @@ async fn tasks_and_cancelling() {
     let request = recount_client::request::CreateTask {
         title: Some("A task\u{1b}[2J".to_owned()),
         kind: Some("external".to_owned()),
+        ..recount_client::request::CreateTask::default()
     };
     let task = client.create_task(&request).await.unwrap();
     let listed = server.ask(&["ls", "--tasks"]).good();

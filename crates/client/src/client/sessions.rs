@@ -1,8 +1,8 @@
 //! Sessions, and the runs in them.
 
 use recount_api::query;
-use recount_api::reply::{Page, Run, Session, SessionDeleted};
-use recount_api::request::CreateSession;
+use recount_api::reply::{Message, Page, Run, Session, SessionDeleted};
+use recount_api::request::{CreateSession, SendMessage};
 use reqwest::Method;
 
 use super::{Client, Listing};
@@ -24,6 +24,20 @@ impl Client {
     /// Deletes a session and erases its runs.
     pub async fn delete_session(&self, session: &str) -> Result<SessionDeleted, ClientError> {
         self.ask(Method::DELETE, self.at(&["sessions", session])).await
+    }
+
+    /// Says something in a session; the run answers.
+    pub async fn send_message(&self, session: &str, request: &SendMessage) -> Result<Run, ClientError> {
+        self.post(self.at(&["sessions", session, "messages"]), request).await
+    }
+
+    /// What was said and done in a session, oldest first.
+    pub async fn list_messages(
+        &self,
+        session: &str,
+        listing: &Listing,
+    ) -> Result<Page<Message>, ClientError> {
+        self.list(self.at(&["sessions", session, "messages"]), listing).await
     }
 
     /// The runs of a session, newest first.

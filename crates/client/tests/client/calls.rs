@@ -2,7 +2,7 @@
 
 use recount_client::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, CreateRun, CreateSession, CreateTask,
-    Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, Verdict,
+    Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun, SendMessage, Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
@@ -12,14 +12,7 @@ use serde_json::value::RawValue;
 use crate::scripted::{Answer, Scripted};
 
 fn create_run() -> CreateRun {
-    CreateRun {
-        kind: "external".to_owned(),
-        task_id: None,
-        session_id: None,
-        title: None,
-        request_text: None,
-        agent: None,
-    }
+    CreateRun { kind: "external".to_owned(), ..CreateRun::default() }
 }
 
 /// Whether a path as it came is one that the table words.
@@ -63,6 +56,8 @@ async fn every_route_has_its_call() {
     refused(client.list_runs(&listing).await.err());
     refused(client.get_run("r").await.err());
     refused(client.cancel_run("r", &cancel).await.err());
+    refused(client.retry_run("r", &RetryRun::default()).await.err());
+    refused(client.resume_run("r", &ResumeRun::default()).await.err());
     refused(client.get_run_digest("r").await.err());
     refused(client.pin_run("r").await.err());
     refused(client.unpin_run("r").await.err());
@@ -87,6 +82,9 @@ async fn every_route_has_its_call() {
     refused(client.create_session(&CreateSession::default()).await.err());
     refused(client.list_sessions(&listing).await.err());
     refused(client.get_session("s").await.err());
+    let hello = SendMessage { text: "hello".into(), ..SendMessage::default() };
+    refused(client.send_message("s", &hello).await.err());
+    refused(client.list_messages("s", &Listing { status: None, ..listing.clone() }).await.err());
     refused(client.delete_session("s").await.err());
     // One more that goes where another call goes.
     refused(client.list_session_runs("s", &listing).await.err());
@@ -114,6 +112,7 @@ async fn every_route_has_its_call() {
     assert_eq!(target("CancelRun").body, r#"{"reason":"enough"}"#);
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
     assert_eq!(target("AnswerClarification").body, r#"{"response":"blue"}"#);
+    assert_eq!(target("SendMessage").body, r#"{"text":"hello"}"#);
     assert_eq!(target("RejectHandoff").body, "{}");
     let of_session = &heard[ROUTES.len()].target;
     assert_eq!(of_session, "/v1/runs?session_id=s&after=c%201&limit=7&status=failed");

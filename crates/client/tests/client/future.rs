@@ -54,8 +54,7 @@ async fn what_was_added_to_replies_is_ignored() {
     .await;
     let listing = Listing::default();
     let kind = "external".to_owned();
-    let new_run =
-        CreateRun { kind, task_id: None, session_id: None, title: None, request_text: None, agent: None };
+    let new_run = CreateRun { kind, ..CreateRun::default() };
     assert_eq!(client.create_task(&CreateTask::default()).await.unwrap().status, "paused");
     assert_eq!(client.list_tasks(&listing).await.unwrap().data[0].runs, 2);
     assert_eq!(client.get_task("t").await.unwrap().title.as_deref(), Some("from a later release"));

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
-use recount_engine::RunRow;
+use recount_engine::{NewRun, RunRow};
 use recount_event::{Code, RunId, TaskId};
 use recount_run::{CancelledBy, Command};
 
@@ -31,8 +31,14 @@ async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateRun = accept::body(&bytes)?;
-    let mut new = accept::new_run(request, task, &face.caller.name)?;
+    let asked = accept::new_run(request, task, &face.caller.name)?;
+    let mut new = face.ordered(asked).await?;
     new.queued.traceparent = trace;
+    answer_made(face, new, again).await
+}
+
+/// Makes the run, unless the same request made it before.
+pub(super) async fn answer_made(face: &Face, new: NewRun, again: Again) -> Answer {
     face.may_make_in(new.task, new.session)?;
     let run = match again.made {
         Some(made) => accept::run_id(&made)?,

@@ -7,7 +7,6 @@ use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::CreateTask;
 use recount_engine::{ListQuery, RunFilter};
-use recount_event::family::run::Queued;
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
@@ -26,13 +25,11 @@ pub(super) async fn create_task(face: Face, request: Request) -> Answer {
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateTask = accept::body_or_default(&bytes)?;
     face.may_make_in(None, None)?;
-    let title = accept::text("title", request.title)?;
-    let first_run = match request.kind.as_deref() {
+    let title = accept::text("title", request.title.clone())?;
+    let first_run = match accept::first_run(request, &face.caller.name)? {
         None => None,
-        Some(kind) => {
-            let mut queued = Queued::new(accept::kind(kind)?);
-            queued.title = title.clone();
-            queued.requested_by = Some(face.caller.name.clone());
+        Some(asked) => {
+            let mut queued = face.ordered(asked).await?.queued;
             queued.traceparent = trace;
             Some(queued)
         }

@@ -279,7 +279,7 @@ async fn what_is_larger_than_its_limit() {
         r#"{"kind":"external","title":"a\u0000b \ud83d\ude00","request_text":"\r\nset-cookie: a=b"}"#;
     assert_eq!(house.post("/v1/runs", strange).await.data()["title"], "a\0b 😀");
     for (body, code) in [
-        (r#"{"kind":"agent_loop"}"#, Code::ParameterInvalid),
+        (r#"{"kind":"agent_loop","request_text":"x"}"#, Code::KindUnavailable),
         (r#"{"kind":""}"#, Code::ParameterInvalid),
         (r#"{"kind":"external","task_id":"x"}"#, Code::TaskNotFound),
         (r#"{"kind":"external","session_id":"x"}"#, Code::SessionNotFound),

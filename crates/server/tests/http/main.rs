@@ -18,6 +18,7 @@ mod lists;
 mod manners;
 mod matrix;
 mod metrics;
+mod orders;
 mod prompts;
 mod readers;
 mod retention;

@@ -6,8 +6,8 @@ use recount_event::Code;
 use crate::access::ask_as;
 use crate::contract::check_kept;
 use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
-use crate::import;
 use crate::wire::Frame;
+use crate::{import, orders};
 
 /// A task with a run that waits for an approval, an answer and somebody to take over, and a session.
 pub(crate) struct Scene {
@@ -98,7 +98,8 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         | RouteName::ListApprovals
         | RouteName::ListClarifications
         | RouteName::ListHandoffs
-        | RouteName::ListSessions => shown("list"),
+        | RouteName::ListSessions
+        | RouteName::ListMessages => shown("list"),
         RouteName::GetTask => shown("task"),
         // Both forms of no body: none at all, and an empty object.
         RouteName::CancelTask => shown("task"),
@@ -125,13 +126,21 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::AcknowledgeHandoff => shown("handoff"),
         RouteName::RejectHandoff => said("handoff", r#"{"reason":"nobody is here"}"#.into()),
         RouteName::CreateSession => created("session", "/v1/sessions/chat_", r#"{"title":"t"}"#),
+        RouteName::RetryRun => created("run", "/v1/runs/run_", r#"{"model":"m"}"#),
+        RouteName::ResumeRun => {
+            created("run", "/v1/runs/run_", r#"{"from_sequence":1,"request_text":"go on","max_turns":3}"#)
+        }
+        RouteName::SendMessage => created("run", "/v1/runs/run_", r#"{"text":"hello"}"#),
         RouteName::GetSession => shown("session"),
         RouteName::DeleteSession => shown("deleted"),
     }
 }
 
 async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) {
-    let scene = Scene::set(house, number).await;
+    let mut scene = Scene::set(house, number).await;
+    if matches!(route.name, RouteName::RetryRun | RouteName::ResumeRun) {
+        scene.run = orders::ended(house, r#"{"kind":"agent_loop","request_text":"do"}"#).await;
+    }
     if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun) {
         assert_eq!(house.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
     }
@@ -176,7 +185,7 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
 
 #[tokio::test]
 async fn every_route_answers_under_both_prefixes() {
-    let house = House::memory().await;
+    let house = orders::house().await;
     for (at, route) in ROUTES.iter().enumerate() {
         for (which, prefix) in PREFIXES.iter().enumerate() {
             check_route(&house, route, prefix, at * 2 + which).await;

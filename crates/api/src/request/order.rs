@@ -1,0 +1,157 @@
+//! What is asked of a run of ours, in the words of requests: the fields that several of them share.
+//!
+//! Look at [`Order`]. Which field goes with which kind of run is not said here; whoever takes a request in
+//! refuses what does not fit.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{foreign_id_schema, object};
+
+/// The fields of a request that say what a run is to do, by themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Order {
+    pub model: Option<String>,
+    pub system: Option<String>,
+    pub tools: Option<Vec<String>>,
+    pub max_turns: Option<u64>,
+    pub max_output_tokens: Option<u32>,
+    pub workspace: Option<String>,
+    pub workspace_mode: Option<String>,
+    pub network: Option<bool>,
+    pub timeout_seconds: Option<u64>,
+    pub output_bytes_max: Option<u64>,
+    pub command: Option<String>,
+    pub args: Option<Vec<String>>,
+    pub file: Option<FileOrder>,
+    pub attachments: Option<Vec<Attachment>>,
+    pub resume: Option<String>,
+    pub from_sequence: Option<u64>,
+}
+
+/// One call of one of the tools for files.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileOrder {
+    #[schemars(extend("enum" = ["read_file", "write_file", "edit_file", "multi_edit", "glob", "grep"]))]
+    pub tool: String,
+    /// What the tool is called with.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    pub input: Box<RawValue>,
+}
+
+/// Something that belongs to what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    /// An artifact that is there.
+    #[schemars(schema_with = "foreign_id_schema")]
+    pub artifact_id: String,
+    /// What the file was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// Reads a thing from an object, where it is one at all.
+pub(super) fn file_or_none<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<FileOrder>, D::Error> {
+    super::object_or_none(deserializer)
+}
+
+/// Reads each of a list from an object.
+pub(super) fn attachments_or_none<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Attachment>>, D::Error> {
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "object")] Attachment);
+    let several = Option::<Vec<One>>::deserialize(deserializer)?;
+    Ok(several.map(|several| several.into_iter().map(|One(one)| one).collect()))
+}
+
+/// A request with these fields of its own, followed by those of an [`Order`].
+macro_rules! ordering {
+    ($(#[$about:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($own)*
+            /// Kind `agent_loop`: the model, as `provider/model` or by a name that one provider has; without it
+            /// the one that the server was told to take.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub model: Option<String>,
+            /// Kind `agent_loop`: what the model is told before the conversation, in place of the usual.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub system: Option<String>,
+            /// Kind `agent_loop`: the tools that the model may call, by name; all when missing, none when empty.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub tools: Option<Vec<String>>,
+            /// Kind `agent_loop`: how often the model may be asked.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(range(min = 1))]
+            pub max_turns: Option<u64>,
+            /// Kind `agent_loop`: how long one answer of the model may be.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(range(min = 1))]
+            pub max_output_tokens: Option<u32>,
+            /// The folder that is worked on, from the root; without it an empty one.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub workspace: Option<String>,
+            /// `clone`: a copy is worked on, which is the usual; `in_place`: the folder itself.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(extend("enum" = ["clone", "in_place", null]))]
+            pub workspace_mode: Option<String>,
+            /// Whether commands may use the network.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub network: Option<bool>,
+            /// How long one command may take.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(range(min = 1))]
+            pub timeout_seconds: Option<u64>,
+            /// How much one command may write before it is stopped.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(range(min = 1))]
+            pub output_bytes_max: Option<u64>,
+            /// Kind `shell`: the command, for `sh`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub command: Option<String>,
+            /// Kind `git`: what follows `git`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub args: Option<Vec<String>>,
+            /// Kind `file`: a tool for files and its input.
+            #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "order::file_or_none")]
+            pub file: Option<FileOrder>,
+            /// Kind `agent_loop`: files and pictures that belong to the request.
+            #[serde(
+                default, skip_serializing_if = "Option::is_none", deserialize_with = "order::attachments_or_none"
+            )]
+            pub attachments: Option<Vec<Attachment>>,
+        }
+
+        impl $name {
+            /// What the run is to do, taken out.
+            pub fn take_order(&mut self) -> Order {
+                Order {
+                    model: self.model.take(),
+                    system: self.system.take(),
+                    tools: self.tools.take(),
+                    max_turns: self.max_turns.take(),
+                    max_output_tokens: self.max_output_tokens.take(),
+                    workspace: self.workspace.take(),
+                    workspace_mode: self.workspace_mode.take(),
+                    network: self.network.take(),
+                    timeout_seconds: self.timeout_seconds.take(),
+                    output_bytes_max: self.output_bytes_max.take(),
+                    command: self.command.take(),
+                    args: self.args.take(),
+                    file: self.file.take(),
+                    attachments: self.attachments.take(),
+                    ..Order::default()
+                }
+            }
+        }
+    };
+}
+pub(super) use ordering;

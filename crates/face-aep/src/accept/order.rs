@@ -1,0 +1,240 @@
+//! What is asked of a run of ours: which field goes with which kind, and what each may be.
+//!
+//! Look at [`order`]. Whether there is such a model, tool or folder is not known here; the performer says so.
+
+use recount_api::request::{self, Attachment};
+use recount_engine::{FileOrder, Order};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, ForeignId, Json, door};
+
+use super::{Accepted, shortened, text};
+use crate::error::Refusal;
+use crate::limits;
+
+/// The tools that runs of kind `file` call.
+const FILE_TOOLS: [&str; 6] = ["read_file", "write_file", "edit_file", "multi_edit", "glob", "grep"];
+
+const MODES: [&str; 2] = ["clone", "in_place"];
+
+const LOOP: &[RunKind] = &[RunKind::AgentLoop];
+const COMMANDS: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git];
+const OWN: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git, RunKind::File];
+
+/// What was asked of a run, as far as a request says it by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) order: Order,
+    pub(crate) model: Option<String>,
+    pub(crate) workspace_mode: Option<String>,
+    /// Artifacts that are still to be looked up.
+    pub(crate) attachments: Vec<(ForeignId, Option<String>)>,
+    /// Whether it was said at all.
+    pub(crate) network: Option<bool>,
+}
+
+fn refused(detail: String) -> Refusal {
+    Refusal::new(Code::OrderRefused, detail)
+}
+
+/// The fields that are there, each with the kinds it goes with.
+fn said(order: &request::Order) -> [(&'static str, bool, &'static [RunKind]); 16] {
+    [
+        ("model", order.model.is_some(), LOOP),
+        ("system", order.system.is_some(), LOOP),
+        ("tools", order.tools.is_some(), LOOP),
+        ("max_turns", order.max_turns.is_some(), LOOP),
+        ("max_output_tokens", order.max_output_tokens.is_some(), LOOP),
+        ("attachments", order.attachments.is_some(), LOOP),
+        ("resume", order.resume.is_some(), LOOP),
+        ("from_sequence", order.from_sequence.is_some(), LOOP),
+        ("workspace", order.workspace.is_some(), OWN),
+        ("workspace_mode", order.workspace_mode.is_some(), OWN),
+        ("network", order.network.is_some(), COMMANDS),
+        ("timeout_seconds", order.timeout_seconds.is_some(), COMMANDS),
+        ("output_bytes_max", order.output_bytes_max.is_some(), COMMANDS),
+        ("command", order.command.is_some(), &[RunKind::Shell]),
+        ("args", order.args.is_some(), &[RunKind::Git]),
+        ("file", order.file.is_some(), &[RunKind::File]),
+    ]
+}
+
+fn named(kinds: &[RunKind]) -> String {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+    names.join(", ")
+}
+
+/// Without a kind there is no run that these could be for.
+pub(crate) fn no_order(order: &request::Order) -> Accepted<()> {
+    match said(order).iter().find(|(_, is_there, _)| *is_there) {
+        Some((name, ..)) => {
+            Err(refused(format!("{name} is for a run, and kind is missing; send the kind of the first run")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What a run of this kind is asked to do.
+pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::Order) -> Accepted<Wanted> {
+    for (name, is_there, kinds) in said(&asked) {
+        if is_there && !kinds.contains(&kind) {
+            let (kinds, kind) = (named(kinds), kind.as_str());
+            return Err(refused(format!(
+                "{name} goes with runs of kind {kinds}, and this one is of kind {kind}; leave it out"
+            )));
+        }
+    }
+    if kind != RunKind::External && queued.agent.is_some() {
+        let kind = kind.as_str();
+        return Err(refused(format!(
+            "agent goes with runs of kind external, and this one is of kind {kind}; leave it out"
+        )));
+    }
+    match kind {
+        RunKind::AgentLoop => {
+            let is_asked = queued.request_text.as_ref().is_some_and(|text| !text.trim().is_empty());
+            needed("request_text", kind, is_asked || asked.resume.is_some())?;
+        }
+        RunKind::Shell => {
+            needed("command", kind, asked.command.as_ref().is_some_and(|c| !c.trim().is_empty()))?
+        }
+        RunKind::Git => needed("args", kind, asked.args.as_ref().is_some_and(|args| !args.is_empty()))?,
+        RunKind::File => needed("file", kind, asked.file.is_some())?,
+        RunKind::External => {}
+    }
+    if asked.from_sequence.is_some() && asked.resume.is_none() {
+        return Err(refused("from_sequence goes with resume; name the run, too, or leave it out".to_owned()));
+    }
+    settled(asked)
+}
+
+fn needed(name: &str, kind: RunKind, is_there: bool) -> Accepted<()> {
+    let kind = kind.as_str();
+    if is_there { Ok(()) } else { Err(refused(format!("a run of kind {kind} needs {name}; send it"))) }
+}
+
+/// Each field for itself.
+fn settled(asked: request::Order) -> Accepted<Wanted> {
+    let workspace = asked.workspace.map(folder).transpose()?;
+    let workspace_mode =
+        asked.workspace_mode.map(|mode| one_of("workspace_mode", mode, &MODES)).transpose()?;
+    if workspace_mode.as_deref() == Some("in_place") && workspace.is_none() {
+        return Err(refused(
+            "workspace_mode is in_place, and workspace is missing; name the folder".to_owned(),
+        ));
+    }
+    let order = Order {
+        system: text("system", asked.system)?,
+        tools: asked
+            .tools
+            .map(|tools| list("tools", tools, limits::TOOLS_MAX, limits::NAME_BYTES_MAX))
+            .transpose()?,
+        max_turns: number("max_turns", asked.max_turns, limits::TURNS_MAX)?,
+        max_output_tokens: number("max_output_tokens", asked.max_output_tokens, limits::OUTPUT_TOKENS_MAX)?,
+        workspace_source: workspace,
+        network: asked.network.unwrap_or(false),
+        timeout_seconds: number("timeout_seconds", asked.timeout_seconds, limits::TIMEOUT_SECONDS_MAX)?,
+        output_bytes_max: number("output_bytes_max", asked.output_bytes_max, limits::OUTPUT_BYTES_MAX)?,
+        command: text("command", plain("command", asked.command)?)?,
+        args: asked
+            .args
+            .map(|args| list("args", args, limits::ARGS_MAX, limits::ARG_BYTES_MAX))
+            .transpose()?,
+        file: asked.file.map(file).transpose()?,
+        ..Order::default()
+    };
+    let attachments = asked.attachments.unwrap_or_default();
+    if attachments.len() > limits::ATTACHMENTS_MAX {
+        return Err(too_many("attachments", attachments.len(), limits::ATTACHMENTS_MAX));
+    }
+    Ok(Wanted {
+        order,
+        model: bounded("model", asked.model, limits::NAME_BYTES_MAX)?,
+        workspace_mode,
+        attachments: attachments.into_iter().map(attachment).collect::<Accepted<_>>()?,
+        network: asked.network,
+    })
+}
+
+fn attachment(one: Attachment) -> Accepted<(ForeignId, Option<String>)> {
+    let id = ForeignId::parse(&one.artifact_id).map_err(|_| {
+        refused(format!("attachments: {:?} is no id of an artifact", shortened(&one.artifact_id)))
+    })?;
+    Ok((id, bounded("attachments.name", one.name, limits::PATH_BYTES_MAX)?))
+}
+
+fn folder(path: String) -> Accepted<String> {
+    let refused = |why: &str| {
+        let shown = shortened(&path);
+        Refusal::new(Code::WorkspaceRefused, format!("workspace is {shown:?}, which {why}"))
+    };
+    if !path.starts_with('/') {
+        return Err(refused("does not begin at the root; send the whole path"));
+    }
+    if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
+        return Err(refused("cannot be the path of a folder"));
+    }
+    Ok(path)
+}
+
+fn file(asked: request::FileOrder) -> Accepted<FileOrder> {
+    let malformed = |why: String| refused(format!("file.input is refused: {why}"));
+    let compact = door::compact(asked.input.get()).map_err(|why| malformed(why.to_string()))?;
+    if !compact.starts_with('{') {
+        return Err(malformed("it is no object".to_owned()));
+    }
+    let input = Json::parse(&compact).map_err(|why| malformed(why.to_string()))?;
+    Ok(FileOrder { tool: one_of("file.tool", asked.tool, &FILE_TOOLS)?, input })
+}
+
+fn one_of(name: &str, word: String, known: &[&str]) -> Accepted<String> {
+    if known.contains(&word.as_str()) {
+        return Ok(word);
+    }
+    Err(refused(format!("{name} is {:?}; send one of {}", shortened(&word), known.join(", "))))
+}
+
+/// A number from 1 to a bound.
+pub(crate) fn number<N: Copy + Into<u64>>(name: &str, number: Option<N>, most: u64) -> Accepted<Option<N>> {
+    match number.map(Into::into) {
+        Some(0) => Err(refused(format!("{name} is 0; send at least 1, or leave it out"))),
+        Some(large) if large > most => {
+            Err(Refusal::new(Code::LimitReached, format!("{name} is {large}; send at most {most}")))
+        }
+        _ => Ok(number),
+    }
+}
+
+/// A text of bounded length.
+pub(crate) fn bounded(name: &str, text: Option<String>, most: usize) -> Accepted<Option<String>> {
+    match text {
+        Some(text) if text.len() > most => {
+            let detail = format!("{name} has {} bytes; send at most {most}", text.len());
+            Err(Refusal::new(Code::LimitReached, detail))
+        }
+        text => plain(name, text),
+    }
+}
+
+/// A text that a program can be told.
+fn plain(name: &str, text: Option<String>) -> Accepted<Option<String>> {
+    match text {
+        Some(text) if text.contains('\0') => {
+            Err(refused(format!("{name} has a byte 0 in it, which no program can be told")))
+        }
+        text => Ok(text),
+    }
+}
+
+fn list(name: &str, items: Vec<String>, most: usize, bytes: usize) -> Accepted<Vec<String>> {
+    if items.len() > most {
+        return Err(too_many(name, items.len(), most));
+    }
+    for item in &items {
+        bounded(name, Some(item.clone()), bytes)?;
+    }
+    Ok(items)
+}
+
+fn too_many(name: &str, are: usize, most: usize) -> Refusal {
+    Refusal::new(Code::LimitReached, format!("{name} has {are} entries; send at most {most}"))
+}

@@ -1,0 +1,180 @@
+//! Runs of ours: made, made again, gone on from, and made by what is said in a session.
+
+use ::http::StatusCode;
+use axum::extract::{RawQuery, Request};
+use recount_api::query as words;
+use recount_api::reply::Page;
+use recount_api::request::{ResumeRun, RetryRun, SendMessage};
+use recount_engine::{ListQuery, NewRun, Order, Scope};
+use recount_event::family::run::{Driver, RunKind};
+use recount_event::{Code, SessionId};
+
+use super::Face;
+use super::http::{Answer, Ids, Query, body_bytes, json};
+use super::once::Again;
+use super::runs::answer_made;
+use crate::accept::{Asked, Wanted};
+use crate::error::Refusal;
+use crate::{accept, limits, project};
+
+impl Face {
+    /// Refuses runs of ours where nobody does them, and to those who may only bring runs in from outside.
+    fn may_order(&self, kind: RunKind) -> Result<(), Refusal> {
+        if !self.caller.may(Scope::Run) {
+            let kind = kind.as_str();
+            let needs =
+                format!("a run of kind {kind} needs the scope run; the token may make runs of kind external");
+            return Err(Refusal::new(Code::ScopeMissing, needs));
+        }
+        if !self.engine.has_performer() {
+            let kind = kind.as_str();
+            let nobody = format!("nobody at this server does runs of kind {kind}; send kind external");
+            return Err(Refusal::new(Code::KindUnavailable, nobody));
+        }
+        Ok(())
+    }
+
+    /// A run as it is to be queued, with its order and what that names.
+    pub(super) async fn ordered(&self, asked: Asked) -> Result<NewRun, Refusal> {
+        let Asked { mut new, wanted, resume } = asked;
+        self.may_make_in(new.task, new.session)?;
+        if new.queued.driver == Driver::External {
+            return Ok(new);
+        }
+        self.may_order(new.queued.kind)?;
+        if let Some((run, from_sequence)) = resume {
+            let past = self.engine.past(self.run_id(&run.to_string()).await?).await?;
+            if past.queued.kind != RunKind::AgentLoop || (past.task, past.session) != (new.task, new.session)
+            {
+                let detail = format!(
+                    "resume is {run}, which is no run of kind agent_loop of the same task and session"
+                );
+                return Err(Refusal::new(Code::OrderRefused, detail));
+            }
+            new.resumed_from = Some(past.place(from_sequence)?);
+            new.queued.workspace_path = past.queued.workspace_path.clone();
+            past.precede(&mut new.queued);
+        }
+        let Wanted { order, model, workspace_mode, attachments, network: _ } = wanted;
+        if !attachments.is_empty() {
+            let none = "attachments: this server keeps no artifacts; leave them out";
+            return Err(Refusal::new(Code::OrderRefused, none));
+        }
+        new.queued.model = model;
+        new.queued.workspace_mode = workspace_mode;
+        new.queued.config = Some(order.written());
+        Ok(new)
+    }
+
+    /// Fills in what a message leaves open, as it was in the last run of its session that was one of ours: a
+    /// conversation goes on with the same model, on the same folder.
+    async fn continued(&self, session: SessionId, asked: &mut Asked) -> Result<(), Refusal> {
+        let newest = ListQuery { limit: limits::SESSION_RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
+        let runs = self.engine.list_session_runs(session, &newest).await?.items;
+        let is_ours =
+            |kind: &str, driver: &str| kind == RunKind::AgentLoop.as_str() && driver == Driver::Own.as_str();
+        let Some(last) = runs.iter().find(|row| is_ours(&row.kind, &row.driver)) else { return Ok(()) };
+        let Some(before) = self.engine.queued(accept::run_id(&last.id)?).await? else { return Ok(()) };
+        let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
+        asked.new.queued.prior_run_id = Some(last.id.clone());
+        let Wanted { order, model, workspace_mode, network, .. } = &mut asked.wanted;
+        if model.is_none() {
+            *model = before.model;
+            asked.new.queued.provider = before.provider;
+        }
+        order.system = order.system.take().or(then.system);
+        order.tools = order.tools.take().or(then.tools);
+        if order.workspace_source.is_none() && workspace_mode.is_none() {
+            order.workspace_source = then.workspace_source;
+            *workspace_mode = before.workspace_mode;
+        }
+        order.network = network.unwrap_or(then.network);
+        Ok(())
+    }
+}
+
+/// What can only be asked of an agent's loop.
+fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
+    if kind == RunKind::AgentLoop {
+        return Ok(());
+    }
+    let kind = kind.as_str();
+    let detail =
+        format!("{name} goes with runs of kind agent_loop, and this one is of kind {kind}; leave it out");
+    Err(Refusal::new(Code::OrderRefused, detail))
+}
+
+pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
+    let trace = accept::traceparent(request.headers().get("traceparent"));
+    let run = face.run_id(&run).await?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: RetryRun = accept::body_or_default(&bytes)?;
+    let past = face.engine.past(run).await?;
+    face.may_order(past.queued.kind)?;
+    let mut new = past.again()?;
+    if let Some(model) = accept::bounded("model", request.model, limits::NAME_BYTES_MAX)? {
+        only_of_a_loop(past.queued.kind, "model")?;
+        (new.queued.model, new.queued.provider) = (Some(model), None);
+    }
+    new.queued.requested_by = Some(face.caller.name.clone());
+    new.queued.traceparent = trace;
+    answer_made(&face, new, again).await
+}
+
+pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
+    let trace = accept::traceparent(request.headers().get("traceparent"));
+    let run = face.run_id(&run).await?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: ResumeRun = accept::body_or_default(&bytes)?;
+    let past = face.engine.past(run).await?;
+    if past.queued.kind != RunKind::AgentLoop {
+        let kind = past.queued.kind.as_str();
+        let detail = format!("{run} is of kind {kind}, which has nothing to go on from; retry it");
+        return Err(Refusal::new(Code::OrderRefused, detail));
+    }
+    face.may_order(past.queued.kind)?;
+    let mut new = past.resumed(accept::number(request.from_sequence)?)?;
+    if let Some(model) = accept::bounded("model", request.model, limits::NAME_BYTES_MAX)? {
+        (new.queued.model, new.queued.provider) = (Some(model), None);
+    }
+    new.queued.request_text = accept::text("request_text", request.request_text)?;
+    if let Some(turns) = accept::amount("max_turns", request.max_turns, limits::TURNS_MAX)? {
+        let order = Order { max_turns: Some(turns), ..past.order()? };
+        new.queued.config = Some(Order { attachments: Vec::new(), ..order }.written());
+    }
+    new.queued.requested_by = Some(face.caller.name.clone());
+    new.queued.traceparent = trace;
+    answer_made(&face, new, again).await
+}
+
+pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
+    let trace = accept::traceparent(request.headers().get("traceparent"));
+    let session = face.session_id(&session)?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: SendMessage = accept::body(&bytes)?;
+    if face.engine.session(session).await?.is_none() {
+        return Err(face.engine.missing_session(session).await.into());
+    }
+    let mut asked = accept::message(request, session, &face.caller.name)?;
+    face.continued(session, &mut asked).await?;
+    let mut new = face.ordered(asked).await?;
+    new.queued.traceparent = trace;
+    answer_made(&face, new, again).await
+}
+
+pub(super) async fn list_messages(face: Face, Ids(session): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
+    let session = face.session_id(&session)?;
+    if face.engine.session(session).await?.is_none() {
+        return Err(face.engine.missing_session(session).await.into());
+    }
+    let query = Query::parse(raw.as_deref());
+    let after = accept::message_cursor(query.get(words::AFTER))?;
+    let limit = accept::limit(query.get(words::LIMIT), words::LIST_LIMIT_DEFAULT, words::LIST_LIMIT_MAX)?;
+    let page = face.engine.messages(session, after, limit).await?;
+    let next = page.next.map(|(run, sequence)| serde_json::Value::String(format!("{run}:{sequence}")));
+    let told = page.told.into_iter().map(project::message).collect();
+    Ok(json(StatusCode::OK, &Page::new(told, next, page.has_more)))
+}
