@@ -4,7 +4,7 @@
 //! others wrote in the meantime, so that who follows the events of a desk follows the run. A desk whose claim was
 //! taken over can report nothing any more.
 
-use recount_event::{Draft, Event, RunId};
+use recount_event::{Draft, Event, ForeignId, RunId};
 use recount_log::ReadBound;
 use recount_run::{Command, State};
 use recount_world::World;
@@ -108,6 +108,11 @@ impl Desk {
         let command = Command::TakeOver { worker_id, lease_until_ms, reason: reason.to_owned() };
         self.engine.submit(self.run, command).await?;
         self.catch_up().await.map(drop)
+    }
+
+    /// A name that nothing has yet, with this prefix.
+    pub fn mint(&self, prefix: &str) -> ForeignId {
+        ForeignId::minted(prefix, self.engine.mint(self.engine.stamp()))
     }
 
     /// Until when a claim made now is good without being renewed.

@@ -168,6 +168,11 @@ impl Engine {
         &self.tools.redaction.redactor
     }
 
+    /// Whether something of this would be masked before it is appended.
+    pub fn masks(&self, payload: &Payload) -> bool {
+        self.tools.redaction.payload(payload.clone()).is_ok_and(|(_, masked)| !masked.is_empty())
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.tools.store
     }

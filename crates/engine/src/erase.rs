@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::read_row;
 use crate::error::{run_erased, session_erased, task_erased};
 use crate::writer::{Work, run_not_found};
-use crate::{Engine, Error, journal, limits, rows};
+use crate::{Engine, Error, Whose, journal, limits, rows};
 
 /// What is left of an erased run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +100,13 @@ impl Whole {
         }
     }
 
+    fn whose(self) -> Whose {
+        match self {
+            Whole::Task(task) => Whose::Task(task),
+            Whole::Session(session) => Whose::Session(session),
+        }
+    }
+
     fn is_erased(self) -> Error {
         match self {
             Whole::Task(task) => task_erased(task),
@@ -179,6 +186,9 @@ impl Engine {
             }
         }
         self.forget_answers().await?;
+        if let Some(performer) = self.tools.performer.get() {
+            performer.forget(whole.whose()).await;
+        }
         let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
         if let Whole::Task(_) = whole {
             rows.push(rows::delete(rows::TASK_ACTIVE, key));

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use recount_event::family::assistant::TextComplete;
 use recount_event::family::run::{Driver, Queued, RunKind};
 use recount_event::family::tool::Executor;
 use recount_event::family::{approval, clarification, handoff, run};
-use recount_event::{EventId, ForeignId, Json, RunId, SessionId, TaskId};
+use recount_event::{EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId};
 
 use crate::view::{Status, Summary};
 pub(crate) use ledger::{Fate, Ledger, Space};
@@ -398,6 +399,25 @@ impl State {
         self.turns.open.as_ref().map(|turn| turn.index)
     }
 
+    /// The index of the turn that failed and may be begun again.
+    pub fn retry_turn(&self) -> Option<u64> {
+        self.turns.highest.filter(|_| self.turns.may_retry)
+    }
+
+    /// What closes the texts that are being written, as cut off where they stand.
+    pub fn cut_texts(&self) -> Vec<Payload> {
+        let Some(turn) = &self.turns.open else { return Vec::new() };
+        let cut = |(block_index, block): (&u64, &Block)| {
+            let mut cut = TextComplete::new(turn.index, *block_index, block.text.text());
+            cut.aborted = Some(true);
+            match block.kind {
+                BlockKind::Text => Payload::AssistantTextComplete(Box::new(cut)),
+                BlockKind::Thinking => Payload::AssistantThinkingComplete(Box::new(cut)),
+            }
+        };
+        turn.blocks.iter().map(cut).collect()
+    }
+
     /// What was told of a text or thinking block that is open.
     pub fn open_text(&self, turn_index: u64, block_index: u64) -> Option<String> {
         let turn = self.turns.open.as_ref().filter(|turn| turn.index == turn_index)?;
@@ -416,6 +436,28 @@ impl State {
             Driver::Own => self.cost.prior.plus(self.cost.turns),
             Driver::External => self.cost.ticked.unwrap_or(self.cost.prior),
         }
+    }
+
+    /// Turns, money and time of this run alone, were it to end now; a run that never began has none.
+    pub fn figures(&self, now_ms: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
+        let Some(started_ms) = self.started_ms else { return (None, None, None) };
+        let cost = self.totals().cost_micros_usd.saturating_sub(self.cost.prior.cost_micros_usd);
+        (Some(self.turns.completed), Some(cost), Some(now_ms.saturating_sub(started_ms)))
+    }
+
+    /// Calls that were ever proposed, invoked or announced.
+    pub fn calls_seen(&self) -> u64 {
+        self.calls_seen
+    }
+
+    /// What the run waits for, or would: pending prompts, and calls that an application carries out.
+    pub fn waits_for_what(&self) -> Vec<run::WaitsFor> {
+        self.waits_for()
+    }
+
+    /// Whether a prompt stands that asks about this call, or for it.
+    pub fn is_asked_about(&self, tool_call_id: &str) -> bool {
+        self.asks_for(tool_call_id)
     }
 
     /// Whether the budget is used up, so that no model and no tool may be called.

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod delivery;
+mod dispatch;
 mod erasure;
 mod faults;
 mod follow;

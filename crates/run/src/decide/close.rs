@@ -2,7 +2,6 @@
 //! and then the turn.
 
 use recount_event::family::approval::{self, Decision};
-use recount_event::family::assistant::TextComplete;
 use recount_event::family::clarification::{self, Applied};
 use recount_event::family::tool::RefusalCode;
 use recount_event::family::{handoff, turn};
@@ -10,7 +9,7 @@ use recount_event::{ForeignId, Payload};
 
 use super::{Batch, settle};
 use crate::rejection::Rejection;
-use crate::state::{BlockKind, Call, CallStage, PromptKind};
+use crate::state::{Call, CallStage, PromptKind};
 
 /// Why things are closed.
 pub(super) struct Why<'a> {
@@ -20,15 +19,8 @@ pub(super) struct Why<'a> {
 
 /// Every text that is being written is cut where it stands.
 pub(super) fn texts(batch: &mut Batch) -> Result<(), Rejection> {
-    let Some(turn) = batch.state.turns.open.clone() else { return Ok(()) };
-    for (block_index, block) in turn.blocks {
-        let mut cut = TextComplete::new(turn.index, block_index, block.text.text());
-        cut.aborted = Some(true);
-        let cut = Box::new(cut);
-        batch.say(match block.kind {
-            BlockKind::Text => Payload::AssistantTextComplete(cut),
-            BlockKind::Thinking => Payload::AssistantThinkingComplete(cut),
-        })?;
+    for cut in batch.state.cut_texts() {
+        batch.say(cut)?;
     }
     Ok(())
 }

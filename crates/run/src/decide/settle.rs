@@ -181,10 +181,6 @@ pub(super) fn cancelled(batch: &Batch, by: CancelledBy, reason: String) -> Paylo
     Payload::RunCancelled(Box::new(ending))
 }
 
-/// Turns, money and time of this run alone; a run that never began has none.
 fn figures(batch: &Batch) -> (Option<u64>, Option<u64>, Option<u64>) {
-    let state = &batch.state;
-    let Some(started_ms) = state.started_ms else { return (None, None, None) };
-    let cost = state.totals().cost_micros_usd.saturating_sub(state.cost.prior.cost_micros_usd);
-    (Some(state.turns.completed), Some(cost), Some(batch.now_ms().saturating_sub(started_ms)))
+    batch.state.figures(batch.now_ms())
 }

@@ -1,0 +1,203 @@
+//! Who works at our own runs: so many at a time, each by one worker, and by another when that one is lost.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use recount_engine::{Desk, NewRun, Performer, Unacceptable, Whose};
+use recount_event::family::run::{Finished, Queued, RunKind, Started};
+use recount_event::{Code, Payload, RunId};
+use tokio::sync::Semaphore;
+
+use crate::scene::{START_MS, Scene, code};
+
+/// What a worker does with a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Starts it, waits for leave, ends it.
+    Well,
+    /// Starts it and panics.
+    Dies,
+    /// Starts it and leaves as if the world had failed.
+    GivesUp,
+}
+
+struct Hand {
+    how: How,
+    /// Leave to go on behind `run.started`.
+    leave: Arc<Semaphore>,
+    seen: Arc<Mutex<Vec<RunId>>>,
+}
+
+impl Performer for Hand {
+    fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
+        match new.queued.model.as_deref() {
+            Some("none") => {
+                Err(Unacceptable { code: Code::ModelUnknown, message: "there is no none".into() })
+            }
+            _ => {
+                new.queued.model = Some("filled in".into());
+                Ok(())
+            }
+        }
+    }
+
+    fn perform(&self, mut desk: Desk) -> BoxFuture<'static, Option<Desk>> {
+        let (how, leave) = (self.how, self.leave.clone());
+        self.seen.lock().unwrap().push(desk.run());
+        Box::pin(async move {
+            if desk.state().claim().is_none() {
+                let mut started = Started::new();
+                started.worker_id = Some(desk.worker_id().to_owned());
+                desk.report(vec![Payload::RunStarted(Box::new(started)).into()]).await.ok()?;
+            }
+            match how {
+                How::Dies => panic!("this worker dies on purpose"),
+                How::GivesUp => return None,
+                How::Well => leave.acquire().await.unwrap().forget(),
+            }
+            let finished = Payload::RunFinished(Box::new(Finished::new("completed".into())));
+            let _told = desk.report(vec![finished.into()]).await;
+            Some(desk)
+        })
+    }
+
+    fn forget(&self, _whose: Whose) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+}
+
+struct House {
+    scene: Scene,
+    leave: Arc<Semaphore>,
+    seen: Arc<Mutex<Vec<RunId>>>,
+}
+
+async fn employ(
+    scene: &Scene,
+    how: How,
+    leave: &Arc<Semaphore>,
+    seen: &Arc<Mutex<Vec<RunId>>>,
+    at_once: usize,
+) {
+    let hand = Hand { how, leave: leave.clone(), seen: seen.clone() };
+    scene.engine.employ(Arc::new(hand), at_once).await.unwrap();
+}
+
+async fn house(how: How, at_once: usize) -> House {
+    let (scene, leave) = (Scene::new().await, Arc::new(Semaphore::new(0)));
+    let seen = Arc::default();
+    employ(&scene, how, &leave, &seen, at_once).await;
+    House { scene, leave, seen }
+}
+
+fn shell() -> NewRun {
+    NewRun { queued: Queued::new(RunKind::Shell), task: None, session: None, resumed_from: None }
+}
+
+impl House {
+    async fn queue(&self) -> RunId {
+        self.scene.engine.create_run(shell()).await.unwrap().0
+    }
+
+    /// Waits, in paused time, until a run's types are these.
+    async fn becomes(&self, run: RunId, types: &[&str]) {
+        for _ in 0..1_000 {
+            if self.scene.types(run).await == types {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(self.scene.types(run).await, types);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_not_queued_and_what_is_missing_is_filled_in() {
+    let house = house(How::Well, 1).await;
+    let mut new = shell();
+    new.queued.model = Some("none".into());
+    assert_eq!(code(house.scene.engine.create_run(new).await), Code::ModelUnknown);
+    let run = house.queue().await;
+    let queued = house.scene.engine.read_run(run, None, 1).await.unwrap().0;
+    assert!(String::from_utf8_lossy(&queued[0].1).contains("filled in"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_at_a_time_and_the_others_are_told_their_place() {
+    let house = house(How::Well, 2).await;
+    let (one, two) = (house.queue().await, house.queue().await);
+    for run in [one, two] {
+        house.becomes(run, &["run.queued", "run.started"]).await;
+    }
+    let (three, four) = (house.queue().await, house.queue().await);
+    for run in [three, four] {
+        house.becomes(run, &["run.queued", "run.throttled"]).await;
+    }
+    let stats = house.scene.engine.stats().await.unwrap();
+    assert_eq!((stats.runs_at_work, stats.runs_in_line), (2, 2));
+    house.leave.add_permits(4);
+    let waited = ["run.queued", "run.throttled", "run.started", "run.finished"];
+    house.becomes(one, &["run.queued", "run.started", "run.finished"]).await;
+    house.becomes(three, &waited).await;
+    house.becomes(four, &waited).await;
+    assert_eq!(*house.seen.lock().unwrap(), [one, two, three, four], "in the order in which they came");
+    let stats = house.scene.engine.stats().await.unwrap();
+    assert_eq!((stats.runs_at_work, stats.runs_in_line), (0, 0));
+    house.scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_kills_its_workers_fails_in_the_end() {
+    for how in [How::Dies, How::GivesUp] {
+        let house = house(how, 2).await;
+        let run = house.queue().await;
+        let again = ["gap.run_disconnected", "run.started"];
+        let mut types = vec!["run.queued", "run.started"];
+        types.extend(again);
+        types.extend(again);
+        types.extend(again);
+        types.push("run.failed");
+        house.becomes(run, &types).await;
+        assert_eq!(
+            house.scene.engine.run(run).await.unwrap().unwrap().ending.as_deref(),
+            Some("worker_lost")
+        );
+        assert_eq!(house.scene.engine.stats().await.unwrap().runs_at_work, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_process_takes_over_what_was_at_work_and_begins_what_was_in_line() {
+    let mut house = house(How::Well, 1).await;
+    let at_work = house.queue().await;
+    house.becomes(at_work, &["run.queued", "run.started"]).await;
+    let in_line = house.queue().await;
+    house.becomes(in_line, &["run.queued", "run.throttled"]).await;
+    house.scene.reopen_at(START_MS + 60_000).await;
+    house.leave.add_permits(2);
+    employ(&house.scene, How::Well, &house.leave, &house.seen, 2).await;
+    let taken = ["run.queued", "run.started", "gap.run_disconnected", "run.started", "run.finished"];
+    house.becomes(at_work, &taken).await;
+    house.becomes(in_line, &["run.queued", "run.throttled", "run.started", "run.finished"]).await;
+    house.scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_lost_a_run_to_another_worker_can_report_nothing_more() {
+    let house = house(How::Well, 1).await;
+    let run = house.queue().await;
+    house.becomes(run, &["run.queued", "run.started"]).await;
+    let command = recount_run::Command::TakeOver {
+        worker_id: "another".into(),
+        lease_until_ms: None,
+        reason: "worker_lease_expired".into(),
+    };
+    house.scene.engine.submit(run, command).await.unwrap();
+    house.leave.add_permits(1);
+    let taken = ["run.queued", "run.started", "gap.run_disconnected", "run.started"];
+    house.becomes(run, &taken).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(house.scene.types(run).await, taken, "the first worker's ending was not taken");
+}
