@@ -9,6 +9,7 @@
 pub mod limits;
 pub mod model;
 pub mod paths;
+pub mod policy;
 pub mod process;
 pub mod sandbox;
 pub mod schema;

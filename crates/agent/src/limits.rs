@@ -197,3 +197,29 @@ pub const GIT_ARGUMENT_BYTES_MAX: usize = 16 << 10;
 
 /// Arguments of a tool that runs git; more are refused with `invalid_input`.
 pub const GIT_ARGUMENTS_MAX: usize = 256;
+
+// Policy.
+
+/// Commands of one command line that are told apart; a line with more counts as one that cannot be read.
+pub const COMMANDS_MAX: usize = 200;
+
+/// How deep commands may stand in one another; deeper ones count as ones that cannot be read.
+pub const COMMAND_DEPTH_MAX: usize = 8;
+
+/// Bytes of a policy's file; a larger one is refused.
+pub const POLICY_BYTES_MAX: usize = 256 * 1024;
+
+/// Rules of a policy; one with more is refused.
+pub const POLICY_RULES_MAX: usize = 500;
+
+/// Characters of a rule's id; a longer one is refused.
+pub const RULE_ID_CHARS_MAX: usize = 64;
+
+/// Characters of any other text in a rule; a longer one is refused.
+pub const RULE_TEXT_CHARS_MAX: usize = 500;
+
+/// How long people have to answer when a rule does not say.
+pub const APPROVAL_TIMEOUT_SECONDS: u64 = 3_600;
+
+/// The longest that a rule may give people to answer, a week; a longer time is refused.
+pub const APPROVAL_TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;

@@ -1,0 +1,580 @@
+//! What harm a command can do, judged by its words.
+//!
+//! Look at [`command_risk`]. It is advice for the people who are asked and for policies, and **no border**: whoever
+//! wants to hide what a command does can do so, and what holds commands back is the sandbox. Pure. What is not known
+//! is neither harmless nor grave.
+
+use recount_event::family::approval::Reversibility;
+use recount_event::family::tool::RiskLevel;
+
+use crate::policy::command::{Command, Line, base};
+
+/// How grave, whether it can be undone, and what follows from it, in a sentence.
+pub type Risk = (RiskLevel, Reversibility, &'static str);
+
+const READS: Risk = (RiskLevel::Low, Reversibility::Reversible, "It looks and changes nothing.");
+const BUILDS: Risk =
+    (RiskLevel::Low, Reversibility::Reversible, "It builds or tests what is in the workspace.");
+const UNKNOWN: Risk =
+    (RiskLevel::Medium, Reversibility::PartiallyReversible, "What it changes is not known.");
+const CHANGES: Risk = (RiskLevel::Medium, Reversibility::PartiallyReversible, "It changes files.");
+const RECORDS: Risk =
+    (RiskLevel::Medium, Reversibility::Reversible, "It changes the repository, which keeps what was.");
+const REBUILT: Risk =
+    (RiskLevel::Medium, Reversibility::PartiallyReversible, "It removes what a build makes again.");
+
+const REMOVES: Risk = (RiskLevel::High, Reversibility::Irreversible, "It removes files for good.");
+const DISCARDS: Risk = (
+    RiskLevel::High,
+    Reversibility::Irreversible,
+    "It throws away work that was not committed or not published.",
+);
+const PUBLISHES: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "It publishes something, or changes it elsewhere.");
+const DESTROYS: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "It destroys data on a device or in a file.");
+const RUNS_FOREIGN: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "It runs a program that comes from the network.");
+const RAISES: Risk =
+    (RiskLevel::High, Reversibility::Irreversible, "It runs with the rights of somebody else.");
+const DROPS: Risk = (RiskLevel::High, Reversibility::Irreversible, "It deletes data from a database.");
+const STOPS: Risk =
+    (RiskLevel::High, Reversibility::PartiallyReversible, "It stops the machine or its services.");
+const PERMITS: Risk =
+    (RiskLevel::High, Reversibility::PartiallyReversible, "It changes who may use many files at once.");
+const REMOTE: Risk = (RiskLevel::High, Reversibility::Irreversible, "It does something on another machine.");
+
+/// Judges a command line of the shell.
+pub fn command_risk(text: &str) -> Risk {
+    let line = Line::read(text);
+    let mut worst: Option<Risk> = None;
+    let mut take = |risk: Risk| {
+        // Of two that are equally grave the first is told, unless it says nothing.
+        if worst
+            .is_none_or(|worst| (risk.0, risk.1) > (worst.0, worst.1) || worst == READS && risk.0 == worst.0)
+        {
+            worst = Some(risk);
+        }
+    };
+    let fetches = line.commands.iter().any(|command| matches!(name(command), "curl" | "wget"));
+    for command in &line.commands {
+        if fetches && runs_what_it_is_given(command) {
+            take(RUNS_FOREIGN);
+        } else if !command.wraps || command.raised {
+            take(of(command));
+        }
+    }
+    for target in &line.redirects {
+        take(if is_device(target) { DESTROYS } else { CHANGES });
+    }
+    if line.opaque {
+        take(UNKNOWN);
+    }
+    worst.unwrap_or(UNKNOWN)
+}
+
+fn name(command: &Command) -> &str {
+    command.words.first().map_or("", |word| base(word))
+}
+
+/// An interpreter whose program is its input, or a text that is not in the command.
+fn runs_what_it_is_given(command: &Command) -> bool {
+    const INTERPRETERS: &[&str] = &[
+        "sh", "bash", "dash", "zsh", "ksh", "python", "python3", "perl", "ruby", "node", "php", "eval",
+        "source", ".",
+    ];
+    let given = command.words[1.min(command.words.len())..].iter().any(|word| word.contains('$'));
+    INTERPRETERS.contains(&name(command)) && (command.piped || given)
+}
+
+fn is_device(path: &str) -> bool {
+    path.starts_with("/dev/") && !matches!(path, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
+}
+
+fn of(command: &Command) -> Risk {
+    if command.raised {
+        return RAISES;
+    }
+    let Some((_, args)) = command.words.split_first() else { return READS };
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let name = name(command);
+    // A variable may say what else is run.
+    let twists = |set: &String| {
+        ["PATH=", "LD_", "DYLD_", "BASH_ENV=", "ENV=", "IFS=", "GIT_", "NODE_OPTIONS=", "RUSTC", "CARGO_"]
+            .iter()
+            .any(|name| set.starts_with(name))
+    };
+    let risk = by_name(name, &args);
+    if risk.0 == RiskLevel::Low && command.sets.iter().any(twists) { UNKNOWN } else { risk }
+}
+
+fn by_name(name: &str, args: &[&str]) -> Risk {
+    let first = args.iter().copied().find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let has = |word: &str| args.contains(&word);
+    let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
+    if is_reader(name) && !database(args, name) {
+        return if reader_writes(name, args) { UNKNOWN } else { READS };
+    }
+    if database(args, name) {
+        return DROPS;
+    }
+    if args.len() == 1 && matches!(args[0], "--version" | "--help") {
+        return READS;
+    }
+    match name {
+        "rm" | "rmdir" | "unlink" => remove(args),
+        "find" => {
+            if has("-delete") {
+                REMOVES
+            } else if args.iter().any(|arg| matches!(*arg, "-exec" | "-execdir" | "-ok" | "-okdir"))
+                || starts("-fp")
+                || starts("-fls")
+            {
+                // What it runs is judged by itself.
+                CHANGES
+            } else {
+                READS
+            }
+        }
+        "git" => git(args),
+        "dd" | "shred" | "wipefs" | "fdisk" | "sfdisk" | "parted" | "mkswap" | "blkdiscard" => DESTROYS,
+        _ if name.starts_with("mkfs") => DESTROYS,
+        "shutdown" | "reboot" | "halt" | "poweroff" | "init" | "telinit" => STOPS,
+        "systemctl" | "service" | "launchctl" => {
+            if matches!(first, "status" | "list-units" | "is-active") {
+                READS
+            } else {
+                STOPS
+            }
+        }
+        "su" | "runuser" => RAISES,
+        "chmod" | "chown" | "chgrp" => {
+            if flag(args, 'R', "--recursive") {
+                PERMITS
+            } else {
+                CHANGES
+            }
+        }
+        "crontab" => {
+            if has("-l") {
+                READS
+            } else if has("-r") {
+                REMOVES
+            } else {
+                UNKNOWN
+            }
+        }
+        "ssh" | "scp" | "sftp" | "telnet" => REMOTE,
+        "rsync" if args.iter().any(|arg| arg.contains(':')) => REMOTE,
+        "rsync" if starts("--del") => REMOVES,
+        "npm" | "pnpm" | "yarn" | "bun" => match first {
+            "publish" | "unpublish" | "deprecate" => PUBLISHES,
+            "test" | "t" | "ls" | "list" | "outdated" | "audit" if !has("fix") => BUILDS,
+            "run"
+                if args
+                    .iter()
+                    .any(|arg| matches!(*arg, "test" | "build" | "lint" | "check" | "typecheck")) =>
+            {
+                BUILDS
+            }
+            _ => UNKNOWN,
+        },
+        "cargo" => match first.trim_start_matches('+') {
+            "publish" | "yank" | "owner" => PUBLISHES,
+            "test" | "build" | "check" | "clippy" | "doc" | "tree" | "metadata" | "bench" | "nextest" => {
+                if has("--fix") || starts("--config") {
+                    UNKNOWN
+                } else {
+                    BUILDS
+                }
+            }
+            "fmt" => {
+                if has("--check") {
+                    READS
+                } else {
+                    CHANGES
+                }
+            }
+            "clean" => REBUILT,
+            _ => UNKNOWN,
+        },
+        "go" => match first {
+            "test" | "build" | "vet" | "list" | "version" | "env" => BUILDS,
+            _ => UNKNOWN,
+        },
+        "pytest" | "tox" | "ctest" | "rustc" | "tsc" | "eslint" | "mypy" | "ruff" => {
+            if starts("--fix") {
+                CHANGES
+            } else {
+                BUILDS
+            }
+        }
+        "make" | "just" => match first {
+            "test" | "check" | "build" | "all" | "lint" => BUILDS,
+            "clean" => REBUILT,
+            "publish" | "release" | "deploy" => PUBLISHES,
+            _ => UNKNOWN,
+        },
+        "twine" if first == "upload" => PUBLISHES,
+        "gem" if matches!(first, "push" | "yank") => PUBLISHES,
+        "docker" | "podman" => match first {
+            "push" => PUBLISHES,
+            "rm" | "rmi" | "prune" => REMOVES,
+            _ if has("prune") || has("rm") => REMOVES,
+            "ps" | "images" | "logs" | "inspect" | "version" => READS,
+            _ => UNKNOWN,
+        },
+        "kubectl" | "helm" | "oc" => match first {
+            "get" | "describe" | "logs" | "version" | "list" | "status" => READS,
+            _ => PUBLISHES,
+        },
+        "terraform" | "tofu" | "pulumi" => match first {
+            "plan" | "validate" | "show" | "fmt" | "version" => BUILDS,
+            _ => PUBLISHES,
+        },
+        "gh" | "glab" => {
+            if has("view") || has("list") || has("status") || has("diff") {
+                READS
+            } else {
+                PUBLISHES
+            }
+        }
+        "aws" | "gcloud" | "az" | "doctl" | "fly" | "heroku" | "vercel" | "netlify" => PUBLISHES,
+        "dropdb" => DROPS,
+        "truncate" => DESTROYS,
+        "mv" | "cp" | "tee" | "touch" | "mkdir" | "ln" | "patch" | "install" => CHANGES,
+        _ => UNKNOWN,
+    }
+}
+
+fn is_reader(name: &str) -> bool {
+    matches!(
+        name,
+        "ls" | "cat"
+            | "head"
+            | "tail"
+            | "wc"
+            | "grep"
+            | "egrep"
+            | "fgrep"
+            | "rg"
+            | "file"
+            | "stat"
+            | "du"
+            | "df"
+            | "pwd"
+            | "echo"
+            | "printf"
+            | "true"
+            | "false"
+            | "test"
+            | "["
+            | "which"
+            | "type"
+            | "date"
+            | "uname"
+            | "whoami"
+            | "id"
+            | "tree"
+            | "diff"
+            | "cmp"
+            | "cut"
+            | "tr"
+            | "uniq"
+            | "sort"
+            | "nl"
+            | "basename"
+            | "dirname"
+            | "realpath"
+            | "readlink"
+            | "sha256sum"
+            | "md5sum"
+            | "jq"
+            | "cd"
+            | "ps"
+            | "printenv"
+            | "column"
+            | "less"
+            | "more"
+            | "env"
+            | "seq"
+            | "sleep"
+            | "comm"
+            | "od"
+            | "hexdump"
+            | "strings"
+            | ":"
+    )
+}
+
+/// Options with which a reader writes or runs something.
+fn reader_writes(name: &str, args: &[&str]) -> bool {
+    let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
+    match name {
+        "rg" => starts("--pre"),
+        "sort" | "tree" => starts("-o") || starts("--output"),
+        "date" => starts("-s") || starts("--set"),
+        "file" => starts("-C"),
+        _ => false,
+    }
+}
+
+fn flag(args: &[&str], short: char, long: &str) -> bool {
+    args.iter()
+        .any(|arg| *arg == long || (arg.starts_with('-') && !arg.starts_with("--") && arg.contains(short)))
+}
+
+/// What a build makes and can make again.
+const BUILD_FOLDERS: &[&str] = &[
+    "target",
+    "node_modules",
+    "dist",
+    "build",
+    "out",
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".next",
+    "coverage",
+    ".turbo",
+    ".cache",
+];
+
+fn remove(args: &[&str]) -> Risk {
+    let targets = || args.iter().filter(|arg| !arg.starts_with('-'));
+    let wide = targets().any(|arg| {
+        arg.contains(['*', '?', '$']) || arg.starts_with(['/', '~']) || matches!(*arg, "." | "..")
+    });
+    let in_builds = targets().next().is_some()
+        && targets().all(|arg| {
+            let path = arg.trim_start_matches("./");
+            let first = path.split('/').find(|part| BUILD_FOLDERS.contains(part));
+            first.is_some() && !path.starts_with(['/', '~']) && !path.contains("..") && !path.contains('$')
+        });
+    if in_builds {
+        REBUILT
+    } else if wide || flag(args, 'r', "--recursive") || flag(args, 'R', "--recursive") {
+        REMOVES
+    } else {
+        CHANGES
+    }
+}
+
+fn git(args: &[&str]) -> Risk {
+    // Options of git itself, of which some say what is run.
+    let mut rest = args;
+    let mut twisted = false;
+    while let Some((first, after)) = rest.split_first() {
+        match *first {
+            "-C" | "--git-dir" | "--work-tree" | "--namespace" => rest = after.get(1..).unwrap_or_default(),
+            "-c" | "--config-env" => {
+                twisted = true;
+                rest = after.get(1..).unwrap_or_default();
+            }
+            option if option.starts_with('-') => {
+                twisted |= option.starts_with("--exec-path=");
+                rest = after;
+            }
+            _ => break,
+        }
+    }
+    let Some((verb, args)) = rest.split_first() else { return READS };
+    let has = |word: &str| args.contains(&word);
+    let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
+    let names = args.iter().any(|arg| !arg.starts_with('-'));
+    let risk = match *verb {
+        "push" | "send-email" | "request-pull" => PUBLISHES,
+        "reset" if has("--hard") || has("--merge") || has("--keep") => DISCARDS,
+        "clean" if flag(args, 'n', "--dry-run") => READS,
+        "clean" | "filter-branch" | "filter-repo" | "update-ref" => DISCARDS,
+        "checkout" if has("--") || has("-f") || has("--force") || has(".") => DISCARDS,
+        "switch" if has("-f") || has("--force") || has("--discard-changes") => DISCARDS,
+        "restore" if !has("--staged") || has("--worktree") => DISCARDS,
+        "branch" if has("-D") || (has("-d") && has("--force")) => DISCARDS,
+        "stash" if has("drop") || has("clear") => DISCARDS,
+        "reflog" if has("expire") || has("delete") => DISCARDS,
+        "gc" if starts("--prune") => DISCARDS,
+        "worktree" if has("remove") && (has("-f") || has("--force")) => DISCARDS,
+        "status" | "log" | "show" | "diff" | "blame" | "rev-parse" | "rev-list" | "ls-files" | "ls-tree"
+        | "grep" | "describe" | "shortlog" | "cat-file" | "version" | "help" | "merge-base" | "name-rev"
+        | "check-ignore" => {
+            let runs = starts("--output")
+                || starts("--ext-diff")
+                || starts("--textconv")
+                || starts("--open-files")
+                || starts("-O");
+            if runs { UNKNOWN } else { READS }
+        }
+        "branch" | "tag" | "remote" | "stash" | "config" if !names && *verb != "stash" => READS,
+        "stash" if has("list") || has("show") => READS,
+        "add" | "commit" | "branch" | "tag" | "stash" | "switch" | "checkout" | "merge" | "rebase"
+        | "cherry-pick" | "revert" | "restore" | "reset" | "mv" | "init" | "notes" => RECORDS,
+        _ => UNKNOWN,
+    };
+    if twisted && risk.0 == RiskLevel::Low { UNKNOWN } else { risk }
+}
+
+/// Whether words given to something other than a reader take data out of a database.
+fn database(args: &[&str], name: &str) -> bool {
+    if is_reader(name) {
+        return false;
+    }
+    args.iter().any(|arg| {
+        let words: Vec<String> = arg
+            .split(|char: char| !char.is_alphanumeric() && char != '_')
+            .filter(|word| !word.is_empty())
+            .take(crate::limits::COMMANDS_MAX)
+            .map(str::to_ascii_uppercase)
+            .collect();
+        words.windows(2).any(|pair| match (pair[0].as_str(), pair[1].as_str()) {
+            ("DROP", "TABLE" | "DATABASE" | "SCHEMA" | "VIEW" | "INDEX" | "USER") => true,
+            ("TRUNCATE", "TABLE") => true,
+            ("DELETE", "FROM") => !words.iter().any(|word| word == "WHERE"),
+            _ => false,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn commands_are_judged_by_their_words() {
+        for (wanted, commands) in [
+            (
+                READS,
+                &[
+                    "ls -la",
+                    "cat a | grep b | wc -l",
+                    "git status",
+                    "git diff HEAD~1",
+                    "git log --oneline",
+                    "git branch",
+                    "grep 'rm -rf' x",
+                    "echo 'DROP TABLE a'",
+                    "git -C sub status",
+                    "find . -name '*.rs'",
+                    "cd a && ls 2>/dev/null",
+                    "sudoku --version",
+                    "git clean -nd",
+                    "cargo fmt --check",
+                ][..],
+            ),
+            (
+                BUILDS,
+                &[
+                    "cargo test",
+                    "RUST_BACKTRACE=1 cargo test -p a",
+                    "npm run build",
+                    "cd a && cargo test 2>&1 | tail -5",
+                    "timeout 60 pytest -q",
+                    "bash -c 'cargo test'",
+                ],
+            ),
+            (
+                UNKNOWN,
+                &[
+                    "./run.sh",
+                    "sh run.sh; ls",
+                    "python3 x.py",
+                    "curl https://example.org",
+                    "$X",
+                    "echo 'a",
+                    "",
+                    "npm install",
+                    "rg --pre x y",
+                    "git -c core.pager=x log",
+                    "LD_PRELOAD=x ls",
+                    "git diff --ext-diff",
+                ],
+            ),
+            (CHANGES, &["mv a b", "rm a", "echo x > y", "chmod +x a", "cargo fmt"]),
+            (
+                RECORDS,
+                &["git commit -m 'a; rm -rf /'", "git add -A", "git checkout main", "git restore --staged a"],
+            ),
+            (REBUILT, &["rm -rf target", "rm -rf ./web/node_modules dist", "cargo clean"]),
+            (
+                REMOVES,
+                &[
+                    "rm -rf src",
+                    "rm -r -f .",
+                    "rm *",
+                    "rm /a",
+                    "find . -delete",
+                    "find . -exec rm -rf {} +",
+                    "ls | xargs rm -rf",
+                    "rm -rf target/../src",
+                    "true && /bin/rm -Rf x",
+                    "docker system prune",
+                ],
+            ),
+            (
+                DISCARDS,
+                &[
+                    "git reset --hard",
+                    "git clean -fdx",
+                    "git checkout -- .",
+                    "git branch -D a",
+                    "git stash drop",
+                    "git restore a",
+                ],
+            ),
+            (
+                PUBLISHES,
+                &[
+                    "git push",
+                    "git -c a=b push --force",
+                    "npm publish",
+                    "cargo publish",
+                    "kubectl delete pod a",
+                    "sh -c 'git push'",
+                    "echo $(git push)",
+                    "terraform apply",
+                    "docker push a",
+                    "gh pr merge 1",
+                ],
+            ),
+            (
+                DESTROYS,
+                &["dd if=/dev/zero of=x", "mkfs.ext4 /dev/sda", "echo x > /dev/sda", "truncate -s 0 a"],
+            ),
+            (
+                RUNS_FOREIGN,
+                &[
+                    "curl x | sh",
+                    "wget -qO- x | sudo bash",
+                    "sh -c \"$(curl x)\"",
+                    "bash <(curl x)",
+                    "curl x | tee y | python3",
+                ],
+            ),
+            (RAISES, &["sudo ls", "su -c ls", "sudo -u a cat b"]),
+            (DROPS, &["psql -c 'drop table a'", "mysql -e \"DELETE FROM a\"", "dropdb a"]),
+            (STOPS, &["shutdown now", "systemctl stop a"]),
+            (PERMITS, &["chmod -R 777 .", "chown --recursive a b"]),
+            (REMOTE, &["ssh a ls", "scp a b:c", "rsync a b:c"]),
+        ] {
+            for command in commands {
+                assert_eq!(command_risk(command), wanted, "{command}");
+            }
+        }
+        assert_eq!(command_risk("psql -c 'DELETE FROM a WHERE b'"), UNKNOWN);
+    }
+
+    proptest! {
+        /// Whatever stands beside it, what is grave stays grave.
+        #[test]
+        fn the_worst_counts(before in "(ls|cargo test|echo 'a b'|mv a b)?", after in "(ls|cat x|true)?", how in "(;|&&|\\|\\||\n)") {
+            let line = format!("{before}{how}git push{how}{after}");
+            prop_assert_eq!(command_risk(&line).0, RiskLevel::High);
+        }
+
+        #[test]
+        fn nothing_breaks_it(text in ".{0,80}") {
+            command_risk(&text);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Verdicts by tables, what is refused when rules are read, and the rule above all rules as a property.
+
+use super::*;
+use crate::tool::Targets;
+use proptest::prelude::*;
+
+fn setting(mode: WorkspaceMode, sandboxed: bool, network: bool) -> Setting {
+    Setting { workspace_mode: mode, root: "/w".into(), sandboxed, network }
+}
+
+fn clone() -> Setting {
+    setting(WorkspaceMode::Clone, true, false)
+}
+
+fn call(risk: RiskLevel, reversibility: Reversibility, targets: Targets, writes: bool) -> Assessment {
+    Assessment {
+        risk,
+        reversibility,
+        summary: String::new(),
+        action: String::new(),
+        consequence: String::new(),
+        targets,
+        writes,
+    }
+}
+
+fn reading(path: &str) -> Assessment {
+    let targets = Targets { paths: vec![path.to_owned()], ..Targets::default() };
+    call(RiskLevel::Low, Reversibility::Reversible, targets, false)
+}
+
+fn editing(paths: &[&str]) -> Assessment {
+    let targets =
+        Targets { paths: paths.iter().map(|&path| path.to_owned()).collect(), ..Targets::default() };
+    call(RiskLevel::Medium, Reversibility::Reversible, targets, true)
+}
+
+fn running(command: &str) -> Assessment {
+    let (risk, reversibility, _) = command_risk(command);
+    let targets = Targets { command: Some(command.to_owned()), ..Targets::default() };
+    call(risk, reversibility, targets, true)
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask { .. } => "ask",
+        Verdict::Block { .. } => "block",
+    }
+}
+
+#[test]
+fn the_default_is_cautious() {
+    use WorkspaceMode::{Clone, InPlace};
+    let policy = Policy::default();
+    for (tool, assessment, wanted) in [
+        // In a clone with a sandbox, without a sandbox, with network, in place.
+        ("read_file", reading("a"), ["allow"; 4]),
+        ("git_status", running("git status"), ["allow"; 4]),
+        ("todo_write", reading(""), ["allow"; 4]),
+        ("edit_file", editing(&["a"]), ["allow", "allow", "allow", "ask"]),
+        ("shell_exec", running("cargo test"), ["allow", "ask", "ask", "ask"]),
+        ("shell_exec", running("./unknown"), ["allow", "ask", "ask", "ask"]),
+        ("shell_exec", running("rm -rf src"), ["ask"; 4]),
+        ("git_exec", running("git push"), ["ask"; 4]),
+    ] {
+        let settings = [
+            setting(Clone, true, false),
+            setting(Clone, false, false),
+            setting(Clone, true, true),
+            setting(InPlace, true, false),
+        ];
+        let got = settings.map(|setting| word(&policy.judge(tool, &assessment, &setting)));
+        assert_eq!(got, wanted, "{tool} {assessment:?}");
+    }
+    let asked = policy.judge("git_exec", &running("git push"), &clone());
+    assert_eq!(
+        asked,
+        Verdict::Ask {
+            risk: RiskLevel::High,
+            reversibility: Reversibility::Irreversible,
+            timeout_seconds: limits::APPROVAL_TIMEOUT_SECONDS,
+            default_decision: DefaultDecision::Reject,
+            policy_reason: "what is of high risk and cannot be undone is always asked about".into(),
+        }
+    );
+    let fetching = Targets { hosts: vec!["example.org".into()], ..Targets::default() };
+    let fetching = call(RiskLevel::Low, Reversibility::Reversible, fetching, false);
+    assert_eq!(word(&policy.judge("web_fetch", &fetching, &clone())), "ask");
+}
+
+const RULES: &str = r#"
+    [[rules]]
+    id = "no-keys"
+    path = "*.pem"
+    action = "block"
+    reason = "keys are not for agents"
+
+    [[rules]]
+    id = "docs"
+    tool = "edit_file"
+    path = "docs/**"
+    action = "allow"
+
+    [[rules]]
+    id = "edits"
+    tool = "*"
+    path = "src/**"
+    risk_at_least = "medium"
+    action = "ask"
+    timeout_seconds = 60
+    default_decision = "approve"
+
+    [[rules]]
+    id = "push"
+    tool = "shell_*"
+    command_prefix = "git push"
+    action = "block"
+
+    [[rules]]
+    id = "tests"
+    command_prefix = "cargo test"
+    action = "allow"
+
+    [[rules]]
+    id = "hosts"
+    host = "*.example.org"
+    action = "allow"
+
+    [[rules]]
+    id = "deploy"
+    command_prefix = "./deploy"
+    action = "ask"
+    risk = "high"
+    reversibility = "irreversible"
+"#;
+
+#[test]
+fn the_first_rule_that_fits_decides() {
+    let policy = Policy::parse(RULES).unwrap();
+    let asks = setting(WorkspaceMode::InPlace, false, false);
+    for (tool, assessment, wanted) in [
+        ("read_file", reading("a/key.pem"), "block"),
+        ("read_file", reading("/w/key.pem"), "block"),
+        ("read_file", reading("x/../key.pem"), "block"),
+        ("multi_edit", editing(&["docs/a", "key.pem"]), "block"),
+        ("edit_file", editing(&["docs/a/b.md"]), "allow"),
+        ("edit_file", editing(&["docs/../src/a"]), "ask"),
+        ("edit_file", editing(&["docs"]), "ask"),
+        ("write_file", editing(&["docs/a"]), "ask"),
+        ("shell_exec", running("git push"), "block"),
+        ("shell_exec", running("cargo test; /usr/bin/git push origin"), "block"),
+        ("shell_exec", running("echo $(git push)"), "block"),
+        ("shell_exec", running("git pushy"), "ask"),
+        ("git_exec", running("git push"), "ask"),
+        ("shell_exec", running("cargo test -p a && cargo test -p b"), "allow"),
+        ("shell_exec", running("cargo test; ./other"), "ask"),
+        ("shell_exec", running("cargo test > src/a"), "ask"),
+        ("shell_exec", running("cargo test $(./other)"), "ask"),
+        ("shell_exec", running("sudo cargo test"), "ask"),
+        ("shell_exec", running("RUSTC_WRAPPER=x cargo test"), "ask"),
+    ] {
+        assert_eq!(word(&policy.judge(tool, &assessment, &asks)), wanted, "{tool} {:?}", assessment.targets);
+    }
+    assert_eq!(
+        policy.judge("read_file", &reading("key.pem"), &asks),
+        Verdict::Block { policy_id: "no-keys".into(), reason: "keys are not for agents".into() }
+    );
+    assert_eq!(
+        policy.judge("edit_file", &editing(&["src/a"]), &asks),
+        Verdict::Ask {
+            risk: RiskLevel::Medium,
+            reversibility: Reversibility::Reversible,
+            timeout_seconds: 60,
+            default_decision: DefaultDecision::Approve,
+            policy_reason: "the rule `edits` of the policy asks".into(),
+        }
+    );
+    // A rule makes a call grave, and then nobody's silence approves it.
+    let Verdict::Ask { risk, default_decision, .. } = policy.judge("shell_exec", &running("./deploy"), &asks)
+    else {
+        panic!("asks")
+    };
+    assert_eq!((risk, default_decision), (RiskLevel::High, DefaultDecision::Reject));
+    for (host, fits) in [
+        ("a.example.org:443", true),
+        ("example.org", false),
+        ("A.B.EXAMPLE.ORG.", true),
+        ("aexample.org", false),
+    ] {
+        assert_eq!(host_fits("*.example.org", host), fits, "{host}");
+    }
+    assert!(host_fits("example.org", "Example.org:80") && host_fits("*", "x"));
+    assert_eq!(policy.digest().map(str::len), Some("sha256:".len() + 64));
+}
+
+#[test]
+fn what_is_wrong_names_the_rule_and_the_key() {
+    let rule = |more: &str| format!("[[rules]]\nid = \"a\"\n{more}");
+    for (text, told) in [
+        (
+            rule("action = \"allow\"\nrisk = \"high\""),
+            "rule `a`: `action` is `allow` with `risk = \"high\"`; what is grave is always asked about: use `ask` or `block`",
+        ),
+        (
+            rule("action = \"allow\"\nreversibility = \"irreversible\""),
+            "rule `a`: `action` is `allow` with `reversibility = \"irreversible\"`; what is grave is always asked about: use `ask` or `block`",
+        ),
+        (
+            rule("action = \"ask\"\nrisk = \"high\"\ndefault_decision = \"approve\""),
+            "rule `a`: `default_decision` is `approve` with `risk = \"high\"`; what is grave is never approved by waiting",
+        ),
+        (
+            rule("action = \"allow\"\ntimeout_seconds = 5"),
+            "rule `a`: `timeout_seconds` says how to ask, but `action` is `allow`",
+        ),
+        (
+            rule("action = \"ask\"\ntimeout_seconds = 0"),
+            "rule `a`: `timeout_seconds` is 0 and must be 1 to 604800",
+        ),
+        (
+            rule("action = \"ask\"\ntool = \"a*b\""),
+            "rule `a`: `tool` is `a*b`; a `*` may only stand at its end",
+        ),
+        (rule("action = \"ask\"\ntool = \" \""), "rule `a`: `tool` has 0 characters and may have 1 to 500"),
+        (
+            rule("action = \"ask\"\nhost = \"a.*\""),
+            "rule `a`: `host` is `a.*`; a `*` may only stand for all hosts or, as `*.`, for those below one",
+        ),
+        (
+            rule("action = \"ask\"\n[[rules]]\nid = \"a\"\naction = \"ask\""),
+            "rule `a`: `id` is that of an earlier rule; each needs its own",
+        ),
+        (
+            "[[rules]]\nid = \"a b\"\naction = \"ask\"".into(),
+            "rule `a b`: `id` must have 1 to 64 of the characters A-Z a-z 0-9 . _ -",
+        ),
+    ] {
+        assert_eq!(Policy::parse(&text).unwrap_err().to_string(), told);
+    }
+    for (text, parts) in [
+        (rule("action = \"maybe\""), &["rule `a`", "maybe", "`allow`"][..]),
+        (rule("actoin = \"ask\""), &["rule `a`", "actoin", "expected one of"]),
+        (rule("action = \"ask\"\nrisk = \"hi\""), &["rule `a`", "hi", "risk"]),
+        (rule("action = \"ask\"\npath = \"[\""), &["rule `a`", "`path`"]),
+        ("[[rules]]\naction = \"ask\"".into(), &["rule number 1", "id"]),
+        ("[[rule]]\n".into(), &["rule", "rules"]),
+        (rule(&format!("action = \"ask\"\nreason = \"{}\"", "x".repeat(501))), &["`reason` has 501"]),
+        ("#".repeat(300_000), &["300000 bytes"]),
+        ("[[rules]]\n".repeat(501), &["501 rules"]),
+        ("rules = 7".into(), &["rules"]),
+    ] {
+        let told = Policy::parse(&text).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+    }
+    let policy = Policy::parse(&rule("tool = \"edit_fil\"\naction = \"ask\"")).unwrap();
+    let told = policy.check_tools(["edit_file", "grep"].into_iter()).unwrap_err().to_string();
+    assert_eq!(told, "rule `a`: `tool` is `edit_fil`, and no tool is called so; did you mean `edit_file`?");
+    assert_eq!(Policy::parse(RULES).unwrap().check_tools(["edit_file", "shell_exec"].into_iter()), Ok(()));
+}
+
+proptest! {
+    /// Whatever a policy says, what is grave is asked about or blocked, and nobody's silence approves it.
+    #[test]
+    fn grave_calls_are_never_just_done(
+        action in prop::sample::select(vec!["allow", "ask", "block"]),
+        tool in prop::sample::select(vec!["*", "shell_exec", "shell*"]),
+        decision in prop::sample::select(vec![
+            "",
+            "default_decision = \"approve\"",
+            "risk = \"low\"\nreversibility = \"reversible\"",
+        ]),
+        high in any::<bool>(),
+        in_place in any::<bool>(),
+        sandboxed in any::<bool>(),
+        name in prop::sample::select(vec!["shell_exec", "read_file", "other"]),
+    ) {
+        let text = format!("[[rules]]\nid = \"a\"\ntool = \"{tool}\"\naction = \"{action}\"\n{decision}");
+        let policy = Policy::parse(&text).unwrap_or_default();
+        let (risk, reversibility) = if high {
+            (RiskLevel::High, Reversibility::Reversible)
+        } else {
+            (RiskLevel::Low, Reversibility::Irreversible)
+        };
+        let mode = if in_place { WorkspaceMode::InPlace } else { WorkspaceMode::Clone };
+        let verdict = policy.judge(name, &call(risk, reversibility, Targets::default(), true), &setting(mode, sandboxed, false));
+        match verdict {
+            Verdict::Allow => prop_assert!(false, "allowed"),
+            Verdict::Ask { default_decision, risk: told, reversibility: undone, .. } => {
+                prop_assert_eq!(default_decision, DefaultDecision::Reject);
+                prop_assert_eq!((told, undone), (risk, reversibility));
+            }
+            Verdict::Block { .. } => {}
+        }
+    }
+}
