@@ -223,3 +223,59 @@ pub const APPROVAL_TIMEOUT_SECONDS: u64 = 3_600;
 
 /// The longest that a rule may give people to answer, a week; a longer time is refused.
 pub const APPROVAL_TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
+
+// Looking for files, lists and questions.
+
+/// How deep a search goes into folders; deeper ones are left out, and the answer says that it is not whole.
+pub const WALK_DEPTH_MAX: usize = 100;
+
+/// Files and folders that a search goes through; further ones are left out, and the answer says so.
+pub const WALK_ENTRIES_MAX: usize = 500_000;
+
+/// Files and folders after which a search looks again whether it is cancelled.
+pub const WALK_LOOK_EVERY: usize = 1_000;
+
+/// Bytes of a file that says what is ignored; what stands behind them is not read.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 256 * 1024;
+
+/// Characters of a pattern of files or lines; a longer one is refused.
+pub const PATTERN_CHARS_MAX: usize = 1_000;
+
+/// Files that `glob` lists; further ones are counted.
+pub const GLOB_MATCHES_MAX: usize = 1_000;
+
+/// Lines that `grep` finds; then it stops.
+pub const GREP_MATCHES_MAX: usize = 500;
+
+/// Characters of a line that `grep` tells; the rest is left out.
+pub const GREP_TEXT_CHARS_MAX: usize = 400;
+
+/// Lines before and after one that was found; more cannot be asked for.
+pub const GREP_CONTEXT_LINES_MAX: usize = 20;
+
+/// Bytes of a line that `grep` holds; a file with a longer one is not searched to its end, and the answer says so.
+pub const GREP_LINE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that a compiled regular expression may take; one that takes more is refused.
+pub const REGEX_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of what a search tells; then it stops or counts.
+pub const SEARCH_OUTPUT_BYTES_MAX: usize = 128 * 1024;
+
+/// Things on the list of things to do; more are refused.
+pub const TODOS_MAX: usize = 100;
+
+/// Characters of one thing to do; a longer one is refused.
+pub const TODO_CHARS_MAX: usize = 500;
+
+/// Characters of a question to a person; a longer one is refused.
+pub const QUESTION_CHARS_MAX: usize = 4_000;
+
+/// Answers to choose from; more are refused.
+pub const CHOICES_MAX: usize = 20;
+
+/// Characters of an answer to choose from; a longer one is refused.
+pub const CHOICE_CHARS_MAX: usize = 500;
+
+/// Characters of what is handed on to whoever takes over; more are refused.
+pub const HANDOFF_CONTEXT_CHARS_MAX: usize = 65_536;

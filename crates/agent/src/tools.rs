@@ -5,6 +5,7 @@
 //!
 //! It must never know models or policy.
 
+mod ask_user;
 mod change;
 mod command;
 mod diff;
@@ -14,12 +15,18 @@ mod git;
 pub mod git_diff;
 pub mod git_exec;
 pub mod git_status;
+mod glob;
+mod grep;
+mod hand_off;
 mod input;
 mod multi_edit;
 mod output;
 mod read_file;
 mod replace;
 pub mod shell;
+mod tests;
+mod todo_write;
+mod walk;
 mod write_file;
 
 use std::collections::BTreeMap;
@@ -49,9 +56,14 @@ impl Tools {
     /// All that are built in.
     pub fn standard() -> Self {
         let mut tools = Tools::default();
+        tools.add(ask_user::AskUser);
         tools.add(edit_file::EditFile);
+        tools.add(glob::Glob);
+        tools.add(grep::Grep);
+        tools.add(hand_off::HandOff);
         tools.add(multi_edit::MultiEdit);
         tools.add(read_file::ReadFile);
+        tools.add(todo_write::TodoWrite);
         tools.add(write_file::WriteFile);
         tools
     }
@@ -103,4 +115,3 @@ fn shortened(name: &str) -> String {
 #[cfg(test)]
 pub(crate) mod scene;
 #[cfg(test)]
-mod tests;

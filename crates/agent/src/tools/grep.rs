@@ -1,0 +1,284 @@
+//! `grep`: lines of files that fit a regular expression.
+//!
+//! Look at [`Grep`]. It searches with ripgrep's libraries, whose time grows with the text and with nothing else, and
+//! is told to stop in the middle of a file when the call is cancelled or its time is up.
+
+use std::io::{self, Read};
+
+use futures_util::future::BoxFuture;
+use globset::GlobMatcher;
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use recount_event::Payload;
+use recount_event::family::search::{GrepCompleted, LineMatch};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::limits;
+use crate::paths::{Found, Links, Place, Root};
+use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
+use crate::tools::ending::{Halt, Stop, Watch, aside, completed, cut};
+use crate::tools::glob::{line, matcher};
+use crate::tools::input;
+use crate::tools::walk::Walk;
+
+pub(crate) struct Grep;
+
+#[derive(Deserialize)]
+struct Input {
+    pattern: String,
+    path: Option<String>,
+    glob: Option<String>,
+    #[serde(default)]
+    ignore_case: bool,
+    #[serde(default)]
+    context: usize,
+}
+
+impl Tool for Grep {
+    fn name(&self) -> &'static str {
+        "grep"
+    }
+
+    fn kind(&self) -> &'static str {
+        "search"
+    }
+
+    fn description(&self) -> &'static str {
+        "Finds lines that fit a regular expression (the syntax of Rust and ripgrep, one line at a time). Ignored \
+         files (.gitignore) and binary files are left out. Each hit is shown as path:line:text."
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "pattern": {
+                    "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
+                    "description": "The regular expression."
+                },
+                "path": {
+                    "type": "string", "minLength": 1, "maxLength": limits::PATH_BYTES_MAX,
+                    "description": "A file, or a folder to look in, relative to the workspace. Default: the workspace."
+                },
+                "glob": {
+                    "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
+                    "description": "Only files whose path fits, such as `*.rs` or `src/**`."
+                },
+                "ignore_case": { "type": "boolean", "description": "Default false." },
+                "context": {
+                    "type": "integer", "minimum": 0, "maximum": limits::GREP_CONTEXT_LINES_MAX,
+                    "description": "Lines to show before and after each hit. Default 0."
+                }
+            },
+            "required": ["pattern"],
+            "additionalProperties": false
+        })
+    }
+
+    fn assess(&self, input: &Value) -> Assessment {
+        let pattern = input::text(input, "pattern");
+        let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
+        input::harmless(pattern, format!("Search files for {pattern}."), vec![path.to_owned()])
+    }
+
+    fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { grep(job).await.unwrap_or_else(Outcome::from) })
+    }
+}
+
+async fn grep(job: Job<'_>) -> Result<Outcome, Stop> {
+    let input: Input = input::read(job.input)?;
+    let pattern = input.pattern.clone();
+    let (root, cancel) = (job.terms.root.clone(), job.cancel.clone());
+    let mut hits = aside(job.world, move || {
+        let root = Root::open(&root)?;
+        search(&root, &input, &cancel)
+    })
+    .await?;
+    if hits.out_of_time {
+        hits.shown.push_str("[not everything was searched in time; search a smaller folder]\n");
+    } else if hits.full {
+        let count = hits.matches.len();
+        hits.shown
+            .push_str(&format!("[stopped after {count} hits; give a narrower pattern, path or glob]\n"));
+    }
+    if hits.unread > 0 {
+        hits.shown.push_str(&format!("[{} files could not be searched to their end]\n", hits.unread));
+    }
+    if hits.shown.is_empty() {
+        hits.shown = format!("Nothing fits in {} files.", hits.files);
+    }
+    let count = hits.matches.len() as u64;
+    let summary = format!("{count} hits in {} files searched", hits.files);
+    let truncated = hits.full || hits.out_of_time || hits.unread > 0 || hits.cut;
+    let mut done = GrepCompleted::new(job.call.clone(), pattern, hits.matches, count, truncated);
+    done.files_searched = Some(hits.files);
+    Ok(completed(hits.shown, summary, vec![Payload::ToolGrepCompleted(Box::new(done)).into()]))
+}
+
+#[derive(Default)]
+struct Hits {
+    matches: Vec<LineMatch>,
+    shown: String,
+    files: u64,
+    /// Files that went away, may not be read, or have a line that is too long to hold.
+    unread: u64,
+    full: bool,
+    out_of_time: bool,
+    cut: bool,
+}
+
+fn search(root: &Root, input: &Input, cancel: &Cancel) -> Result<Hits, Stop> {
+    let regex = RegexMatcherBuilder::new()
+        .case_insensitive(input.ignore_case)
+        // `^` and `$` are the ends of a line, whatever ends it.
+        .multi_line(true)
+        .crlf(true)
+        .size_limit(limits::REGEX_BYTES_MAX)
+        .dfa_size_limit(limits::REGEX_BYTES_MAX)
+        .build(&input.pattern)
+        .map_err(|error| {
+            Stop::failed("invalid_pattern", format!("the pattern is no regular expression: {error}"))
+        })?;
+    let glob = input.glob.as_deref().map(|glob| matcher(glob, true)).transpose()?;
+    let top = root.place(input.path.as_deref().unwrap_or("."))?;
+    let watch = Watch::new(cancel, limits::SEARCH_TIME_MAX);
+    let context = input.context.min(limits::GREP_CONTEXT_LINES_MAX);
+    let searcher = SearcherBuilder::new()
+        .line_terminator(LineTerminator::crlf())
+        .line_number(true)
+        .before_context(context)
+        .after_context(context)
+        .binary_detection(BinaryDetection::quit(0))
+        .heap_limit(Some(limits::GREP_LINE_BYTES_MAX))
+        .build();
+    let mut search = Search { regex, searcher, watch: &watch, hits: Hits::default() };
+    let done = match root.find(&top, Links::Follow)? {
+        Found::File(file) => search.file(&top, file),
+        Found::Folder(_) => search.folder(root, &top, glob.as_ref()),
+    };
+    match done {
+        Ok(()) => {}
+        Err(Halt::Cancelled) => return Err(Stop::cancelled()),
+        Err(Halt::TimeUp) => search.hits.out_of_time = true,
+    }
+    Ok(search.hits)
+}
+
+struct Search<'a> {
+    regex: RegexMatcher,
+    searcher: Searcher,
+    watch: &'a Watch,
+    hits: Hits,
+}
+
+impl Search<'_> {
+    fn folder(&mut self, root: &Root, top: &Place, glob: Option<&GlobMatcher>) -> Result<(), Halt> {
+        let watch = self.watch;
+        let mut walk = Walk::new(root, top, watch);
+        while let Some(place) = walk.next()? {
+            let below = place.as_path().strip_prefix(top.as_path()).unwrap_or(place.as_path());
+            if glob.is_some_and(|glob| !glob.is_match(below) && !glob.is_match(place.as_path())) {
+                continue;
+            }
+            match root.file(&place, Links::Refuse) {
+                Ok(file) => self.file(&place, file)?,
+                Err(_) => self.hits.unread += 1,
+            }
+            if self.hits.full {
+                return Ok(());
+            }
+        }
+        self.hits.cut = walk.cut;
+        Ok(())
+    }
+
+    fn file(&mut self, place: &Place, file: impl Read) -> Result<(), Halt> {
+        self.hits.files += 1;
+        let mut halted = None;
+        let source = Watched { file, watch: self.watch, halted: &mut halted };
+        let sink = Collect { path: place.told(), watch: self.watch, hits: &mut self.hits };
+        let searched = self.searcher.search_reader(&self.regex, source, sink);
+        if let Some(halt) = halted {
+            return Err(halt);
+        }
+        if searched.is_err() {
+            self.watch.look()?;
+            self.hits.unread += 1;
+        }
+        Ok(())
+    }
+}
+
+/// A file that ends with an error when the search is to stop; a sink alone is only asked where something fits.
+struct Watched<'a, R> {
+    file: R,
+    watch: &'a Watch,
+    halted: &'a mut Option<Halt>,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Err(halt) = self.watch.look() {
+            *self.halted = Some(halt);
+            return Err(io::Error::other("the search is to stop"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+struct Collect<'a> {
+    path: String,
+    watch: &'a Watch,
+    hits: &'a mut Hits,
+}
+
+impl Collect<'_> {
+    fn show(&mut self, mark: char, number: u64, bytes: &[u8]) -> String {
+        let text = text_of(bytes);
+        let row = format!("{}{mark}{number}{mark}{text}\n", line(&self.path));
+        if self.hits.shown.len() + row.len() > limits::SEARCH_OUTPUT_BYTES_MAX {
+            self.hits.full = true;
+        } else {
+            self.hits.shown.push_str(&row);
+        }
+        text
+    }
+}
+
+impl Sink for Collect<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        let number = found.line_number().unwrap_or_default();
+        let text = self.show(':', number, found.bytes());
+        if !self.hits.full {
+            self.hits.matches.push(LineMatch { path: self.path.clone(), line: number, text });
+            self.hits.full = self.hits.matches.len() >= limits::GREP_MATCHES_MAX;
+        }
+        Ok(!self.hits.full && self.watch.look().is_ok())
+    }
+
+    fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> Result<bool, io::Error> {
+        self.show('-', around.line_number().unwrap_or_default(), around.bytes());
+        Ok(!self.hits.full && self.watch.look().is_ok())
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
+        self.hits.shown.push_str("--\n");
+        Ok(true)
+    }
+}
+
+/// A line as it is told: without its end, and not all of a long one.
+fn text_of(bytes: &[u8]) -> String {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    let head = &bytes[..bytes.len().min(limits::GREP_TEXT_CHARS_MAX * 4)];
+    cut(&String::from_utf8_lossy(head), limits::GREP_TEXT_CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What `grep` finds, tells, bounds and refuses.
+
+use super::*;
+use crate::tool::How;
+use crate::tools::scene::{Scene, refused};
+use std::os::unix::fs::symlink;
+
+fn scene() -> Scene {
+    Scene::with(&[
+        (".gitignore", "target\n"),
+        ("a.rs", "fn one() {}\nfn two() {}\n"),
+        ("src/b.rs", "one\r\nTWO\r\nthree"),
+        ("src/c.txt", "one\n"),
+        ("target/d.rs", "one\n"),
+        ("z.bin", "one\0\n"),
+    ])
+}
+
+#[tokio::test]
+async fn lines_are_found_and_told() {
+    let mut scene = scene();
+    for (input, wanted) in [
+        (json!({ "pattern": "one" }), "a.rs:1:fn one() {}\nsrc/b.rs:1:one\nsrc/c.txt:1:one\n"),
+        (json!({ "pattern": "^one$", "glob": "*.rs" }), "src/b.rs:1:one\n"),
+        (json!({ "pattern": "^one$" }), "src/b.rs:1:one\nsrc/c.txt:1:one\n"),
+        (json!({ "pattern": "one", "glob": "src/*.txt" }), "src/c.txt:1:one\n"),
+        (json!({ "pattern": "one", "path": "src", "glob": "*.rs" }), "src/b.rs:1:one\n"),
+        (json!({ "pattern": "two", "ignore_case": true }), "a.rs:2:fn two() {}\nsrc/b.rs:2:TWO\n"),
+        (
+            json!({ "pattern": "TWO", "path": "src/b.rs", "context": 1 }),
+            "src/b.rs-1-one\nsrc/b.rs:2:TWO\nsrc/b.rs-3-three\n",
+        ),
+        (json!({ "pattern": "one", "path": "target" }), "target/d.rs:1:one\n"),
+        (json!({ "pattern": "e$", "path": "src" }), "src/b.rs:1:one\nsrc/b.rs:3:three\nsrc/c.txt:1:one\n"),
+        (json!({ "pattern": "nothing" }), "Nothing fits in 5 files."),
+    ] {
+        assert_eq!(scene.run("grep", input.clone()).await.output, wanted, "{input}");
+    }
+    let outcome = scene.run("grep", json!({ "pattern": "th..e" })).await;
+    assert_eq!(
+        scene.events(&outcome),
+        [(
+            "tool.grep.completed".to_owned(),
+            json!({
+                "tool_call_id": "call_1", "pattern": "th..e", "files_searched": 5, "match_count": 1,
+                "matches": [{ "path": "src/b.rs", "line": 3, "text": "three" }], "truncated": false
+            })
+        )]
+    );
+}
+
+#[tokio::test]
+async fn much_is_bounded_in_hits_bytes_and_length_of_lines() {
+    let mut scene = Scene::new();
+    scene.put("many", "x\n".repeat(limits::GREP_MATCHES_MAX * 3).as_bytes());
+    let outcome = scene.run("grep", json!({ "pattern": "x" })).await;
+    assert!(outcome.output.ends_with(&format!(
+        "many:{0}:x\n[stopped after {0} hits; give a narrower pattern, path or glob]\n",
+        limits::GREP_MATCHES_MAX
+    )));
+    let data = scene.events(&outcome).remove(0).1;
+    assert_eq!((&data["match_count"], &data["truncated"]), (&json!(limits::GREP_MATCHES_MAX), &json!(true)));
+
+    let mut scene = Scene::new();
+    scene.put("wide", format!("{}\n", "ä".repeat(1_000)).repeat(400).as_bytes());
+    let outcome = scene.run("grep", json!({ "pattern": "ä" })).await;
+    assert!(outcome.output.len() <= limits::SEARCH_OUTPUT_BYTES_MAX + 200);
+    assert!(outcome.output.starts_with(&format!("wide:1:{}…\n", "ä".repeat(limits::GREP_TEXT_CHARS_MAX))));
+    let data = scene.events(&outcome).remove(0).1;
+    assert!(data.to_string().len() < recount_event::limits::DATA_BYTES_MAX);
+
+    let mut scene = Scene::with(&[("ok", "y\n")]);
+    scene.put("line", "z".repeat(limits::GREP_LINE_BYTES_MAX * 2).as_bytes());
+    let outcome = scene.run("grep", json!({ "pattern": "y" })).await;
+    assert_eq!(outcome.output, "ok:1:y\n[1 files could not be searched to their end]\n");
+    assert_eq!(scene.events(&outcome).remove(0).1["truncated"], true);
+}
+
+#[tokio::test]
+async fn nothing_outside_is_searched_and_nothing_odd_is_waited_for() {
+    let mut scene = Scene::with(&[("a", "secret\n")]);
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("s"), "secret\n").unwrap();
+    symlink(outside.path(), scene.at("out")).unwrap();
+    symlink(outside.path().join("s"), scene.at("s")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, scene.at("pipe"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    assert_eq!(scene.run("grep", json!({ "pattern": "secret" })).await.output, "a:1:secret\n");
+    for (input, wanted) in [
+        (json!({ "pattern": "(", "path": "a" }), "invalid_pattern"),
+        (json!({ "pattern": "a\\nb" }), "invalid_pattern"),
+        (json!({ "pattern": "\\w{1000}{1000}" }), "invalid_pattern"),
+        (json!({ "pattern": "x", "glob": "[" }), "invalid_pattern"),
+        (json!({ "pattern": "x", "path": "out" }), "outside_workspace"),
+        (json!({ "pattern": "x", "path": "s" }), "outside_workspace"),
+        (json!({ "pattern": "x", "path": "pipe" }), "not_a_file"),
+        (json!({ "pattern": "x", "path": "none" }), "not_found"),
+    ] {
+        let outcome = scene.run("grep", input).await;
+        refused(&outcome, wanted);
+        assert!(outcome.events.is_empty());
+    }
+}
+
+/// Says that a call is cancelled after some reads, and counts those that come after.
+struct Endless {
+    left: u32,
+    stop: tokio::sync::watch::Sender<bool>,
+}
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.left = self.left.checked_sub(1).expect("nothing is read after it was cancelled");
+        if self.left == 0 {
+            self.stop.send_replace(true);
+        }
+        buffer.fill(b'a');
+        if let Some(last) = buffer.last_mut() {
+            *last = b'\n';
+        }
+        Ok(buffer.len())
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_search_stops_in_the_middle_of_a_file_without_hits() {
+    let (stop, cancel) = Cancel::new();
+    let watch = Watch::new(&cancel, limits::SEARCH_TIME_MAX);
+    let regex = RegexMatcherBuilder::new().build("nothing").unwrap();
+    let mut search = Search { regex, searcher: Searcher::new(), watch: &watch, hits: Hits::default() };
+    let place = Place::parse(std::path::Path::new("/"), "endless").unwrap();
+    assert_eq!(search.file(&place, Endless { left: 20, stop }), Err(Halt::Cancelled));
+
+    let mut scene = scene();
+    scene.stop.send_replace(true);
+    let outcome = scene.run("grep", json!({ "pattern": "x" })).await;
+    assert_eq!((outcome.how, outcome.events), (How::Cancelled, Vec::new()));
+}

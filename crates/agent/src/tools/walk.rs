@@ -1,0 +1,240 @@
+//! Going through the files of a workspace: in order, without those that git is told to ignore, and never outside.
+//!
+//! Look at [`Walk`]. Each folder is opened below the workspace's own, without following a symbolic link, so a folder
+//! that is swapped for a link meanwhile is left out. What `.gitignore` and `.ignore` files mean is asked of the
+//! library that ripgrep uses; settings of git outside of the workspace do not count, so that the same workspace
+//! gives the same answer everywhere.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{AtFlags, Dir, FileType};
+
+use crate::limits;
+use crate::paths::{Found, Links, Place, Root};
+use crate::tools::ending::{Halt, Watch};
+
+/// The files below a place.
+pub(crate) struct Walk<'a> {
+    root: &'a Root,
+    watch: &'a Watch,
+    /// What is yet to be visited, the next one last.
+    left: Vec<Step>,
+    entries: usize,
+    /// Whether something was left out because there is too much.
+    pub(crate) cut: bool,
+}
+
+struct Step {
+    place: Place,
+    folder: bool,
+    depth: usize,
+    rules: Option<Rc<Rules>>,
+}
+
+/// What a folder's own files say is ignored, and those of the folders above it.
+struct Rules {
+    here: Gitignore,
+    above: Option<Rc<Rules>>,
+}
+
+impl<'a> Walk<'a> {
+    /// `top` is a folder; the rules of the folders above it hold too.
+    pub(crate) fn new(root: &'a Root, top: &Place, watch: &'a Watch) -> Self {
+        let mut rules = None;
+        let mut above = Some(top.clone());
+        let mut chain = Vec::new();
+        while let Some(place) = above.take_if(|place| !place.is_top()) {
+            above = place.split().map(|(parent, _)| parent);
+            chain.extend(above.clone());
+        }
+        for place in chain.iter().rev() {
+            rules = read_rules(root, place, rules);
+        }
+        let first = Step { place: top.clone(), folder: true, depth: 0, rules };
+        Walk { root, watch, left: vec![first], entries: 0, cut: false }
+    }
+
+    /// The next file.
+    pub(crate) fn next(&mut self) -> Result<Option<Place>, Halt> {
+        while let Some(step) = self.left.pop() {
+            self.watch.look()?;
+            if !step.folder {
+                return Ok(Some(step.place));
+            }
+            self.enter(step)?;
+        }
+        Ok(None)
+    }
+
+    fn enter(&mut self, step: Step) -> Result<(), Halt> {
+        if step.depth > limits::WALK_DEPTH_MAX {
+            self.cut = true;
+            return Ok(());
+        }
+        // What went away or may not be read is left out, as by everybody who lists files.
+        let Ok(folder) = self.root.folder(&step.place, Links::Refuse) else { return Ok(()) };
+        let Ok(mut listing) = Dir::new(folder) else { return Ok(()) };
+        let rules = read_rules(self.root, &step.place, step.rules);
+        let mut names: Vec<(OsString, bool)> = Vec::new();
+        while let Some(entry) = listing.read() {
+            let Ok(entry) = entry else { break };
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." || name == ".git" {
+                continue;
+            }
+            self.entries += 1;
+            if self.entries > limits::WALK_ENTRIES_MAX {
+                self.cut = true;
+                break;
+            }
+            if self.entries.is_multiple_of(limits::WALK_LOOK_EVERY) {
+                self.watch.look()?;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => listing
+                    .fd()
+                    .and_then(|folder| {
+                        rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    })
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+                kind => kind,
+            };
+            let folder = match kind {
+                FileType::Directory => true,
+                FileType::RegularFile => false,
+                _ => continue,
+            };
+            let child = step.place.child(name);
+            if !ignored(rules.as_deref(), child.as_path(), folder) {
+                names.push((name.to_owned(), folder));
+            }
+        }
+        names.sort_unstable();
+        self.left.extend(names.into_iter().rev().map(|(name, folder)| Step {
+            place: step.place.child(&name),
+            folder,
+            depth: step.depth + 1,
+            rules: rules.clone(),
+        }));
+        Ok(())
+    }
+}
+
+/// The nearest rule that says something decides.
+fn ignored(rules: Option<&Rules>, path: &Path, folder: bool) -> bool {
+    let mut rules = rules;
+    while let Some(level) = rules {
+        match level.here.matched(path, folder) {
+            Match::Ignore(_) => return true,
+            Match::Whitelist(_) => return false,
+            Match::None => rules = level.above.as_deref(),
+        }
+    }
+    false
+}
+
+/// With the rules of a folder's own files, where it has any. Lines that are no rule are left out, as git does.
+fn read_rules(root: &Root, folder: &Place, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
+    let at = if folder.is_top() { Path::new("") } else { folder.as_path() };
+    let mut builder = GitignoreBuilder::new(at);
+    let mut names = vec![".gitignore", ".ignore"];
+    if folder.is_top() {
+        names.insert(0, ".git/info/exclude");
+    }
+    for name in names {
+        let place = folder.child(OsStr::new(name));
+        let Ok(Found::File(file)) = root.find(&place, Links::Refuse) else { continue };
+        let mut bytes = Vec::new();
+        if file.take(limits::IGNORE_FILE_BYTES_MAX).read_to_end(&mut bytes).is_err() {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        for line in text.trim_start_matches('\u{FEFF}').lines() {
+            // A line that is no pattern ignores nothing.
+            builder.add_line(None, line).ok();
+        }
+    }
+    match builder.build() {
+        Ok(here) if !here.is_empty() => Some(Rc::new(Rules { here, above })),
+        _ => above,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::Cancel;
+    use crate::tools::scene::Scene;
+    use std::os::unix::fs::symlink;
+
+    fn walked(scene: &Scene, top: &str) -> Vec<String> {
+        let root = Root::open(scene.root()).unwrap();
+        let watch = Watch::new(&Cancel::new().1, limits::SEARCH_TIME_MAX);
+        let mut walk = Walk::new(&root, &root.place(top).unwrap(), &watch);
+        let mut names = Vec::new();
+        while let Some(place) = walk.next().unwrap() {
+            names.push(place.told());
+        }
+        names
+    }
+
+    #[test]
+    fn files_come_in_order_without_what_is_ignored() {
+        let scene = Scene::with(&[
+            (".gitignore", "*.log\n/build/\n!keep.log\nsub/x\n[\n"),
+            (".git/config", ""),
+            (".git/info/exclude", "private\n"),
+            ("a.log", ""),
+            ("keep.log", ""),
+            ("build/a", ""),
+            ("sub/build/a", ""),
+            ("sub/x", ""),
+            ("sub/.gitignore", "!a.log\nz/\n"),
+            ("sub/a.log", ""),
+            ("sub/z/a", ""),
+            ("sub/z2/a.log", ""),
+            ("other/.ignore", "*\n"),
+            ("other/a", ""),
+            ("private", ""),
+            ("b/.hidden", ""),
+            ("b.c", ""),
+        ]);
+        symlink("b", scene.at("link")).unwrap();
+        symlink("b.c", scene.at("link.c")).unwrap();
+        assert_eq!(
+            walked(&scene, "."),
+            [
+                ".gitignore",
+                "b/.hidden",
+                "b.c",
+                "keep.log",
+                "sub/.gitignore",
+                "sub/a.log",
+                "sub/build/a",
+                "sub/z2/a.log",
+            ]
+        );
+        assert_eq!(walked(&scene, "sub"), ["sub/.gitignore", "sub/a.log", "sub/build/a", "sub/z2/a.log"]);
+        assert_eq!(walked(&scene, "build"), ["build/a"], "what is named is not ignored");
+    }
+
+    #[test]
+    fn deep_and_odd_trees_are_gone_through() {
+        let scene = Scene::new();
+        let deep = format!("{}f", "d/".repeat(limits::WALK_DEPTH_MAX));
+        scene.put(&deep, b"");
+        let deeper = format!("e/{}f", "e/".repeat(limits::WALK_DEPTH_MAX));
+        scene.put(&deeper, b"");
+        std::fs::write(scene.root().join(OsStr::from_bytes(b"\xFF\n")), "").unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, scene.at("p"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, scene.at(".gitignore"), rustix::fs::Mode::from_raw_mode(0o600))
+            .unwrap();
+        assert_eq!(walked(&scene, "."), [deep, "\u{FFFD}\n".to_owned()]);
+    }
+}
