@@ -16,6 +16,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use recount_event::family::approval::{DefaultDecision, Reversibility};
 use recount_event::family::tool::RiskLevel;
 
+pub use command::quoted;
 pub use read::PolicyError;
 pub use risk::{Risk, command_risk};
 

@@ -24,7 +24,6 @@ mod output;
 mod read_file;
 mod replace;
 pub mod shell;
-mod tests;
 mod todo_write;
 mod walk;
 mod write_file;
@@ -115,3 +114,4 @@ fn shortened(name: &str) -> String {
 #[cfg(test)]
 pub(crate) mod scene;
 #[cfg(test)]
+mod tests;

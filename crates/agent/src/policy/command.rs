@@ -124,6 +124,19 @@ impl Line {
     }
 }
 
+/// Words as a command line that says exactly these.
+pub fn quoted(words: &[&str]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty()
+            && !is_setting(word)
+            && word.chars().all(|char| char.is_alphanumeric() || "-_./,:=@%+^~".contains(char))
+    };
+    let quoted = |word: &&str| {
+        if plain(word) { (*word).to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 /// The name of a program without the folder it is in.
 pub(crate) fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
@@ -433,7 +446,26 @@ mod tests {
         assert!(Line::read("a | b").commands[1].piped && !Line::read("a || b").commands[1].piped);
     }
 
+    #[test]
+    fn words_are_quoted_where_a_shell_would_read_more() {
+        for (words, wanted) in [
+            (&["git", "log", "--format=%h", "HEAD~1"][..], "git log --format=%h HEAD~1"),
+            (&["git", "commit", "-m", "a; b's", ""], "git commit -m 'a; b'\\''s' ''"),
+        ] {
+            assert_eq!(quoted(words), wanted);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn quoted_words_are_read_as_they_are(words in prop::collection::vec("[a$()`'\"\\\\;|&<> \n#{}=~-]{0,8}", 0..5)) {
+            let mut line = vec!["git"];
+            line.extend(words.iter().map(String::as_str));
+            let read = Line::read(&quoted(&line));
+            prop_assert_eq!(&read.commands[0].words, &line);
+            prop_assert_eq!((read.commands.len(), read.opaque, read.redirects.len()), (1, false, 0));
+        }
+
         #[test]
         fn nothing_breaks_it(text in "[a$()`'\"\\\\;|&<> \n#{}=-]{0,60}") {
             Line::read(&text);

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use recount_event::family::approval::Reversibility;
-use recount_event::family::tool::RiskLevel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::limits;
+use crate::policy::{command_risk, quoted};
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
 use crate::tools::ending::cut;
@@ -63,13 +62,15 @@ impl Tool for GitExec {
     fn assess(&self, input: &Value) -> Assessment {
         let words = input.get("args").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-        let line = format!("git {}", words.join(" "));
+        let words: Vec<&str> = std::iter::once("git").chain(words).collect();
+        let line = quoted(&words);
+        let (risk, reversibility, consequence) = command_risk(&line);
         Assessment {
-            risk: RiskLevel::Medium,
-            reversibility: Reversibility::PartiallyReversible,
+            risk,
+            reversibility,
             summary: cut(&line, limits::SUMMARY_CHARS_MAX),
             action: format!("Run `{}`.", cut(&line, limits::SUMMARY_CHARS_MAX)),
-            consequence: "It may change the repository and the workspace.".to_owned(),
+            consequence: consequence.to_owned(),
             targets: Targets { command: Some(line), ..Targets::default() },
             writes: true,
         }

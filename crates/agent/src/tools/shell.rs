@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use recount_event::family::approval::Reversibility;
-use recount_event::family::tool::RiskLevel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::limits;
+use crate::policy::command_risk;
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
 use crate::tools::command::{self, Wanted};
@@ -73,12 +72,13 @@ impl Tool for ShellExec {
 
     fn assess(&self, input: &Value) -> Assessment {
         let line = input::text(input, "command");
+        let (risk, reversibility, consequence) = command_risk(line);
         Assessment {
-            risk: RiskLevel::Medium,
-            reversibility: Reversibility::PartiallyReversible,
+            risk,
+            reversibility,
             summary: cut(line, limits::SUMMARY_CHARS_MAX),
             action: format!("Run `{}`.", cut(line, limits::SUMMARY_CHARS_MAX)),
-            consequence: "It may change anything in the workspace.".to_owned(),
+            consequence: consequence.to_owned(),
             targets: Targets { command: Some(line.to_owned()), ..Targets::default() },
             writes: true,
         }
