@@ -142,6 +142,9 @@ pub const START_WAIT: Duration = Duration::from_secs(20);
 /// it is allowed.
 pub const TREE_LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How far commands stand back when the machine is busy.
+pub const COMMAND_NICENESS: i32 = 5;
+
 /// Processes that one look finds; more are not counted, and are many more than any command may have.
 pub const TREE_MEMBERS_MAX: usize = 100_000;
 

@@ -9,6 +9,7 @@
 mod bwrap;
 mod confine;
 mod landlock;
+mod modes;
 mod places;
 pub(crate) mod plan;
 mod seccomp;

@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use super::plan::{Layer, Plan};
+use crate::limits;
 
 /// Bounds that the kernel keeps for each process.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,8 @@ pub(crate) fn command(bounds: &Bounds) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // When memory runs out, the command goes before the server does.
     std::fs::write("/proc/self/oom_score_adj", "1000").ok();
+    // When everybody wants to run, the warden and the server come first.
+    rustix::process::setpriority_process(None, limits::COMMAND_NICENESS).ok();
     limit(Resource::Core, 0)?;
     if let Some(bytes) = bounds.data_bytes {
         limit(Resource::Data, bytes)?;

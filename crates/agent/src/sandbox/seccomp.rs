@@ -81,9 +81,36 @@ const REFUSED_WITHOUT_NAMESPACES: &[libc::c_long] = &[
     libc::SYS_move_pages,
 ];
 
-/// Said not to be there at all: whoever asks has another way. `clone3` keeps its flags behind a pointer.
-const ABSENT: &[libc::c_long] =
-    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+/// Said not to be there at all: whoever asks has another way. `clone3` and `openat2` keep behind a pointer what
+/// must be seen.
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_openat2,
+];
+
+/// Where calls have the mode of a file: it may not make a program that runs as whoever owns it, which anybody
+/// outside could start. With the place of flags that say whether the mode counts.
+const MODES: &[(libc::c_long, u8, Option<u8>)] = &[
+    (libc::SYS_fchmod, 1, None),
+    (libc::SYS_fchmodat, 2, None),
+    (FCHMODAT2, 2, None),
+    (libc::SYS_mknodat, 2, None),
+    (libc::SYS_openat, 3, Some(2)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2, Some(1)),
+];
+
+/// The same on every architecture, and newer than the table of names.
+const FCHMODAT2: libc::c_long = 452;
 
 /// Flags that make namespaces.
 const NAMESPACES: &[libc::c_int] = &[
@@ -131,6 +158,20 @@ pub(crate) fn filters(layer: Layer, network: bool) -> Result<Vec<BpfProgram>, Br
     rules.entry(libc::SYS_unshare).or_default().push(when(&[(0, Op::MaskedEq(NEWTIME), NEWTIME)])?);
     for request in TERMINAL {
         rules.entry(libc::SYS_ioctl).or_default().push(when(&[(1, Op::Eq, *request)])?);
+    }
+    let owner_runs = (Op::MaskedEq(u64::from(libc::S_ISUID)), u64::from(libc::S_ISUID));
+    for (number, place, flags) in MODES {
+        let rules = rules.entry(*number).or_default();
+        let Some(flags) = flags else {
+            rules.push(when(&[(*place, owner_runs.0.clone(), owner_runs.1)])?);
+            continue;
+        };
+        // A file without a name needs a mode, too.
+        for makes in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
+            let makes = u64::from(makes.unsigned_abs());
+            let both = [(*place, owner_runs.0.clone(), owner_runs.1), (*flags, Op::MaskedEq(makes), makes)];
+            rules.push(when(&both)?);
+        }
     }
     // A socket of a file is not held by Landlock, and one without a file crosses a shared network.
     let unix = layer == Layer::Bwrap && !network;

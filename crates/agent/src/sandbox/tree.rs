@@ -32,17 +32,35 @@ pub(crate) struct Usage {
 }
 
 impl Tree {
-    /// Looks once. At most so many are told of as a walk may find.
-    pub(crate) fn below(root: Pid) -> Tree {
+    /// Looks once, at `most` or a few more: who asks whether there are too many need not know how many.
+    pub(crate) fn below(root: Pid, most: usize) -> Tree {
+        Tree::each(root, most, |_| {})
+    }
+
+    /// Kills everything there is. Each is stopped when it is found, so that it starts nothing while others are
+    /// looked for; what was started meanwhile is found by the next round.
+    pub(crate) fn kill(root: Pid) {
+        let tree = Tree::each(root, limits::TREE_MEMBERS_MAX, |member| {
+            rustix::process::kill_process(member.pid, Signal::STOP).ok();
+        });
+        tree.signal(1, Signal::KILL);
+    }
+
+    fn each(root: Pid, most: usize, mut found: impl FnMut(&Member)) -> Tree {
         let mut tree = Tree::default();
         children(root, 1, &mut tree.members);
         let mut next = 0;
-        while next < tree.members.len() && tree.members.len() < limits::TREE_MEMBERS_MAX {
-            let Member { pid, depth } = tree.members[next];
-            children(pid, depth + 1, &mut tree.members);
+        while next < tree.members.len() && next < most {
+            let member = tree.members[next];
+            found(&member);
+            children(member.pid, member.depth + 1, &mut tree.members);
             next += 1;
         }
         tree
+    }
+
+    pub(crate) fn count(&self, depth_min: usize) -> usize {
+        self.members.iter().filter(|member| member.depth >= depth_min).count()
     }
 
     /// What those at some depth or below use.

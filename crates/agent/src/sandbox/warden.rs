@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use super::plan::{Exit, Layer, Limit, News, Plan, Wish};
 use super::tree::Tree;
-use super::{bwrap, confine, landlock, seccomp};
+use super::{bwrap, confine, landlock, modes, seccomp};
 use crate::limits;
 
 /// The first argument of this program when it is to be a warden.
@@ -91,6 +91,8 @@ struct Running {
     /// From which depth on processes are the command's and not the layer's own.
     depth: usize,
     private: Option<PathBuf>,
+    /// Where calls come in that this process does for the command.
+    calls: Option<OwnedFd>,
 }
 
 /// The warden's whole life.
@@ -111,7 +113,8 @@ fn watch() -> io::Result<()> {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
-    let outcome = hold(&mut line, &plan, &running);
+    let mut running = running;
+    let outcome = hold(&mut line, &plan, &mut running);
     kill_all();
     if let Some(private) = &running.private {
         std::fs::remove_dir_all(private).ok();
@@ -140,11 +143,13 @@ fn start(plan: &Plan) -> io::Result<Running> {
             command.env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
             let mut rules = Some(landlock::rules(plan, &private)?);
             let bounds = confine::Bounds::of(plan);
+            let (ours, theirs) = UnixStream::pair()?;
             let confine = move || {
                 confine::command(&bounds)?;
                 confine::drop_privileges()?;
                 let rules = rules.take().ok_or_else(|| io::Error::other("a command is started once"))?;
                 landlock::enforce(rules)?;
+                modes::hand_over(&theirs)?;
                 confine::filter(&filters)
             };
             // SAFETY: this process has one thread, so everything may be done after fork.
@@ -152,7 +157,8 @@ fn start(plan: &Plan) -> io::Result<Running> {
             unsafe {
                 command.pre_exec(confine);
             }
-            let made = running(command, None, 1, Some(private.clone()));
+            let made = running(command, None, 1, Some(private.clone()))
+                .and_then(|running| Ok(Running { calls: Some(modes::receive(&ours)?), ..running }));
             if made.is_err() {
                 std::fs::remove_dir_all(&private).ok();
             }
@@ -210,7 +216,7 @@ fn running(
     let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let child = child.expect("a process that was started has a number");
     let gone = rustix::process::pidfd_open(child, PidfdFlags::empty())?;
-    Ok(Running { child, gone, inner, depth, private })
+    Ok(Running { child, gone, inner, depth, private, calls: None })
 }
 
 /// A filter as a file that bubblewrap can read.
@@ -244,27 +250,36 @@ pub(crate) fn private_folder(purpose: &str) -> io::Result<PathBuf> {
 }
 
 /// Waits for the end of the command, its bounds, or the server's wish.
-fn hold(line: &mut Line, plan: &Plan, running: &Running) -> io::Result<News> {
+fn hold(line: &mut Line, plan: &Plan, running: &mut Running) -> io::Result<News> {
     line.tell(&News::Started)?;
     let own = rustix::process::getpid();
     let pause = Timespec::try_from(limits::TREE_LOOK_EVERY).expect("it is short");
     let mut kill_at = None;
     let mut limit = None;
+    let writable: Vec<PathBuf> = running.private.iter().chain([&plan.workspace]).cloned().collect();
     loop {
         let mut polled =
-            [PollFd::new(&running.gone, PollFlags::IN), PollFd::new(&line.stream, PollFlags::IN)];
+            vec![PollFd::new(&running.gone, PollFlags::IN), PollFd::new(&line.stream, PollFlags::IN)];
+        polled.extend(running.calls.as_ref().map(|calls| PollFd::new(calls, PollFlags::IN)));
         match rustix::event::poll(&mut polled, Some(&pause)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let said = !polled[1].revents().is_empty();
+        let called = polled.get(2).map_or(PollFlags::empty(), PollFd::revents);
+        if called.contains(PollFlags::IN) {
+            let goes_on = running.calls.as_ref().is_some_and(|calls| modes::answer(calls, &writable));
+            running.calls = running.calls.take().filter(|_| goes_on);
+        } else if !called.is_empty() {
+            running.calls = None;
+        }
         if let Some(status) = bury(running.child) {
             return Ok(News::Ended(Exit { limit, ..how_it_ended(running, status) }));
         }
         if said || line.has_more() {
             match line.next::<Wish>() {
                 Ok(Some(Wish::Stop)) => {
-                    Tree::below(own).signal(running.depth, Signal::TERM);
+                    Tree::below(own, limits::TREE_MEMBERS_MAX).signal(running.depth, Signal::TERM);
                     kill_at.get_or_insert(recount_world::moment() + limits::TERM_GRACE);
                 }
                 Ok(Some(Wish::Kill) | None) | Err(_) => kill_tree(running),
@@ -274,16 +289,28 @@ fn hold(line: &mut Line, plan: &Plan, running: &Running) -> io::Result<News> {
             kill_tree(running);
         }
         if plan.layer != Layer::Off && limit.is_none() {
-            let usage = Tree::below(own).usage(running.depth);
-            if usage.threads > u64::from(plan.processes) {
-                limit = Some(Limit::Processes);
-            } else if usage.memory_bytes > plan.memory_bytes {
-                limit = Some(Limit::Memory);
-            }
+            limit = over(plan, running);
             if limit.is_some() {
                 kill_tree(running);
             }
         }
+    }
+}
+
+/// Which bound the command is beyond.
+fn over(plan: &Plan, running: &Running) -> Option<Limit> {
+    let most = usize::try_from(plan.processes).unwrap_or(usize::MAX);
+    let tree = Tree::below(rustix::process::getpid(), most.saturating_add(running.depth));
+    if tree.count(running.depth) > most {
+        return Some(Limit::Processes);
+    }
+    let usage = tree.usage(running.depth);
+    if usage.threads > u64::from(plan.processes) {
+        Some(Limit::Processes)
+    } else if usage.memory_bytes > plan.memory_bytes {
+        Some(Limit::Memory)
+    } else {
+        None
     }
 }
 
@@ -292,23 +319,19 @@ fn hold(line: &mut Line, plan: &Plan, running: &Running) -> io::Result<News> {
 fn kill_tree(running: &Running) {
     let own = rustix::process::getpid();
     if running.depth > 1 {
-        for member in Tree::below(own).members.iter().filter(|member| member.depth == 2) {
+        let few = Tree::below(own, running.depth);
+        for member in few.members.iter().filter(|member| member.depth == 2) {
             rustix::process::kill_process(member.pid, Signal::KILL).ok();
         }
     }
-    let tree = Tree::below(own);
-    tree.signal(1, Signal::STOP);
-    tree.signal(1, Signal::KILL);
+    Tree::kill(own);
 }
 
 /// Until no process is left that came from ours.
 fn kill_all() {
     let pause = Timespec::try_from(limits::KILL_LOOK_EVERY).expect("it is short");
     for _ in 0..limits::KILL_ROUNDS_MAX {
-        let tree = Tree::below(rustix::process::getpid());
-        // Those found are stopped first, so that a round finds fewer each time.
-        tree.signal(1, Signal::STOP);
-        tree.signal(1, Signal::KILL);
+        Tree::kill(rustix::process::getpid());
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) => {}

@@ -152,3 +152,37 @@ async fn descriptors_and_variables_of_the_server_stay_with_it() {
         drop(leaked);
     }
 }
+
+#[tokio::test]
+async fn modes_and_times_are_changed_in_the_workspace_only() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    for mode in LAYERS {
+        let ground = Ground::new(mode).await;
+        let (data, home) = (ground.data.display(), ground.home.display());
+        let before = std::fs::metadata(ground.data.join("token")).unwrap();
+        std::os::unix::fs::symlink(ground.data.join("token"), ground.workspace.join("way_out")).unwrap();
+        held(&ground, &format!("chmod 777 {data}/token 2>/dev/null || echo held")).await;
+        held(&ground, &format!("chmod 000 {home} 2>/dev/null; test -x {home}; echo held")).await;
+        held(&ground, "chmod 777 way_out ../../token 2>/dev/null; echo held").await;
+        held(&ground, &format!("touch -d 2001-01-01 {data}/token 2>/dev/null; echo held")).await;
+        held(&ground, "chmod 777 /usr/bin/env 2>/dev/null || echo held").await;
+        held(&ground, "perl -e 'open(F, \"/usr/bin/env\"); chmod(0777, *F) or print \"held\\n\"'").await;
+        held(&ground, &format!("chown 1:1 {data}/token 2>/dev/null || echo held")).await;
+        let after = std::fs::metadata(ground.data.join("token")).unwrap();
+        let facts = |about: &std::fs::Metadata| (about.mode(), about.mtime(), about.uid());
+        assert_eq!(facts(&after), facts(&before), "{mode:?}");
+        // A program that runs as its owner, for anybody outside.
+        held(&ground, "touch s; chmod u+s s 2>/dev/null || echo held").await;
+        let perl = "perl -e 'use Fcntl; sysopen(F, \"t\", O_CREAT | O_WRONLY, 04755) or print \"held\\n\"'";
+        held(&ground, perl).await;
+        let line = "echo x > a; chmod 755 a && cd / && chmod o-x $OLDPWD/a && cd $OLDPWD && touch -d @1000000000 a \
+                    && touch -h -d @900000000 way_out && cp -p a b && install -m 700 a c && chown $(id -u) a \
+                    && mkdir d && chmod -R 711 d && echo held";
+        held(&ground, line).await;
+        let about = |name: &str| std::fs::metadata(ground.workspace.join(name)).unwrap();
+        assert_eq!(about("a").permissions().mode() & 0o7777, 0o754);
+        assert_eq!((about("a").mtime(), about("b").mtime()), (1_000_000_000, 1_000_000_000));
+        assert_eq!(about("c").permissions().mode() & 0o777, 0o700);
+        assert_eq!(about("d").permissions().mode() & 0o777, 0o711);
+    }
+}

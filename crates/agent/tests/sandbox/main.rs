@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod ending;
 mod escape;
+mod git;
 mod ground;
+mod output;
 mod shell;
