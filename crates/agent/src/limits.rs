@@ -13,6 +13,44 @@ pub const MODEL_FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(300);
 /// fails with `model_timeout`.
 pub const MODEL_SILENCE_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How long a provider may give signs of life and say nothing, where its settings do not say; then the attempt
+/// fails with `model_timeout`.
+pub const MODEL_LIFE_SIGNS_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The longest patience that settings may ask for; a longer one is cut to it.
+pub const MODEL_PATIENCE_MAX: Duration = Duration::from_secs(86_400);
+
+/// How long a provider may take to accept a connection; then the attempt fails with `model_unreachable`.
+pub const MODEL_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection to a provider is kept for the next request; then it is closed.
+pub const MODEL_CONNECTION_IDLE: Duration = Duration::from_secs(60);
+
+/// How long the end of a stream is waited for once its last word is there, so that its connection can be used
+/// again; then the connection is closed.
+pub const MODEL_TAIL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Bytes of one line of a provider's stream; more fails the attempt with `model_malformed`.
+pub const MODEL_LINE_BYTES_MAX: usize = 2 << 20;
+
+/// Bytes of one event of a provider's stream; more fails the attempt with `model_malformed`.
+pub const MODEL_EVENT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of a provider's whole stream; more fails the attempt with `model_malformed`.
+pub const MODEL_ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Calls in one answer; more fails the attempt with `model_malformed`.
+pub const MODEL_CALLS_MAX: usize = 128;
+
+/// Bytes of the inputs of all calls of an answer; more fails the attempt with `model_malformed`.
+pub const MODEL_CALL_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of an answer that is an error that are read; what is more is left in the socket.
+pub const MODEL_ERROR_BODY_BYTES_MAX: usize = 16 << 10;
+
+/// The longest that a provider's wish to be left alone is told; a longer one is cut to it.
+pub const MODEL_RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
+
 /// Bytes of what a provider says of an error that go into a message; the rest is left out.
 pub const MODEL_ERROR_MESSAGE_BYTES_MAX: usize = 500;
 

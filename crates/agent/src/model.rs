@@ -3,11 +3,26 @@
 //! Look at [`Model`]: one attempt at one answer, told piece by piece. It must never know runs, events of the log
 //! or how often an attempt is made again: whoever asks decides that, by [`Failure`].
 
+pub mod anthropic;
 mod failure;
+mod http;
+pub mod openai;
 mod patience;
+mod pattern;
+mod prices;
+mod registry;
+mod rewrite;
 pub mod scripted;
+mod stream;
+mod wire;
 
+pub use http::{Endpoint, EndpointError, Secret};
 pub use patience::Patience;
+pub use prices::{Price, Prices};
+pub use registry::{
+    Capabilities, ModelName, ModelsSettings, ProviderKind, ProviderSettings, Registry, SettingsError,
+};
+pub use rewrite::{Rewrite, Rewrites, Rewritten};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -30,11 +30,15 @@ const CRATES: &[Row] = &[
         never: &["axum", "hyper", "http", "rusqlite"],
     },
     // 2 edges
-    Row { folder: "agent", uses: &["engine", "run", "event", "world", "redact"], never: &["axum"] },
     Row { folder: "log-sqlite", uses: &["log", "world"], never: &["serde", "serde_json"] },
     Row { folder: "log-postgres", uses: &["log", "world"], never: &["serde", "serde_json"] },
     Row { folder: "bus-nats", uses: &["engine", "world"], never: &[] },
     Row { folder: "transport", uses: &["world"], never: &["axum"] },
+    Row {
+        folder: "agent",
+        uses: &["engine", "run", "event", "world", "redact", "transport"],
+        never: &["axum"],
+    },
     Row { folder: "api", uses: &["event"], never: &["tokio", "axum"] },
     Row { folder: "aaep", uses: &[], never: &["tokio", "axum"] },
     // 3 faces
@@ -111,6 +115,7 @@ const CRATES: &[Row] = &[
         ],
         never: &[],
     },
+    Row { folder: "playback", uses: &["world"], never: &["reqwest"] },
     Row { folder: "xtask", uses: &[], never: &[] },
 ];
 

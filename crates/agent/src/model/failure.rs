@@ -58,6 +58,27 @@ pub(super) fn of_status(
     Failure { status: Some(status), retry_after: wait, ..plain(code, message) }
 }
 
+/// What an error within a stream means. Providers name it by a word, a number or both, and by neither when things
+/// go really wrong.
+pub(super) fn in_stream(who: &str, word: Option<&str>, status: Option<u16>, said: &str) -> Failure {
+    let known = match word.unwrap_or_default() {
+        "overloaded_error" | "overloaded" | "server_overloaded" => Some(529),
+        "rate_limit_error" | "rate_limit_exceeded" | "rate_limited" => Some(429),
+        "insufficient_quota" | "billing_error" => Some(402),
+        "api_error" | "server_error" | "internal_error" | "internal_server_error" => Some(500),
+        "timeout_error" => Some(504),
+        "authentication_error" | "permission_error" | "invalid_api_key" => Some(401),
+        "not_found_error" | "model_not_found" => Some(404),
+        "invalid_request_error" | "request_too_large" | "context_length_exceeded" => Some(400),
+        _ => None,
+    };
+    // The stream itself began with 200, so an error that nobody can name is the provider's own.
+    let status = status.filter(|status| (400..600).contains(status)).or(known).unwrap_or(500);
+    let mut failure = of_status(who, status, word, said, None);
+    failure.message = failure.message.replacen("answered", "broke off with", 1);
+    failure
+}
+
 /// A text from outside, short enough for a message and on one line.
 pub(super) fn cut(said: &str) -> String {
     let mut end = said.len().min(limits::MODEL_ERROR_MESSAGE_BYTES_MAX);
@@ -125,6 +146,21 @@ mod tests {
             let failure = of_status("p", status, word, said, None);
             assert_eq!((failure.code, failure.retriable), (code, retriable), "{status} {word:?} {said}");
             assert_eq!(failure.status, Some(status));
+        }
+    }
+
+    #[test]
+    fn errors_in_a_stream_are_known_by_word_number_or_not_at_all() {
+        for (word, status, code) in [
+            (Some("overloaded_error"), None, "model_overloaded"),
+            (Some("rate_limit_error"), None, "model_rate_limited"),
+            (Some("server_error"), Some(502), "model_failed"),
+            (None, Some(429), "model_rate_limited"),
+            (Some("what"), None, "model_failed"),
+            (None, Some(7), "model_failed"),
+            (Some("invalid_request_error"), None, "model_refused"),
+        ] {
+            assert_eq!(in_stream("p", word, status, "said").code, code, "{word:?} {status:?}");
         }
     }
 

@@ -11,12 +11,18 @@ use crate::limits;
 pub struct Patience {
     /// From the request to the first byte of the answer's stream.
     pub first: Duration,
-    /// Between two pieces of it.
+    /// Between two chunks of it.
     pub between: Duration,
+    /// Between two things said, when nothing but signs of life comes.
+    pub between_words: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Patience { first: limits::MODEL_FIRST_BYTE_TIMEOUT, between: limits::MODEL_SILENCE_TIMEOUT }
+        Patience {
+            first: limits::MODEL_FIRST_BYTE_TIMEOUT,
+            between: limits::MODEL_SILENCE_TIMEOUT,
+            between_words: limits::MODEL_LIFE_SIGNS_TIMEOUT,
+        }
     }
 }

@@ -1,0 +1,74 @@
+//! Models that are asked by the Messages API of Anthropic.
+//!
+//! Look at [`Anthropic`]. What is sent stands in `request`, what comes back in `events`. It must never know other
+//! providers.
+
+mod events;
+mod request;
+
+use std::sync::Arc;
+
+use super::stream::Answer;
+use super::{Capability, Endpoint, EndpointError, Model, Reply, Request, Secret};
+
+/// Where Anthropic itself is.
+pub const BASE_URL: &str = "https://api.anthropic.com/v1";
+const VERSION: &str = "2023-06-01";
+
+/// A provider that speaks the Messages API.
+pub struct Anthropic {
+    endpoint: Endpoint,
+    options: Options,
+}
+
+/// How it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Tokens that the model may think with before it answers; not at all when `None`.
+    pub thinking_tokens: Option<u32>,
+    /// Whether the conversation so far is marked to be kept by the provider for the next request.
+    pub cache: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { thinking_tokens: None, cache: true }
+    }
+}
+
+impl Anthropic {
+    pub fn new(endpoint: Endpoint, key: Option<&Secret>, options: Options) -> Result<Self, EndpointError> {
+        let mut endpoint = endpoint;
+        if let Some(key) = key
+            && !endpoint.has_header("x-api-key")
+        {
+            endpoint = endpoint.with_header("x-api-key", key, true)?;
+        }
+        if !endpoint.has_header("anthropic-version") {
+            endpoint = endpoint.with_header("anthropic-version", &Secret::new(VERSION), false)?;
+        }
+        Ok(Anthropic { endpoint, options })
+    }
+}
+
+impl Model for Anthropic {
+    fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
+        let body = request::body(&request, self.options);
+        let events = events::Events::new(self.endpoint.who(), self.options.thinking_tokens.is_some());
+        Box::new(Answer::begin(&self.endpoint, "messages", body, events))
+    }
+
+    fn can(&self, _model: &str, _capability: Capability) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests_only {
+    use crate::model::stream::Protocol;
+
+    /// What the events say, apart from any connection.
+    pub(in crate::model) fn events() -> Box<dyn Protocol> {
+        Box::new(super::events::Events::new("p".into(), true))
+    }
+}

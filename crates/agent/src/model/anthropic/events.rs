@@ -1,0 +1,209 @@
+//! What the events of the Messages API say.
+//!
+//! Look at [`Events`]. Kinds of events and of blocks that are not known are passed over, as the API asks of its
+//! clients. It must never know how events travel.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use recount_event::family::turn::StopReason;
+use recount_transport::sse::Frame;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::http::failure_in;
+use crate::model::stream::{Heard, Protocol};
+use crate::model::wire::{CallRoom, GatheredCall, end_or_calls, malformed};
+use crate::model::{Failure, Piece, Usage, failure};
+
+/// What was heard so far.
+pub(super) struct Events {
+    who: String,
+    tells_thinking: bool,
+    /// Calls whose blocks are open, by index.
+    open: BTreeMap<u64, GatheredCall>,
+    room: CallRoom,
+    has_calls: bool,
+    stop: Option<String>,
+    usage: UsageTold,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Event {
+    MessageStart {
+        message: Started,
+    },
+    ContentBlockStart {
+        index: u64,
+        content_block: Block,
+    },
+    ContentBlockDelta {
+        index: u64,
+        delta: Delta,
+    },
+    ContentBlockStop {
+        index: u64,
+    },
+    MessageDelta {
+        delta: MessageChange,
+        usage: Option<UsageTold>,
+    },
+    MessageStop,
+    Error {
+        error: Value,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+struct Started {
+    usage: Option<UsageTold>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block {
+    Text {
+        #[serde(default)]
+        text: String,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        #[serde(default)]
+        input: Value,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type")]
+enum Delta {
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "input_json_delta")]
+    Input { partial_json: String },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+struct MessageChange {
+    stop_reason: Option<String>,
+}
+
+/// Figures are totals; a later event replaces what an earlier one said.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct UsageTold {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl UsageTold {
+    fn update(&mut self, newer: UsageTold) {
+        self.input_tokens = newer.input_tokens.or(self.input_tokens);
+        self.cache_creation_input_tokens =
+            newer.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.cache_read_input_tokens = newer.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.output_tokens = newer.output_tokens.or(self.output_tokens);
+    }
+
+    /// The API counts what went into its cache and what came out of it beside the rest of the input.
+    fn usage(self) -> Usage {
+        let cached = self.cache_read_input_tokens.unwrap_or(0);
+        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        Usage {
+            input_tokens: self.input_tokens.unwrap_or(0).saturating_add(written).saturating_add(cached),
+            output_tokens: self.output_tokens.unwrap_or(0),
+            cached_input_tokens: cached,
+        }
+    }
+}
+
+impl Events {
+    pub(super) fn new(who: String, tells_thinking: bool) -> Self {
+        Events {
+            who,
+            tells_thinking,
+            open: BTreeMap::new(),
+            room: CallRoom::default(),
+            has_calls: false,
+            stop: None,
+            usage: UsageTold::default(),
+        }
+    }
+
+    fn block_begins(&mut self, index: u64, block: Block, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
+        match block {
+            Block::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
+            Block::ToolUse { id, name, input } => {
+                self.room.take_call(&self.who)?;
+                self.has_calls = true;
+                // It is `{}` and the input follows; servers that imitate the API may say all of it here.
+                let whole = input.as_object().is_some_and(|input| !input.is_empty());
+                let input = if whole { input.to_string() } else { String::new() };
+                self.room.take_bytes(&self.who, id.len() + name.len() + input.len())?;
+                self.open.insert(index, GatheredCall { id, name, input });
+            }
+            Block::Text { .. } | Block::Other => {}
+        }
+        Ok(())
+    }
+}
+
+impl Protocol for Events {
+    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<Heard, Failure> {
+        let event: Event = serde_json::from_str(&frame.data).map_err(|why| {
+            let begin = failure::cut(&frame.data);
+            malformed(&self.who, &format!("holds an event that cannot be read ({why}): {begin}"))
+        })?;
+        match event {
+            Event::MessageStart { message } => self.usage.update(message.usage.unwrap_or_default()),
+            Event::ContentBlockStart { index, content_block } => {
+                self.block_begins(index, content_block, out)?;
+            }
+            Event::ContentBlockDelta { index, delta } => match delta {
+                Delta::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
+                Delta::Thinking { thinking } if self.tells_thinking && !thinking.is_empty() => {
+                    out.push_back(Piece::Thinking(thinking));
+                }
+                Delta::Input { partial_json } => {
+                    if let Some(call) = self.open.get_mut(&index) {
+                        self.room.take_bytes(&self.who, partial_json.len())?;
+                        call.input.push_str(&partial_json);
+                    }
+                }
+                Delta::Text { .. } | Delta::Thinking { .. } | Delta::Other => {}
+            },
+            Event::ContentBlockStop { index } => {
+                out.extend(self.open.remove(&index).map(GatheredCall::piece));
+            }
+            Event::MessageDelta { delta, usage } => {
+                self.usage.update(usage.unwrap_or_default());
+                self.stop = delta.stop_reason.or(self.stop.take());
+            }
+            Event::MessageStop => return Ok(Heard::LastWord),
+            Event::Error { error } => return Err(failure_in(&self.who, &error)),
+            Event::Other => return Ok(Heard::Nothing),
+        }
+        Ok(Heard::Something)
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<Piece>) -> Option<Piece> {
+        let stop = match self.stop.as_deref()? {
+            "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+            "refusal" => StopReason::Refusal,
+            // `pause_turn` comes when the provider runs tools of its own for long. None are ever asked for, so
+            // there is nothing to go on with, and what was said is the answer.
+            _ => end_or_calls(self.has_calls),
+        };
+        out.extend(std::mem::take(&mut self.open).into_values().map(GatheredCall::piece));
+        Some(Piece::Finish { stop, usage: self.usage.usage() })
+    }
+}

@@ -1,0 +1,101 @@
+//! A conversation as chat completions take it.
+//!
+//! Look at [`body`]. It must never know how the request travels.
+
+use serde_json::{Map, Value, json};
+
+use super::Options;
+use crate::model::wire::{in_base64, object};
+use crate::model::{Call, CallResult, Message, Part, Request, ToolSpec};
+
+pub(super) fn body(request: &Request, options: Options) -> Vec<u8> {
+    let mut body = Map::new();
+    body.insert("model".into(), json!(request.model));
+    let bound = if options.newer_bound { "max_completion_tokens" } else { "max_tokens" };
+    body.insert(bound.into(), json!(request.max_output_tokens));
+    body.insert("stream".into(), json!(true));
+    if options.ask_usage {
+        body.insert("stream_options".into(), json!({ "include_usage": true }));
+    }
+    if !request.tools.is_empty() {
+        body.insert("tools".into(), request.tools.iter().map(tool).collect());
+    }
+    let mut messages = Vec::new();
+    if let Some(system) = request.system.as_deref().filter(|system| !system.is_empty()) {
+        messages.push(json!({ "role": "system", "content": system }));
+    }
+    for message in &request.messages {
+        match message {
+            Message::User(parts) => messages.push(json!({ "role": "user", "content": contents(parts) })),
+            Message::Assistant { text, calls } => messages.push(assistant(text.as_deref(), calls)),
+            Message::Results(results) => answers(results, &mut messages),
+        }
+    }
+    body.insert("messages".into(), Value::Array(messages));
+    Value::Object(body).to_string().into_bytes()
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.schema });
+    json!({ "type": "function", "function": function })
+}
+
+fn assistant(text: Option<&str>, calls: &[Call]) -> Value {
+    let mut message = json!({ "role": "assistant", "content": text });
+    if calls.is_empty() {
+        // Nothing at all is refused.
+        message["content"] = json!(text.unwrap_or_default());
+        return message;
+    }
+    let call = |call: &Call| {
+        let function = json!({ "name": call.name, "arguments": object(&call.input).to_string() });
+        json!({ "id": call.id, "type": "function", "function": function })
+    };
+    message["tool_calls"] = calls.iter().map(call).collect();
+    message
+}
+
+/// Results hold text only. Images follow as a message of the user's, behind all results, which must stand together.
+fn answers(results: &[CallResult], messages: &mut Vec<Value>) {
+    let mut images = Vec::new();
+    for result in results {
+        let content = text_of(&result.parts);
+        messages.push(json!({ "role": "tool", "tool_call_id": result.call_id, "content": content }));
+        let shown = result.parts.iter().filter(|part| matches!(part, Part::Image { .. }));
+        let shown: Vec<Value> = shown.map(content_part).collect();
+        if !shown.is_empty() {
+            let text = format!("What the call {} shows:", result.call_id);
+            images.push(json!({ "type": "text", "text": text }));
+            images.extend(shown);
+        }
+    }
+    if !images.is_empty() {
+        messages.push(json!({ "role": "user", "content": images }));
+    }
+}
+
+/// A plain text where there is nothing else: small servers take no lists.
+fn contents(parts: &[Part]) -> Value {
+    if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+        return json!(text_of(parts));
+    }
+    parts.iter().map(content_part).collect()
+}
+
+fn content_part(part: &Part) -> Value {
+    match part {
+        Part::Text(text) => json!({ "type": "text", "text": text }),
+        Part::Image { mime, bytes } => {
+            let url = format!("data:{mime};base64,{}", in_base64(bytes));
+            json!({ "type": "image_url", "image_url": { "url": url } })
+        }
+    }
+}
+
+fn text_of(parts: &[Part]) -> String {
+    let text = |part: &Part| match part {
+        Part::Text(text) => Some(text.clone()),
+        Part::Image { .. } => None,
+    };
+    parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,111 @@
+//! Settings that make providers, and settings that are refused.
+
+use recount_world::ManualClock;
+
+use super::*;
+
+fn build(text: &str) -> Result<Registry, String> {
+    let settings: ModelsSettings = toml::from_str(text).map_err(|why| why.to_string())?;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("demo.toml"), "[[turn]]\ntext = \"hello\"").unwrap();
+    let environment = |name: &str| (name == "KEY").then(|| "the-key".to_owned());
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(0));
+    Registry::build(&settings, &environment, folder.path(), &clock).map_err(|why| why.to_string())
+}
+
+#[test]
+fn settings_make_providers_with_what_is_known_of_their_models() {
+    let registry = build(
+        r#"
+        default = "local/qwen/qwen3"
+
+        [providers.real]
+        kind = "anthropic"
+        api_key_env = "KEY"
+        thinking_tokens = 4096
+        headers = { anthropic-beta = "some" }
+
+        [providers.local]
+        kind = "openai"
+        base_url = "http://127.0.0.1:11434/v1/"
+        silence_timeout_ms = 1000
+        [providers.local.models]
+        "*" = { images = false }
+        "qwen/*" = { tools = false }
+        "qwen/qwen3" = { tools = true }
+
+        [providers.demo]
+        kind = "scripted"
+        script = "demo.toml"
+
+        [[prices]]
+        model = "real/*"
+        input_micros_usd = 5
+        output_micros_usd = 6
+
+        [[rewrite]]
+        from = "gone/*"
+        to = "local/*"
+        reason = "moved"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(registry.models.by_name.keys().collect::<Vec<_>>(), ["demo", "local", "real"]);
+    let default = registry.default.unwrap();
+    assert_eq!((default.provider.as_str(), default.model.as_str()), ("local", "qwen/qwen3"));
+    let local = &registry.models.by_name["local"];
+    for (model, capability, can) in [
+        ("qwen/qwen3", Capability::Tools, true),
+        ("qwen/qwen2", Capability::Tools, false),
+        ("llama", Capability::Tools, true),
+        ("llama", Capability::Images, false),
+        // The most exact name says nothing of images, and what is not said is assumed.
+        ("qwen/qwen3", Capability::Images, true),
+    ] {
+        assert_eq!(local.can(model, capability), can, "{model} {capability:?}");
+    }
+    assert!(registry.secrets.contains(&Secret::new("the-key")));
+    assert_eq!(registry.rewrites.apply("gone/x").unwrap().to, "local/x");
+    assert_eq!(registry.prices.of("real/x").unwrap().output_micros_usd, 6);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_its_place() {
+    let provider = |settings: &str| format!("[providers.p]\n{settings}");
+    for (text, why) in [
+        (provider("kind = \"ollama\""), "unknown variant `ollama`"),
+        (provider("kind = \"openai\"\nkey = \"x\""), "unknown field `key`"),
+        (provider("kind = \"openai\"\nscript = \"x\""), "p: script means nothing to the kind openai"),
+        (provider("kind = \"scripted\""), "p: script is missing"),
+        (provider("kind = \"scripted\"\nscript = \"none.toml\""), "p: cannot read the script"),
+        (provider("kind = \"scripted\"\nscript = \"x\"\napi_key = \"k\""), "p: api_key means nothing"),
+        (provider("kind = \"openai\"\nbase_url = \"ftp://x\""), "is no address of a provider"),
+        (
+            provider("kind = \"openai\"\nbase_url = \"http://u:secret@x?q\""),
+            "\"http://***@x?q\" is no address",
+        ),
+        (provider("kind = \"openai\"\napi_key = \"a\\nb\""), "header \"authorization\" cannot be sent"),
+        (provider("kind = \"openai\"\napi_key_env = \"NONE\""), "the variable NONE, which is not set"),
+        (provider("kind = \"openai\"\napi_key_env = \"KEY\"\napi_key = \"k\""), "leave one out"),
+        ("[providers.\"a/b\"]\nkind = \"openai\"".into(), "\"a/b\" is no name for a provider"),
+        ("default = \"gpt\"".into(), "\"gpt\" is no model"),
+        ("default = \"none/gpt\"".into(), "models.default: there is no provider \"none\""),
+        ("[[rewrite]]\nfrom = \"*\"\nto = \"none/*\"\nreason = \"\"".into(), "no provider \"none\""),
+        (
+            "[[prices]]\nmodel = \"a*b\"\ninput_micros_usd = 1\noutput_micros_usd = 1".into(),
+            "names no models",
+        ),
+    ] {
+        let refused = build(&text).err().unwrap_or_else(|| panic!("{text} was taken"));
+        assert!(refused.contains(why), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let settings: ModelsSettings = toml::from_str(
+        "[providers.p]\nkind = \"openai\"\napi_key = \"hush\"\nheaders = { x-key = \"hush\" }",
+    )
+    .unwrap();
+    assert!(!format!("{settings:?}").contains("hush"));
+}

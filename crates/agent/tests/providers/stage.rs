@@ -1,0 +1,93 @@
+//! A provider that plays a recording, and a model that asks it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use recount_agent::model::{
+    Failure, Message, Model, ModelsSettings, Part, Piece, Registry, Reply, Request, Usage,
+};
+use recount_event::family::turn::StopReason;
+use recount_playback::{Player, Recording, Shelf, recordings};
+use recount_world::{Clock, ManualClock, World};
+
+pub(crate) const APIS: [&str; 2] = ["anthropic", "openai"];
+pub(crate) const KEY: &str = "key-of-the-test";
+
+pub(crate) struct Stage {
+    pub(crate) player: Player,
+    pub(crate) model: Arc<dyn Model>,
+    _world: World,
+}
+
+/// Plays a recording to a provider with these settings more.
+pub(crate) async fn stage(api: &str, recording: &str, settings: &str) -> Stage {
+    let path = recordings().join(api).join(recording).with_extension("toml");
+    let world = World::real();
+    let shelf = Shelf::of(Recording::load(&path).unwrap());
+    let player = Player::start(&world, 0, shelf).await.unwrap();
+    let model = model(api, &format!("{}/v1", player.url()), settings);
+    Stage { player, model, _world: world }
+}
+
+pub(crate) fn model(api: &str, base_url: &str, settings: &str) -> Arc<dyn Model> {
+    let text = format!(
+        "[providers.p]\nkind = \"{api}\"\nbase_url = \"{base_url}\"\napi_key = \"{KEY}\"\n{settings}"
+    );
+    let settings: ModelsSettings = toml::from_str(&text).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(0));
+    let registry = Registry::build(&settings, &|_| None, Path::new("."), &clock).unwrap();
+    registry.models.by_name["p"].clone()
+}
+
+pub(crate) fn request(messages: Vec<Message>) -> Request {
+    Request { model: "recorded-1".into(), system: None, messages, tools: vec![], max_output_tokens: 1000 }
+}
+
+pub(crate) fn user(text: &str) -> Message {
+    Message::User(vec![Part::Text(text.into())])
+}
+
+impl Stage {
+    pub(crate) fn begin(&self) -> Box<dyn Reply> {
+        self.model.begin(Arc::new(request(vec![user("hello")])))
+    }
+
+    /// All that one attempt brings.
+    pub(crate) async fn hear(&self) -> (Vec<Piece>, Option<Failure>) {
+        drain(self.begin()).await
+    }
+}
+
+pub(crate) async fn drain(mut reply: Box<dyn Reply>) -> (Vec<Piece>, Option<Failure>) {
+    let mut pieces = Vec::new();
+    loop {
+        match reply.next().await {
+            Ok(piece) => {
+                let over = matches!(piece, Piece::Finish { .. });
+                pieces.push(piece);
+                if over {
+                    return (pieces, None);
+                }
+            }
+            Err(failure) => return (pieces, Some(failure)),
+        }
+    }
+}
+
+pub(crate) fn text(text: &str) -> Piece {
+    Piece::Text(text.into())
+}
+
+pub(crate) fn call(id: &str, name: &str, input: &str) -> Piece {
+    Piece::Call { provider_call_id: id.into(), name: name.into(), input: input.into() }
+}
+
+/// The end of an answer with the usage that recordings have.
+pub(crate) fn finish(stop: StopReason) -> Piece {
+    finish_with(stop, 25, 12, 0)
+}
+
+pub(crate) fn finish_with(stop: StopReason, input: u64, output: u64, cached: u64) -> Piece {
+    let usage = Usage { input_tokens: input, output_tokens: output, cached_input_tokens: cached };
+    Piece::Finish { stop, usage }
+}

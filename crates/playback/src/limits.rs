@@ -1,0 +1,18 @@
+//! Bounds of a player, and what happens at them.
+
+use std::time::Duration;
+
+/// Bytes of a request that are read; a larger one is answered with 413.
+pub const REQUEST_BYTES_MAX: usize = 64 << 20;
+
+/// Requests that are remembered; beyond that the oldest is forgotten.
+pub const REQUESTS_REMEMBERED_MAX: usize = 1_000;
+
+/// Bytes of a file of recordings; a larger one is refused.
+pub const RECORDING_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of filler in a recording; more is refused.
+pub const FILLER_BYTES_MAX: usize = 256 << 20;
+
+/// How long the program waits for its connections when it is told to end; then it ends without them.
+pub const END_PATIENCE: Duration = Duration::from_secs(2);
