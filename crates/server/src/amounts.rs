@@ -13,6 +13,13 @@ pub fn bytes(text: &str) -> Option<u64> {
     amount(text, &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)])
 }
 
+/// The same backwards: a size in the largest unit that it is a whole number of.
+pub fn sized(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fits = units.iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    fits.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
 fn amount(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -38,6 +45,7 @@ mod tests {
             [("0", 0), ("5", 5), ("5B", 5), ("2KiB", 2048), ("5GiB", 5 << 30), ("1TiB", 1 << 40)]
         {
             assert_eq!(bytes(text), Some(size), "{text}");
+            assert_eq!(bytes(&sized(size)), Some(size), "{text}");
         }
         for bad in ["", "d", "-1d", "1.5h", "1 d", "1w", "1D", "99999999999999999999", "300000000000000d"] {
             assert_eq!(duration(bad), None, "{bad}");

@@ -1,5 +1,7 @@
 //! Configuration: flag over environment over file over default. Unknown keys are refused.
 
+mod runs;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +11,8 @@ use recount_engine::Policy;
 use recount_log_sqlite::Durability;
 use serde::Deserialize;
 
+pub use self::runs::Runs;
+use self::runs::{PolicySection, RunsSection, Said, SandboxSection, Sections, Usual, WorkspacesSection};
 use crate::StartError;
 use crate::access::Access;
 use crate::amounts::{bytes, duration};
@@ -31,6 +35,10 @@ pub struct Options {
     pub sweep_every: Option<String>,
     pub require_token: bool,
     pub allowed_origins: Vec<String>,
+    pub sandbox: Option<String>,
+    pub policy: Option<PathBuf>,
+    /// Folders that runs may work in.
+    pub workspaces: Vec<String>,
 }
 
 /// Everything that can be configured, settled.
@@ -48,6 +56,8 @@ pub struct Config {
     pub access: Access,
     /// What is masked before it is stored.
     pub redaction: Redaction,
+    /// How our own runs are done.
+    pub runs: Runs,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The same once more, as it was said and where.
@@ -77,6 +87,14 @@ struct File {
     access: AccessSection,
     #[serde(default)]
     redaction: RedactionSection,
+    #[serde(default)]
+    runs: RunsSection,
+    #[serde(default)]
+    workspaces: WorkspacesSection,
+    #[serde(default)]
+    sandbox: SandboxSection,
+    #[serde(default)]
+    policy: PolicySection,
     #[serde(default)]
     log: LogSection,
 }
@@ -120,7 +138,7 @@ struct LogSection {
     format: Option<String>,
 }
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 36] = [
     "bind",
     "data",
     "store",
@@ -142,6 +160,21 @@ const KEYS: [&str; 21] = [
     "log",
     "level",
     "format",
+    "runs",
+    "at_once",
+    "workspaces",
+    "allow",
+    "keep",
+    "sandbox",
+    "mode",
+    "readable",
+    "hidden",
+    "memory_bytes",
+    "processes",
+    "file_bytes",
+    "tmp_bytes",
+    "policy",
+    "file",
 ];
 
 impl Config {
@@ -153,6 +186,8 @@ impl Config {
         let (file, path) = read_file(options.config.as_deref(), &environment)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let folder = user_folder("XDG_DATA_HOME", ".local/share", &environment).map(text).unwrap_or_default();
+        let home = environment("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let beside = path.parent().map(Path::to_owned).unwrap_or_default();
         let mut look = Lookup::new(environment, path);
         let bind = look.pick("bind", options.bind, "RECOUNT_BIND", file.bind, BIND_DEFAULT);
         let data = look.pick("data", options.data.map(text), "RECOUNT_DATA", file.data.map(text), folder);
@@ -248,11 +283,25 @@ impl Config {
         let level = look.pick("log.level", options.log, "RECOUNT_LOG", file.log.level, "info");
         let format =
             look.pick("log.format", options.log_format, "RECOUNT_LOG__FORMAT", file.log.format, "text");
+        let (bind, require_token) = (bind_address(&bind)?, yes_or_no("require_token", &require_token)?);
+        let usual = Usual {
+            home,
+            is_personal: bind.ip().to_canonical().is_loopback() && !require_token,
+            folder: &beside,
+        };
+        let said = Said { workspaces: options.workspaces, sandbox: options.sandbox, policy: options.policy };
+        let sections = Sections {
+            runs: file.runs,
+            workspaces: file.workspaces,
+            sandbox: file.sandbox,
+            policy: file.policy,
+        };
+        let runs = runs::settle(&mut look, said, sections, &usual)?;
         if data.is_empty() {
             return Err(StartError::usage("no data folder is known: HOME is not set; say --data FOLDER"));
         }
         Ok(Config {
-            bind: bind_address(&bind)?,
+            bind,
             data: data.into(),
             durability: match durability.as_str() {
                 "strict" => Durability::Strict,
@@ -269,7 +318,7 @@ impl Config {
                 .filter(|every| *every >= SWEEP_EVERY_MIN)
                 .ok_or_else(|| wrong("sweep_every", &sweep_every, "one such as 10m, and at least 1s"))?,
             access: Access {
-                require_token: yes_or_no("require_token", &require_token)?,
+                require_token,
                 allowed_origins: origins(&allowed_origins)?,
                 requests_per_second: amount(
                     "requests_per_second",
@@ -284,6 +333,7 @@ impl Config {
                 secret_env: several(&secret_env),
                 secret_files: several(&secret_files).into_iter().map(PathBuf::from).collect(),
             },
+            runs,
             log: level
                 .parse()
                 .map_err(|_| wrong("the log level", &level, "off, error, warn, info, debug or trace"))?,
@@ -417,6 +467,7 @@ fn user_folder(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amounts::sized;
 
     fn settle(options: Options, environment: &[(&str, &str)]) -> Result<Config, String> {
         let lookup = |name: &str| {
@@ -424,6 +475,9 @@ mod tests {
         };
         Config::settle(options, lookup).map_err(|why| why.to_string())
     }
+
+    const SECTIONS: [&str; 9] =
+        ["store", "retention", "access", "redaction", "log", "runs", "workspaces", "sandbox", "policy"];
 
     #[test]
     fn flag_over_environment_over_file_over_default() {
@@ -468,11 +522,11 @@ mod tests {
         assert_eq!(told("log.format"), said("text", "default"));
         assert_eq!(told("retention.sweep_every"), said("10m", "default"));
         // No key of the file is left out.
-        for key in
-            KEYS.iter().filter(|key| !["store", "retention", "access", "redaction", "log"].contains(key))
-        {
+        for key in KEYS.iter().filter(|key| !SECTIONS.contains(key)) {
+            // Commands have an environment, and so has the server.
+            let expected = if *key == "environment" { 2 } else { 1 };
             let ends = |setting: &&Setting| setting.key.rsplit('.').next() == Some(key);
-            assert_eq!(config.settings.iter().filter(ends).count(), 1, "{key}");
+            assert_eq!(config.settings.iter().filter(ends).count(), expected, "{key}");
         }
     }
 
@@ -493,6 +547,42 @@ mod tests {
             let options = Options { allowed_origins: vec![bad.into()], ..Options::default() };
             let why = settle(options, &[home]).unwrap_err();
             assert!(why.contains("allowed_origins") && why.contains(bad), "{why}");
+        }
+    }
+
+    #[test]
+    fn where_runs_may_work() {
+        let home = ("HOME", "/h");
+        let allowed = |options: Options, environment: &[(&str, &str)]| {
+            let environment = [&[home], environment].concat();
+            settle(options, &environment).map(|config| config.runs.workspaces)
+        };
+        assert_eq!(allowed(Options::default(), &[]).unwrap(), [Path::new("/h")]);
+        let none: [&Path; 0] = [];
+        // Where people come in whom this machine does not know, nothing of it is theirs unless it is said.
+        let locked = Options { require_token: true, ..Options::default() };
+        assert_eq!(allowed(locked, &[]).unwrap(), none);
+        let open = Options { bind: Some("0.0.0.0:1".into()), ..Options::default() };
+        assert_eq!(allowed(open, &[]).unwrap(), none);
+        let named = [("RECOUNT_WORKSPACES__ALLOW", "~/code, /srv")];
+        assert_eq!(allowed(Options::default(), &named).unwrap(), [Path::new("/h/code"), Path::new("/srv")]);
+        let flag = Options { workspaces: vec!["/a".into(), "/b".into()], ..Options::default() };
+        assert_eq!(allowed(flag, &named).unwrap(), [Path::new("/a"), Path::new("/b")]);
+        for bad in ["a", "./a", "~other"] {
+            let why =
+                allowed(Options { workspaces: vec![bad.into()], ..Options::default() }, &[]).unwrap_err();
+            assert!(why.contains("workspaces.allow") && why.contains(bad), "{why}");
+        }
+        for (name, bad) in [
+            ("RECOUNT_RUNS__AT_ONCE", "0"),
+            ("RECOUNT_WORKSPACES__KEEP", "soon"),
+            ("RECOUNT_SANDBOX__MODE", "chroot"),
+            ("RECOUNT_SANDBOX__MEMORY_BYTES", "0"),
+            ("RECOUNT_SANDBOX__PROCESSES", "none"),
+        ] {
+            let why = settle(Options::default(), &[home, (name, bad)]).unwrap_err();
+            let key = name.trim_start_matches("RECOUNT_").replace("__", ".").to_lowercase();
+            assert!(why.contains(&key) && why.contains(bad), "{why}");
         }
     }
 
@@ -537,6 +627,17 @@ mod tests {
                     .map_or("none".into(), |path| path.display().to_string()),
                 config.log.to_string(),
                 format!("{:?}", config.log_format).to_lowercase(),
+                config.runs.at_once.to_string(),
+                config.runs.workspaces.first().map_or("none".into(), |path| path.display().to_string()),
+                config.runs.keep.map_or("off".into(), |age| format!("{}d", age.as_secs() / 86_400)),
+                format!("{:?}", config.runs.sandbox.mode).to_lowercase(),
+                config.runs.sandbox.readable.first().map_or("none".into(), |path| path.display().to_string()),
+                config.runs.sandbox.hidden.first().map_or("none".into(), |path| path.display().to_string()),
+                sized(config.runs.sandbox.memory_bytes),
+                config.runs.sandbox.processes.to_string(),
+                sized(config.runs.sandbox.file_bytes),
+                sized(config.runs.sandbox.tmp_bytes),
+                config.runs.policy.as_ref().map_or("none".into(), |path| path.display().to_string()),
             ]
         };
         let from_example = settle(options, &[]).unwrap();
@@ -558,7 +659,18 @@ mod tests {
                 "BILLING_LOGIN",
                 "/run/secrets/database",
                 "warn",
-                "json"
+                "json",
+                "8",
+                "/srv/projects",
+                "30d",
+                "landlock",
+                "~/.cargo",
+                "/srv/projects/secret",
+                "2GiB",
+                "256",
+                "1GiB",
+                "512MiB",
+                "/etc/recount/policy.toml"
             ]
         );
 
@@ -568,12 +680,13 @@ mod tests {
         let last = |row: &Vec<&'static str>| row[1].rsplit('.').next().unwrap();
         let mut keys: Vec<&str> = rows.iter().map(last).collect();
         // Sections are keys to the speller.
-        keys.extend(["store", "retention", "access", "redaction", "log"]);
+        keys.extend(SECTIONS);
         keys.sort_unstable();
         let mut known = KEYS.to_vec();
         known.sort_unstable();
         assert_eq!(keys, known);
         let default = told(&settle(Options::default(), &[("HOME", "~")]).unwrap());
+        assert_eq!(default[17], "none", "a home that is no path is none");
         for (place, row) in rows.iter().enumerate() {
             let value = &told(&from_example)[place];
             let by_variable = settle(Options::default(), &[("HOME", "~"), (row[3], value)]).unwrap();
@@ -587,7 +700,9 @@ mod tests {
         let text = "bind='a'\ndata='b'\n[store]\ndurability='c'\n\
                     [retention]\nmax_age='f'\nmax_events=10\nmax_bytes='g'\nsweep_every='h'\n[access]\nrequire_token=true\n\
                     allowed_origins=['i']\nrequests_per_second=11\n[redaction]\ndetectors=true\nenvironment=true\n\
-                    secret_env=['j']\nsecret_files=['k']\n[log]\nlevel='d'\nformat='e'";
+                    secret_env=['j']\nsecret_files=['k']\n[log]\nlevel='d'\nformat='e'\n[runs]\nat_once=12\n\
+                    [workspaces]\nallow=['l']\nkeep='m'\n[sandbox]\nmode='n'\nreadable=['o']\nhidden=['p']\n\
+                    environment={Q='r'}\nmemory_bytes='s'\nprocesses=13\nfile_bytes='t'\ntmp_bytes='u'\n[policy]\nfile='v'";
         let file = parse_file(text).unwrap();
         let kept = file.retention;
         let read = [file.bind, file.store.durability, file.log.level, file.log.format];
@@ -602,6 +717,10 @@ mod tests {
             (access.require_token, access.allowed_origins, access.requests_per_second),
             (Some(true), Some(vec!["i".to_owned()]), Some(11))
         );
+        assert_eq!((file.runs.at_once, file.sandbox.processes), (Some(12), Some(13)));
+        assert_eq!(file.workspaces.allow.unwrap(), ["l"]);
+        assert_eq!(file.sandbox.environment.unwrap()["Q"], "r");
+        assert_eq!(file.policy.file.unwrap(), Path::new("v"));
         for key in text.split(['\n', '=', '[', ']', '\'']).filter(|word| word.len() > 2 && *word != "true") {
             assert_eq!(nearest(key), Some(key));
         }

@@ -26,7 +26,7 @@ mod tokens;
 pub mod verify;
 mod web;
 
-pub use config::{Config, Options};
+pub use config::{Config, Options, Runs};
 pub use files::Files;
 pub use recount_agent::sandbox::entrance as sandbox_entrance;
 pub use redaction::Redaction;

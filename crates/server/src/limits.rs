@@ -110,3 +110,9 @@ pub const PLAIN_WORD_BYTES_MAX: usize = 12;
 
 /// Bytes of a file that holds a secret; a larger one is refused.
 pub const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Runs of ours that are worked at at a time, for each tenant, unless told; the others wait in line, and say so.
+pub const RUNS_AT_ONCE_DEFAULT: usize = 16;
+
+/// The most that can be told.
+pub const RUNS_AT_ONCE_MAX: usize = 10_000;

@@ -68,6 +68,12 @@ impl<E: Fn(&str) -> Option<String>> Lookup<E> {
         value
     }
 
+    /// Remembers what only the file can say.
+    pub(crate) fn note(&mut self, key: &'static str, value: String, is_said: bool) {
+        let source = if is_said { Source::File(self.file.clone()) } else { Source::Default };
+        self.settings.push(Setting { key, value, source });
+    }
+
     /// All that was looked up, in that order.
     pub(crate) fn settings(self) -> Vec<Setting> {
         self.settings

@@ -38,6 +38,15 @@ pub(super) struct Serve {
     /// Let pages of this origin in, such as https://app.example; may be said again
     #[arg(long, value_name = "ORIGIN")]
     allowed_origin: Vec<String>,
+    /// How commands of runs are held back: auto, bubblewrap, landlock, or off, which is with all the rights of the server
+    #[arg(long, value_parser = ["auto", "bubblewrap", "landlock", "off"])]
+    sandbox: Option<String>,
+    /// The rules by which calls of tools are allowed, asked about or blocked
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Let runs work in this folder and copy it, with all below; may be said again
+    #[arg(long, value_name = "DIR")]
+    allow_workspace: Vec<String>,
     /// How much to log: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
@@ -69,6 +78,9 @@ impl Serve {
             sweep_every: self.sweep_every,
             require_token: self.require_token,
             allowed_origins: self.allowed_origin,
+            sandbox: self.sandbox,
+            policy: self.policy,
+            workspaces: self.allow_workspace,
         }
     }
 }

@@ -1,0 +1,207 @@
+//! Configuration of runs of our own: how many at once, where they work, how they are held back.
+//!
+//! Look at [`Runs`]. Which models there are stands in `models`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use recount_agent::sandbox::SandboxSettings;
+use serde::Deserialize;
+
+use super::{amount, several, wrong};
+use crate::StartError;
+use crate::amounts::{bytes, duration, sized};
+use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX};
+use crate::settings::Lookup;
+
+/// What was settled.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    /// Runs that are worked at at a time, for each tenant.
+    pub at_once: usize,
+    /// Folders that runs may work in and copy, with all below them.
+    pub workspaces: Vec<PathBuf>,
+    /// How long a copy is kept that is not worked in.
+    pub keep: Option<Duration>,
+    pub sandbox: SandboxSettings,
+    /// Where the rules are that calls are judged by.
+    pub policy: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunsSection {
+    pub(super) at_once: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkspacesSection {
+    pub(super) allow: Option<Vec<String>>,
+    pub(super) keep: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SandboxSection {
+    pub(super) mode: Option<String>,
+    pub(super) readable: Option<Vec<String>>,
+    pub(super) hidden: Option<Vec<String>>,
+    pub(super) environment: Option<BTreeMap<String, String>>,
+    pub(super) memory_bytes: Option<String>,
+    pub(super) processes: Option<u32>,
+    pub(super) file_bytes: Option<String>,
+    pub(super) tmp_bytes: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PolicySection {
+    pub(super) file: Option<PathBuf>,
+}
+
+/// What the file says.
+#[derive(Default)]
+pub(super) struct Sections {
+    pub(super) runs: RunsSection,
+    pub(super) workspaces: WorkspacesSection,
+    pub(super) sandbox: SandboxSection,
+    pub(super) policy: PolicySection,
+}
+
+/// What the command line says.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) workspaces: Vec<String>,
+    pub(super) sandbox: Option<String>,
+    pub(super) policy: Option<PathBuf>,
+}
+
+/// What is so without being asked for.
+pub(super) struct Usual<'a> {
+    /// The home of whoever runs the server.
+    pub(super) home: Option<PathBuf>,
+    /// Whether only people at this machine can make runs, without being told apart.
+    pub(super) is_personal: bool,
+    /// The folder that the configuration file is in.
+    pub(super) folder: &'a Path,
+}
+
+pub(super) fn settle<E: Fn(&str) -> Option<String>>(
+    look: &mut Lookup<E>,
+    said: Said,
+    file: Sections,
+    usual: &Usual<'_>,
+) -> Result<Runs, StartError> {
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let joined = |items: Vec<String>| items.join(", ");
+    let at_once = look.pick(
+        "runs.at_once",
+        None,
+        "RECOUNT_RUNS__AT_ONCE",
+        file.runs.at_once.map(|runs| runs.to_string()),
+        RUNS_AT_ONCE_DEFAULT.to_string(),
+    );
+    let allow = look.pick(
+        "workspaces.allow",
+        (!said.workspaces.is_empty()).then(|| joined(said.workspaces)),
+        "RECOUNT_WORKSPACES__ALLOW",
+        file.workspaces.allow.map(joined),
+        if usual.is_personal && usual.home.is_some() { "~" } else { "none" },
+    );
+    let keep = look.pick("workspaces.keep", None, "RECOUNT_WORKSPACES__KEEP", file.workspaces.keep, "7d");
+    let least = SandboxSettings::default();
+    let mode = look.pick("sandbox.mode", said.sandbox, "RECOUNT_SANDBOX__MODE", file.sandbox.mode, "auto");
+    let readable = look.pick(
+        "sandbox.readable",
+        None,
+        "RECOUNT_SANDBOX__READABLE",
+        file.sandbox.readable.map(joined),
+        "none",
+    );
+    let hidden =
+        look.pick("sandbox.hidden", None, "RECOUNT_SANDBOX__HIDDEN", file.sandbox.hidden.map(joined), "none");
+    let memory = look.pick(
+        "sandbox.memory_bytes",
+        None,
+        "RECOUNT_SANDBOX__MEMORY_BYTES",
+        file.sandbox.memory_bytes,
+        sized(least.memory_bytes),
+    );
+    let processes = look.pick(
+        "sandbox.processes",
+        None,
+        "RECOUNT_SANDBOX__PROCESSES",
+        file.sandbox.processes.map(|count| count.to_string()),
+        least.processes.to_string(),
+    );
+    let file_size = look.pick(
+        "sandbox.file_bytes",
+        None,
+        "RECOUNT_SANDBOX__FILE_BYTES",
+        file.sandbox.file_bytes,
+        sized(least.file_bytes),
+    );
+    let tmp_size = look.pick(
+        "sandbox.tmp_bytes",
+        None,
+        "RECOUNT_SANDBOX__TMP_BYTES",
+        file.sandbox.tmp_bytes,
+        sized(least.tmp_bytes),
+    );
+    let variables = file.sandbox.environment.unwrap_or_default();
+    let names: Vec<&str> = variables.keys().map(String::as_str).collect();
+    // Their values may be anybody's business.
+    look.note(
+        "sandbox.environment",
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") },
+        !names.is_empty(),
+    );
+    let policy = look.pick(
+        "policy.file",
+        said.policy.map(text),
+        "RECOUNT_POLICY__FILE",
+        file.policy.file.map(|path| text(usual.folder.join(path))),
+        "none",
+    );
+    let size = |name: &str, said: &str| {
+        bytes(said).filter(|size| *size > 0).ok_or_else(|| wrong(name, said, "one such as 2GiB"))
+    };
+    let sandbox = SandboxSettings {
+        mode: mode.parse().map_err(|_| wrong("sandbox.mode", &mode, "auto, bubblewrap, landlock or off"))?,
+        readable: several(&readable).into_iter().map(PathBuf::from).collect(),
+        hidden: several(&hidden).into_iter().map(PathBuf::from).collect(),
+        environment: variables,
+        memory_bytes: size("sandbox.memory_bytes", &memory)?,
+        processes: processes
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| wrong("sandbox.processes", &processes, "a number from 1"))?,
+        file_bytes: size("sandbox.file_bytes", &file_size)?,
+        tmp_bytes: size("sandbox.tmp_bytes", &tmp_size)?,
+    };
+    Ok(Runs {
+        at_once: at_once.parse().ok().filter(|runs| (1..=RUNS_AT_ONCE_MAX).contains(runs)).ok_or_else(
+            || wrong("runs.at_once", &at_once, &format!("a number from 1 to {RUNS_AT_ONCE_MAX}")),
+        )?,
+        workspaces: several(&allow).iter().map(|path| folder(path, usual)).collect::<Result<_, _>>()?,
+        keep: amount("workspaces.keep", &keep, "off, or one such as 7d or 12h", duration)?,
+        sandbox,
+        policy: (policy != "none").then(|| policy.into()),
+    })
+}
+
+/// A folder that runs may work in.
+fn folder(path: &str, usual: &Usual<'_>) -> Result<PathBuf, StartError> {
+    let named = match (path.strip_prefix('~'), &usual.home) {
+        (Some(""), Some(home)) => home.clone(),
+        (Some(below), Some(home)) if below.starts_with('/') => home.join(&below[1..]),
+        _ => PathBuf::from(path),
+    };
+    if named.is_absolute() {
+        return Ok(named);
+    }
+    Err(wrong("workspaces.allow", path, "folders from the root on, or ~ for the home folder"))
+}
