@@ -19,7 +19,7 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 const TAKES_ALL: &str = "a text takes whatever is written to it";
 
 /// What methods an operation may stand under, in the order of the page.
-const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// The whole page.
 pub fn page() -> String {

@@ -112,8 +112,11 @@ impl Builder {
         if route.takes_key() {
             parameters.push(idempotency_key());
         }
-        if route.is_tagged() {
+        if route.is_tagged() || route.gives_bytes() {
             parameters.push(if_none_match());
+        }
+        if route.gives_bytes() {
+            parameters.extend([range(), if_range()]);
         }
         let mut operation = json!({
             "operationId": operation_id(&format!("{:?}", route.name)),
@@ -137,6 +140,11 @@ impl Builder {
                     "content": { export::MEDIA_TYPE: { "schema": { "type": "string", "description": about } } },
                 });
             }
+            Body::Bytes => {
+                let about = "Any bytes; their Content-Type is kept with them.";
+                let any = json!({ "schema": { "description": about } });
+                operation["requestBody"] = json!({ "required": true, "content": { "*/*": any } });
+            }
         }
         operation
     }
@@ -158,7 +166,16 @@ impl Builder {
                 answer["headers"]["location"] = header_ref("location");
             }
         }
-        if route.is_tagged() {
+        if route.gives_bytes() {
+            answers.insert("206".to_owned(), part());
+            for status in ["200", "206"] {
+                answers.entry(status.to_owned()).and_modify(|answer| {
+                    answer["headers"]["etag"] = header_ref("etag");
+                    answer["headers"]["accept-ranges"] = header_ref("accept-ranges");
+                });
+            }
+        }
+        if route.is_tagged() || route.gives_bytes() {
             answers.insert("304".to_owned(), unchanged());
             answers
                 .entry("200".to_owned())
@@ -225,6 +242,10 @@ impl Builder {
             Gives::Bare { status, data } => {
                 let about = if *status < 400 { "It is so." } else { "It is not so; the body says why." };
                 (about.to_owned(), json_type, Some(data(&mut self.given).to_value()))
+            }
+            Gives::Bytes => {
+                let about = "All bytes, of the type that they were kept with.";
+                (about.to_owned(), "*/*", Some(json!({ "description": about })))
             }
             Gives::Document { media_type, about } => {
                 let form = if media_type.starts_with(json_type) { "object" } else { "string" };
@@ -325,6 +346,14 @@ fn headers() -> Value {
             "description": "Names this form of the thing; another form has another.",
             "required": true, "schema": { "type": "string" },
         },
+        "accept-ranges": {
+            "description": "That a part may be asked for.",
+            "required": true, "schema": { "const": "bytes" },
+        },
+        "content-range": {
+            "description": "Which bytes these are, and of how many.",
+            "required": true, "schema": { "type": "string" },
+        },
         "retry-after": {
             "description": "After how many seconds to try again.",
             "schema": { "type": "integer", "minimum": 1 },
@@ -370,6 +399,7 @@ fn in_path(name: &str) -> Value {
         "approval" => ("", "The id of an approval."),
         "clarification" => ("", "The id of a question."),
         "handoff" => ("", "The id of a handoff."),
+        "artifact" => ("", "The id of an artifact."),
         other => ("", if other == "token" { "The id of a token." } else { "An id." }),
     };
     json!({ "name": name, "in": "path", "required": true, "description": about, "schema": form(Form::Id(prefix)) })
@@ -400,6 +430,32 @@ fn if_none_match() -> Value {
         "in": "header",
         "description": "The etag of a form that the client has: when it is that still, 304 says so.",
         "schema": { "type": "string" },
+    })
+}
+
+fn range() -> Value {
+    json!({
+        "name": "range",
+        "in": "header",
+        "description": "Which bytes are wanted, as bytes=0-99, bytes=100- or bytes=-100. One range; of several all bytes come.",
+        "schema": { "type": "string" },
+    })
+}
+
+fn if_range() -> Value {
+    json!({
+        "name": "if-range",
+        "in": "header",
+        "description": "The etag that the range is meant for: of anything else all bytes come.",
+        "schema": { "type": "string" },
+    })
+}
+
+fn part() -> Value {
+    json!({
+        "description": "The bytes that were asked for.",
+        "headers": { "x-request-id": header_ref("x-request-id"), "content-range": header_ref("content-range") },
+        "content": { "*/*": { "schema": { "description": "A part of the bytes." } } },
     })
 }
 

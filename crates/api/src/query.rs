@@ -24,6 +24,8 @@ pub const TYPE: &str = "type";
 pub const KIND: &str = "kind";
 /// Whether a check-up reads everything.
 pub const FULL: &str = "full";
+/// What it is called where it comes from.
+pub const NAME: &str = "name";
 /// Only what waits for somebody's answer, or only what does not.
 pub const NEEDS_ATTENTION: &str = "needs_attention";
 /// Only what has this in its title or its message.
@@ -51,6 +53,12 @@ pub const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "ca
 pub const CLARIFICATION_STATUSES: [&str; 4] = ["pending", "answered", "timed_out", "cancelled"];
 /// What can become of a handoff.
 pub const HANDOFF_STATUSES: [&str; 4] = ["pending", "acknowledged", "rejected", "timed_out"];
+/// What can become of an artifact; those of a patch are the last three.
+pub const ARTIFACT_STATUSES: [&str; 4] = ["created", "proposed", "applied", "rejected"];
+/// What may be sent in.
+pub const UPLOAD_KINDS: [&str; 2] = ["image", "file"];
+/// Characters of the name of what is sent in.
+pub const NAME_MAX: usize = 255;
 /// What a task can be: without a run, or as its latest run is.
 pub const TASK_STATUSES: [&str; 7] =
     ["idle", "queued", "running", "waiting", "finished", "failed", "cancelled"];

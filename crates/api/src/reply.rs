@@ -132,6 +132,84 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_run_id: Option<String>,
     pub runs: u64,
+    /// What its runs have cost together, in millionths of a US dollar.
+    #[serde(default)]
+    pub cost_micros_usd: u64,
+    /// Tokens that its runs have used together.
+    #[serde(default)]
+    pub input_tokens: u64,
+    #[serde(default)]
+    pub output_tokens: u64,
+    /// What they may cost together, where that is bounded, and what is left of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_micros_usd: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_remaining_micros_usd: Option<u64>,
+    /// How many tokens they may use together, where that is bounded, and how many are left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_remaining_tokens: Option<u64>,
+}
+
+/// Something that is kept apart from the log, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Artifact {
+    pub id: String,
+    /// `patch`, `command_output`, `file_snapshot`, `image`, `fetched_resource`, `search_results`,
+    /// `tool_result_blob`, or another word.
+    pub kind: String,
+    /// Of a patch `proposed`, `applied` or `rejected`, else `created`.
+    pub status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// Whether only its head is kept; absent when it is whole.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_size_bytes: Option<u64>,
+    /// The file that a patch changes, relative to the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_path: Option<String>,
+    /// What that file was before: `sha256:` and its digest, or `absent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_revision: Option<String>,
+    /// The patch. Only when one is shown, and only when it is small: else its bytes are to be asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stats: Option<PatchStats>,
+    pub created_at: String,
+    pub applied_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_at: Option<String>,
+    /// When another patch took it back; its status stays `applied`.
+    pub reverted_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// Absent while no run has used what was sent in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub produced_by_run_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub produced_by_tool_call_id: Option<String>,
+}
+
+/// How much a patch changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchStats {
+    /// Lines.
+    pub additions: u64,
+    pub deletions: u64,
+    /// Places.
+    pub hunks: u64,
 }
 
 /// A session: a conversation, whose runs belong together.

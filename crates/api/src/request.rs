@@ -39,7 +39,38 @@ ordering! {
         /// What was asked for, in the words of who asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub request_text: Option<String>,
+        /// What all runs of the task together may cost, in millionths of a US dollar.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(max = 9_007_199_254_740_991_u64))]
+        pub budget_micros_usd: Option<u64>,
+        /// How many tokens all runs of the task together may use.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(max = 9_007_199_254_740_991_u64))]
+        pub budget_tokens: Option<u64>,
     }
+}
+
+/// `PATCH /v1/tasks/{task}`: what is to change. At least one of these; none is taken back.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
+pub struct ChangeTask {
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[schemars(with = "String")]
+    pub title: Option<String>,
+    /// More than before, or as much; a first one bounds what was not bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[schemars(with = "u64", range(max = 9_007_199_254_740_991_u64))]
+    pub budget_micros_usd: Option<u64>,
+    /// The same for tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[schemars(with = "u64", range(max = 9_007_199_254_740_991_u64))]
+    pub budget_tokens: Option<u64>,
+}
+
+/// `null` takes nothing back.
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 ordering! {

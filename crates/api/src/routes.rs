@@ -8,17 +8,17 @@ use recount_event::Code::*;
 
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{
-    Approval, Clarification, Deleted, Digest, Handoff, Health, Import, Message, Pruned, Receipt, Run,
-    Session, SessionDeleted, Swept, Task,
+    Approval, Artifact, Clarification, Deleted, Digest, Handoff, Health, Import, Message, Pruned, Receipt,
+    Run, Session, SessionDeleted, Swept, Task,
 };
 use crate::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, CreateRun, CreateSession, CreateTask,
-    Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun, SendMessage,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, ChangeTask, CreateRun, CreateSession,
+    CreateTask, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun, SendMessage,
 };
 use crate::scope::Scope;
-use crate::terms::Gives::{Document, EventStream, EventsPage, Over};
+use crate::terms::Gives::{Bytes, Document, EventStream, EventsPage, Over};
 use crate::terms::parameter::*;
-use crate::terms::{LINES, NOTHING, bare, body, created, made, one, page, perhaps};
+use crate::terms::{BYTES, LINES, NOTHING, bare, body, created, made, one, page, perhaps};
 
 /// A route of the native face.
 pub type Route = crate::terms::Route<RouteName>;
@@ -64,6 +64,8 @@ routes! {
         [after("task_"), LIST_LIMIT, TASK_STATUS, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
         [] NOTHING => [one::<Task>("task")], [];
+    ChangeTask = "PATCH" "/tasks/{task}", [Run], "Raises what a task may spend, or gives it another title.",
+        [] body::<ChangeTask>() => [one::<Task>("task")], [BudgetNotRaised, LimitReached];
     DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; tombstones are all that stays.",
         [] NOTHING => [one::<Deleted>("deleted")], [];
     CancelTask = "POST" "/tasks/{task}/cancel", [Run], "Cancels the task's active run.",
@@ -149,6 +151,17 @@ routes! {
     RejectHandoff = "POST" "/handoffs/{handoff}/reject", [Approve], "Says that nobody will take over; the first valid answer wins.",
         [] perhaps::<RejectHandoff>() => [one::<Handoff>("handoff")],
         [HandoffNotPending, RunEnded, RunErased, LimitReached];
+    UploadArtifact = "POST" "/artifacts", [Run, Ingest], "Keeps bytes for a run that is to use them; forgotten after a day when none has.",
+        [UPLOAD_KIND, UPLOAD_NAME] BYTES => [created::<Artifact>("artifact")], [LimitReached];
+    ListArtifacts = "GET" "/artifacts", [Read], "Lists artifacts, newest first.",
+        [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND, ARTIFACT_RUN, ARTIFACT_TASK] NOTHING => [page::<Artifact>()],
+        [RunNotFound, RunErased, TaskNotFound, TaskErased];
+    GetArtifact = "GET" "/artifacts/{artifact}", [Read], "Shows an artifact, a small patch with its text.",
+        [] NOTHING => [one::<Artifact>("artifact")], [];
+    ReadArtifact = "GET" "/artifacts/{artifact}/raw", [Read], "Gives the bytes of an artifact, whole or in part.",
+        [] NOTHING => [Bytes], [ArtifactBytesMissing];
+    ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
+        [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
     CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session, in which runs can be made.",
         [] perhaps::<CreateSession>() => [created::<Session>("session")], [LimitReached];
     ListSessions = "GET" "/sessions", [Read], "Lists sessions, newest first.",

@@ -91,10 +91,13 @@ pub enum Body {
     },
     /// The lines of an export.
     Lines,
+    /// Any bytes, of the type that the head names.
+    Bytes,
 }
 
 pub const NOTHING: Body = Body::None;
 pub const LINES: Body = Body::Lines;
+pub const BYTES: Body = Body::Bytes;
 
 /// A body that must be there.
 pub const fn body<T: JsonSchema>() -> Body {
@@ -121,6 +124,8 @@ pub enum Gives {
     Over,
     /// JSON of its own form.
     Bare { status: u16, data: Shape },
+    /// Bytes as they were kept, all or a part of them.
+    Bytes,
     /// Something that is no JSON of ours.
     Document { media_type: &'static str, about: &'static str },
 }
@@ -152,7 +157,11 @@ impl Gives {
         match self {
             Gives::Thing { status, .. } | Gives::Bare { status, .. } => *status,
             Gives::Over => 204,
-            Gives::Page(_) | Gives::EventsPage | Gives::EventStream | Gives::Document { .. } => 200,
+            Gives::Page(_)
+            | Gives::EventsPage
+            | Gives::EventStream
+            | Gives::Bytes
+            | Gives::Document { .. } => 200,
         }
     }
 }
@@ -179,6 +188,11 @@ impl<Name> Route<Name> {
         let of_the_face = !self.path.starts_with("/admin") && !self.path.ends_with("/tickets");
         let numbered = self.path.ends_with("/events");
         self.method == "POST" && matches!(self.body, Body::Json { .. }) && of_the_face && !numbered
+    }
+
+    /// Whether it gives bytes, of which a part may be asked for.
+    pub fn gives_bytes(&self) -> bool {
+        self.gives.iter().any(|gives| matches!(gives, Gives::Bytes))
     }
 
     /// Whether it shows one thing, whose form has a tag.
@@ -215,6 +229,9 @@ impl<Name> Route<Name> {
         if self.gives.iter().any(|gives| matches!(gives, Gives::EventsPage)) {
             codes.push(Code::NotAcceptable);
         }
+        if self.gives_bytes() {
+            codes.push(Code::RangeNotSatisfiable);
+        }
         if self.knows(query::AFTER) {
             codes.extend([Code::CursorMalformed, Code::CursorForeign]);
         }
@@ -236,6 +253,7 @@ fn missing(name: &str) -> &'static [Code] {
         "approval" => &[Code::ApprovalNotFound],
         "clarification" => &[Code::ClarificationNotFound],
         "handoff" => &[Code::HandoffNotFound],
+        "artifact" => &[Code::ArtifactNotFound, Code::ArtifactPruned, Code::RunErased],
         "token" => &[Code::TokenNotFound],
         _ => &[],
     }
@@ -285,6 +303,33 @@ pub mod parameter {
         name: query::STATUS,
         form: Form::Word(&query::APPROVAL_STATUSES),
         about: "Only approvals with this status.",
+    };
+    pub const ARTIFACT_STATUS: Parameter = Parameter {
+        name: query::STATUS,
+        form: Form::Word(&query::ARTIFACT_STATUSES),
+        about: "Only artifacts with this status; those of a patch are proposed, applied and rejected.",
+    };
+    pub const ARTIFACT_KIND: Parameter = Parameter {
+        name: query::KIND,
+        form: Form::Text(query::TEXT_MAX),
+        about: "Only artifacts of this kind, such as patch or command_output.",
+    };
+    pub const ARTIFACT_RUN: Parameter =
+        Parameter { name: query::RUN_ID, form: Form::Id("run_"), about: "Only artifacts of this run." };
+    pub const ARTIFACT_TASK: Parameter = Parameter {
+        name: query::TASK_ID,
+        form: Form::Id("task_"),
+        about: "Only artifacts of runs of this task.",
+    };
+    pub const UPLOAD_KIND: Parameter = Parameter {
+        name: query::KIND,
+        form: Form::Word(&query::UPLOAD_KINDS),
+        about: "What it is: an image that a model is shown, or a file; image where the Content-Type says so, else file.",
+    };
+    pub const UPLOAD_NAME: Parameter = Parameter {
+        name: query::NAME,
+        form: Form::Text(query::NAME_MAX),
+        about: "What it is called where it comes from; 255 characters at most.",
     };
     pub const CLARIFICATION_STATUS: Parameter = Parameter {
         name: query::STATUS,

@@ -2,6 +2,7 @@
 
 mod answer;
 mod approve;
+mod artifact;
 mod backup;
 mod cancel;
 mod completion;
@@ -108,6 +109,8 @@ enum Verb {
     Answer(answer::Answer),
     /// List what runs hand over, take it or not
     Handoff(handoff::Handoff),
+    /// List what runs keep apart from the log, tell of it, get its bytes
+    Artifact(artifact::Artifact),
     /// Begin, list, tell and delete sessions
     Session(session::Session),
     /// Tell what is configured, and where each value comes from
@@ -202,6 +205,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             Verb::Deny(answer) => answer.run(asking, Verdict::Reject).await,
             Verb::Answer(answer) => answer.run(asking).await,
             Verb::Handoff(handoff) => handoff.run(asking).await,
+            Verb::Artifact(artifact) => artifact.run(asking).await,
             Verb::Session(session) => session.run(asking).await,
         }
     })

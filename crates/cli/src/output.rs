@@ -46,6 +46,22 @@ impl Output {
         }
     }
 
+    /// Bytes as they are: into a pipe or a file all of them, on a terminal only what is text, made harmless.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        if self.is_terminal {
+            let Ok(text) = std::str::from_utf8(bytes) else {
+                let why = "these bytes are no text; write them to a file with -o FILE";
+                return Err(Failure::Own(why.to_owned()));
+            };
+            let lines: Vec<String> = clean::lines(text).collect();
+            return self.lines(&lines);
+        }
+        let mut out = self.out.lock();
+        out.write_all(bytes)?;
+        out.flush()?;
+        Ok(())
+    }
+
     pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let json = serde_json::to_string(value).map_err(|why| Failure::Own(why.to_string()))?;
         self.json(&json)

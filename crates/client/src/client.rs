@@ -1,6 +1,7 @@
 //! One call a route. See [`Client`].
 
 mod address;
+mod artifacts;
 mod prompts;
 mod sessions;
 
@@ -11,7 +12,7 @@ use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Remo
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
 use recount_api::request::{
-    AppendEvents, Cancel, CreateRun, CreateTask, Prune, PruneRun, ResumeRun, RetryRun,
+    AppendEvents, Cancel, ChangeTask, CreateRun, CreateTask, Prune, PruneRun, ResumeRun, RetryRun,
 };
 use recount_api::{export, query};
 use recount_transport::sse;
@@ -107,6 +108,14 @@ impl Client {
 
     pub async fn get_task(&self, task: &str) -> Result<Task, ClientError> {
         self.get_one(self.at(&["tasks", task])).await
+    }
+
+    /// Raises what a task may spend, or gives it another title.
+    pub async fn change_task(&self, task: &str, request: &ChangeTask) -> Result<Task, ClientError> {
+        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let address = self.at(&["tasks", task]);
+        let one: One<Task> = self.call(Method::PATCH, address, Some(("application/json", body))).await?;
+        Ok(one.data)
     }
 
     /// Cancels the task's active run.
@@ -333,7 +342,7 @@ impl Client {
         &self,
         method: Method,
         address: Address,
-        body: Option<(&'static str, Vec<u8>)>,
+        body: Option<(&str, Vec<u8>)>,
     ) -> Result<T, ClientError> {
         self.call_within(limits::CALL_TIMEOUT, method, address, body).await
     }
@@ -343,7 +352,7 @@ impl Client {
         patience: Duration,
         method: Method,
         address: Address,
-        body: Option<(&'static str, Vec<u8>)>,
+        body: Option<(&str, Vec<u8>)>,
     ) -> Result<T, ClientError> {
         let url = address.into_url()?;
         let mut request = self.request(method, &url).header(ACCEPT, "application/json");

@@ -3,6 +3,7 @@
 //! A row is written only when what it says has changed, so streaming text costs no row. [`Fold`] serves
 //! both the writer, as events happen, and the rebuild, as they are read back.
 
+mod artifacts;
 mod prompts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,18 +13,21 @@ use bytes::Bytes;
 use recount_event::family::run::{Driver, Queued};
 use recount_event::{Event, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
+use recount_run::limits::BUDGET_WARNING_PCT;
 use recount_run::{PromptKind, State, Summary};
 use serde::{Deserialize, Serialize};
 
+pub use self::artifacts::ArtifactRow;
+pub(crate) use self::artifacts::{ArtifactChange, leaves};
 use self::prompts::Prompts;
 pub use self::prompts::{ApprovalRow, ClarificationRow, HandoffRow};
 pub(crate) use self::prompts::{PromptRow, asked_for, prompt_rows};
 use crate::engine::read_row;
-use crate::{Error, journal, limits, rows, sessions};
+use crate::{Error, journal, limits, rows, sealed, sessions};
 
 /// Which folds these are. It grows when a fold is added or says something else; then the catalogue of a store
 /// that was written before is made again.
-pub(crate) const VERSION: u64 = 4;
+pub(crate) const VERSION: u64 = 5;
 
 /// A run as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +46,7 @@ pub struct RunRow {
     pub message: Option<String>,
     pub turns: u64,
     pub cost_micros_usd: u64,
+    /// Tokens used, like the cost with those of earlier runs of the chain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input_tokens: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -61,6 +66,9 @@ pub struct RunRow {
     pub budget_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prior_run_id: Option<String>,
+    /// Whether the warning of the task's budget was given, in this run or before.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub budget_warned: bool,
     /// Prompts that somebody must answer.
     pub pending: Vec<String>,
     pub pending_approvals: Vec<String>,
@@ -90,14 +98,6 @@ impl RunRow {
     }
 }
 
-/// A task as it was asked for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TaskRow {
-    pub id: String,
-    pub title: Option<String>,
-    pub created_at: String,
-}
-
 /// Turns the events of one run into catalogue rows.
 pub(crate) struct Fold {
     run: RunId,
@@ -105,11 +105,13 @@ pub(crate) struct Fold {
     session: Option<SessionId>,
     /// Whether events before the first that was taken in were pruned.
     begins_late: Option<bool>,
+    /// Whether we drive the run, so that something of it may be sealed.
+    is_own: bool,
     /// Whether anything came since rows were asked for that they may tell of.
     touched: bool,
     prompts: Prompts,
     /// What the row of the run was made of, but for the number of events, which it does not tell.
-    seen: Option<(u64, Summary)>,
+    seen: Option<(u64, bool, Summary)>,
     written_run: Option<RunRow>,
     written_deadline: Option<u64>,
     changes: Vec<RowPut>,
@@ -122,6 +124,7 @@ impl Fold {
             task,
             session,
             begins_late: None,
+            is_own: false,
             touched: false,
             prompts: Prompts::of(run, task),
             seen: None,
@@ -137,6 +140,15 @@ impl Fold {
         self.touched |= begins_late || !is_only_told(event.payload());
         for put in self.prompts.event(event, begins_late) {
             self.put(put);
+        }
+        for put in artifacts::rows(event) {
+            self.put(put);
+        }
+        if let Payload::RunQueued(queued) = event.payload() {
+            self.is_own = queued.driver == Driver::Own;
+        }
+        if self.is_own {
+            sealed::settled(event).into_iter().for_each(|put| self.put(put));
         }
     }
 
@@ -161,9 +173,9 @@ impl Fold {
             debug_assert!(self.is_up_to_date(state), "{} changed by what is only told", self.run);
             return std::mem::take(&mut self.changes);
         }
-        let now = (state.first_sequence(), Summary { next_sequence: 0, ..state.summary() });
+        let now = standing(state);
         if self.seen.as_ref() != Some(&now) {
-            self.run_row(run_row(state, &now.1));
+            self.run_row(run_row(state, &now.2));
             self.seen = Some(now);
         }
         let deadline = next_deadline(state);
@@ -179,8 +191,7 @@ impl Fold {
     }
 
     fn is_up_to_date(&self, state: &State) -> bool {
-        let now = (state.first_sequence(), Summary { next_sequence: 0, ..state.summary() });
-        self.seen.as_ref() == Some(&now) && next_deadline(state) == self.written_deadline
+        self.seen.as_ref() == Some(&standing(state)) && next_deadline(state) == self.written_deadline
     }
 
     /// Writes the run's own row, unless it says what it said before.
@@ -216,6 +227,12 @@ impl Fold {
             self.written_run = Some(row);
         }
     }
+}
+
+/// What the row of a run is made of.
+fn standing(state: &State) -> (u64, bool, Summary) {
+    let warned = state.budget_warned(BUDGET_WARNING_PCT);
+    (state.first_sequence(), warned, Summary { next_sequence: 0, ..state.summary() })
 }
 
 /// Whether an event leaves everything as it was that rows are made of. `true` only for the most frequent of
@@ -322,7 +339,7 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
     let mut expected = fold_again(store).await?;
     // What another release made is right as it made it, until an engine starts and makes it again; what came
     // in since then is as it is made now.
-    let is_older = version_of(store).await? < VERSION;
+    let version = version_of(store).await?;
     let mut problems = Vec::new();
     for space in rows::CATALOGUE {
         let mut after = None;
@@ -333,7 +350,7 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
             for row in page {
                 match expected.remove(&(space.to_owned(), row.key.to_string())) {
                     Some(value) if value == row.value => {}
-                    Some(value) if is_older && as_before(space, &row.key, &value)?.contains(&row.value) => {}
+                    Some(value) if as_before(version, space, &row.key, &value)?.contains(&row.value) => {}
                     Some(_) => problems.push(format!("the row {space}/{} is not what the log says", row.key)),
                     None => {
                         problems.push(format!("the row {space}/{} stands for nothing in the log", row.key))
@@ -342,19 +359,30 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
             }
         }
     }
-    let missing =
-        expected.keys().filter(|(space, _)| !is_older || rows::CATALOGUE_VERSION_1.contains(&space.as_str()));
+    let missing = expected.keys().filter(|(space, _)| is_made_in(version, space));
     problems.extend(missing.map(|(space, key)| format!("the row {space}/{key} is missing")));
     Ok(problems)
 }
 
-/// A row as folds of other releases made it: until the third only approvals were told apart among the prompts, and
-/// until the fourth a run did not say what it works with.
-fn as_before(space: &str, key: &str, value: &Bytes) -> Result<Vec<Bytes>, Error> {
+/// Whether a version of the catalogue has a fold.
+fn is_made_in(version: u64, space: &str) -> bool {
+    version >= VERSION
+        || rows::CATALOGUE_VERSION_1.contains(&space)
+        || version >= 2 && rows::CATALOGUE_VERSION_2.contains(&space)
+        || version >= 3 && space == rows::OWN_OPEN
+}
+
+/// A row as folds of other releases made it: until the third only approvals were told apart among the prompts,
+/// until the fourth a run did not say what it works with, and until the fifth not whether it warned.
+fn as_before(version: u64, space: &str, key: &str, value: &Bytes) -> Result<Vec<Bytes>, Error> {
+    if version >= VERSION {
+        return Ok(Vec::new());
+    }
     if space != rows::RUNS {
         return Ok(vec![value.clone()]);
     }
     let row: RunRow = read_row(space, key, value)?;
+    let fourth = RunRow { budget_warned: false, ..row };
     let third = RunRow {
         input_tokens: 0,
         output_tokens: 0,
@@ -365,10 +393,10 @@ fn as_before(space: &str, key: &str, value: &Bytes) -> Result<Vec<Bytes>, Error>
         budget_micros_usd: None,
         budget_tokens: None,
         prior_run_id: None,
-        ..row
+        ..fourth.clone()
     };
     let first = RunRow { pending_clarifications: Vec::new(), pending_handoffs: Vec::new(), ..third.clone() };
-    Ok(vec![rows::written(&third), rows::written(&first)])
+    Ok([fourth, third, first].iter().map(rows::written).collect())
 }
 
 async fn rows_of(
@@ -419,6 +447,7 @@ fn run_row(state: &State, summary: &Summary) -> RunRow {
         budget_micros_usd: queued.and_then(|queued| queued.task_budget_micros_usd),
         budget_tokens: queued.and_then(|queued| queued.task_budget_tokens),
         prior_run_id: said(|queued| &queued.prior_run_id),
+        budget_warned: state.budget_warned(BUDGET_WARNING_PCT),
         pending: pending(None),
         pending_approvals: pending(Some(PromptKind::Approval)),
         pending_clarifications: pending(Some(PromptKind::Clarification)),

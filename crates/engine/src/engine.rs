@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use recount_event::family::run::{Driver, Queued, ResumedFromEvent};
-use recount_event::{Code, Draft, Minter, Payload, RunId, SessionId, Stamp, TaskId, time};
+use recount_event::{Code, Draft, Minter, Payload, RunId, SessionId, Stamp, TaskId};
 use recount_log::{
     Append, AppendError, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend,
     Tail,
@@ -15,6 +15,7 @@ use recount_run::{Command, State};
 use recount_world::World;
 use serde::de::DeserializeOwned;
 
+use crate::artifact::{Blobs, Quotas};
 use crate::catalogue::{self, Fold};
 use crate::dispatch::Dispatch;
 use crate::error::{run_erased, session_erased, task_erased};
@@ -25,12 +26,13 @@ use crate::meters::{EngineStats, Meters};
 use crate::once::{Doing, Once};
 use crate::publish::Publisher;
 use crate::redaction::Redaction;
+use crate::sealed::{SEAL_KEY_BYTES, Seal};
 use crate::sieve::{Sieve, Sifter};
 use crate::subscribe::Subscription;
 use crate::timers::Timers;
 use crate::writer::{Receipt, Tools, Work, may_have_happened, run_not_found};
 use crate::writers::Writers;
-use crate::{Error, Narrowing, RunRow, TaskRow, journal, limits, rows};
+use crate::{Error, Narrowing, RunRow, journal, limits, rows};
 
 /// A run to be.
 #[derive(Debug, Clone)]
@@ -140,6 +142,17 @@ impl Engine {
         framing: Arc<dyn Framing>,
         redactor: Arc<Redactor>,
     ) -> Result<Self, Error> {
+        Engine::open_with_key(store, world, framing, redactor, None).await
+    }
+
+    /// The same with a key that is kept elsewhere, under which originals are sealed that stay when the process ends.
+    pub async fn open_with_key(
+        store: Arc<dyn Store>,
+        world: World,
+        framing: Arc<dyn Framing>,
+        redactor: Arc<Redactor>,
+        key: Option<[u8; SEAL_KEY_BYTES]>,
+    ) -> Result<Self, Error> {
         let meters = Arc::new(Meters::default());
         let store: Arc<dyn Store> = Arc::new(Metered { store, meters: meters.clone() });
         let publisher = Publisher::new(framing, meters);
@@ -149,7 +162,19 @@ impl Engine {
         timers.load(&*store, &world).await?;
         let redaction = Redaction::new(redactor);
         let (dispatch, performer) = (Dispatch::default(), OnceLock::new());
-        let tools = Arc::new(Tools { store, world, publisher, timers, redaction, dispatch, performer });
+        let (blobs, quotas, seal) = (Blobs::new(store.clone()), Quotas::default(), Seal::new(key));
+        let tools = Arc::new(Tools {
+            store,
+            world,
+            publisher,
+            timers,
+            redaction,
+            blobs,
+            quotas,
+            seal,
+            dispatch,
+            performer,
+        });
         let writers = Writers::new(tools.clone());
         tools.timers.start(&tools.world, &writers);
         let engine = Engine {
@@ -160,6 +185,7 @@ impl Engine {
             doing: Arc::default(),
         };
         engine.finish_deletions();
+        engine.look_after_blobs();
         Ok(engine)
     }
 
@@ -181,47 +207,16 @@ impl Engine {
         Stamp { now_ms: self.tools.world.clock.now_ms(), entropy: self.tools.world.entropy.draw() }
     }
 
+    /// What is minted from now on is later than this, although the clock may have been set back.
+    pub(crate) fn mint_after(&self, other: ulid::Ulid) {
+        self.minter.lock().unwrap_or_else(PoisonError::into_inner).pass(other);
+    }
+
     pub(crate) fn mint(&self, stamp: Stamp) -> ulid::Ulid {
         self.minter.lock().unwrap_or_else(PoisonError::into_inner).mint(stamp)
     }
 
     // ---- commands ----------------------------------------------------------------------------
-
-    /// Creates a task, and its first run when one is given.
-    pub async fn create_task(
-        &self,
-        title: Option<String>,
-        first_run: Option<Queued>,
-    ) -> Result<(TaskRow, Option<RunId>), Error> {
-        self.create_task_once(title, first_run, None).await
-    }
-
-    /// The same for a request that is to be done once.
-    pub async fn create_task_once(
-        &self,
-        title: Option<String>,
-        first_run: Option<Queued>,
-        once: Option<&Once>,
-    ) -> Result<(TaskRow, Option<RunId>), Error> {
-        let stamp = self.stamp();
-        let task = TaskId::new(self.mint(stamp));
-        let title = title.map(|title| self.redactor().text(&title).into_owned());
-        let row = TaskRow { id: task.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
-        let mut made = vec![rows::put(rows::TASKS, rows::tenant_key(task), Guard::Absent, &row)];
-        made.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
-        match first_run {
-            Some(queued) => {
-                let new = NewRun { queued, task: Some(task), session: None, resumed_from: None };
-                let (run, _) = self.queue(new, made, None).await?;
-                Ok((row, Some(run)))
-            }
-            None => {
-                let append = Append { rows: made, ..Append::default() };
-                self.store().append(append).await?;
-                Ok((row, None))
-            }
-        }
-    }
 
     /// Creates a run; its first event is durable when this answers.
     pub async fn create_run(&self, new: NewRun) -> Result<(RunId, Receipt), Error> {
@@ -243,10 +238,10 @@ impl Engine {
         self.queue(new, Vec::new(), once).await
     }
 
-    async fn queue(
+    pub(crate) async fn queue(
         &self,
         mut new: NewRun,
-        mut rows: Vec<RowPut>,
+        rows: Vec<RowPut>,
         once: Option<&Once>,
     ) -> Result<(RunId, Receipt), Error> {
         // Without one, whoever made the run drives it.
@@ -255,6 +250,27 @@ impl Engine {
         {
             performer.accept(&mut new)?;
         }
+        for _ in 0..limits::QUEUE_TRIES {
+            let (mut new, mut rows) = (new.clone(), rows.clone());
+            rows.extend(self.charge(&mut new).await?);
+            if let Some(queued) = self.queue_once(new, rows, once).await? {
+                return Ok(queued);
+            }
+        }
+        Err(Error::Failed(crate::Failure {
+            code: Code::StoreBusy,
+            message: "others change the task in the same moment; try again".into(),
+            retry_after: Some(limits::TRY_AGAIN),
+        }))
+    }
+
+    /// `None` when the task has changed since it was looked at.
+    async fn queue_once(
+        &self,
+        new: NewRun,
+        mut rows: Vec<RowPut>,
+        once: Option<&Once>,
+    ) -> Result<Option<(RunId, Receipt)>, Error> {
         let stamp = self.stamp();
         let run = RunId::new(self.mint(stamp));
         let mut state = State::blank(run, new.task, new.session);
@@ -310,6 +326,7 @@ impl Engine {
                 Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASKS_ERASED => {
                     return Err(task_erased(key));
                 }
+                Err(AppendError::GuardFailed { space, .. }) if space == rows::TASKS => return Ok(None),
                 Err(AppendError::GuardFailed { space, key, .. }) if space == rows::SESSIONS_ERASED => {
                     return Err(session_erased(key));
                 }
@@ -331,7 +348,7 @@ impl Engine {
         if state.driver() == Driver::Own {
             self.tools.dispatch.owed(run, state.next_sequence(), true);
         }
-        Ok((run, receipt))
+        Ok(Some((run, receipt)))
     }
 
     /// Submits a command to a run. `None`: there was nothing to write.
@@ -534,10 +551,6 @@ impl Engine {
         self.row(rows::RUNS, &rows::tenant_key(run)).await
     }
 
-    pub async fn task(&self, task: TaskId) -> Result<Option<TaskRow>, Error> {
-        self.row(rows::TASKS, &rows::tenant_key(task)).await
-    }
-
     /// Runs that a filter takes, newest first.
     pub async fn list_runs_of_interest(
         &self,
@@ -558,12 +571,6 @@ impl Engine {
     pub async fn list_runs(&self, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
         let status = |row: &RunRow| row.status.clone();
         self.list(rows::RUNS, &rows::tenant_key(""), query, status).await.map(Listed::from)
-    }
-
-    pub async fn list_tasks(&self, query: &ListQuery) -> Result<Listed<TaskRow>, Error> {
-        self.list(rows::TASKS, &rows::tenant_key(""), query, |_: &TaskRow| String::new())
-            .await
-            .map(Listed::from)
     }
 
     /// The runs of a task, newest first.

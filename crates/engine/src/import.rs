@@ -313,6 +313,8 @@ async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec
             id: task.to_string(),
             title: summary.title,
             created_at: time::format_ms(summary.created_ms),
+            budget_micros_usd: state.queued().and_then(|queued| queued.task_budget_micros_usd),
+            budget_tokens: state.queued().and_then(|queued| queued.task_budget_tokens),
         };
         found.push(rows::put(rows::TASKS, key, Guard::Absent, &row));
     }

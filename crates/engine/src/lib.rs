@@ -11,6 +11,7 @@
 //!
 //! It must never know a wire format, a model or a tool. Start reading at [`Engine`].
 
+mod artifact;
 mod catalogue;
 mod desk;
 mod dispatch;
@@ -35,15 +36,20 @@ mod publish;
 mod redaction;
 mod retention;
 mod rows;
+mod sealed;
 mod sessions;
 mod sieve;
 mod subscribe;
+mod tasks;
 mod timers;
 mod tokens;
 mod writer;
 mod writers;
 
-pub use catalogue::{ApprovalRow, ClarificationRow, HandoffRow, RunRow, TaskRow, check as check_catalogue};
+pub use artifact::{ArtifactFilter, Keep, Kept as KeptArtifact, Target, Upload, UploadRow};
+pub use catalogue::{
+    ApprovalRow, ArtifactRow, ClarificationRow, HandoffRow, RunRow, check as check_catalogue,
+};
 pub use desk::{Desk, Left, Watch};
 pub use engine::{Digest, Engine, FeedPage, ListQuery, Listed, NewRun, RunFilter};
 pub use erase::{Erased, Tombstone, tombstones};
@@ -60,8 +66,10 @@ pub use performer::{Performer, Unacceptable, Whose};
 pub use recount_log::Framing;
 pub use recount_redact::Redactor;
 pub use retention::{Kept, Pin, Policy, Pruned, Swept};
+pub use sealed::SEAL_KEY_BYTES;
 pub use sessions::SessionRow;
 pub use sieve::{Sieve, TypePattern};
 pub use subscribe::{Delivery, Subscription};
+pub use tasks::{Budget, NewTask, Raise, TaskRow};
 pub use tokens::{TokenRow, add_token, remove_token, tokens};
 pub use writer::Receipt;

@@ -96,9 +96,11 @@ pub const TIMER_WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Bytes that are written, and taken away again, to see whether there is space after an append found none.
 pub const SPACE_PROBE_BYTES: usize = 64 << 10;
 
-/// Requests for permission, questions and handoffs that leave the lists with one prune; a run that asked more
-/// often is pruned in several steps.
-pub const PRUNE_PROMPTS_MAX: usize = 10_000;
+/// Rows that leave the lists with one prune; a run that asked or made more is pruned in several steps.
+pub const PRUNE_ROWS_MAX: usize = 30_000;
+
+/// Rows that one event may change when it goes.
+pub const EVENT_ROWS_MAX: usize = 8;
 
 /// Questions, or handoffs, of one id that are looked at for one that is open; a store that was written before
 /// an id had to name one may have more, and those that were asked last are then not found by it.
@@ -151,3 +153,65 @@ pub const WORKERS_LOST_MAX: u32 = 3;
 
 /// How long a run whose worker was lost waits for the next.
 pub const WORKER_RETRY: Duration = Duration::from_secs(1);
+
+// ---- artifacts ----
+
+/// Bytes of one artifact; of more only the head is kept, and the event says so. What is sent in is refused with
+/// `limit_reached` instead.
+pub const ARTIFACT_BYTES_MAX: usize = 10 << 20;
+
+/// Bytes behind those that are looked at for the end of a secret that begins before the cut.
+pub const ARTIFACT_MASK_BEYOND: usize = 4 << 10;
+
+/// Bytes in which a zero tells that something is not text.
+pub const ARTIFACT_SNIFFED_BYTES: usize = 8_000;
+
+/// Bytes that the artifacts of a task, or of a run without one, may have; more is refused with `limit_reached`.
+pub const TASK_ARTIFACT_BYTES_MAX: u64 = 100 << 20;
+
+/// Artifacts that a task, or a run without one, may keep; more is refused with `limit_reached`.
+pub const TASK_ARTIFACTS_MAX: usize = 10_000;
+
+/// Tasks of which it is remembered how much they keep; beyond that all are forgotten and counted again.
+pub const QUOTAS_REMEMBERED_MAX: usize = 1_000;
+
+/// Artifacts of one id that are looked at; those that were made last are then not found by it.
+pub const ARTIFACT_NAMESAKES_MAX: usize = 64;
+
+/// Changes of one artifact that are looked at; later ones are then to be read from their events.
+pub const ARTIFACT_CHANGES_MAX: usize = 64;
+
+/// Blobs that are kept and not named yet, before those are let go that should have been named long ago.
+pub const BLOBS_UNNAMED_MAX: usize = 4_096;
+
+/// How long a blob may be kept without being named; after that it may be taken away.
+pub const BLOB_UNNAMED_LIFE: Duration = Duration::from_secs(60 * 60);
+
+/// Blobs looked at together when those are looked for that nobody needs.
+pub const BLOB_PAGE: usize = 500;
+
+/// How long what was sent in waits for a run that uses it; then it is forgotten.
+pub const UPLOAD_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Things that wait for a run; one more is refused with `limit_reached`.
+pub const UPLOADS_MAX: usize = 1_000;
+
+/// Bytes of those; more is refused with `limit_reached`.
+pub const UPLOADS_BYTES_MAX: u64 = 1 << 30;
+
+/// How often things are looked for that waited too long.
+pub const UPLOAD_SWEEP: Duration = Duration::from_secs(60 * 60);
+
+/// Things that waited too long and are forgotten together.
+pub const UPLOADS_FORGOTTEN_AT_A_TIME: usize = 100;
+
+// ---- sealed originals ----
+
+/// Bytes of one original that is sealed: more than an event may hold; more is refused with `limit_reached`, and
+/// its call with it.
+pub const SEALED_BYTES_MAX: usize = 2 << 20;
+
+// ---- budgets ----
+
+/// How often a run is queued again when somebody has just changed its task; then `store_busy`.
+pub const QUEUE_TRIES: usize = 8;

@@ -85,6 +85,14 @@ impl Store for Metered {
         self.store.blob(hash)
     }
 
+    fn remove_blob(&self, hash: &str) -> Answer<()> {
+        self.store.remove_blob(hash)
+    }
+
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
+        self.store.blobs(after, limit)
+    }
+
     fn integrity(&self) -> Answer<Integrity> {
         self.store.integrity()
     }

@@ -39,6 +39,19 @@ pub(crate) const HANDOFFS_LISTED: &str = "catalogue.handoffs_listed";
 pub(crate) const HANDOFFS_PENDING: &str = "catalogue.handoffs_pending";
 /// Fold: the runs of a session. Key: tenant / session / run.
 pub(crate) const SESSION_RUNS: &str = "catalogue.session_runs";
+/// Fold: something kept apart from the log, as the event told that made it. Key: tenant / artifact / that event,
+/// because an id that a producer chose is only unique in its run.
+pub(crate) const ARTIFACTS: &str = "catalogue.artifacts";
+/// Fold: all of them, in the order they were made. Key: tenant / the event that made it.
+pub(crate) const ARTIFACTS_LISTED: &str = "catalogue.artifacts_listed";
+/// Fold: those of a run. Key: tenant / run / the event that made it.
+pub(crate) const RUN_ARTIFACTS: &str = "catalogue.run_artifacts";
+/// Fold: those of a task. Key: tenant / task / the event that made it.
+pub(crate) const TASK_ARTIFACTS: &str = "catalogue.task_artifacts";
+/// Fold: what changed of them since, told by whatever run. Key: tenant / artifact / the event that told it.
+pub(crate) const ARTIFACT_CHANGES: &str = "catalogue.artifact_changes";
+/// Fold: who needs a blob. Key: its hash / the event that made an artifact of it.
+pub(crate) const BLOB_USES: &str = "catalogue.blob_uses";
 /// Fold: when a run must be looked at next. Key: run.
 pub(crate) const DEADLINES: &str = "catalogue.deadlines";
 
@@ -82,11 +95,23 @@ pub(crate) const FOLDS: &str = "record.folds";
 /// The key of the one row of [`FOLDS`].
 pub(crate) const FOLDS_VERSION: &str = "version";
 
+/// Record: something that was sent in and that no run has used yet. Key: tenant / artifact.
+pub(crate) const UPLOADS: &str = "record.uploads";
+/// Record: when each of those may be forgotten. Key: that time / artifact.
+pub(crate) const UPLOADS_DUE: &str = "record.uploads_due";
+/// Record: which of those needs a blob. Key: its hash / artifact.
+pub(crate) const UPLOAD_BLOBS: &str = "record.upload_blobs";
+/// Record: that an artifact went with its run, or with the run's beginning, for good. Key: tenant / artifact.
+pub(crate) const ARTIFACTS_GONE: &str = "record.artifacts_gone";
+
+/// Record: what was masked before it was appended, encrypted, for who carries it out. Key: run / what it is of.
+pub(crate) const SEALED: &str = "record.sealed";
+
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
 
 /// All folds.
-pub(crate) const CATALOGUE: [&str; 14] = [
+pub(crate) const CATALOGUE: [&str; 20] = [
     RUNS,
     TASK_RUNS,
     SESSION_RUNS,
@@ -99,6 +124,12 @@ pub(crate) const CATALOGUE: [&str; 14] = [
     HANDOFFS,
     HANDOFFS_LISTED,
     HANDOFFS_PENDING,
+    ARTIFACTS,
+    ARTIFACTS_LISTED,
+    RUN_ARTIFACTS,
+    TASK_ARTIFACTS,
+    ARTIFACT_CHANGES,
+    BLOB_USES,
     DEADLINES,
     OWN_OPEN,
 ];
@@ -106,6 +137,17 @@ pub(crate) const CATALOGUE: [&str; 14] = [
 /// The folds of the first version of the catalogue.
 pub(crate) const CATALOGUE_VERSION_1: [&str; 6] =
     [RUNS, TASK_RUNS, APPROVALS, APPROVALS_LISTED, APPROVALS_PENDING, DEADLINES];
+
+/// Those that the second version had beside them. The third had [`OWN_OPEN`], too.
+pub(crate) const CATALOGUE_VERSION_2: [&str; 7] = [
+    SESSION_RUNS,
+    CLARIFICATIONS,
+    CLARIFICATIONS_LISTED,
+    CLARIFICATIONS_PENDING,
+    HANDOFFS,
+    HANDOFFS_LISTED,
+    HANDOFFS_PENDING,
+];
 
 /// Where the prompts of one kind are kept.
 pub(crate) struct PromptSpaces {
@@ -142,6 +184,11 @@ pub(crate) fn tenant_key(id: impl std::fmt::Display) -> String {
 
 pub(crate) fn task_runs_prefix(task: TaskId) -> String {
     format!("{TENANT}/{task}/")
+}
+
+/// What the keys begin with of everything about one artifact, of everything that one run or task has made.
+pub(crate) fn within(id: impl std::fmt::Display) -> String {
+    format!("{TENANT}/{id}/")
 }
 
 pub(crate) fn session_runs_prefix(session: SessionId) -> String {

@@ -16,12 +16,14 @@ use recount_run::{Command, PromptKind, State};
 use recount_world::{Shutdown, World};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::artifact::{self, Blobs, Quotas};
 use crate::catalogue::{Fold, asked_for, next_deadline};
 use crate::dispatch::Dispatch;
 use crate::error::run_erased;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
 use crate::redaction::{Masking, Redaction, Texts};
+use crate::sealed::Seal;
 use crate::timers::Timers;
 use crate::{Error, Performer, journal, limits, prompts, rows};
 
@@ -82,6 +84,9 @@ pub(crate) struct Tools {
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) redaction: Redaction,
+    pub(crate) blobs: Blobs,
+    pub(crate) quotas: Quotas,
+    pub(crate) seal: Seal,
     pub(crate) dispatch: Dispatch,
     pub(crate) performer: OnceLock<Arc<dyn Performer>>,
 }
@@ -239,8 +244,10 @@ impl Writer {
             pending.push(Pending { reply, outcome });
         }
         rows.extend(awake.fold.rows(&awake.state));
+        let named = artifact::named(&rows);
         match self.append(first, records, rows).await {
             Ok(first_position) => {
+                self.tools.blobs.named(Some(self.run), named);
                 awake.producers.settled();
                 if awake.state.is_ended() && !had_ended {
                     self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());

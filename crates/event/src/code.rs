@@ -51,9 +51,13 @@ macro_rules! retryable {
 codes! {
     ApprovalNotFound = "approval_not_found", 404, final, "permanent", "No approval with this id exists.", "List pending approvals with GET /v1/approvals?status=pending.";
     ApprovalNotPending = "approval_not_pending", 409, final, "permanent", "The approval was decided before, by somebody else or by its timeout.", "Read the approval to see what was decided; the first valid answer wins.";
+    ArtifactBytesMissing = "artifact_bytes_missing", 404, final, "permanent", "The artifact is known, but its bytes are not here: its run was imported, or its producer kept them elsewhere.", "Ask where the run comes from.";
+    ArtifactNotFound = "artifact_not_found", 404, final, "permanent", "No artifact with this id exists.", "List artifacts with GET /v1/artifacts; what was sent in and not used by a run is forgotten after a day.";
+    ArtifactPruned = "artifact_pruned", 410, final, "permanent", "The artifact went with the beginning of its run, which was pruned.", "Pin runs whose artifacts are to stay.";
     BodyMalformed = "body_malformed", 400, final, "permanent", "The request body is not the JSON that this endpoint takes.", "Correct the field that the detail names.";
     BodyTimeout = "body_timeout", 408, retry, "transient", "The request body did not arrive in time.", "Send the body faster, or in smaller batches.";
     BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body is larger than the limit the detail names.", "Send smaller batches; keep large things as artifacts.";
+    BudgetNotRaised = "budget_not_raised", 409, final, "permanent", "A budget is only ever raised.", "Send a larger figure than the one the detail names, or leave it out.";
     CallNotFound = "call_not_found", 404, final, "permanent", "The run has no tool call with this id.", "Read the run's events for the calls it made.";
     ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "No question with this id exists.", "List open questions with GET /v1/clarifications?status=pending.";
     ClarificationNotPending = "clarification_not_pending", 409, final, "permanent", "The question was answered before, or its time is over.", "Read the question to see the answer; the first valid answer wins.";
@@ -83,6 +87,7 @@ codes! {
     ProducerFenced = "producer_fenced", 409, final, "permanent", "A producer with a higher epoch has taken over.", "Stop; another instance of this producer writes now.";
     ProducerGap = "producer_gap", 409, final, "permanent", "The batch number skips one that never arrived.", "Send the batches in order, beginning with the number the detail names.";
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number came with other events before.", "Give every new batch the next number.";
+    RangeNotSatisfiable = "range_not_satisfiable", 416, final, "permanent", "The Range header asks for bytes beyond the end of the artifact.", "Ask for bytes within the size that Content-Range names.";
     RateLimited = "rate_limited", 429, retry, "transient", "The token asks more often than it may.", "Wait as long as Retry-After says, and ask less often.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
     RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned, retried or resumed.", "Wait for its end, or cancel it.";

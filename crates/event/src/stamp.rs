@@ -21,6 +21,11 @@ impl Minter {
         Minter { last: last.0 }
     }
 
+    /// Whatever is minted from now on is greater than this one, too.
+    pub fn pass(&mut self, other: Ulid) {
+        self.last = self.last.max(other.0);
+    }
+
     /// The next ULID: fresh from the stamp when its time has moved on, else the last one plus one.
     pub fn mint(&mut self, stamp: Stamp) -> Ulid {
         let fresh = Ulid::from_parts(stamp.now_ms, stamp.entropy).0;
@@ -43,5 +48,10 @@ mod tests {
             last = next;
         }
         assert_eq!(last.timestamp_ms(), 10);
+        minter.pass(Ulid::from_parts(12, 7));
+        let next = minter.mint(Stamp { now_ms: 11, entropy: 9 });
+        assert_eq!(next, Ulid::from_parts(12, 8));
+        minter.pass(last);
+        assert_eq!(minter.mint(Stamp { now_ms: 11, entropy: 9 }), Ulid::from_parts(12, 9));
     }
 }

@@ -1,5 +1,6 @@
 //! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
 
+mod artifacts;
 mod order;
 
 use std::str::FromStr;
@@ -20,6 +21,7 @@ use recount_event::{Code, Draft, ForeignId, IdError, Json, RunId, SessionId, Tas
 use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
 
+pub(crate) use self::artifacts::{Range, artifact_id, no_artifact, range, word};
 use self::order::no_order;
 pub(crate) use self::order::{Wanted, bounded, number as amount, order};
 use crate::error::Refusal;

@@ -14,6 +14,22 @@ pub const ANSWER_BODY_BYTES_MAX: usize = recount_run::limits::RESPONSE_BYTES_MAX
 /// The lines of one run that is imported; more is refused with `body_too_large`.
 pub const IMPORT_BODY_BYTES_MAX: usize = recount_api::export::RUN_BYTES_MAX;
 
+/// What is sent in for a run; larger is refused with `body_too_large`.
+pub const UPLOAD_BODY_BYTES_MAX: usize = recount_engine::limits::ARTIFACT_BYTES_MAX;
+
+/// Bytes of artifacts that are on their way in or out at a time, because each is in memory whole; what would go
+/// beyond is refused with `store_busy`.
+pub const ARTIFACT_BYTES_AT_ONCE: usize = 160 << 20;
+
+/// Bytes that they are given out in, and counted in.
+pub const ARTIFACT_PIECE_BYTES: usize = 64 << 10;
+
+/// A patch whose text comes with it when it is shown; that of a larger one is to be asked for.
+pub const DIFF_INLINE_BYTES_MAX: u64 = 64 << 10;
+
+/// The type of what is sent in; a longer one is refused with `media_type_unsupported`.
+pub const MIME_BYTES_MAX: usize = 255;
+
 /// Imports taken in at a time, because each holds a whole run in memory; the next one is refused with
 /// `store_busy`.
 pub const IMPORTS_MAX: usize = 2;

@@ -4,7 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
-    ApprovalRow, ClarificationRow, Digest, HandoffRow, Imported, RunRow, SessionRow, TaskRow, Told,
+    ApprovalRow, ArtifactRow, Budget, ClarificationRow, Digest, HandoffRow, Imported, RunRow, SessionRow,
+    TaskRow, Told,
 };
 use recount_event::{Json, time};
 use recount_run::view::Message;
@@ -44,7 +45,15 @@ pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
 }
 
 pub(crate) fn task(row: TaskRow, latest: Option<RunRow>, runs: u64) -> reply::Task {
+    let budget = Budget::of(&row, latest.as_ref());
     reply::Task {
+        cost_micros_usd: budget.spent_micros_usd,
+        input_tokens: budget.input_tokens,
+        output_tokens: budget.output_tokens,
+        budget_micros_usd: budget.micros_usd,
+        budget_remaining_micros_usd: budget.micros_usd_left(),
+        budget_tokens: budget.tokens,
+        budget_remaining_tokens: budget.tokens_left(),
         id: row.id,
         title: row.title,
         status: latest.as_ref().map_or("idle".to_owned(), |run| run.status.clone()),
@@ -52,6 +61,39 @@ pub(crate) fn task(row: TaskRow, latest: Option<RunRow>, runs: u64) -> reply::Ta
         created_at: row.created_at,
         latest_run_id: latest.map(|run| run.id),
         runs,
+    }
+}
+
+/// `diff` where a patch is shown alone and is small.
+pub(crate) fn artifact(row: ArtifactRow, diff: Option<String>) -> reply::Artifact {
+    let stats = row.additions.or(row.deletions).or(row.hunks).map(|_| reply::PatchStats {
+        additions: row.additions.unwrap_or(0),
+        deletions: row.deletions.unwrap_or(0),
+        hunks: row.hunks.unwrap_or(0),
+    });
+    let made_by_run = Some(row.run_id).filter(|run| !run.is_empty());
+    reply::Artifact {
+        id: row.id,
+        kind: row.kind,
+        status: row.status,
+        summary: row.summary,
+        name: row.name,
+        mime: row.mime,
+        size_bytes: row.size_bytes,
+        hash: row.hash,
+        truncated: row.truncated.unwrap_or(false),
+        original_size_bytes: row.original_size_bytes,
+        target_path: row.path,
+        base_revision: row.base_revision,
+        diff,
+        stats,
+        created_at: row.created_at,
+        applied_at: row.applied_at,
+        rejected_at: row.rejected_at,
+        reverted_at: row.reverted_at,
+        task_id: row.task_id,
+        produced_by_run_id: made_by_run,
+        produced_by_tool_call_id: row.tool_call_id,
     }
 }
 

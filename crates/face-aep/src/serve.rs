@@ -2,6 +2,7 @@
 //!
 //! Handlers stand in one file a subject; [`handler`] names them all.
 
+mod artifacts;
 mod caller;
 mod events;
 mod http;
@@ -44,6 +45,7 @@ pub struct Places {
     streams: Arc<Semaphore>,
     streams_max: usize,
     imports: Arc<Semaphore>,
+    artifacts: Arc<Semaphore>,
 }
 
 impl Places {
@@ -53,6 +55,9 @@ impl Places {
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_max,
             imports: Arc::new(Semaphore::new(limits::IMPORTS_MAX)),
+            artifacts: Arc::new(Semaphore::new(
+                limits::ARTIFACT_BYTES_AT_ONCE / limits::ARTIFACT_PIECE_BYTES,
+            )),
         }
     }
 }
@@ -89,6 +94,7 @@ where
     for route in table {
         let filter = match route.method {
             "DELETE" => MethodFilter::DELETE,
+            "PATCH" => MethodFilter::PATCH,
             "POST" => MethodFilter::POST,
             "PUT" => MethodFilter::PUT,
             _ => MethodFilter::GET,
@@ -120,6 +126,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::CreateTask => on(filter, tasks::create_task),
         RouteName::ListTasks => on(filter, tasks::list_tasks),
         RouteName::GetTask => on(filter, tasks::get_task),
+        RouteName::ChangeTask => on(filter, tasks::change_task),
         RouteName::DeleteTask => on(filter, retention::delete_task),
         RouteName::CancelTask => on(filter, tasks::cancel_task),
         RouteName::CreateTaskRun => on(filter, runs::create_task_run),
@@ -154,6 +161,11 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::GetHandoff => on(filter, prompts::get_handoff),
         RouteName::AcknowledgeHandoff => on(filter, prompts::acknowledge_handoff),
         RouteName::RejectHandoff => on(filter, prompts::reject_handoff),
+        RouteName::UploadArtifact => on(filter, artifacts::upload_artifact),
+        RouteName::ListArtifacts => on(filter, artifacts::list_artifacts),
+        RouteName::GetArtifact => on(filter, artifacts::get_artifact),
+        RouteName::ReadArtifact => on(filter, artifacts::read_artifact),
+        RouteName::ListRunArtifacts => on(filter, artifacts::list_run_artifacts),
         RouteName::CreateSession => on(filter, sessions::create_session),
         RouteName::ListSessions => on(filter, sessions::list_sessions),
         RouteName::GetSession => on(filter, sessions::get_session),

@@ -85,6 +85,53 @@ impl Blobs {
         Ok(Some(Bytes::from(bytes)))
     }
 
+    /// Takes a blob away; what is not there is gone already.
+    pub(crate) fn remove(&self, hash: &str) -> Result<(), Fault> {
+        if !is_hash(hash) {
+            return Ok(());
+        }
+        let path = self.path(hash);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            removed => removed.doing(&format!("removing blob {}", path.display()))?,
+        }
+        sync_folder(path.parent().unwrap_or(&self.root))
+    }
+
+    /// Names of blobs in order, after one.
+    pub(crate) fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<String>, Fault> {
+        let doing = format!("listing {}", self.root.display());
+        let names = |path: &Path| -> Result<Vec<String>, Fault> {
+            let entries = std::fs::read_dir(path).doing(&doing)?;
+            let name = |entry: io::Result<std::fs::DirEntry>| {
+                entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+            };
+            let mut names: Vec<String> = entries.map(name).collect::<io::Result<_>>().doing(&doing)?;
+            names.sort_unstable();
+            Ok(names)
+        };
+        let mut found = Vec::new();
+        let first = after.and_then(|after| after.get(..2)).unwrap_or_default();
+        for folder in names(&self.root)? {
+            let path = self.root.join(&folder);
+            if folder.as_str() < first || !path.is_dir() {
+                continue;
+            }
+            for name in names(&path)? {
+                if found.len() == limit {
+                    return Ok(found);
+                }
+                if is_hash(&name)
+                    && name.starts_with(&folder)
+                    && after.is_none_or(|after| name.as_str() > after)
+                {
+                    found.push(name);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Reads every blob and tells of each that is not right. Stops early when told to.
     pub(crate) fn examine(&self, mut tell: impl FnMut(String), stop: &dyn Fn() -> bool) {
         let list = |path: &Path| -> io::Result<Vec<PathBuf>> {

@@ -246,6 +246,15 @@ impl Store for SqliteStore {
         self.blobs.ask(0, move |blobs| blobs.get(&hash))
     }
 
+    fn remove_blob(&self, hash: &str) -> Answer<()> {
+        let hash = hash.to_owned();
+        self.blobs.ask(0, move |blobs| blobs.remove(&hash))
+    }
+
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
+        self.blobs.ask(0, move |blobs| blobs.list(after.as_deref(), limit))
+    }
+
     /// Reads everything once, on one reader. While it runs the write-ahead log cannot begin again and
     /// grows past its usual bound under load. Closing the store ends it.
     fn integrity(&self) -> Answer<Integrity> {

@@ -49,6 +49,7 @@ macro_rules! conformance_suite {
             cuts::an_erased_stream_takes_nothing_more
             blobs::bytes_are_kept_under_their_hash
             blobs::an_unknown_blob_is_none
+            blobs::blobs_are_listed_and_taken_away
             blobs::a_damaged_blob_is_a_fault
             blobs::a_damaged_blob_is_healed_by_storing_it_again
             edges::an_empty_store_answers

@@ -314,6 +314,23 @@ impl Store for MemoryStore {
         self.answer(|state| Ok(state.blobs.get(hash).cloned()))
     }
 
+    fn remove_blob(&self, hash: &str) -> Answer<()> {
+        self.answer(|state| {
+            state.blobs.remove(hash);
+            Ok(())
+        })
+    }
+
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
+        self.answer(|state| {
+            let later = |hash: &&String| after.as_ref().is_none_or(|after| *hash > after);
+            let mut names: Vec<String> = state.blobs.keys().filter(later).cloned().collect();
+            names.sort_unstable();
+            names.truncate(limit);
+            Ok(names)
+        })
+    }
+
     fn integrity(&self) -> Answer<Integrity> {
         self.answer(|state| Ok(state.integrity()))
     }

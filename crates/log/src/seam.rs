@@ -367,6 +367,13 @@ pub trait Store: Send + Sync + 'static {
     /// `None` when no such blob exists; a blob whose bytes do not match its name is a fault.
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>>;
 
+    /// Takes a blob away, so that its space is free; one that does not exist is passed over. Nobody may be storing
+    /// the same bytes meanwhile: who asks sees to that. Durable when answered.
+    fn remove_blob(&self, hash: &str) -> Answer<()>;
+
+    /// Names of blobs in their order, strictly after `after`.
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>>;
+
     /// Reads everything once. Slow; for `verify` and `doctor`.
     fn integrity(&self) -> Answer<Integrity>;
 

@@ -28,5 +28,5 @@ pub use decide::decide;
 pub use effect::{Effects, Timer, Work, outstanding};
 pub use rejection::Rejection;
 pub use rule::{RULES, Reach, Rule, grammar_page};
-pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, State};
+pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, State, Totals};
 pub use view::{Status, Summary};

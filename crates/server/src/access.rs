@@ -6,6 +6,7 @@
 mod book;
 mod keys;
 mod rate;
+mod seal;
 mod secret;
 mod tenants;
 mod tickets;
@@ -21,6 +22,7 @@ use recount_world::World;
 
 pub use self::book::Book;
 pub(crate) use self::keys::{Keys, NewToken};
+pub(crate) use self::seal::key as seal_key;
 pub use self::tenants::TENANT_DEFAULT;
 pub(crate) use self::tenants::Tenants;
 pub(crate) use self::tenants::{is_tenant_name, tenant_folders};

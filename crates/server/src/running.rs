@@ -17,7 +17,7 @@ use recount_log_sqlite::{Durability, SqliteOptions};
 use recount_world::World;
 use tokio::net::TcpListener;
 
-use crate::access::{Access, Gate, Keys, Tenants};
+use crate::access::{Access, Gate, Keys, Tenants, seal_key};
 use crate::backup::Backups;
 use crate::connection::House;
 use crate::doors::Doors;
@@ -82,7 +82,8 @@ impl Running {
         access: Access,
         redactor: Arc<Redactor>,
     ) -> Result<Self, StartError> {
-        let engine = Engine::open_with(store, world.clone(), Arc::new(SseFraming), redactor)
+        let key = home.as_ref().map(|home| seal_key(&home.data, &world)).transpose()?;
+        let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
             .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
         let address = listener

@@ -598,6 +598,14 @@ impl Store for FaultStore {
         self.0.disk.memory().blob(hash)
     }
 
+    fn remove_blob(&self, hash: &str) -> Answer<()> {
+        self.0.disk.memory().remove_blob(hash)
+    }
+
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
+        self.0.disk.memory().blobs(after, limit)
+    }
+
     fn integrity(&self) -> Answer<Integrity> {
         self.0.disk.memory().integrity()
     }

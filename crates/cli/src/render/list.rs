@@ -1,6 +1,6 @@
 //! Lists as lines: columns of plain text, padded with spaces, the same order in every line.
 
-use recount_client::reply::{Clarification, Handoff, Run, Session, Task};
+use recount_client::reply::{Artifact, Clarification, Handoff, Run, Session, Task};
 
 use super::clean;
 
@@ -78,6 +78,22 @@ pub(crate) fn handoffs(asked: &[Handoff]) -> Vec<String> {
     columns(rows.collect())
 }
 
+/// One line an artifact: id, status, kind and what it is, time of making, run.
+pub(crate) fn artifacts(artifacts: &[Artifact]) -> Vec<String> {
+    let rows = artifacts.iter().map(|artifact| {
+        let what = [&artifact.summary, &artifact.target_path, &artifact.name];
+        let what = what.into_iter().flatten().next().map_or(String::new(), |what| format!(": {what}"));
+        [
+            clean::line(&artifact.id),
+            clean::line(&artifact.status),
+            title(Some(&format!("{}{what}", artifact.kind))),
+            time(&artifact.created_at),
+            clean::line(artifact.produced_by_run_id.as_deref().unwrap_or("(no run yet)")),
+        ]
+    });
+    columns(rows.collect())
+}
+
 /// `1 run`, `2 runs`.
 pub(crate) fn count_of_runs(runs: u64) -> String {
     if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
@@ -125,6 +141,13 @@ mod tests {
             created_at: "2026-05-03T10:23:45.123Z".to_owned(),
             latest_run_id: None,
             runs,
+            cost_micros_usd: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            budget_micros_usd: None,
+            budget_remaining_micros_usd: None,
+            budget_tokens: None,
+            budget_remaining_tokens: None,
         };
         let long = "x".repeat(60);
         let lines = tasks(&[

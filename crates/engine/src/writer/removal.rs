@@ -3,12 +3,16 @@
 //! A prune cuts in the append that brings its marker. Erasing leaves a tombstone; rows that are too many for
 //! one append go first, so that a run that is still there may lack them only while it is being deleted.
 
-use recount_event::{Code, EventId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use recount_event::{Code, TaskId};
 use recount_log::{Append, AppendError, Cut, ReadBound, RowPut, RowRange, StreamAppend};
-use recount_run::{Command, PromptKind};
+use recount_run::Command;
 
 use super::{Awake, Receipt, Work, Writer, may_have_happened};
-use crate::catalogue::{asked_for, next_deadline, prompt_rows};
+use crate::artifact::{Gone, blob_of};
+use crate::catalogue::{asked_for, leaves, next_deadline, prompt_rows};
 use crate::erase::Tombstone;
 use crate::error::run_erased;
 use crate::redaction::Masking;
@@ -20,15 +24,27 @@ struct Going {
     keep_from: u64,
     /// Position of the last one that goes.
     last_position: u64,
-    /// What was asked of people there.
-    asked: Vec<(EventId, PromptKind, String)>,
+    /// What leaves the lists with them, and what is noted of it, by space and key.
+    rows: BTreeMap<(Arc<str>, Arc<str>), RowPut>,
+    /// The blobs that one artifact less needs now.
+    blobs: Vec<String>,
 }
 
 impl Going {
-    /// What leaves the lists with them.
-    fn rows(&self) -> impl Iterator<Item = RowPut> {
-        self.asked.iter().flat_map(|(event, kind, id)| prompt_rows(*kind, id, *event))
+    fn add(&mut self, put: RowPut) {
+        self.rows.insert((put.space.clone(), put.key.clone()), put);
     }
+
+    fn rows(&self) -> impl Iterator<Item = RowPut> {
+        self.rows.values().cloned()
+    }
+}
+
+/// What goes away of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Beginning,
+    All,
 }
 
 impl Writer {
@@ -57,7 +73,7 @@ impl Writer {
         let ending = awake.state.ending_sequence().unwrap_or(0);
         let gone = awake.state.first_sequence();
         let wanted = before.map_or(ending, |before| before.min(ending));
-        let going = self.going(gone, wanted, limits::PRUNE_PROMPTS_MAX).await?;
+        let going = self.going(gone, wanted, limits::PRUNE_ROWS_MAX, Extent::Beginning).await?;
         let command = Command::Prune { before: Some(going.keep_from), reason };
         let decided = recount_run::decide(&awake.state, command, self.stamp());
         let events = match decided {
@@ -88,7 +104,9 @@ impl Writer {
                 self.tools.publisher.forget(&self.stream, going.last_position);
                 self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
                 awake.deadline = next_deadline(&awake.state);
+                let task = awake.state.task_id();
                 self.awake = Some(awake);
+                self.let_go(task, going.blobs).await;
                 Ok(Some(Receipt {
                     first_sequence: landed.first_sequence,
                     last_sequence: landed.last_sequence,
@@ -111,14 +129,18 @@ impl Writer {
         }
         let store = &*self.tools.store;
         let Some(tail) = store.tail(&self.stream).await? else { return Err(super::run_not_found(self.run)) };
-        self.delete_producers().await?;
+        let task = awake.state.task_id();
+        for space in [rows::PRODUCERS, rows::SEALED] {
+            self.delete_all(space).await?;
+        }
         let mut from = tail.first_sequence;
         while from < tail.next_sequence {
-            let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX / 3).await?;
+            let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX, Extent::All).await?;
             let rows: Vec<RowPut> = going.rows().collect();
             if !rows.is_empty() {
                 store.append(Append { rows, ..Append::default() }).await?;
             }
+            self.let_go(task, going.blobs).await;
             from = going.keep_from;
         }
         let tombstone = Tombstone {
@@ -149,14 +171,25 @@ impl Writer {
         self.tools.publisher.forget(&self.stream, tail.last_position);
         self.tools.publisher.mark_ended(&self.stream, tail.next_sequence);
         self.tools.timers.set(self.run, None, &self.tools.world);
+        // What was kept for it and never named.
+        let kept = self.tools.blobs.forget_run(self.run);
+        self.let_go(task, kept).await;
         Ok(())
     }
 
-    /// Looks at the events from one place up to another, and stops where more than so many have asked somebody
-    /// for something.
-    async fn going(&self, from: u64, up_to: u64, asked_max: usize) -> Result<Going, Error> {
+    /// Takes away what nobody needs any more. What cannot be taken away now, the next start finds.
+    async fn let_go(&self, task: Option<TaskId>, blobs: Vec<String>) {
+        let owner = task.map_or_else(|| self.run.to_string(), |task| task.to_string());
+        self.tools.quotas.forget(&owner).await;
+        if let Err(error) = self.tools.blobs.release(blobs).await {
+            tracing::warn!(run = %self.run, %error, "bytes of artifacts that are gone stay until the next start");
+        }
+    }
+
+    /// Looks at the events from one place up to another, and stops where more than so many rows would change.
+    async fn going(&self, from: u64, up_to: u64, rows_max: usize, extent: Extent) -> Result<Going, Error> {
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
-        let mut going = Going { keep_from: from, last_position: 0, asked: Vec::new() };
+        let mut going = Going { keep_from: from, last_position: 0, rows: BTreeMap::new(), blobs: Vec::new() };
         while going.keep_from < up_to {
             let page = self.tools.store.read(&self.stream, going.keep_from, bound).await?;
             if page.first().is_none_or(|record| record.sequence != going.keep_from) {
@@ -164,11 +197,19 @@ impl Writer {
             }
             for record in page.iter().take_while(|record| record.sequence < up_to) {
                 let event = journal::decode(&record.bytes, &self.stream, record.sequence)?;
+                if going.rows.len() + limits::EVENT_ROWS_MAX > rows_max {
+                    return Ok(going);
+                }
                 if let Some((kind, id)) = asked_for(event.payload()) {
-                    if going.asked.len() == asked_max {
-                        return Ok(going);
-                    }
-                    going.asked.push((event.event_id, kind, id.to_owned()));
+                    prompt_rows(kind, id, event.event_id).into_iter().for_each(|put| going.add(put));
+                }
+                let (gone, made) = leaves(&event);
+                gone.into_iter().for_each(|put| going.add(put));
+                if let Some(made) = made {
+                    let gone = Gone { run_id: made.run_id, pruned: extent == Extent::Beginning };
+                    let key = rows::tenant_key(&made.id);
+                    going.add(rows::put(rows::ARTIFACTS_GONE, key, recount_log::Guard::Any, &gone));
+                    going.blobs.extend(made.hash.as_deref().and_then(blob_of).map(str::to_owned));
                 }
                 (going.keep_from, going.last_position) = (record.sequence + 1, record.position);
             }
@@ -183,11 +224,12 @@ impl Writer {
         Ok((position > known).then(|| rows::put(rows::PRUNED, key, recount_log::Guard::Any, &position)))
     }
 
-    async fn delete_producers(&self) -> Result<(), Error> {
+    /// Deletes all rows of a space whose keys begin with the run.
+    async fn delete_all(&self, space: &str) -> Result<(), Error> {
         let store = &*self.tools.store;
         loop {
             let range = RowRange {
-                space: rows::PRODUCERS.into(),
+                space: space.into(),
                 prefix: format!("{}/", self.run).into(),
                 after: None,
                 backwards: false,
@@ -197,7 +239,7 @@ impl Writer {
             if page.is_empty() {
                 return Ok(());
             }
-            let rows = page.into_iter().map(|row| rows::delete(rows::PRODUCERS, row.key)).collect();
+            let rows = page.into_iter().map(|row| rows::delete(space, row.key)).collect();
             store.append(Append { rows, ..Append::default() }).await?;
         }
     }

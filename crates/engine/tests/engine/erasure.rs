@@ -37,12 +37,18 @@ async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
         "catalogue.handoffs",
         "catalogue.handoffs_listed",
         "catalogue.handoffs_pending",
+        "catalogue.artifacts",
+        "catalogue.artifacts_listed",
+        "catalogue.run_artifacts",
+        "catalogue.task_artifacts",
+        "catalogue.artifact_changes",
         "catalogue.deadlines",
         "record.sessions",
         "record.tasks",
         "record.task_active",
         "record.producers",
         "record.pins",
+        "record.sealed",
         "record.erasing",
     ] {
         let range = RowRange {

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod approvals;
+mod artifacts;
+mod budgets;
 mod delivery;
 mod dispatch;
 mod erasure;
@@ -17,6 +19,7 @@ mod redaction;
 mod retention;
 mod runs;
 mod scene;
+mod sealed;
 mod sessions;
 mod store;
 mod tasks;

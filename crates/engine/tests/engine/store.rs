@@ -91,7 +91,14 @@ impl Disk {
             "handoffs",
             "handoffs_listed",
             "handoffs_pending",
+            "artifacts",
+            "artifacts_listed",
+            "run_artifacts",
+            "task_artifacts",
+            "artifact_changes",
+            "blob_uses",
             "deadlines",
+            "own_open",
         ] {
             let space = format!("catalogue.{space}");
             let range = RowRange {
@@ -254,6 +261,14 @@ impl Store for Handle {
 
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
         self.read_with(|memory| memory.blob(hash))
+    }
+
+    fn remove_blob(&self, hash: &str) -> Answer<()> {
+        self.disk.memory.remove_blob(hash)
+    }
+
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
+        self.read_with(|memory| memory.blobs(after, limit))
     }
 
     fn integrity(&self) -> Answer<Integrity> {

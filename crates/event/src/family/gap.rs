@@ -42,6 +42,8 @@ part! {
         budget_micros_usd: u64,
         budget_tokens: u64,
         prior_run_id: String,
+        /// Whether the warning of the budget was given.
+        budget_warned: bool,
     }
 }
 
@@ -83,6 +85,7 @@ mod tests {
             budget_micros_usd: None,
             budget_tokens: Some(7),
             prior_run_id: None,
+            budget_warned: Some(true),
         };
         let mut marker = EventsPruned::new(0, 4, "2026-01-02T00:00:00.000Z".into(), "age".into());
         assert_eq!(marker.facts(), None);

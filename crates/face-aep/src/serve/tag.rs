@@ -35,7 +35,7 @@ pub(super) async fn tag(request: Request, next: Next) -> Response {
 }
 
 /// Whether the client has this form already. Tags that a proxy made weak are the same for reading.
-fn is_held(held: &[HeaderValue], tag: &str) -> bool {
+pub(super) fn is_held(held: &[HeaderValue], tag: &str) -> bool {
     let lists = held.iter().filter_map(|value| value.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|held| held == "*" || held.strip_prefix("W/").unwrap_or(held) == tag)

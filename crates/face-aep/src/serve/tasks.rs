@@ -5,8 +5,8 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query;
 use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
-use recount_api::request::CreateTask;
-use recount_engine::{ListQuery, RunFilter};
+use recount_api::request::{ChangeTask, CreateTask};
+use recount_engine::{ListQuery, NewTask, Raise, RunFilter};
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
@@ -26,6 +26,11 @@ pub(super) async fn create_task(face: Face, request: Request) -> Answer {
     let request: CreateTask = accept::body_or_default(&bytes)?;
     face.may_make_in(None, None)?;
     let title = accept::text("title", request.title.clone())?;
+    let new = NewTask {
+        title,
+        budget_micros_usd: accept::number(request.budget_micros_usd)?,
+        budget_tokens: accept::number(request.budget_tokens)?,
+    };
     let first_run = match accept::first_run(request, &face.caller.name)? {
         None => None,
         Some(asked) => {
@@ -36,7 +41,7 @@ pub(super) async fn create_task(face: Face, request: Request) -> Answer {
     };
     let row = match again.made {
         Some(made) => task_row(&face, accept::task_id(&made)?).await?,
-        None => face.engine.create_task_once(title, first_run, again.once.as_ref()).await?.0,
+        None => face.engine.create_task_once(new, first_run, again.once.as_ref()).await?.0,
     };
     let location = format!("/v1/tasks/{}", row.id);
     Ok(created(&location, &One::new("task", show_task(&face, row).await?)))
@@ -85,6 +90,23 @@ async fn task_row(face: &Face, task: TaskId) -> Result<recount_engine::TaskRow, 
 
 pub(super) async fn get_task(face: Face, Ids(task): Ids<String>) -> Answer {
     let row = task_row(&face, face.task_id(&task)?).await?;
+    Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
+}
+
+pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
+    let task = face.task_id(&task)?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: ChangeTask = accept::body(&bytes)?;
+    let raise = Raise {
+        title: accept::text("title", request.title)?,
+        budget_micros_usd: accept::number(request.budget_micros_usd)?,
+        budget_tokens: accept::number(request.budget_tokens)?,
+    };
+    if raise == Raise::default() {
+        let nothing = "nothing is to change; send title, budget_micros_usd or budget_tokens";
+        return Err(Refusal::new(Code::BodyMalformed, nothing));
+    }
+    let row = face.engine.change_task(task, raise).await?;
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 

@@ -48,3 +48,29 @@ pub fn a_damaged_blob_is_healed_by_storing_it_again(make: Make<'_>) {
     assert_eq!(block_on(subject.store.put_blob(bytes.clone())), Ok(hash.clone()));
     assert_eq!(block_on(subject.store.blob(&hash)), Ok(Some(bytes)));
 }
+
+pub fn blobs_are_listed_and_taken_away(make: Make<'_>) {
+    let subject = make();
+    let store = &*subject.store;
+    let mut hashes: Vec<String> =
+        (0..20_u8).map(|n| block_on(store.put_blob(Bytes::copy_from_slice(&[n]))).unwrap()).collect();
+    hashes.sort_unstable();
+    for limit in [1, 3, 20, 50] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = block_on(store.blobs(after.take(), limit)).unwrap();
+            assert!(page.len() <= limit);
+            let Some(last) = page.last() else { break };
+            after = Some(last.clone());
+            found.extend(page);
+        }
+        assert_eq!(found, hashes, "{limit} at a time");
+    }
+    let gone = hashes.remove(7);
+    for name in [gone.as_str(), &gone, "", "..", "../recount.db", &gone[..63]] {
+        assert_eq!(block_on(store.remove_blob(name)), Ok(()), "{name:?}");
+    }
+    assert_eq!(block_on(store.blob(&gone)), Ok(None));
+    assert_eq!(block_on(store.blobs(None, 50)), Ok(hashes));
+    assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0]);
+}

@@ -8,6 +8,7 @@ use recount_event::family::run::Queued;
 use recount_event::{Event, Payload, time};
 
 use super::run;
+use crate::limits;
 use crate::state::{Cost, State, Totals};
 
 /// Folds an event of a run of which nobody has told yet what it was.
@@ -56,4 +57,7 @@ fn told(state: &mut State, marker: &EventsPruned) {
         cost_micros_usd: facts.cost_micros_usd.unwrap_or(0),
     };
     state.cost = Cost { turns: totals, ticked: Some(totals), ..Cost::default() };
+    if facts.budget_warned == Some(true) {
+        state.cost.warned.insert(limits::BUDGET_WARNING_PCT);
+    }
 }

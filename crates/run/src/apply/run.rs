@@ -7,9 +7,6 @@ use recount_event::family::run::{Cancelled, Failed, Finished, Queued};
 use crate::limits;
 use crate::state::{Cost, Ended, How, Phase, State, Totals};
 
-/// The share of the budget that `budget_warned` of `run.queued` speaks of.
-const WARNED_BEFORE_PCT: u64 = 80;
-
 pub(super) fn resumed(state: &mut State) {
     state.phase = Phase::Resuming;
 }
@@ -25,7 +22,7 @@ pub(super) fn queued(state: &mut State, queued: &Queued) {
         ..Cost::default()
     };
     if queued.budget_warned == Some(true) {
-        state.cost.warned.insert(WARNED_BEFORE_PCT);
+        state.cost.warned.insert(limits::BUDGET_WARNING_PCT);
     }
     debug_assert!(state.cost.warned.len() <= limits::WARNINGS_MAX);
     state.queued = Some(Arc::new(queued.clone()));

@@ -5,6 +5,7 @@ use recount_event::family::run::Queued;
 use recount_event::{Code, Payload, time};
 
 use super::Batch;
+use crate::limits;
 use crate::rejection::Rejection;
 use crate::state::State;
 
@@ -54,5 +55,6 @@ fn facts(state: &State) -> Catalogue {
         budget_micros_usd: queued.task_budget_micros_usd,
         budget_tokens: queued.task_budget_tokens,
         prior_run_id: queued.prior_run_id,
+        budget_warned: state.budget_warned(limits::BUDGET_WARNING_PCT).then_some(true),
     }
 }

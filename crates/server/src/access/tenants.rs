@@ -14,6 +14,7 @@ use recount_face_aep::{Refusal, SseFraming};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
+use super::seal;
 use crate::running::Home;
 use crate::{StartError, limits};
 
@@ -90,8 +91,12 @@ impl Tenants {
         // It waits for the disk, but only when a tenant is new or the server begins.
         let store = SqliteStore::open(options).map_err(Error::from)?;
         let redactor = self.default.redactor().clone();
+        // One key for all: what it opens is told apart by its run.
+        let key = seal::key(&home.data, &self.world)
+            .map_err(|why| Refusal::new(Code::StoreUnavailable, why.to_string()))?;
+        let framing = Arc::new(SseFraming);
         let engine =
-            Engine::open_with(Arc::new(store), self.world.clone(), Arc::new(SseFraming), redactor).await?;
+            Engine::open_with_key(Arc::new(store), self.world.clone(), framing, redactor, Some(key)).await?;
         if let Some((policy, every)) = self.policy.get() {
             engine.keep_to(*policy, *every);
         }

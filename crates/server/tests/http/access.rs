@@ -46,7 +46,7 @@ fn strict() -> Access {
 }
 
 /// A house where nobody comes in without a token, and a token for everything.
-async fn closed_house(data: &std::path::Path) -> (House, String) {
+pub(crate) async fn closed_house(data: &std::path::Path) -> (House, String) {
     let open = at_home_with(data, Access::default()).await;
     let all = r#"{"name":"boss","scopes":["admin","read","run","approve","ingest"]}"#;
     let admin = make_token(&open, None, all).await;

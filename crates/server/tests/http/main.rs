@@ -6,6 +6,7 @@
 
 mod access;
 mod admin;
+mod artifacts;
 mod bad_input;
 mod contract;
 mod cursors;

@@ -1,0 +1,124 @@
+//! `recount artifact`: what runs keep apart from the log, such as patches, outputs and pictures.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use recount_client::Listing;
+use recount_client::query::LIST_LIMIT_DEFAULT;
+use recount_client::reply;
+use serde_json::json;
+
+use super::{Asking, gather};
+use crate::exit::Failure;
+use crate::render::{clean, list};
+
+#[derive(Args)]
+pub(super) struct Artifact {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List artifacts, newest first
+    #[command(alias = "ls")]
+    List {
+        /// Only those of this run
+        #[arg(long, conflicts_with = "task")]
+        run: Option<String>,
+        /// Only those of this task
+        #[arg(long)]
+        task: Option<String>,
+        /// Only those of this kind, such as patch or command_output
+        #[arg(long)]
+        kind: Option<String>,
+        /// Only those that are created, proposed, applied or rejected
+        #[arg(long)]
+        status: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        limit: usize,
+    },
+    /// Tell what an artifact is and what became of it, a small patch with its text
+    Show {
+        /// The artifact's id
+        artifact: String,
+    },
+    /// Write the bytes of an artifact to standard output, or to a file
+    Get {
+        /// The artifact's id
+        artifact: String,
+        /// A new file; one that is there stays as it is
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+impl Artifact {
+    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+        let client = asking.client.clone();
+        match self.verb {
+            Verb::List { run, task, kind, status, limit } => {
+                let fetch = async |listing: Listing| {
+                    let listing = Listing { kind: kind.clone(), ..listing };
+                    client.list_artifacts(&listing, run.as_deref(), task.as_deref()).await
+                };
+                asking.things(&gather(fetch, limit, status).await?, list::artifacts)
+            }
+            Verb::Show { artifact } => {
+                let artifact = client.get_artifact(&artifact).await?;
+                if asking.json { asking.out.value(&artifact) } else { asking.out.lines(&told(&artifact)) }
+            }
+            Verb::Get { artifact, output } => {
+                let bytes = client.read_artifact(&artifact).await?;
+                let Some(file) = output else { return asking.out.bytes(&bytes) };
+                write_new(&file, &bytes)?;
+                let (shown, size) = (file.display().to_string(), bytes.len());
+                if asking.json {
+                    return asking.out.value(&json!({ "path": shown, "bytes": size }));
+                }
+                asking.out.line(&clean::line(&format!("{shown} has the {size} bytes of {artifact}")))
+            }
+        }
+    }
+}
+
+fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |why: std::io::Error| Failure::Own(format!("{} cannot be written: {why}", file.display()));
+    let mut there = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
+    there.write_all(bytes).map_err(failed)
+}
+
+/// What it is, what became of it, and the patch where it came along.
+fn told(artifact: &reply::Artifact) -> Vec<String> {
+    let mut lines =
+        vec![clean::line(&format!("{} of kind {}, {}", artifact.id, artifact.kind, artifact.status))];
+    let mut fact = |name: &str, words: Option<&str>| {
+        lines.extend(words.map(|words| clean::line(&format!("{name}: {words}"))));
+    };
+    fact("what", artifact.summary.as_deref());
+    fact("name", artifact.name.as_deref());
+    fact("file", artifact.target_path.as_deref());
+    fact("was", artifact.base_revision.as_deref());
+    let stats = artifact.stats.map(|stats| {
+        format!("{} lines added, {} taken away, in {} places", stats.additions, stats.deletions, stats.hunks)
+    });
+    fact("changes", stats.as_deref());
+    fact("type", artifact.mime.as_deref());
+    let cut = artifact.original_size_bytes.map(|all| format!(", the head of {all}")).unwrap_or_default();
+    fact("bytes", artifact.size_bytes.map(|size| format!("{size}{cut}")).as_deref());
+    fact("hash", artifact.hash.as_deref());
+    fact("run", artifact.produced_by_run_id.as_deref());
+    fact("call", artifact.produced_by_tool_call_id.as_deref());
+    fact("made", Some(&artifact.created_at));
+    fact("applied", artifact.applied_at.as_deref());
+    fact("rejected", artifact.rejected_at.as_deref());
+    fact("reverted", artifact.reverted_at.as_deref());
+    if let Some(diff) = &artifact.diff {
+        lines.push(String::new());
+        lines.extend(clean::lines(diff));
+    }
+    lines
+}

@@ -1,0 +1,55 @@
+//! What is kept apart from the log: sent in, listed, shown, and its bytes.
+
+use bytes::Bytes;
+use recount_api::query;
+use recount_api::reply::{Artifact, One, Page};
+use reqwest::Method;
+
+use super::{Client, Listing};
+use crate::error::ClientError;
+use crate::limits;
+
+impl Client {
+    /// Sends in what a run is to use. `kind` is `image` or `file`; without it the media type says which.
+    pub async fn upload_artifact(
+        &self,
+        bytes: Vec<u8>,
+        media_type: &str,
+        kind: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Artifact, ClientError> {
+        let address = self.at(&["artifacts"]).with(query::KIND, kind).with(query::NAME, name);
+        let one: One<Artifact> = self.call(Method::POST, address, Some((media_type, bytes))).await?;
+        Ok(one.data)
+    }
+
+    /// Artifacts, newest first: all, or those of a run or a task.
+    pub async fn list_artifacts(
+        &self,
+        listing: &Listing,
+        run: Option<&str>,
+        task: Option<&str>,
+    ) -> Result<Page<Artifact>, ClientError> {
+        let address = self.at(&["artifacts"]).with(query::RUN_ID, run).with(query::TASK_ID, task);
+        self.list(address, listing).await
+    }
+
+    pub async fn get_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
+        self.get_one(self.at(&["artifacts", artifact])).await
+    }
+
+    /// The bytes of an artifact.
+    pub async fn read_artifact(&self, artifact: &str) -> Result<Bytes, ClientError> {
+        let url = self.at(&["artifacts", artifact, "raw"]).into_url()?;
+        let response = self
+            .request(Method::GET, &url)
+            .timeout(limits::CALL_TIMEOUT)
+            .send()
+            .await
+            .map_err(|why| ClientError::unreachable(self.base_url(), &why))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        self.body(response).await
+    }
+}

@@ -1,0 +1,188 @@
+//! What is sent in before there is a run that it belongs to: a picture, a file. Kept for a while; a run that uses it
+//! makes it an artifact of its own.
+
+use bytes::Bytes;
+use recount_event::family::artifact::Created;
+use recount_event::{Code, ForeignId, time};
+use recount_log::{Append, Guard, RowRange};
+use serde::{Deserialize, Serialize};
+
+use super::keep::{ID_PREFIX, kept_bytes};
+use super::{HASH_PREFIX, Indexed, blob_of};
+use crate::catalogue::ArtifactRow;
+use crate::engine::read_row;
+use crate::{Engine, Error, limits, rows};
+
+/// Something that is sent in.
+#[derive(Debug, Clone)]
+pub struct Upload {
+    /// `image` or `file_snapshot`.
+    pub kind: String,
+    pub mime: String,
+    pub name: Option<String>,
+    pub bytes: Bytes,
+    /// Whose it is, by what tells callers apart.
+    pub by: String,
+}
+
+/// What was sent in and waits for a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UploadRow {
+    pub id: String,
+    pub kind: String,
+    pub mime: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub size_bytes: u64,
+    pub hash: String,
+    pub created_at: String,
+    /// When it is forgotten.
+    pub until_ms: u64,
+    pub by: String,
+}
+
+impl UploadRow {
+    /// As it is shown before a run has used it.
+    pub(super) fn artifact(self) -> ArtifactRow {
+        ArtifactRow {
+            id: self.id,
+            event_id: String::new(),
+            run_id: String::new(),
+            task_id: None,
+            session_id: None,
+            kind: self.kind,
+            status: "created".into(),
+            created_at: self.created_at,
+            summary: None,
+            name: self.name,
+            mime: Some(self.mime),
+            size_bytes: Some(self.size_bytes),
+            hash: Some(self.hash),
+            truncated: None,
+            original_size_bytes: None,
+            tool_call_id: None,
+            path: None,
+            base_revision: None,
+            additions: None,
+            deletions: None,
+            hunks: None,
+            applied_at: None,
+            rejected_at: None,
+            reverted_at: None,
+        }
+    }
+
+    /// What makes it an artifact of a run.
+    pub(super) fn created(&self, id: ForeignId) -> Created {
+        let mut created = Created::new(id, self.kind.clone());
+        created.size_bytes = Some(self.size_bytes);
+        created.mime = Some(self.mime.clone());
+        created.hash = Some(self.hash.clone());
+        created.name.clone_from(&self.name);
+        created
+    }
+}
+
+impl Engine {
+    /// Keeps what is sent in until a run uses it, or its time is over. Durable when answered.
+    pub async fn upload(&self, upload: Upload) -> Result<UploadRow, Error> {
+        let came = upload.bytes.len();
+        if came > limits::ARTIFACT_BYTES_MAX {
+            let most = limits::ARTIFACT_BYTES_MAX;
+            let message = format!("{came} bytes were sent, and {most} (ARTIFACT_BYTES_MAX) are kept at most");
+            return Err(Error::rejected(Code::LimitReached, message));
+        }
+        self.may_upload(came as u64).await?;
+        let (bytes, _) = kept_bytes(self.redactor(), &upload.mime, &upload.bytes);
+        let size_bytes = bytes.len() as u64;
+        let hash = self.tools.blobs.put(bytes, None).await?;
+        let stamp = self.stamp();
+        let life = u64::try_from(limits::UPLOAD_LIFE.as_millis()).unwrap_or(u64::MAX);
+        let row = UploadRow {
+            id: ForeignId::minted(ID_PREFIX, self.mint(stamp)).to_string(),
+            kind: upload.kind,
+            mime: upload.mime,
+            name: upload.name.map(|name| self.redactor().text(&name).into_owned()),
+            size_bytes,
+            hash: format!("{HASH_PREFIX}{hash}"),
+            created_at: time::format_ms(stamp.now_ms),
+            until_ms: stamp.now_ms.saturating_add(life),
+            by: upload.by,
+        };
+        let due = rows::due_key(row.until_ms, &row.id);
+        let puts = vec![
+            rows::put(rows::UPLOADS, rows::tenant_key(&row.id), Guard::Absent, &row),
+            rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &Indexed(row.id.clone(), size_bytes)),
+            rows::put(rows::UPLOAD_BLOBS, format!("{hash}/{}", row.id), Guard::Absent, &()),
+        ];
+        let appended = self.store().append(Append { rows: puts, ..Append::default() }).await;
+        self.tools.blobs.named(None, [hash]);
+        appended?;
+        Ok(row)
+    }
+
+    /// What was sent in under this id and is not forgotten yet.
+    pub async fn uploaded(&self, id: &ForeignId) -> Result<Option<UploadRow>, Error> {
+        let now_ms = self.world().clock.now_ms();
+        let row: Option<UploadRow> = self.row(rows::UPLOADS, &rows::tenant_key(id)).await?;
+        Ok(row.filter(|row| row.until_ms > now_ms))
+    }
+
+    async fn may_upload(&self, bytes: u64) -> Result<(), Error> {
+        let page = self.uploads_due(limits::UPLOADS_MAX).await?;
+        let mut sum = bytes;
+        for row in &page {
+            let Indexed(_, bytes) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
+            sum = sum.saturating_add(bytes);
+        }
+        if page.len() >= limits::UPLOADS_MAX || sum > limits::UPLOADS_BYTES_MAX {
+            let message = format!(
+                "{} files wait to be used by a run, and there would be {sum} bytes of them; {} (UPLOADS_MAX) and {} \
+                 (UPLOADS_BYTES_MAX) may be: use them, or wait until they are forgotten",
+                page.len(),
+                limits::UPLOADS_MAX,
+                limits::UPLOADS_BYTES_MAX
+            );
+            return Err(Error::rejected(Code::LimitReached, message));
+        }
+        Ok(())
+    }
+
+    async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
+        let range = RowRange {
+            space: rows::UPLOADS_DUE.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit,
+        };
+        Ok(self.store().rows(range).await?)
+    }
+
+    /// Forgets some of what nobody used in time, and answers whether there may be more.
+    pub(super) async fn forget_uploads(&self) -> Result<bool, Error> {
+        let now = rows::due_key(self.world().clock.now_ms(), "");
+        let page = self.uploads_due(limits::UPLOADS_FORGOTTEN_AT_A_TIME).await?;
+        let may_be_more = page.len() == limits::UPLOADS_FORGOTTEN_AT_A_TIME;
+        let (mut gone, mut hashes) = (Vec::new(), Vec::new());
+        let due = page.iter().take_while(|row| *row.key < *now.as_str());
+        for row in due {
+            let Indexed(id, _) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
+            let key = rows::tenant_key(&id);
+            if let Some(upload) = self.row::<UploadRow>(rows::UPLOADS, &key).await?
+                && let Some(hash) = blob_of(&upload.hash)
+            {
+                gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
+                hashes.push(hash.to_owned());
+            }
+            gone.push(rows::delete(rows::UPLOADS, key));
+            gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
+        }
+        if gone.is_empty() {
+            return Ok(false);
+        }
+        self.store().append(Append { rows: gone, ..Append::default() }).await?;
+        self.tools.blobs.release(hashes).await?;
+        Ok(may_be_more)
+    }
+}

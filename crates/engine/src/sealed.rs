@@ -1,0 +1,126 @@
+//! What was masked before it was appended, as it came: encrypted, and only for who carries it out.
+//!
+//! A call runs with the input that the model gave, secrets and all, while the log holds the masked one. The original
+//! lies here from before the call is proposed until it is settled: the append that settles it deletes it
+//! ([`settled`]). The key lies outside of the store, so that a copy of the database tells nothing; whoever has the
+//! whole data folder has both. Without the original a call is refused, never run with stars in it.
+
+use std::sync::OnceLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chacha20poly1305::aead::{Aead, KeyInit, Payload as Sealing};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use recount_event::{Code, Event, ForeignId, Payload, RunId};
+use recount_log::{Append, Guard, RowPut};
+use recount_world::World;
+use serde::{Deserialize, Serialize};
+
+use crate::{Engine, Error, Failure, limits, rows};
+
+/// The bytes of a key.
+pub const SEAL_KEY_BYTES: usize = 32;
+
+const NONCE_BYTES: usize = 24;
+
+/// Encrypts and decrypts originals. Never printed.
+pub(crate) struct Seal(OnceLock<XChaCha20Poly1305>);
+
+impl Seal {
+    /// With a key that somebody keeps, or with one that lasts as long as the process.
+    pub(crate) fn new(key: Option<[u8; SEAL_KEY_BYTES]>) -> Self {
+        Seal(key.map(with_key).map_or_else(OnceLock::new, OnceLock::from))
+    }
+
+    fn cipher(&self, world: &World) -> &XChaCha20Poly1305 {
+        self.0.get_or_init(|| with_key(drawn(world)))
+    }
+}
+
+fn with_key(key: [u8; SEAL_KEY_BYTES]) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&Key::from(key))
+}
+
+/// Bytes nobody can guess.
+fn drawn<const N: usize>(world: &World) -> [u8; N] {
+    let mut bytes = [0; N];
+    for chunk in bytes.chunks_mut(16) {
+        let drawn = world.entropy.draw().to_le_bytes();
+        chunk.copy_from_slice(&drawn[..chunk.len()]);
+    }
+    bytes
+}
+
+/// As it is stored, in base64.
+#[derive(Serialize, Deserialize)]
+struct SealedRow {
+    nonce: String,
+    sealed: String,
+}
+
+fn key_of(run: RunId, id: &ForeignId) -> String {
+    format!("{run}/{id}")
+}
+
+impl Engine {
+    /// Keeps what a call, or a patch, was before it was masked. Durable when answered, and to be asked for before
+    /// the event is reported.
+    pub async fn seal(&self, run: RunId, id: &ForeignId, original: &[u8]) -> Result<(), Error> {
+        if original.len() > limits::SEALED_BYTES_MAX {
+            let (found, most) = (original.len(), limits::SEALED_BYTES_MAX);
+            let message =
+                format!("the original of {id} has {found} bytes; {most} (SEALED_BYTES_MAX) are kept");
+            return Err(Error::rejected(Code::LimitReached, message));
+        }
+        let (key, nonce) = (key_of(run, id), drawn::<NONCE_BYTES>(self.world()));
+        let sealing = Sealing { msg: original, aad: key.as_bytes() };
+        let sealed = self.tools.seal.cipher(self.world()).encrypt(&XNonce::from(nonce), sealing);
+        let sealed =
+            sealed.map_err(|_| Error::bug(format!("the original of {id} could not be encrypted")))?;
+        let row = SealedRow { nonce: STANDARD.encode(nonce), sealed: STANDARD.encode(sealed) };
+        let rows = vec![rows::put(rows::SEALED, key, Guard::Any, &row)];
+        self.store().append(Append { rows, ..Append::default() }).await?;
+        Ok(())
+    }
+
+    /// What a call, or a patch, was before it was masked; `None` when nothing was sealed, or it is settled.
+    pub async fn unseal(&self, run: RunId, id: &ForeignId) -> Result<Option<Vec<u8>>, Error> {
+        let key = key_of(run, id);
+        let Some(row) = self.row::<SealedRow>(rows::SEALED, &key).await? else { return Ok(None) };
+        let corrupt = |why: &str| {
+            Error::Failed(Failure {
+                code: Code::StoreCorrupt,
+                message: format!("the original of {id} in {run} cannot be read: {why}"),
+                retry_after: None,
+            })
+        };
+        let decoded = |text: &str| STANDARD.decode(text).map_err(|_| corrupt("it is not as it was written"));
+        let (nonce, sealed) = (decoded(&row.nonce)?, decoded(&row.sealed)?);
+        let nonce: [u8; NONCE_BYTES] =
+            nonce.try_into().map_err(|_| corrupt("its nonce has another length"))?;
+        let sealed = Sealing { msg: &sealed, aad: key.as_bytes() };
+        let original = self.tools.seal.cipher(self.world()).decrypt(&XNonce::from(nonce), sealed);
+        original.map(Some).map_err(|_| corrupt("it was changed, or sealed with another key"))
+    }
+
+    /// Forgets an original that is not needed any more. That of a call goes by itself when the call is settled.
+    pub async fn forget_sealed(&self, run: RunId, id: &ForeignId) -> Result<(), Error> {
+        let rows = vec![rows::delete(rows::SEALED, key_of(run, id))];
+        self.store().append(Append { rows, ..Append::default() }).await?;
+        Ok(())
+    }
+}
+
+/// What an event of an own run leaves nothing to seal of: its call is settled, or its patch is closed.
+pub(crate) fn settled(event: &Event) -> Option<RowPut> {
+    let id = match event.payload() {
+        Payload::ToolRefused(refused) => &refused.tool_call_id,
+        Payload::ToolCompleted(ended)
+        | Payload::ToolFailed(ended)
+        | Payload::ToolCancelled(ended)
+        | Payload::ToolTimedOut(ended) => &ended.tool_call_id,
+        Payload::ArtifactUpdated(updated) if updated.field == "status" => &updated.artifact_id,
+        _ => return None,
+    };
+    Some(rows::delete(rows::SEALED, key_of(event.run_id, id)))
+}

@@ -1,0 +1,319 @@
+//! What is kept apart from the log: kept, listed, changed, counted, and gone with its run.
+
+use bytes::Bytes;
+use recount_engine::{
+    ArtifactFilter, ArtifactRow, Keep, KeptArtifact, ListQuery, Narrowing, NewRun, Target, Upload,
+};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, Draft, ForeignId, RunId, TaskId};
+use recount_log::Store as _;
+use recount_run::Command;
+
+use crate::scene::{Scene, code, drafts};
+
+fn id(text: &str) -> ForeignId {
+    ForeignId::parse(text).unwrap()
+}
+
+/// A run of our own that has started.
+pub(crate) async fn own(scene: &Scene, task: Option<TaskId>) -> RunId {
+    let new = NewRun { queued: Queued::new(RunKind::AgentLoop), task, session: None, resumed_from: None };
+    let (run, _) = scene.engine.create_run(new).await.unwrap();
+    say(scene, run, drafts(&[("run.started", "{}")])).await;
+    run
+}
+
+pub(crate) async fn say(scene: &Scene, run: RunId, drafts: Vec<Draft>) {
+    scene.engine.submit(run, Command::Progress { drafts }).await.unwrap();
+}
+
+async fn task(scene: &Scene) -> TaskId {
+    scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap()
+}
+
+fn thing(kind: &str, bytes: &[u8]) -> Keep {
+    Keep {
+        kind: kind.into(),
+        mime: "text/plain".into(),
+        summary: Some("a thing".into()),
+        name: None,
+        bytes: Bytes::copy_from_slice(bytes),
+        original_size_bytes: None,
+        call: None,
+        target: None,
+    }
+}
+
+fn patch(bytes: &[u8]) -> Keep {
+    let target =
+        Target { path: "a.rs".into(), base_revision: "absent".into(), additions: 1, deletions: 0, hunks: 1 };
+    Keep { mime: "text/x-diff".into(), target: Some(target), ..thing("patch", bytes) }
+}
+
+/// Kept and told.
+async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
+    let kept = scene.engine.keep(run, thing).await.unwrap();
+    // Lists are in the order of instants.
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    say(scene, run, vec![kept.created.clone()]).await;
+    kept
+}
+
+async fn row(scene: &Scene, id: &ForeignId) -> ArtifactRow {
+    scene.engine.artifacts_called(id).await.unwrap().remove(0)
+}
+
+async fn listed(scene: &Scene, filter: ArtifactFilter, limit: usize) -> Vec<String> {
+    let (mut ids, mut after) = (Vec::new(), None);
+    loop {
+        let query = ListQuery { after, limit, status: None };
+        let page = scene.engine.list_artifacts(&query, &filter, &Narrowing::default()).await.unwrap();
+        ids.extend(page.items.into_iter().map(|row| row.id));
+        after = page.next;
+        if !page.has_more {
+            return ids;
+        }
+    }
+}
+
+fn status(of: &str, new: &str) -> Vec<Draft> {
+    let data =
+        format!(r#"{{"artifact_id":"{of}","field":"status","old_value":"proposed","new_value":"{new}"}}"#);
+    drafts(&[("artifact.updated", &data)])
+}
+
+async fn delete(scene: &Scene, task: TaskId) {
+    scene.engine.delete_task(task, "operator").await.unwrap();
+}
+
+async fn blobs(scene: &Scene) -> usize {
+    scene.disk.memory.blobs(None, 1000).await.unwrap().len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_listed_read_and_folded_again() {
+    let scene = Scene::new().await;
+    let task = task(&scene).await;
+    let run = own(&scene, Some(task)).await;
+    let other = own(&scene, None).await;
+    let first = kept(&scene, run, thing("command_output", b"one")).await;
+    let second = kept(&scene, run, patch(b"--- a\n+++ b\n")).await;
+    let third = kept(&scene, other, thing("command_output", b"one")).await;
+    scene.check().await;
+    let names = |of: &[&KeptArtifact]| of.iter().map(|kept| kept.id.to_string()).collect::<Vec<_>>();
+    for limit in 1..5 {
+        let all = ArtifactFilter::default();
+        assert_eq!(listed(&scene, all.clone(), limit).await, names(&[&third, &second, &first]));
+        let of_run = ArtifactFilter { run: Some(run), ..all.clone() };
+        assert_eq!(listed(&scene, of_run, limit).await, names(&[&second, &first]));
+        let of_task = ArtifactFilter { task: Some(task), kind: Some("patch".into()), ..all.clone() };
+        assert_eq!(listed(&scene, of_task, limit).await, names(&[&second]));
+        let proposed = ArtifactFilter { status: Some("proposed".into()), ..all };
+        assert_eq!(listed(&scene, proposed, limit).await, names(&[&second]));
+    }
+    let found = row(&scene, &first.id).await;
+    assert_eq!(
+        (found.kind.as_str(), found.status.as_str(), found.size_bytes),
+        ("command_output", "created", Some(3))
+    );
+    assert_eq!(found.task_id, Some(task.to_string()));
+    assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), "one");
+    let found = row(&scene, &second.id).await;
+    assert_eq!((found.path.as_deref(), found.base_revision.as_deref()), (Some("a.rs"), Some("absent")));
+    assert_eq!((found.additions, found.deletions, found.hunks), (Some(1), Some(0), Some(1)));
+    // The same bytes lie there once.
+    assert_eq!(blobs(&scene).await, 2);
+    assert_eq!(scene.engine.missing_artifact(&id("art_1")).await.code(), Code::ArtifactNotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_goes_only_through_its_states_and_only_its_task_changes_it() {
+    let mut scene = Scene::new().await;
+    let task = task(&scene).await;
+    let run = own(&scene, Some(task)).await;
+    let (a, b) = (kept(&scene, run, patch(b"a")).await.id, kept(&scene, run, patch(b"b")).await.id);
+    say(&scene, run, status(&a, "applied")).await;
+    say(&scene, run, status(&a, "rejected")).await;
+    say(&scene, run, status(&b, "whatever")).await;
+    let found = row(&scene, &a).await;
+    assert!(found.status == "applied" && found.applied_at.is_some() && found.rejected_at.is_none());
+    assert_eq!(row(&scene, &b).await.status, "proposed");
+    // Somebody else's run says something of it, and a producer does.
+    let stranger = own(&scene, None).await;
+    say(&scene, stranger, status(&b, "applied")).await;
+    let producer = scene.start().await;
+    let data =
+        format!(r#"{{"artifact_id":"{b}","field":"status","old_value":"proposed","new_value":"applied"}}"#);
+    scene.report(producer, 1, &[("artifact.updated", &data)]).await.unwrap();
+    assert_eq!(row(&scene, &b).await.status, "proposed");
+    // A later run of the task does it.
+    scene.cancel(run).await.unwrap();
+    let later = own(&scene, Some(task)).await;
+    say(&scene, later, status(&b, "rejected")).await;
+    let when = r#""2026-05-03T10:23:46.001Z""#;
+    let reverted =
+        format!(r#"{{"artifact_id":"{a}","field":"reverted_at","old_value":null,"new_value":{when}}}"#);
+    say(&scene, later, drafts(&[("artifact.updated", &reverted)])).await;
+    scene.check().await;
+    scene.reopen().await;
+    scene.check().await;
+    let (found, other) = (row(&scene, &a).await, row(&scene, &b).await);
+    assert_eq!(
+        (found.status.as_str(), found.reverted_at.as_deref()),
+        ("applied", Some("2026-05-03T10:23:46.001Z"))
+    );
+    assert!(other.status == "rejected" && other.rejected_at.is_some() && other.applied_at.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_large_is_cut_and_what_is_too_much_is_refused() {
+    let scene = Scene::new().await;
+    let task = task(&scene).await;
+    let run = own(&scene, Some(task)).await;
+    let whole = vec![b'x'; recount_engine::limits::ARTIFACT_BYTES_MAX];
+    let large = [whole.as_slice(), b"yz"].concat();
+    let cut = kept(&scene, run, thing("command_output", &large)).await;
+    assert!(cut.truncated);
+    let found = row(&scene, &cut.id).await;
+    assert_eq!((found.truncated, found.original_size_bytes), (Some(true), Some(large.len() as u64)));
+    assert_eq!(found.size_bytes, Some(whole.len() as u64));
+    assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), whole);
+    for _ in 1..10 {
+        kept(&scene, run, thing("command_output", &whole)).await;
+    }
+    assert_eq!(code(scene.engine.keep(run, thing("command_output", b"1")).await), Code::LimitReached);
+    // Also for who counts anew, and in the next run of the task; not elsewhere.
+    let other = own(&scene, None).await;
+    kept(&scene, other, thing("command_output", b"1")).await;
+    let mut scene = scene;
+    scene.reopen().await;
+    scene.cancel(run).await.unwrap();
+    let next = own(&scene, Some(task)).await;
+    assert_eq!(code(scene.engine.keep(next, thing("command_output", b"1")).await), Code::LimitReached);
+    delete(&scene, task).await;
+    kept(&scene, other, thing("command_output", b"2")).await;
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn artifacts_go_with_their_run_and_bytes_with_the_last_that_needs_them() {
+    let scene = Scene::new().await;
+    let (task, run) = {
+        let task = task(&scene).await;
+        (task, own(&scene, Some(task)).await)
+    };
+    let other = own(&scene, None).await;
+    let shared = kept(&scene, run, thing("command_output", b"shared")).await;
+    let alone = kept(&scene, run, thing("command_output", b"alone")).await;
+    let theirs = kept(&scene, other, thing("command_output", b"shared")).await;
+    // Kept, and never told.
+    scene.engine.keep(run, thing("command_output", b"untold")).await.unwrap();
+    assert_eq!(blobs(&scene).await, 3);
+    delete(&scene, task).await;
+    scene.check().await;
+    for gone in [&shared.id, &alone.id] {
+        assert!(scene.engine.artifacts_called(gone).await.unwrap().is_empty());
+        assert_eq!(scene.engine.missing_artifact(gone).await.code(), Code::RunErased);
+        assert_eq!(scene.engine.run_of_gone_artifact(gone).await.unwrap(), Some(run));
+    }
+    assert_eq!(blobs(&scene).await, 1, "what another run needs stays");
+    let found = row(&scene, &theirs.id).await;
+    assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), "shared");
+    // Pruned with the beginning of its run.
+    scene.cancel(other).await.unwrap();
+    scene.engine.prune(other, None, "test").await.unwrap();
+    assert_eq!(scene.engine.missing_artifact(&theirs.id).await.code(), Code::ArtifactPruned);
+    assert_eq!(blobs(&scene).await, 0);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_a_process_kept_and_never_named_are_found_by_the_next() {
+    let mut scene = Scene::new().await;
+    let run = own(&scene, None).await;
+    kept(&scene, run, thing("command_output", b"named")).await;
+    scene.engine.keep(run, thing("command_output", b"untold")).await.unwrap();
+    scene.engine.upload(upload("image/png", b"waits")).await.unwrap();
+    assert_eq!(blobs(&scene).await, 3);
+    scene.reopen().await;
+    while blobs(&scene).await > 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let query = ListQuery { limit: 5, ..ListQuery::default() };
+    let named = scene.engine.list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default()).await;
+    assert_eq!(scene.engine.artifact_bytes(&named.unwrap().items[0]).await.unwrap(), "named");
+}
+
+fn upload(mime: &str, bytes: &[u8]) -> Upload {
+    Upload {
+        kind: "image".into(),
+        mime: mime.into(),
+        name: Some("a.png".into()),
+        bytes: Bytes::copy_from_slice(bytes),
+        by: "operator".into(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_in_becomes_a_thing_of_each_run_that_uses_it_and_else_is_forgotten() {
+    let scene = Scene::new().await;
+    let (used, unused) = (
+        scene.engine.upload(upload("image/png", b"\x89PNG\0one")).await.unwrap(),
+        scene.engine.upload(upload("image/png", b"\x89PNG\0two")).await.unwrap(),
+    );
+    let (used, unused) = (id(&used.id), id(&unused.id));
+    let before = row(&scene, &used).await;
+    assert_eq!((before.run_id.as_str(), before.name.as_deref()), ("", Some("a.png")));
+    let (first, second) = (own(&scene, None).await, own(&scene, None).await);
+    for run in [first, second] {
+        let kept = scene.engine.attach(run, &used).await.unwrap();
+        assert_eq!(kept.created.payload.type_name(), "artifact.created");
+        say(&scene, run, vec![kept.created]).await;
+    }
+    scene.check().await;
+    let runs: Vec<String> =
+        scene.engine.artifacts_called(&used).await.unwrap().into_iter().map(|row| row.run_id).collect();
+    assert_eq!(runs, [first.to_string(), second.to_string()]);
+    tokio::time::sleep(recount_engine::limits::UPLOAD_LIFE + recount_engine::limits::UPLOAD_SWEEP * 2).await;
+    assert!(scene.engine.artifacts_called(&unused).await.unwrap().is_empty());
+    assert_eq!(scene.engine.missing_artifact(&unused).await.code(), Code::ArtifactNotFound);
+    assert_eq!(blobs(&scene).await, 1);
+    // Later runs refer to what the others have.
+    let third = own(&scene, None).await;
+    let kept = scene.engine.attach(third, &used).await.unwrap();
+    assert_eq!(kept.created.payload.type_name(), "artifact.referenced");
+    say(&scene, third, vec![kept.created]).await;
+    assert_eq!(code(scene.engine.attach(third, &unused).await), Code::ArtifactNotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_producer_says_it_has_is_known_and_its_bytes_are_not() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let hash = "0".repeat(64);
+    let named = format!(r#"{{"artifact_id":"mine","kind":"patch","hash":"blake3:{hash}"}}"#);
+    let nameless = r#"{"artifact_id":"other","kind":"image"}"#;
+    scene.report(run, 1, &[("artifact.created", &named), ("artifact.created", nameless)]).await.unwrap();
+    scene.check().await;
+    for name in ["mine", "other"] {
+        let found = row(&scene, &id(name)).await;
+        assert_eq!(code(scene.engine.artifact_bytes(&found).await), Code::ArtifactBytesMissing);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_masked_in_what_is_kept() {
+    let scene = Scene::new().await;
+    let run = own(&scene, None).await;
+    let secret = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+    let text = format!("+token = {secret}\n");
+    let found = kept(&scene, run, patch(text.as_bytes())).await;
+    assert!(found.masked && !found.truncated);
+    let found = row(&scene, &found.id).await;
+    let bytes = scene.engine.artifact_bytes(&found).await.unwrap();
+    assert_eq!(bytes.len(), text.len());
+    assert!(!String::from_utf8(bytes.to_vec()).unwrap().contains(secret));
+    let sent = scene.engine.upload(upload("text/plain", text.as_bytes())).await.unwrap();
+    let bytes = scene.engine.artifact_bytes(&row(&scene, &id(&sent.id)).await).await.unwrap();
+    assert!(!String::from_utf8(bytes.to_vec()).unwrap().contains(secret));
+}

@@ -1,0 +1,92 @@
+//! The key under which originals are sealed that were masked in the log: a file of its own in the data folder, so that
+//! a copy of the database tells nothing. Made when the server first starts; lost, what was sealed is lost with it,
+//! and the calls that wait for it are refused.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use recount_engine::SEAL_KEY_BYTES;
+use recount_world::World;
+
+use crate::StartError;
+
+/// The folder of keys within the data folder, and the file of this one.
+const FOLDER: &str = "keys";
+const FILE: &str = "seal";
+
+/// The key of a data folder, made if there is none.
+pub(crate) fn key(data: &Path, world: &World) -> Result<[u8; SEAL_KEY_BYTES], StartError> {
+    let path = data.join(FOLDER).join(FILE);
+    let failed =
+        |why: String| StartError::failed(format!("the key {} cannot be used: {why}", path.display()));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => read(text.trim()).ok_or_else(|| {
+            failed("it is not 64 hexadecimal digits; restore it, or remove it for a new one".into())
+        }),
+        Err(why) if why.kind() == ErrorKind::NotFound => {
+            let key = drawn(world);
+            write(&path, &key).map_err(|why| failed(why.to_string()))?;
+            Ok(key)
+        }
+        Err(why) => Err(failed(why.to_string())),
+    }
+}
+
+fn read(text: &str) -> Option<[u8; SEAL_KEY_BYTES]> {
+    let digits = text.as_bytes();
+    let mut key = [0; SEAL_KEY_BYTES];
+    if digits.len() != 2 * SEAL_KEY_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+fn drawn(world: &World) -> [u8; SEAL_KEY_BYTES] {
+    let mut key = [0; SEAL_KEY_BYTES];
+    for half in key.chunks_mut(16) {
+        half.copy_from_slice(&world.entropy.draw().to_le_bytes()[..half.len()]);
+    }
+    key
+}
+
+/// Whole or not at all, and only for us.
+fn write(path: &Path, key: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(why) if why.kind() != ErrorKind::AlreadyExists => return Err(why),
+        _ => {}
+    }
+    let unfinished = path.with_extension("unfinished");
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    writeln!(file, "{text}")?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, path)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_only_for_us() {
+        let data = tempfile::tempdir().unwrap();
+        let world = World::real();
+        let made = key(data.path(), &world).unwrap();
+        assert_eq!(key(data.path(), &world).unwrap(), made);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (folder, file) = (data.path().join("keys"), data.path().join("keys/seal"));
+        assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+        std::fs::write(&file, "not a key").unwrap();
+        assert!(key(data.path(), &world).is_err());
+    }
+}
