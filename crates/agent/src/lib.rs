@@ -6,12 +6,25 @@
 //!
 //! It must never know faces or stores.
 
+mod agent;
+mod budget;
+mod calls;
+pub mod conversation;
+mod ending;
+mod execute;
 pub mod limits;
 pub mod model;
 pub mod paths;
 pub mod policy;
 pub mod process;
+mod said;
 pub mod sandbox;
 pub mod schema;
 pub mod tool;
 pub mod tools;
+mod turn;
+mod worker;
+mod workspace;
+
+pub use agent::{Agent, Settings};
+pub use workspace::Workspaces;

@@ -320,3 +320,92 @@ pub const CHOICE_CHARS_MAX: usize = 500;
 
 /// Characters of what is handed on to whoever takes over; more are refused.
 pub const HANDOFF_CONTEXT_CHARS_MAX: usize = 65_536;
+
+// ---- turns ---------------------------------------------------------------------------------------
+
+/// Bytes of one text delta, about; what comes then begins another.
+pub const DELTA_BYTES: usize = 1 << 10;
+
+/// How long a text delta gathers; what comes then begins another.
+pub const DELTA_TIME: Duration = Duration::from_millis(30);
+
+/// Bytes of text that wait for a report; then the model is not listened to until it is done.
+pub const SAYING_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of one text block; a longer text goes on in another. Less than the rules of a run allow.
+pub const BLOCK_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes that count as a token where nobody has counted.
+pub const BYTES_PER_TOKEN: usize = 4;
+
+/// Calls that one turn may make; a turn with more has failed with `model_malformed`.
+pub const CALLS_PER_TURN_MAX: usize = 64;
+
+/// Bytes of a call's input; a call with more is refused and the model told why.
+pub const CALL_INPUT_BYTES_MAX: usize = 256 << 10;
+
+/// Turns of a run when its order does not say; then it fails with `turn_limit`.
+pub const TURNS_DEFAULT: u64 = 100;
+
+/// Tokens that a model may write in a turn when its order does not say.
+pub const OUTPUT_TOKENS_DEFAULT: u32 = 8192;
+
+/// Attempts at one turn; then it has failed.
+pub const ATTEMPTS_MAX: u64 = 4;
+
+/// How long the second attempt waits; each one after that twice as long.
+pub const BACK_OFF: Duration = Duration::from_millis(500);
+
+/// The longest wait that a provider may ask for; when it wants more the turn has failed.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// The share of a budget at which it is warned of, in percent.
+pub const BUDGET_WARNING_PCT: u64 = 80;
+
+// ---- calls ---------------------------------------------------------------------------------------
+
+/// Bytes of a call's output that the model is told and the log holds; the rest is kept as an artifact.
+pub const OUTPUT_TOLD_BYTES: usize = 32 << 10;
+
+/// How long a call that was broken off may take to clean up after itself; then it is left.
+pub const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a command may take when nothing else is said.
+pub const COMMAND_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10 * 60);
+
+/// The longest time that may be asked for.
+pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Bytes that a command may write when nothing else is said; then it is stopped.
+pub const COMMAND_OUTPUT_DEFAULT: u64 = 16 << 20;
+
+/// The most that may be asked for.
+pub const COMMAND_OUTPUT_MAX: u64 = 1 << 30;
+
+/// Characters of a line that says what a call came to, or of an answer's summary; a longer one is cut.
+pub const LINE_CHARS_MAX: usize = 500;
+
+// ---- workspaces ----------------------------------------------------------------------------------
+
+/// Bytes that a workspace may be made of; a folder with more is not copied.
+pub const WORKSPACE_BYTES_MAX: u64 = 4 << 30;
+
+/// Files and folders that a workspace may be made of; a folder with more is not copied.
+pub const WORKSPACE_FILES_MAX: u64 = 400_000;
+
+/// How deep its folders may lie in one another.
+pub const WORKSPACE_DEPTH_MAX: usize = 128;
+
+/// Bytes of a picture that a model is shown; of a larger one it is told that it is there.
+pub const PICTURE_BYTES_MAX: usize = 5 << 20;
+
+/// Pictures that a model is shown in one turn; of earlier ones it is told that they were there.
+pub const PICTURES_MAX: usize = 20;
+
+// ---- the past ------------------------------------------------------------------------------------
+
+/// Earlier runs whose conversation a run goes on with, the newest; those before are left out.
+pub const EARLIER_RUNS_MAX: usize = 500;
+
+/// Events of an earlier run that are read at a time.
+pub const EARLIER_PAGE: usize = 500;

@@ -1,0 +1,365 @@
+//! The performer: what it has to work with, what it accepts, and how it begins to work at a run.
+//!
+//! Look at [`Agent`]. What it does at a run stands in `worker`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use recount_engine::{Desk, Engine, Left, ListQuery, NewRun, Order, Performer, Unacceptable, Whose};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::family::workspace::{Failed, Provisioned};
+use recount_event::{Code, Draft, ForeignId, Payload, RunId, codec};
+use recount_world::{Kind, World};
+
+use crate::conversation::{Conversation, Picture};
+use crate::limits;
+use crate::model::{Model, ModelName, Registry, ToolSpec, Usage};
+use crate::policy::{Policy, Setting, WorkspaceMode};
+use crate::tool::{Terms, Tool};
+use crate::tools::Tools;
+use crate::worker::{Done, Worker};
+use crate::workspace::{CLONE, IN_PLACE, NoWorkspace, Workspaces};
+
+/// What an agent works with.
+pub struct Settings {
+    pub models: Registry,
+    pub tools: Tools,
+    pub policy: Policy,
+    /// How commands are kept apart: the layer's name, and whether it keeps anything apart.
+    pub sandbox_layer: String,
+    pub sandboxed: bool,
+    pub workspaces: Workspaces,
+    /// What a model is told when nothing else is said.
+    pub system: Option<String>,
+}
+
+/// See the file's head. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent {
+    settings: Arc<Settings>,
+    world: World,
+}
+
+/// The model that a run asks, and who provides it.
+pub(crate) struct Chosen {
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) provides: Arc<dyn Model>,
+    /// What was asked for, and why a rule chose another.
+    pub(crate) rewrote: Option<(String, String)>,
+}
+
+impl Agent {
+    pub fn new(settings: Settings, world: World) -> Self {
+        Agent { settings: Arc::new(settings), world }
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.settings.policy
+    }
+
+    pub(crate) fn system(&self) -> Option<String> {
+        self.settings.system.clone()
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.settings.tools.get(name).ok()
+    }
+
+    pub(crate) fn no_such_tool(&self, name: &str) -> String {
+        match self.settings.tools.get(name) {
+            Ok(_) => format!("{name} cannot be used here"),
+            Err(unknown) => unknown.to_string(),
+        }
+    }
+
+    /// Whether a run may use a tool.
+    pub(crate) fn offers(&self, order: &Order, name: &str) -> bool {
+        order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| tool == name))
+    }
+
+    /// The tools of a run, as a model is told of them.
+    pub(crate) fn tool_specs(&self, order: &Order) -> Vec<ToolSpec> {
+        let names: Vec<&str> = self.settings.tools.names().filter(|name| self.offers(order, name)).collect();
+        self.settings.tools.specs(&names).unwrap_or_default()
+    }
+
+    /// What a turn cost, where its model has a price.
+    pub(crate) fn cost(&self, provider: &str, model: &str, usage: Usage) -> Option<u64> {
+        self.settings.models.prices.cost_micros_usd(&format!("{provider}/{model}"), usage)
+    }
+
+    /// Who answers a run.
+    pub(crate) fn choose(&self, queued: &Queued) -> Result<Chosen, String> {
+        let named = self.name(queued.provider.as_deref(), queued.model.as_deref())?;
+        let asked = format!("{}/{}", named.provider, named.model);
+        let (name, rewrote) = match self.settings.models.rewrites.apply(&asked) {
+            Some(rewritten) => (rewritten.to.parse()?, Some((named.model, rewritten.reason))),
+            None => (named, None),
+        };
+        let ModelName { provider, model } = name;
+        let Some(provides) = self.settings.models.models.by_name.get(&provider).cloned() else {
+            return Err(self.no_provider(&provider));
+        };
+        Ok(Chosen { provider, model, provides, rewrote })
+    }
+
+    /// Which model is meant, by what was said of it.
+    fn name(&self, provider: Option<&str>, model: Option<&str>) -> Result<ModelName, String> {
+        let known = &self.settings.models.models.by_name;
+        let default = self.settings.models.default.as_ref();
+        match (provider, model) {
+            (Some(provider), Some(model)) => Ok(ModelName { provider: provider.into(), model: model.into() }),
+            (None, Some(name)) => match name.split_once('/') {
+                Some((provider, model)) if known.contains_key(provider) && !model.is_empty() => {
+                    Ok(ModelName { provider: provider.into(), model: model.into() })
+                }
+                _ => match (default, known.keys().next()) {
+                    (Some(default), _) => {
+                        Ok(ModelName { provider: default.provider.clone(), model: name.into() })
+                    }
+                    (None, Some(only)) if known.len() == 1 => {
+                        Ok(ModelName { provider: only.clone(), model: name.into() })
+                    }
+                    _ => Err(format!(
+                        "the model {name:?} names no provider that is configured; {}",
+                        self.known()
+                    )),
+                },
+            },
+            (Some(provider), None) => match default {
+                Some(default) if default.provider == provider => Ok(default.clone()),
+                _ => Err(format!("no model of {provider:?} is named; send provider/model")),
+            },
+            (None, None) => default
+                .cloned()
+                .ok_or_else(|| format!("no model is named, and none is the default; {}", self.known())),
+        }
+    }
+
+    fn no_provider(&self, name: &str) -> String {
+        format!("there is no provider {name:?}; {}", self.known())
+    }
+
+    /// Which providers there are, in words.
+    fn known(&self) -> String {
+        let names: Vec<&str> = self.settings.models.models.by_name.keys().map(String::as_str).collect();
+        match names.as_slice() {
+            [] => "none is configured: see [models.providers] in the configuration".to_owned(),
+            names => format!("send provider/model with one of {}", names.join(", ")),
+        }
+    }
+
+    /// What was said before a run: in the earlier runs of its session, or in the run that it goes on from.
+    pub(crate) async fn earlier(&self, desk: &Desk) -> Done<Conversation> {
+        let mut conversation = Conversation::default();
+        let engine = desk.engine();
+        for (run, until) in self.before(desk).await? {
+            let mut after = None;
+            loop {
+                let page = engine.read_run(run, after, limits::EARLIER_PAGE).await;
+                // One that was erased, or pruned to its ending, has nothing to say.
+                let Ok((page, has_more)) = page else { break };
+                after = page.last().map(|(sequence, _)| *sequence).or(after);
+                for (sequence, bytes) in page {
+                    if sequence <= until
+                        && let Ok(event) = codec::decode(&bytes)
+                    {
+                        conversation.event(&event);
+                    }
+                }
+                if !has_more || after >= Some(until) {
+                    break;
+                }
+            }
+            conversation.next_run();
+        }
+        Ok(conversation)
+    }
+
+    /// The runs whose conversation goes on in this one, oldest first, each with the last event that counts.
+    async fn before(&self, desk: &Desk) -> Done<Vec<(RunId, u64)>> {
+        let engine = desk.engine();
+        let mut found = Vec::new();
+        if let Some(session) = desk.state().session_id() {
+            let mut query = ListQuery { limit: limits::EARLIER_RUNS_MAX, ..ListQuery::default() };
+            query.after = Some(desk.run().to_string());
+            let listed = engine.list_session_runs(session, &query).await?;
+            let talks = listed.items.iter().filter(|row| row.kind == RunKind::AgentLoop.as_str());
+            found.extend(talks.filter_map(|row| row.id.parse().ok()).map(|run| (run, u64::MAX)));
+            found.reverse();
+            return Ok(found);
+        }
+        let mut next = resumed_from(engine, desk.run()).await;
+        while let Some((run, until)) = next.take() {
+            found.push((run, until));
+            if found.len() >= limits::EARLIER_RUNS_MAX {
+                break;
+            }
+            next = resumed_from(engine, run).await;
+        }
+        found.reverse();
+        Ok(found)
+    }
+
+    /// The bytes of pictures, those that are there and not too large.
+    pub(crate) async fn fetch(&self, desk: &Desk, wanted: &[Picture]) -> BTreeMap<ForeignId, Bytes> {
+        let mut found = BTreeMap::new();
+        for picture in wanted.iter().rev().take(limits::PICTURES_MAX) {
+            if let Some(bytes) = picture_bytes(desk.engine(), picture).await {
+                found.insert(picture.artifact_id.clone(), bytes);
+            }
+        }
+        found
+    }
+}
+
+/// The run that another goes on from, and the last of its events that counts.
+async fn resumed_from(engine: &Engine, run: RunId) -> Option<(RunId, u64)> {
+    let (page, _) = engine.read_run(run, None, 1).await.ok()?;
+    let event = codec::decode(&page.first()?.1).ok()?;
+    match event.payload() {
+        Payload::RunResumedFromEvent(resumed) => {
+            Some((resumed.from_run_id.parse().ok()?, resumed.from_sequence))
+        }
+        _ => None,
+    }
+}
+
+async fn picture_bytes(engine: &Engine, picture: &Picture) -> Option<Bytes> {
+    let rows = engine.artifacts_called(&picture.artifact_id).await.ok()?;
+    let bytes = engine.artifact_bytes(rows.first()?).await.ok()?;
+    (bytes.len() <= limits::PICTURE_BYTES_MAX).then_some(bytes)
+}
+
+impl Performer for Agent {
+    fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
+        let refused = |message: String| Unacceptable { code: Code::OrderRefused, message };
+        let mut order = Order::read(new.queued.config.as_ref())
+            .map_err(|why| refused(format!("what is asked of the run cannot be read: {why}")))?;
+        if new.queued.kind == RunKind::AgentLoop {
+            let chosen = self
+                .choose(&new.queued)
+                .map_err(|message| Unacceptable { code: Code::ModelUnknown, message })?;
+            let asked = chosen.rewrote.map_or(chosen.model, |(from, _)| from);
+            (new.queued.provider, new.queued.model) = (Some(chosen.provider), Some(asked));
+        }
+        for tool in order.tools.iter().flatten() {
+            self.settings.tools.get(tool).map_err(|unknown| refused(unknown.to_string()))?;
+        }
+        if let Some(file) = &order.file {
+            let tool = self.settings.tools.get(&file.tool).map_err(|unknown| refused(unknown.to_string()))?;
+            if !matches!(tool.kind(), "file" | "search") {
+                return Err(refused(format!("{} is not a tool for files; send a file tool", file.tool)));
+            }
+            let input = serde_json::from_str(file.input.text())
+                .map_err(|why| refused(format!("file.input cannot be read: {why}")))?;
+            crate::schema::check(&tool.schema(), &input)
+                .map_err(|why| refused(format!("file.input does not fit {}: {why}", file.tool)))?;
+        }
+        let lone = || format!("lone_{:032x}", self.world.entropy.draw());
+        self.settings.workspaces.settle(new, order.workspace_source.as_mut(), lone)?;
+        order.sandbox = Some(self.settings.sandbox_layer.clone());
+        order.policy = self.settings.policy.digest().map(str::to_owned);
+        new.queued.config = Some(order.written());
+        Ok(())
+    }
+
+    fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>> {
+        Box::pin(Worker::work(self.clone(), desk))
+    }
+
+    fn forget(&self, whose: Whose) -> BoxFuture<'static, ()> {
+        let agent = self.clone();
+        Box::pin(async move {
+            let name = match whose {
+                Whose::Task(task) => task.to_string(),
+                Whose::Session(session) => session.to_string(),
+            };
+            let workspaces = agent.settings.workspaces.clone();
+            let removed = agent.world.tasks.block(Kind::Effect, move || workspaces.remove(&name)).await;
+            if let Ok(Err(error)) = removed {
+                tracing::warn!(?whose, %error, "a workspace could not be taken away");
+            }
+        })
+    }
+}
+
+impl Worker {
+    /// Makes the run's workspace ready, unless it is. `false`: it could not be, and the run has failed for it.
+    pub(crate) async fn provision(&mut self, opening: &mut Vec<Draft>) -> Done<bool> {
+        if self.terms.is_some() {
+            return Ok(true);
+        }
+        let mode = self.queued.workspace_mode.clone().unwrap_or_else(|| CLONE.to_owned());
+        let Some(path) = self.queued.workspace_path.clone() else {
+            let none = NoWorkspace::new("workspace_failed", "the run names no workspace");
+            return self.no_workspace(opening, mode, none).await;
+        };
+        let began = recount_world::moment();
+        let workspaces = self.agent.settings.workspaces.clone();
+        let source = self.order.workspace_source.clone().map(PathBuf::from);
+        let root = PathBuf::from(&path);
+        let (mode_of, root_of) = (mode.clone(), root.clone());
+        let ready = self
+            .desk
+            .world()
+            .tasks
+            .block(Kind::Effect, move || workspaces.ready(&mode_of, &root_of, source.as_deref()))
+            .await
+            .unwrap_or_else(|_| Err(NoWorkspace::new("workspace_failed", "making it ready broke off")));
+        let made = match ready {
+            Ok(ready) => ready.made,
+            Err(none) => return self.no_workspace(opening, mode, none).await,
+        };
+        if made.is_some() || !self.provisioned {
+            let made = made.unwrap_or_default();
+            let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let mut provisioned = Provisioned::new(mode, path, made.files, made.bytes, took);
+            provisioned.source = self.order.workspace_source.clone();
+            opening.push(Payload::WorkspaceProvisioned(Box::new(provisioned)).into());
+        }
+        let timeout = self.order.timeout_seconds.map_or(limits::COMMAND_TIMEOUT_DEFAULT, Duration::from_secs);
+        let output = self.order.output_bytes_max.unwrap_or(limits::COMMAND_OUTPUT_DEFAULT);
+        self.terms = Some(Terms {
+            root,
+            network: self.order.network,
+            command_timeout: timeout.min(limits::COMMAND_TIMEOUT_MAX),
+            output_bytes_max: output.min(limits::COMMAND_OUTPUT_MAX),
+        });
+        Ok(true)
+    }
+
+    async fn no_workspace(
+        &mut self,
+        opening: &mut Vec<Draft>,
+        mode: String,
+        none: NoWorkspace,
+    ) -> Result<bool, Left> {
+        let mut drafts = std::mem::take(opening);
+        let mut failed = Failed::new(mode, none.code.to_owned(), none.message.clone());
+        failed.path = self.queued.workspace_path.clone();
+        failed.source = self.order.workspace_source.clone();
+        drafts.push(Payload::WorkspaceFailed(Box::new(failed)).into());
+        // Calls that wait to be carried out cannot be any more.
+        drafts.extend(self.refuse_all(none.code, &none.message));
+        drafts.push(self.failed(none.code, none.message, false));
+        self.report(drafts).await?;
+        Ok(false)
+    }
+
+    /// What policy looks at beside the call.
+    pub(crate) fn setting(&self) -> Setting {
+        let in_place = self.queued.workspace_mode.as_deref() == Some(IN_PLACE);
+        Setting {
+            workspace_mode: if in_place { WorkspaceMode::InPlace } else { WorkspaceMode::Clone },
+            root: self.terms.as_ref().map(|terms| terms.root.clone()).unwrap_or_default(),
+            sandboxed: self.agent.settings.sandboxed,
+            network: self.order.network,
+        }
+    }
+}

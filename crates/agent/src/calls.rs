@@ -1,0 +1,349 @@
+//! What becomes of the calls that a model made: refused, allowed, or asked about; and the one call of runs that have
+//! no model.
+//!
+//! The order is that of the protocol: what needs nobody is settled first, then all permissions are asked for
+//! together, then questions one at a time, a handoff last. Look at [`Worker::see_to_calls`]. How an allowed call is
+//! carried out stands in `execute`.
+
+use recount_event::digest::call_digest;
+use recount_event::family::approval::{DefaultDecision, Requested, Reversibility};
+use recount_event::family::error::ToolUnavailable;
+use recount_event::family::policy::ToolBlocked;
+use recount_event::family::run::{RunKind, WaitKind, Waiting, WaitsFor};
+use recount_event::family::tool::{Executor, Invoked, RefusalCode, Refused, RiskLevel, Started};
+use recount_event::{Draft, ForeignId, Payload, time};
+use recount_run::{CallStage, Work, outstanding};
+use serde_json::{Value, json};
+
+use crate::policy::Verdict;
+use crate::tool::{Ask, Assessment, Tool};
+use crate::turn::RAW;
+use crate::worker::{Done, Worker};
+
+/// What is to be done with a call.
+enum Fate {
+    Refuse { code: RefusalCode, message: String, before: Vec<Draft> },
+    Run(Box<Assessment>),
+    AskLeave(Box<Requested>),
+    Question(Ask),
+}
+
+/// A call that nobody has seen to yet.
+struct Open {
+    id: ForeignId,
+    name: String,
+    turn_index: Option<u64>,
+}
+
+impl Worker {
+    /// Does the next thing that calls need.
+    pub(crate) async fn see_to_calls(&mut self) -> Done<()> {
+        let mut opening = Vec::new();
+        if self.terms.is_none() && !self.provision(&mut opening).await? {
+            return Ok(());
+        }
+        if !opening.is_empty() {
+            self.report(opening).await?;
+        }
+        let state = self.desk.state();
+        let mut owed = Vec::new();
+        for work in outstanding(state).work {
+            let Work::RunTool { tool_call_id } = work else { continue };
+            let Some(call) = state.call(&tool_call_id) else { continue };
+            match call.stage {
+                CallStage::Invoked(_) => return self.carry_out(&tool_call_id).await,
+                CallStage::Announced => return self.granted_only_call(tool_call_id).await,
+                CallStage::Proposed => owed.push(Open {
+                    name: call.tool_name.as_deref().unwrap_or_default().to_owned(),
+                    turn_index: call.turn_index,
+                    id: tool_call_id,
+                }),
+            }
+        }
+        let mut settled = Vec::new();
+        let mut next: Option<(Open, Box<Assessment>)> = None;
+        let mut leaves = Vec::new();
+        let mut questions = Vec::new();
+        for open in owed {
+            match self.judge(&open).await? {
+                Fate::Refuse { code, message, before } => {
+                    settled.extend(before);
+                    let refused = Refused::new(open.id.clone(), open.name.clone(), code, message);
+                    settled.push(Payload::ToolRefused(Box::new(refused)).into());
+                }
+                Fate::Run(assessment) if next.is_none() => next = Some((open, assessment)),
+                Fate::Run(_) => {}
+                Fate::AskLeave(asked) => leaves.push(*asked),
+                Fate::Question(ask) => questions.push(ask),
+            }
+        }
+        if let Some((open, assessment)) = next {
+            settled.extend(self.invocation(&open, &assessment));
+            self.report(settled).await?;
+            return self.carry_out(&open.id).await;
+        }
+        if !settled.is_empty() {
+            return self.report(settled).await;
+        }
+        self.ask(leaves, questions).await
+    }
+
+    /// Opens what people have to say something to, and lets the run wait for them.
+    async fn ask(&mut self, leaves: Vec<Requested>, questions: Vec<Ask>) -> Done<()> {
+        let mut waits_for = self.desk.state().waits_for_what();
+        let mut drafts: Vec<Draft> = Vec::new();
+        let mut wait = |kind, id: &ForeignId| waits_for.push(WaitsFor { kind, id: id.clone() });
+        if leaves.is_empty() {
+            let handoff = |ask: &Ask| matches!(ask, Ask::Handoff(_));
+            let first = questions.iter().position(|ask| !handoff(ask)).unwrap_or(0);
+            match questions.into_iter().nth(first) {
+                Some(Ask::Clarification(mut asked)) => {
+                    asked.expires_at = self.expires_at(asked.timeout_seconds);
+                    wait(WaitKind::Clarification, &asked.clarification_id);
+                    drafts.push(Payload::ClarificationRequested(asked).into());
+                }
+                Some(Ask::Handoff(mut asked)) => {
+                    asked.expires_at = self.expires_at(asked.timeout_seconds);
+                    wait(WaitKind::Handoff, &asked.handoff_id);
+                    drafts.push(Payload::HandoffRequested(asked).into());
+                }
+                None => {}
+            }
+        }
+        for asked in leaves {
+            wait(WaitKind::Approval, &asked.approval_id);
+            drafts.push(Payload::ApprovalRequested(Box::new(asked)).into());
+        }
+        drafts.push(Payload::RunWaiting(Box::new(Waiting::new(waits_for))).into());
+        self.report(drafts).await
+    }
+
+    fn expires_at(&self, timeout_seconds: Option<u64>) -> Option<String> {
+        let seconds = timeout_seconds?;
+        let now = self.desk.world().clock.now_ms();
+        Some(time::format_ms(now.saturating_add(seconds.saturating_mul(1_000)).min(time::LAST_MS)))
+    }
+
+    /// What is to be done with a proposed call.
+    async fn judge(&mut self, open: &Open) -> Done<Fate> {
+        let refuse = |code, message: String| Fate::Refuse { code, message, before: Vec::new() };
+        if self.desk.state().budget_exceeded() {
+            return Ok(refuse(RefusalCode::Budget, "the budget is used up".to_owned()));
+        }
+        let Some(tool) = self.agent.tool(&open.name).cloned() else {
+            let message = self.agent.no_such_tool(&open.name);
+            return Ok(self.unavailable(open, RefusalCode::UnknownTool, "unknown_tool", message));
+        };
+        if !self.agent.offers(&self.order, &open.name) {
+            let message = format!("{} is not among the tools of this run", open.name);
+            return Ok(self.unavailable(open, RefusalCode::Unavailable, "not_offered", message));
+        }
+        let Some(input) = self.input(&open.id).await? else {
+            let message = "its input held a secret that was not kept, so it cannot be carried out".to_owned();
+            return Ok(refuse(RefusalCode::InvalidInput, message));
+        };
+        if let Err(why) = readable(&input).and_then(|()| fits(&*tool, &input)) {
+            return Ok(refuse(RefusalCode::InvalidInput, why));
+        }
+        if let Some(ask) = tool.asks(&open.id, &input) {
+            return Ok(Fate::Question(self.named(open, ask)));
+        }
+        let assessment = tool.assess(&input);
+        let setting = self.setting();
+        Ok(match self.agent.policy().judge(&open.name, &assessment, &setting) {
+            Verdict::Allow => Fate::Run(Box::new(assessment)),
+            Verdict::Block { policy_id, reason } => {
+                let mut blocked = ToolBlocked::new(open.name.clone(), reason.clone());
+                blocked.tool_call_id = Some(open.id.clone());
+                blocked.policy_id = Some(policy_id);
+                blocked.kind = Some(tool.kind().to_owned());
+                let before = vec![Payload::PolicyToolBlocked(Box::new(blocked)).into()];
+                Fate::Refuse {
+                    code: RefusalCode::Blocked,
+                    message: format!("a rule forbids it: {reason}"),
+                    before,
+                }
+            }
+            Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason } => {
+                let logged = self.desk.state().call(&open.id).and_then(|call| call.input.clone());
+                let digest = logged.map(|input| call_digest(&open.name, input.text()));
+                let terms = Leave { risk, reversibility, timeout_seconds, default_decision, policy_reason };
+                Fate::AskLeave(Box::new(self.leave(&open.id, &open.name, &assessment, terms, digest)))
+            }
+        })
+    }
+
+    fn unavailable(&self, open: &Open, code: RefusalCode, reason: &str, message: String) -> Fate {
+        let mut gone = ToolUnavailable::new(open.name.clone(), reason.to_owned());
+        gone.tool_call_id = Some(open.id.clone());
+        let before = vec![Payload::ErrorToolUnavailable(Box::new(gone)).into()];
+        Fate::Refuse { code, message, before }
+    }
+
+    /// Gives what is asked its name, and the name of the call that asks.
+    fn named(&self, open: &Open, ask: Ask) -> Ask {
+        match ask {
+            Ask::Clarification(mut asked) => {
+                asked.clarification_id = self.desk.mint("clar_");
+                asked.tool_call_id = Some(open.id.clone());
+                Ask::Clarification(asked)
+            }
+            Ask::Handoff(mut asked) => {
+                asked.handoff_id = self.desk.mint("hand_");
+                asked.tool_call_id = Some(open.id.clone());
+                Ask::Handoff(asked)
+            }
+        }
+    }
+
+    /// A request for permission, bound to one exact call.
+    fn leave(
+        &self,
+        call: &ForeignId,
+        name: &str,
+        assessment: &Assessment,
+        terms: Leave,
+        digest: Option<String>,
+    ) -> Requested {
+        let id = self.desk.mint("appr_");
+        let mut asked = Requested::new(id, call.clone(), name.to_owned(), assessment.summary.clone());
+        asked.policy_reason = Some(terms.policy_reason);
+        asked.action = Some(assessment.action.clone());
+        asked.consequence = Some(assessment.consequence.clone());
+        asked.risk_level = Some(terms.risk);
+        asked.reversibility = Some(terms.reversibility);
+        asked.irreversible = Some(terms.reversibility == Reversibility::Irreversible);
+        asked.timeout_seconds = Some(terms.timeout_seconds);
+        asked.expires_at = self.expires_at(asked.timeout_seconds);
+        asked.default_decision = Some(terms.default_decision);
+        asked.call_digest = digest;
+        asked
+    }
+
+    fn invocation(&self, open: &Open, assessment: &Assessment) -> Vec<Draft> {
+        let kind = self.agent.tool(&open.name).map(|tool| tool.kind().to_owned());
+        let mut invoked = Invoked::new(open.id.clone(), open.name.clone());
+        invoked.kind = kind.clone();
+        invoked.turn_index = open.turn_index;
+        invoked.executor = Some(Executor::Server);
+        invoked.risk_level = Some(assessment.risk);
+        invoked.irreversible = Some(assessment.reversibility == Reversibility::Irreversible)
+            .filter(|irreversible| *irreversible);
+        invoked.args_summary = Some(assessment.summary.clone());
+        let mut started = Started::new(open.id.clone(), open.name.clone());
+        started.kind = kind;
+        started.turn_index = open.turn_index;
+        vec![Payload::ToolInvoked(Box::new(invoked)).into(), Payload::ToolStarted(Box::new(started)).into()]
+    }
+
+    // ---- runs that are one call --------------------------------------------------------------
+
+    /// Begins the call that a run without a model is.
+    pub(crate) async fn only_call(&mut self) -> Done<()> {
+        let mut opening = Vec::new();
+        if !self.provision(&mut opening).await? {
+            return Ok(());
+        }
+        let (name, input) = match self.only_input() {
+            Ok(only) => only,
+            Err(message) => return self.fail("order_refused", message, false).await,
+        };
+        let Some(tool) = self.agent.tool(&name).cloned() else {
+            return self.fail("tool_unavailable", self.agent.no_such_tool(&name), false).await;
+        };
+        if let Err(why) = fits(&*tool, &input) {
+            return self.fail("invalid_input", why, false).await;
+        }
+        let open = Open { id: self.desk.mint("call_"), name: name.clone(), turn_index: None };
+        let assessment = tool.assess(&input);
+        let digest = Some(call_digest(&name, &input.to_string()));
+        match self.agent.policy().judge(&name, &assessment, &self.setting()) {
+            Verdict::Allow => {
+                opening.extend(self.invocation(&open, &assessment));
+                self.originals.insert(open.id.clone(), input);
+                self.report(opening).await?;
+                self.carry_out(&open.id).await
+            }
+            Verdict::Block { policy_id, reason } => {
+                let mut blocked = ToolBlocked::new(name, reason.clone());
+                blocked.policy_id = Some(policy_id);
+                blocked.kind = Some(tool.kind().to_owned());
+                opening.push(Payload::PolicyToolBlocked(Box::new(blocked)).into());
+                opening.push(self.failed("blocked", format!("a rule forbids it: {reason}"), false));
+                self.report(opening).await
+            }
+            Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason } => {
+                let terms = Leave { risk, reversibility, timeout_seconds, default_decision, policy_reason };
+                let asked = self.leave(&open.id, &name, &assessment, terms, digest);
+                let waits_for = vec![WaitsFor { kind: WaitKind::Approval, id: asked.approval_id.clone() }];
+                opening.push(Payload::ApprovalRequested(Box::new(asked)).into());
+                opening.push(Payload::RunWaiting(Box::new(Waiting::new(waits_for))).into());
+                self.report(opening).await
+            }
+        }
+    }
+
+    /// A person has allowed the call that the run is.
+    async fn granted_only_call(&mut self, id: ForeignId) -> Done<()> {
+        let (name, input) = match self.only_input() {
+            Ok(only) => only,
+            Err(message) => return self.fail("order_refused", message, false).await,
+        };
+        let Some(tool) = self.agent.tool(&name).cloned() else {
+            return self.fail("tool_unavailable", self.agent.no_such_tool(&name), false).await;
+        };
+        let assessment = tool.assess(&input);
+        let open = Open { id, name, turn_index: None };
+        let invocation = self.invocation(&open, &assessment);
+        self.originals.insert(open.id.clone(), input);
+        self.report(invocation).await?;
+        self.carry_out(&open.id).await
+    }
+
+    /// The tool and the input that the order of such a run comes to.
+    pub(crate) fn only_input(&self) -> Result<(String, Value), String> {
+        match self.desk.state().kind() {
+            RunKind::Shell => {
+                let command = self.order.command.as_ref().ok_or("the run has no command")?;
+                Ok(("shell_exec".to_owned(), json!({ "command": command })))
+            }
+            RunKind::Git => {
+                let args = self.order.args.as_ref().ok_or("the run has no arguments for git")?;
+                Ok(("git_exec".to_owned(), json!({ "args": args })))
+            }
+            RunKind::File => {
+                let file = self.order.file.as_ref().ok_or("the run names no file tool")?;
+                let input = serde_json::from_str(file.input.text())
+                    .map_err(|why| format!("the input of {} cannot be read: {why}", file.tool))?;
+                Ok((file.tool.clone(), input))
+            }
+            RunKind::AgentLoop | RunKind::External => Err("the run is not one call".to_owned()),
+        }
+    }
+}
+
+/// On which terms a person is asked.
+struct Leave {
+    risk: RiskLevel,
+    reversibility: Reversibility,
+    timeout_seconds: u64,
+    default_decision: DefaultDecision,
+    policy_reason: String,
+}
+
+fn fits(tool: &dyn Tool, input: &Value) -> Result<(), String> {
+    crate::schema::check(&tool.schema(), input).map_err(|misfit| misfit.to_string())
+}
+
+/// Refuses an input that was no JSON object, in words that the model can act on.
+fn readable(input: &Value) -> Result<(), String> {
+    let raw = input.as_object().filter(|object| object.len() == 1).and_then(|object| object.get(RAW));
+    match raw.and_then(Value::as_str) {
+        Some(_) => {
+            Err("the input is not a JSON object that can be read; send one object without repeated keys, \
+                        and not too large"
+                .to_owned())
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,150 @@
+//! How runs begin and end: `run.started` with what was asked for, and one truthful ending.
+
+use recount_engine::{Desk, Left};
+use recount_event::family::artifact::Referenced;
+use recount_event::family::run::{Cancelled, Failed, Finished, RunKind, Started};
+use recount_event::family::turn::StopReason;
+use recount_event::family::user::{Attachment, Message};
+use recount_event::{Draft, Payload, time};
+use recount_run::{CancelledBy, Command};
+
+use crate::worker::{Done, Ended, Worker};
+
+impl Worker {
+    /// Claims a run that nobody has begun, or goes on with one that is one call.
+    pub(crate) async fn start(&mut self) -> Done<()> {
+        if self.desk.state().claim().is_none() {
+            let mut drafts = vec![self.started()];
+            if self.desk.state().kind() == RunKind::AgentLoop {
+                self.request(&mut drafts);
+            }
+            self.report(drafts).await?;
+        }
+        if self.desk.state().kind() == RunKind::AgentLoop {
+            return Ok(());
+        }
+        self.only_call().await
+    }
+
+    fn started(&self) -> Draft {
+        let mut started = Started::new();
+        started.worker_id = Some(self.desk.worker_id().to_owned());
+        started.lease_until = Some(time::format_ms(self.desk.lease_until_ms()));
+        Payload::RunStarted(Box::new(started)).into()
+    }
+
+    /// What a person asked for, and what came with it.
+    fn request(&self, drafts: &mut Vec<Draft>) {
+        if let Some(text) = self.queued.request_text.as_ref().filter(|text| !text.is_empty()) {
+            let mut message = Message::new(text.clone());
+            message.message_id = Some(self.desk.mint("msg_"));
+            drafts.push(Payload::UserMessage(Box::new(message)).into());
+        }
+        for attached in &self.order.attachments {
+            let kind = if attached.mime.starts_with("image/") { "image" } else { "file" };
+            let id = attached.artifact_id.clone();
+            let attachment = Attachment::new(kind.to_owned(), attached.mime.clone(), id.clone());
+            drafts.push(Payload::UserAttachment(Box::new(attachment)).into());
+            let referenced = Referenced::new(id, "attached".to_owned());
+            drafts.push(Payload::ArtifactReferenced(Box::new(referenced)).into());
+        }
+    }
+
+    /// Writes the ending when nothing is left to do.
+    pub(crate) async fn conclude(&mut self) -> Done<()> {
+        if self.desk.state().budget_exceeded() {
+            let message = "the task's budget is used up; raise it and run again".to_owned();
+            return self.fail("budget_exceeded", message, false).await;
+        }
+        match self.desk.state().kind() {
+            RunKind::AgentLoop | RunKind::External => {
+                let finished = self.finished("completed");
+                self.report(vec![finished]).await
+            }
+            RunKind::Shell | RunKind::Git | RunKind::File => self.conclude_call().await,
+        }
+    }
+
+    async fn conclude_call(&mut self) -> Done<()> {
+        let Some(last) = self.last_call.take() else {
+            return self.fail("tool_failed", "nothing is known of how the call ended".to_owned(), true).await;
+        };
+        match last.ended {
+            Ended::Well => match last.exit_code {
+                Some(code) if code != 0 => {
+                    self.fail("exit_status", format!("the command ended with status {code}"), false).await
+                }
+                _ => {
+                    let finished = self.finished("completed");
+                    self.report(vec![finished]).await
+                }
+            },
+            Ended::Badly { code, error } => {
+                let retriable = code != "invalid_input";
+                self.fail(&code, error, retriable).await
+            }
+            Ended::Refused { code, message } if code == "denied" => {
+                let mut cancelled = Cancelled::new(CancelledBy::Operator.as_str().to_owned(), message);
+                (cancelled.turns, cancelled.cost_micros_usd, cancelled.duration_ms) = self.figures();
+                self.report(vec![Payload::RunCancelled(Box::new(cancelled)).into()]).await
+            }
+            Ended::Refused { code, message } => self.fail(&code, message, false).await,
+        }
+    }
+
+    pub(crate) fn figures(&self) -> (Option<u64>, Option<u64>, Option<u64>) {
+        self.desk.state().figures(self.desk.world().clock.now_ms())
+    }
+
+    fn finished(&self, final_status: &str) -> Draft {
+        let mut ending = Finished::new(final_status.to_owned());
+        (ending.turns, ending.cost_micros_usd, ending.duration_ms) = self.figures();
+        Payload::RunFinished(Box::new(ending)).into()
+    }
+
+    /// The ending behind a turn that is reported with it: one turn more, and what it cost.
+    pub(crate) fn finished_with_turn(&self, stop: StopReason, cost_micros_usd: u64) -> Draft {
+        let final_status = match stop {
+            StopReason::MaxTokens => "truncated",
+            StopReason::Refusal => "refused",
+            StopReason::EndTurn | StopReason::ToolUse | StopReason::Error => "completed",
+        };
+        let mut ending = Finished::new(final_status.to_owned());
+        let (turns, cost, duration) = self.figures();
+        ending.turns = turns.map(|turns| turns + 1);
+        ending.cost_micros_usd = cost.map(|cost| cost.saturating_add(cost_micros_usd));
+        ending.duration_ms = duration;
+        Payload::RunFinished(Box::new(ending)).into()
+    }
+
+    pub(crate) fn failed(&self, code: &str, message: String, retriable: bool) -> Draft {
+        let mut failed = Failed::new(code.to_owned(), message, retriable);
+        (failed.turns, failed.cost_micros_usd, failed.duration_ms) = self.figures();
+        failed.by = Some("system".to_owned());
+        Payload::RunFailed(Box::new(failed)).into()
+    }
+
+    pub(crate) async fn fail(&mut self, code: &str, message: String, retriable: bool) -> Done<()> {
+        let failed = self.failed(code, message, retriable);
+        self.report(vec![failed]).await
+    }
+
+    /// Ends a run that this server cannot go on with, by whatever is still possible.
+    pub(crate) async fn give_up(mut desk: Desk, message: &str) -> Option<Desk> {
+        let failed = Failed::new("internal".to_owned(), message.to_owned(), false);
+        match desk.report(vec![Payload::RunFailed(Box::new(failed)).into()]).await {
+            Ok(_) | Err(Left::Ended | Left::TakenOver) => return Some(desk),
+            Err(left) => {
+                tracing::warn!(run = %desk.run(), %left, "the run cannot be failed; it is cancelled")
+            }
+        }
+        let cancel = Command::Cancel { by: CancelledBy::System, reason: message.to_owned() };
+        match desk.engine().submit(desk.run(), cancel).await {
+            Ok(_) => desk.catch_up().await.ok().map(|_| desk),
+            Err(error) => {
+                tracing::warn!(run = %desk.run(), %error, "the run cannot be cancelled either");
+                None
+            }
+        }
+    }
+}

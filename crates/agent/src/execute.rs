@@ -1,0 +1,294 @@
+//! Carries one allowed call out: runs the tool, lets it tell what it does, breaks it off when the run ends, and
+//! writes down how it ended.
+
+use std::pin::pin;
+
+use futures_util::future::BoxFuture;
+use recount_engine::{Desk, Keep as EngineKeep, Target as EngineTarget, Watch};
+use recount_event::family::tool::Ended;
+use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
+use serde_json::Value;
+
+use crate::limits;
+use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller};
+use crate::worker::{Done, Worker};
+
+impl Worker {
+    /// What a call really asks for. `None` when the log holds it masked and the original is gone.
+    pub(crate) async fn input(&mut self, id: &ForeignId) -> Done<Option<Value>> {
+        if let Some(original) = self.originals.get(id) {
+            return Ok(Some(original.clone()));
+        }
+        if let Some(sealed) = self.desk.engine().unseal(self.desk.run(), id).await? {
+            return Ok(serde_json::from_slice(&sealed).ok());
+        }
+        if self.masked.contains(id) {
+            return Ok(None);
+        }
+        let logged = self.desk.state().call(id).and_then(|call| call.input.clone());
+        Ok(logged.and_then(|input| serde_json::from_str(input.text()).ok()))
+    }
+
+    /// Keeps the inputs of calls that the log will hold masked where only this server can read them.
+    pub(crate) async fn keep_originals(
+        &mut self,
+        drafts: &mut [Draft],
+        calls: Vec<(ForeignId, Value)>,
+    ) -> Done<()> {
+        let engine = self.desk.engine().clone();
+        let run = self.desk.run();
+        for (id, original) in calls {
+            let proposed = drafts.iter().find(|draft| {
+                matches!(&draft.payload, Payload::AssistantToolCallProposed(proposed) if proposed.tool_call_id == id)
+            });
+            if let Some(proposed) = proposed
+                && engine.masks(&proposed.payload)
+            {
+                engine.seal(run, &id, original.to_string().as_bytes()).await?;
+                self.masked.insert(id.clone());
+            }
+            self.originals.insert(id, original);
+        }
+        Ok(())
+    }
+
+    /// Runs an invoked call to its end.
+    pub(crate) async fn carry_out(&mut self, id: &ForeignId) -> Done<()> {
+        let Some(call) = self.desk.state().call(id) else { return Ok(()) };
+        let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
+        let began = recount_world::moment();
+        let mut ended = Ended::new(id.clone(), name.clone());
+        ended.turn_index = turn_index;
+        let Some(tool) = self.agent.tool(&name).cloned() else {
+            let error = self.agent.no_such_tool(&name);
+            return self.settle(ended, outcome_failed("tool_unavailable", error)).await;
+        };
+        ended.kind = Some(tool.kind().to_owned());
+        let input = match turn_index {
+            // Of a run that is one call the order says it.
+            None => {
+                self.originals.get(id).cloned().or_else(|| self.only_input().ok().map(|(_, input)| input))
+            }
+            Some(_) => self.input(id).await?,
+        };
+        let Some(input) = input else {
+            let error = "its input held a secret that was not kept, so it cannot be carried out".to_owned();
+            return self.settle(ended, outcome_failed("input_lost", error)).await;
+        };
+        let Some(terms) = self.terms.clone() else {
+            return self
+                .settle(ended, outcome_failed("workspace_gone", "there is no workspace".into()))
+                .await;
+        };
+        let world = self.desk.world().clone();
+        let redactor = self.desk.engine().redactor().clone();
+        let keeper = RunKeeper { desk_engine: self.desk.engine().clone(), run: self.desk.run() };
+        let watch = self.desk.watch();
+        let (tell_cancel, cancel) = Cancel::new();
+        let mut seen = Vec::new();
+        let mut teller = DeskTeller { desk: &mut self.desk, seen: &mut seen, left: None };
+        let outcome = {
+            let job = Job {
+                call: id,
+                tool_name: &name,
+                turn_index,
+                input: &input,
+                terms: &terms,
+                teller: &mut teller,
+                keeper: &keeper,
+                redactor: &redactor,
+                cancel,
+                world: &world,
+            };
+            finish(tool.run(job), watch, &tell_cancel).await
+        };
+        let left = teller.left.take();
+        self.see(&seen);
+        if let Some(left) = left {
+            return Err(left);
+        }
+        let Some(outcome) = outcome else { return Err(recount_engine::Left::Ended) };
+        ended.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+        self.settle(ended, outcome).await
+    }
+
+    /// Writes down how a call ended.
+    async fn settle(&mut self, mut ended: Ended, outcome: Outcome) -> Done<()> {
+        let mut drafts = outcome.events;
+        let summary = one_line(&outcome.summary);
+        ended.summary = (!summary.is_empty()).then_some(summary);
+        ended.result_artifact_id = outcome.artifact;
+        if let Some((mime, bytes)) = outcome.image {
+            drafts.extend(self.keep_image(&ended.tool_call_id, mime, bytes).await);
+        }
+        let told = self.told(&mut ended, &outcome.output, &mut drafts).await;
+        ended.output = Json::of(&told).ok();
+        let ended = Box::new(ended);
+        let payload = match outcome.how {
+            How::Completed => Payload::ToolCompleted(ended),
+            How::Failed { code, error } => Payload::ToolFailed(because(ended, code, error)),
+            How::TimedOut { code, error } => Payload::ToolTimedOut(because(ended, code, error)),
+            How::Cancelled => {
+                Payload::ToolCancelled(because(ended, "cancelled", "it was broken off".to_owned()))
+            }
+        };
+        drafts.push(payload.into());
+        self.report(drafts).await
+    }
+
+    /// What the model is told of an output: all of it, or its head and where the rest is.
+    async fn told(&self, ended: &mut Ended, output: &str, drafts: &mut Vec<Draft>) -> String {
+        if output.len() <= limits::OUTPUT_TOLD_BYTES {
+            return output.to_owned();
+        }
+        if ended.result_artifact_id.is_none() {
+            let keep = EngineKeep {
+                kind: "tool_result_blob".to_owned(),
+                mime: "text/plain; charset=utf-8".to_owned(),
+                summary: ended.summary.clone(),
+                name: None,
+                bytes: output.to_owned().into(),
+                original_size_bytes: None,
+                call: Some(ended.tool_call_id.clone()),
+                target: None,
+            };
+            match self.desk.engine().keep(self.desk.run(), keep).await {
+                Ok(kept) => {
+                    drafts.push(kept.created);
+                    ended.result_artifact_id = Some(kept.id);
+                }
+                Err(error) => {
+                    tracing::warn!(run = %self.desk.run(), %error, "an output could not be kept whole")
+                }
+            }
+        }
+        let mut end = limits::OUTPUT_TOLD_BYTES;
+        while !output.is_char_boundary(end) {
+            end -= 1;
+        }
+        let rest = output.len() - end;
+        format!("{}\n[{rest} bytes more were left out here]", &output[..end])
+    }
+
+    async fn keep_image(&self, call: &ForeignId, mime: String, bytes: bytes::Bytes) -> Option<Draft> {
+        let keep = EngineKeep {
+            kind: "image".to_owned(),
+            mime,
+            summary: None,
+            name: None,
+            bytes,
+            original_size_bytes: None,
+            call: Some(call.clone()),
+            target: None,
+        };
+        match self.desk.engine().keep(self.desk.run(), keep).await {
+            Ok(kept) => Some(kept.created),
+            Err(error) => {
+                tracing::warn!(run = %self.desk.run(), %error, "a picture could not be kept");
+                None
+            }
+        }
+    }
+}
+
+/// Waits for a call, and breaks it off when the run ends. `None` when it did not come to an end then.
+async fn finish(
+    call: BoxFuture<'_, Outcome>,
+    mut watch: Watch,
+    tell_cancel: &tokio::sync::watch::Sender<bool>,
+) -> Option<Outcome> {
+    let mut call = pin!(call);
+    tokio::select! {
+        biased;
+        outcome = &mut call => return Some(outcome),
+        () = watch.ended() => {}
+    }
+    tell_cancel.send_replace(true);
+    tokio::time::timeout(limits::CANCEL_PATIENCE, call).await.ok()
+}
+
+fn because(mut ended: Box<Ended>, code: &str, error: String) -> Box<Ended> {
+    ended.code = Some(code.to_owned());
+    ended.error = Some(error);
+    ended
+}
+
+fn outcome_failed(code: &'static str, error: String) -> Outcome {
+    Outcome {
+        output: error.clone(),
+        summary: error.clone(),
+        how: How::Failed { code, error },
+        events: Vec::new(),
+        artifact: None,
+        image: None,
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(limits::LINE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// Tells at the desk what a call does.
+struct DeskTeller<'a> {
+    desk: &'a mut Desk,
+    seen: &'a mut Vec<Event>,
+    left: Option<recount_engine::Left>,
+}
+
+impl Teller for DeskTeller<'_> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+        Box::pin(async move {
+            if self.left.is_some() {
+                return Err(Gone);
+            }
+            match self.desk.report(drafts).await {
+                Ok(events) => {
+                    // Output is not looked at again, and there may be much of it.
+                    let is_output =
+                        |event: &Event| matches!(event.payload(), Payload::ToolShellOutputChunk(_));
+                    self.seen.extend(events.into_iter().filter(|event| !is_output(event)));
+                    Ok(())
+                }
+                Err(left) => {
+                    self.left = Some(left);
+                    Err(Gone)
+                }
+            }
+        })
+    }
+}
+
+/// Keeps what calls bring for their run.
+struct RunKeeper {
+    desk_engine: recount_engine::Engine,
+    run: RunId,
+}
+
+impl Keeper for RunKeeper {
+    fn keep(&self, thing: Keep) -> BoxFuture<'_, Result<Kept, String>> {
+        Box::pin(async move {
+            let keep = EngineKeep {
+                kind: thing.kind.to_owned(),
+                mime: thing.mime,
+                summary: thing.summary,
+                name: None,
+                bytes: thing.bytes,
+                original_size_bytes: None,
+                call: thing.call,
+                target: thing.target.map(|target| EngineTarget {
+                    path: target.path,
+                    base_revision: target.base_revision,
+                    additions: target.additions,
+                    deletions: target.deletions,
+                    hunks: target.hunks,
+                }),
+            };
+            let kept = self.desk_engine.keep(self.run, keep).await.map_err(|error| error.to_string())?;
+            Ok(Kept { id: kept.id, created: kept.created })
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! One run at work: looks what the run is owed, does it, and looks again, until nothing is owed.
+//!
+//! What comes next always follows from the run's state, never from what this worker remembers, so a worker that is
+//! lost is replaced by another that reads the log. Look at [`Worker::work`].
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use recount_engine::{Desk, Left, Order};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::family::tool::{self, RefusalCode};
+use recount_event::{Draft, Event, ForeignId, Payload};
+use recount_run::{CallStage, Work, outstanding};
+use serde_json::Value;
+
+use crate::Agent;
+use crate::conversation::Conversation;
+use crate::tool::Terms;
+
+/// See the file's head.
+pub(crate) struct Worker {
+    pub(crate) agent: Agent,
+    pub(crate) desk: Desk,
+    pub(crate) queued: Arc<Queued>,
+    pub(crate) order: Order,
+    pub(crate) conversation: Conversation,
+    /// What calls were really asked to do, where the log holds it masked. Of calls that are not settled.
+    pub(crate) originals: HashMap<ForeignId, Value>,
+    /// What holds for calls, once there is a workspace.
+    pub(crate) terms: Option<Terms>,
+    /// How the last call ended, for runs that are one call.
+    pub(crate) last_call: Option<LastCall>,
+    /// Blocks of the turn that may be begun again: its next attempt goes on behind them.
+    pub(crate) next_block: u64,
+    pub(crate) model_told: bool,
+    /// Whether the log says that there is a workspace.
+    pub(crate) provisioned: bool,
+    /// Calls whose input the log holds masked.
+    pub(crate) masked: HashSet<ForeignId>,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone)]
+pub(crate) struct LastCall {
+    pub(crate) ended: Ended,
+    pub(crate) exit_code: Option<i64>,
+}
+
+/// What settled it.
+#[derive(Debug, Clone)]
+pub(crate) enum Ended {
+    Well,
+    Badly { code: String, error: String },
+    Refused { code: String, message: String },
+}
+
+/// Why a worker leaves before the run has nothing left to do.
+pub(crate) type Done<T> = Result<T, Left>;
+
+impl Worker {
+    /// Works until the run is owed nothing more. Gives the desk back when it left in good order.
+    pub(crate) async fn work(agent: Agent, desk: Desk) -> Option<Desk> {
+        let run = desk.run();
+        let Some(queued) = desk.state().queued().cloned() else { return Some(desk) };
+        let order = match Order::read(queued.config.as_ref()) {
+            Ok(order) => order,
+            Err(why) => {
+                // Only this server writes it, so it was another release.
+                tracing::warn!(%run, %why, "the order of a run cannot be read; the run fails");
+                return Worker::give_up(desk, &format!("its order cannot be read: {why}")).await;
+            }
+        };
+        let mut worker = Worker {
+            agent,
+            desk,
+            queued,
+            order,
+            conversation: Conversation::default(),
+            originals: HashMap::new(),
+            terms: None,
+            last_call: None,
+            next_block: 0,
+            model_told: false,
+            provisioned: false,
+            masked: HashSet::new(),
+        };
+        match worker.work_on().await {
+            Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.desk),
+            Err(Left::Refused(rejection)) => {
+                let sequence = worker.desk.state().next_sequence();
+                tracing::error!(%run, sequence, %rejection, rule = ?rejection.rule, type_name = ?rejection.type_name,
+                    "a report breaks the rules; the run fails");
+                let message = format!("the server's own report was refused: {rejection}");
+                Worker::give_up(worker.desk, &message).await
+            }
+            Err(Left::Failed(error)) => {
+                tracing::warn!(%run, %error, "a run cannot go on now, and is tried again");
+                None
+            }
+        }
+    }
+
+    async fn work_on(&mut self) -> Done<()> {
+        self.remember().await?;
+        loop {
+            let work = outstanding(self.desk.state()).work;
+            match work.first() {
+                None => return Ok(()),
+                Some(Work::Start) => self.start().await?,
+                Some(Work::RunTool { .. }) => self.see_to_calls().await?,
+                Some(Work::CallModel) => self.turn().await?,
+                Some(Work::Conclude) => self.conclude().await?,
+            }
+        }
+    }
+
+    /// Reads what came before.
+    async fn remember(&mut self) -> Done<()> {
+        if self.desk.state().kind() == RunKind::AgentLoop {
+            self.conversation = self.agent.earlier(&self.desk).await?;
+        }
+        let mut events = Vec::new();
+        self.desk.history(|event| events.push(event.clone())).await?;
+        self.see(&events);
+        Ok(())
+    }
+
+    /// Takes in what happened.
+    pub(crate) fn see(&mut self, events: &[Event]) {
+        for event in events {
+            self.conversation.event(event);
+            match event.payload() {
+                Payload::WorkspaceProvisioned(_) => self.provisioned = true,
+                Payload::TurnStarted(_) => self.model_told = true,
+                Payload::AssistantToolCallProposed(proposed)
+                    if proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty()) =>
+                {
+                    self.masked.insert(proposed.tool_call_id.clone());
+                }
+                Payload::TurnCompleted(_) => self.next_block = 0,
+                Payload::AssistantTextComplete(text) => {
+                    self.next_block = self.next_block.max(text.block_index + 1);
+                }
+                Payload::ToolShellExited(exited) => {
+                    let ended = Ended::Well;
+                    self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });
+                }
+                Payload::ToolCompleted(_) => self.ended(Ended::Well),
+                Payload::ToolFailed(end) | Payload::ToolTimedOut(end) | Payload::ToolCancelled(end) => {
+                    let code = end.code.clone().unwrap_or_else(|| "tool_failed".to_owned());
+                    let error = end.error.clone().or_else(|| end.summary.clone()).unwrap_or_default();
+                    self.ended(Ended::Badly { code, error });
+                }
+                Payload::ToolRefused(refused) => {
+                    let (code, message) = (refused.code.as_str().to_owned(), refused.message.clone());
+                    self.ended(Ended::Refused { code, message });
+                }
+                Payload::ApprovalResolved(resolved) => {
+                    let message = match &resolved.comment {
+                        Some(comment) => format!("{} did not allow it: {comment}", resolved.by),
+                        None => format!("{} did not allow it", resolved.by),
+                    };
+                    self.ended(Ended::Refused { code: "denied".to_owned(), message });
+                }
+                Payload::ApprovalTimedOut(_) => {
+                    let message = "nobody allowed it in time".to_owned();
+                    self.ended(Ended::Refused { code: "timed_out".to_owned(), message });
+                }
+                _ => {}
+            }
+        }
+        let state = self.desk.state();
+        self.originals.retain(|call, _| state.call(call).is_some());
+        self.masked.retain(|call| state.call(call).is_some());
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        let exit_code = self.last_call.take().and_then(|last| last.exit_code);
+        self.last_call = Some(LastCall { ended, exit_code });
+    }
+
+    /// Refuses what was proposed, and gives up what was invoked, because the run cannot go on.
+    pub(crate) fn refuse_all(&self, code: &'static str, message: &str) -> Vec<Draft> {
+        let mut drafts = Vec::new();
+        for (id, call) in self.desk.state().open_calls() {
+            let name = call.tool_name.as_deref().unwrap_or_default().to_owned();
+            drafts.push(match call.stage {
+                CallStage::Invoked(_) => {
+                    let mut ended = tool::Ended::new(id.clone(), name);
+                    ended.turn_index = call.turn_index;
+                    (ended.code, ended.error) = (Some(code.to_owned()), Some(message.to_owned()));
+                    Payload::ToolFailed(Box::new(ended)).into()
+                }
+                CallStage::Announced | CallStage::Proposed => {
+                    let (code, message) = (RefusalCode::Unavailable, message.to_owned());
+                    Payload::ToolRefused(Box::new(tool::Refused::new(id.clone(), name, code, message))).into()
+                }
+            });
+        }
+        drafts
+    }
+
+    /// Reports, and takes in what came of it.
+    pub(crate) async fn report(&mut self, drafts: Vec<Draft>) -> Done<()> {
+        let events = self.desk.report(drafts).await?;
+        self.see(&events);
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! The folder that a run works in: a copy of its own, or the folder that was named.
+//!
+//! Look at [`Workspaces`]. Copies lie under one folder, one for each task, session or lone run, and live until that
+//! is deleted or they have not been used for long. What was made is marked when it is whole, so a copy that a crash
+//! cut off is made again. It must never know what runs do in it.
+
+mod copy;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use recount_engine::{NewRun, Unacceptable};
+use recount_event::Code;
+
+use self::copy::Copied;
+
+pub(crate) const CLONE: &str = "clone";
+pub(crate) const IN_PLACE: &str = "in_place";
+
+/// The folder with what is worked in, and the mark that it is whole.
+const TREE: &str = "tree";
+const MADE: &str = "made";
+
+/// Where workspaces are, and what they may be made of.
+#[derive(Debug, Clone)]
+pub struct Workspaces {
+    /// Where copies are kept.
+    pub home: PathBuf,
+    /// Folders that may be copied or worked in, with all below them.
+    pub allowed: Arc<[PathBuf]>,
+    /// Folders that may not, although they lie in one that may: where the server keeps its data.
+    pub forbidden: Arc<[PathBuf]>,
+}
+
+/// Why there is no workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoWorkspace {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+impl NoWorkspace {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        NoWorkspace { code, message: message.into() }
+    }
+}
+
+/// A workspace that was made ready.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    /// What is in it, when it was made now.
+    pub(crate) made: Option<Copied>,
+}
+
+impl Workspaces {
+    /// Says in a run that is to be where it will work, and refuses a folder that may not be worked in.
+    pub(crate) fn settle(
+        &self,
+        new: &mut NewRun,
+        source: Option<&mut String>,
+        own_name: impl FnOnce() -> String,
+    ) -> Result<(), Unacceptable> {
+        let mode = new.queued.workspace_mode.get_or_insert_with(|| CLONE.to_owned()).clone();
+        let source = match source {
+            Some(text) => {
+                let found = self.source(text)?;
+                text.clone_from(&found.display().to_string());
+                Some(found)
+            }
+            None => None,
+        };
+        // A run that goes on from another works where that did.
+        let kept = new.queued.workspace_path.as_deref().map(Path::new);
+        if mode == CLONE && kept.is_some_and(|path| self.is_ours(path)) {
+            return Ok(());
+        }
+        new.queued.workspace_path = Some(match (mode.as_str(), source) {
+            (CLONE, _) => {
+                let whose = match (new.task, new.session) {
+                    (Some(task), _) => task.to_string(),
+                    (None, Some(session)) => session.to_string(),
+                    (None, None) => own_name(),
+                };
+                self.home.join(whose).join(TREE).display().to_string()
+            }
+            (IN_PLACE, Some(source)) => source.display().to_string(),
+            (IN_PLACE, None) => {
+                return Err(refused(
+                    "workspace_mode is \"in_place\", but no workspace is named; name a folder",
+                ));
+            }
+            (other, _) => {
+                let message = format!("workspace_mode is {other:?}; send \"clone\" or \"in_place\"");
+                return Err(Unacceptable { code: Code::OrderRefused, message });
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether a path is that of a copy.
+    fn is_ours(&self, path: &Path) -> bool {
+        let house = path.parent().filter(|_| path.file_name().is_some_and(|name| name == TREE));
+        house.and_then(Path::parent) == Some(&*self.home)
+    }
+
+    /// A folder that was named, as it really is.
+    fn source(&self, text: &str) -> Result<PathBuf, Unacceptable> {
+        let path = Path::new(text);
+        if !path.is_absolute() {
+            return Err(refused(format!("the workspace is {text:?}; name it from the root on")));
+        }
+        let found = path
+            .canonicalize()
+            .map_err(|why| refused(format!("the workspace {text:?} cannot be looked at: {why}")))?;
+        if !found.is_dir() {
+            return Err(refused(format!("the workspace {text:?} is not a folder")));
+        }
+        if found.to_str().is_none() {
+            return Err(refused(format!("the workspace {text:?} has a name that is not UTF-8")));
+        }
+        for forbidden in self.forbidden.iter() {
+            if found.starts_with(forbidden) || forbidden.starts_with(&found) {
+                let message = format!("the workspace {text:?} holds the server's own data, or lies in it");
+                return Err(refused(message));
+            }
+        }
+        if !self.allowed.iter().any(|allowed| found.starts_with(allowed)) {
+            return Err(refused(format!(
+                "the workspace {text:?} lies outside of the folders that runs may work in; see [workspaces] allow"
+            )));
+        }
+        Ok(found)
+    }
+
+    /// Makes a workspace ready. Blocks.
+    pub(crate) fn ready(&self, mode: &str, path: &Path, source: Option<&Path>) -> Result<Ready, NoWorkspace> {
+        if mode == IN_PLACE {
+            return match path.canonicalize() {
+                Ok(found) if found == path && found.is_dir() => Ok(Ready { made: None }),
+                Ok(_) => Err(NoWorkspace::new(
+                    "workspace_gone",
+                    format!("{} is not the folder it was", path.display()),
+                )),
+                Err(why) => Err(NoWorkspace::new("workspace_gone", format!("{}: {why}", path.display()))),
+            };
+        }
+        let Some(house) = path.parent().filter(|_| self.is_ours(path)) else {
+            let elsewhere = format!("{} is not where workspaces are kept", path.display());
+            return Err(NoWorkspace::new("workspace_gone", elsewhere));
+        };
+        let failed = |why: io::Error| {
+            let code =
+                if why.kind() == io::ErrorKind::StorageFull { "workspace_full" } else { "workspace_failed" };
+            NoWorkspace::new(code, format!("{}: {why}", house.display()))
+        };
+        let mark = house.join(MADE);
+        if mark.exists() {
+            if path.is_dir() {
+                // How long nobody has used it is seen from this.
+                let _kept = std::fs::write(&mark, b"");
+                return Ok(Ready { made: None });
+            }
+            return Err(NoWorkspace::new("workspace_gone", format!("{} was taken away", path.display())));
+        }
+        if path.exists() {
+            std::fs::remove_dir_all(path).map_err(failed)?;
+        }
+        std::fs::create_dir_all(house).map_err(failed)?;
+        let made = match source {
+            Some(source) => copy::tree(source, path)?,
+            None => {
+                std::fs::create_dir(path).map_err(failed)?;
+                Copied::default()
+            }
+        };
+        std::fs::write(&mark, b"").map_err(failed)?;
+        Ok(Ready { made: Some(made) })
+    }
+
+    /// Takes a copy away, if there is one. Blocks.
+    pub(crate) fn remove(&self, whose: &str) -> io::Result<()> {
+        match std::fs::remove_dir_all(self.home.join(whose)) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies that were not used for so long, by name. Blocks.
+    pub fn unused(&self, age: Duration) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        let houses = match std::fs::read_dir(&self.home) {
+            Ok(houses) => houses,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(found),
+            Err(why) => return Err(why),
+        };
+        for house in houses {
+            let house = house?;
+            let marked = house.path().join(MADE).metadata().or_else(|_| house.metadata());
+            let elapsed =
+                marked.and_then(|marked| marked.modified()).map(|at| at.elapsed().unwrap_or_default());
+            if elapsed.is_ok_and(|elapsed| elapsed >= age)
+                && let Some(name) = house.file_name().to_str()
+            {
+                found.push(name.to_owned());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the copy of this name is worked in.
+    pub fn tree(&self, whose: &str) -> PathBuf {
+        self.home.join(whose).join(TREE)
+    }
+}
+
+fn refused(message: impl Into<String>) -> Unacceptable {
+    Unacceptable { code: Code::WorkspaceRefused, message: message.into() }
+}
+
+#[cfg(test)]
+mod tests;
