@@ -1,3 +1,5 @@
+//! Workspaces: what is refused, what is copied, what is made again. In real folders.
+
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use recount_event::family::run::{Queued, RunKind};
