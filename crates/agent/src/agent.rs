@@ -58,6 +58,10 @@ impl Agent {
         Agent { settings: Arc::new(settings), world }
     }
 
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        &self.settings.workspaces
+    }
+
     pub(crate) fn policy(&self) -> &Policy {
         &self.settings.policy
     }
@@ -304,12 +308,12 @@ impl Worker {
         let workspaces = self.agent.settings.workspaces.clone();
         let source = self.order.workspace_source.clone().map(PathBuf::from);
         let root = PathBuf::from(&path);
-        let (mode_of, root_of) = (mode.clone(), root.clone());
+        let (mode_of, root_of, run) = (mode.clone(), root.clone(), self.desk.run());
         let ready = self
             .desk
             .world()
             .tasks
-            .block(Kind::Effect, move || workspaces.ready(&mode_of, &root_of, source.as_deref()))
+            .block(Kind::Effect, move || workspaces.ready(&mode_of, &root_of, source.as_deref(), run))
             .await
             .unwrap_or_else(|_| Err(NoWorkspace::new("workspace_failed", "making it ready broke off")));
         let made = match ready {

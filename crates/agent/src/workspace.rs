@@ -5,6 +5,7 @@
 //! cut off is made again. It must never know what runs do in it.
 
 mod copy;
+mod sweep;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recount_engine::{NewRun, Unacceptable};
-use recount_event::Code;
+use recount_event::{Code, RunId};
 
 use self::copy::Copied;
 
@@ -52,6 +53,14 @@ impl NoWorkspace {
 pub(crate) struct Ready {
     /// What is in it, when it was made now.
     pub(crate) made: Option<Copied>,
+}
+
+/// A copy that nobody has used for long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unused {
+    pub(crate) whose: String,
+    /// The run that used it last.
+    pub(crate) run: Option<RunId>,
 }
 
 impl Workspaces {
@@ -135,7 +144,13 @@ impl Workspaces {
     }
 
     /// Makes a workspace ready. Blocks.
-    pub(crate) fn ready(&self, mode: &str, path: &Path, source: Option<&Path>) -> Result<Ready, NoWorkspace> {
+    pub(crate) fn ready(
+        &self,
+        mode: &str,
+        path: &Path,
+        source: Option<&Path>,
+        run: RunId,
+    ) -> Result<Ready, NoWorkspace> {
         if mode == IN_PLACE {
             return match path.canonicalize() {
                 Ok(found) if found == path && found.is_dir() => Ok(Ready { made: None }),
@@ -158,8 +173,7 @@ impl Workspaces {
         let mark = house.join(MADE);
         if mark.exists() {
             if path.is_dir() {
-                // How long nobody has used it is seen from this.
-                let _kept = std::fs::write(&mark, b"");
+                std::fs::write(&mark, run.to_string()).map_err(failed)?;
                 return Ok(Ready { made: None });
             }
             return Err(NoWorkspace::new("workspace_gone", format!("{} was taken away", path.display())));
@@ -175,7 +189,8 @@ impl Workspaces {
                 Copied::default()
             }
         };
-        std::fs::write(&mark, b"").map_err(failed)?;
+        // Who used it last, and when, is seen from this.
+        std::fs::write(&mark, run.to_string()).map_err(failed)?;
         Ok(Ready { made: Some(made) })
     }
 
@@ -187,8 +202,13 @@ impl Workspaces {
         }
     }
 
-    /// Copies that were not used for so long, by name. Blocks.
-    pub fn unused(&self, age: Duration) -> io::Result<Vec<String>> {
+    /// The same, unless somebody has used it in the meantime.
+    pub(crate) fn remove_unused(&self, whose: &str, age: Duration) -> io::Result<()> {
+        if is_older(&self.home.join(whose), age) { self.remove(whose) } else { Ok(()) }
+    }
+
+    /// Copies that were not used for so long. Blocks.
+    pub(crate) fn unused(&self, age: Duration) -> io::Result<Vec<Unused>> {
         let mut found = Vec::new();
         let houses = match std::fs::read_dir(&self.home) {
             Ok(houses) => houses,
@@ -197,22 +217,27 @@ impl Workspaces {
         };
         for house in houses {
             let house = house?;
-            let marked = house.path().join(MADE).metadata().or_else(|_| house.metadata());
-            let elapsed =
-                marked.and_then(|marked| marked.modified()).map(|at| at.elapsed().unwrap_or_default());
-            if elapsed.is_ok_and(|elapsed| elapsed >= age)
-                && let Some(name) = house.file_name().to_str()
+            let mark = house.path().join(MADE);
+            if is_older(&house.path(), age)
+                && let Some(whose) = house.file_name().to_str()
             {
-                found.push(name.to_owned());
+                let run = std::fs::read_to_string(&mark).ok().and_then(|text| text.trim().parse().ok());
+                found.push(Unused { whose: whose.to_owned(), run });
             }
         }
         Ok(found)
     }
 
     /// Where the copy of this name is worked in.
-    pub fn tree(&self, whose: &str) -> PathBuf {
+    pub(crate) fn tree(&self, whose: &str) -> PathBuf {
         self.home.join(whose).join(TREE)
     }
+}
+
+/// Whether a copy was last used so long ago.
+fn is_older(house: &Path, age: Duration) -> bool {
+    let marked = house.join(MADE).metadata().or_else(|_| house.metadata());
+    marked.and_then(|marked| marked.modified()).is_ok_and(|at| at.elapsed().unwrap_or_default() >= age)
 }
 
 fn refused(message: impl Into<String>) -> Unacceptable {

@@ -16,6 +16,7 @@ use crate::limits;
 pub(crate) struct Copied {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
+    pub(crate) folders: u64,
 }
 
 /// Copies `from` to `to`, which is not there yet.
@@ -38,8 +39,11 @@ fn folder(from: &Path, to: &Path, depth: usize, copied: &mut Copied) -> Result<(
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type().map_err(|why| failed(&from, why))?;
         if kind.is_dir() {
+            copied.folders += 1;
             folder(&from, &to, depth + 1, copied)?;
-        } else if kind.is_symlink() {
+            continue;
+        }
+        if kind.is_symlink() {
             let target = fs::read_link(&from).map_err(|why| failed(&from, why))?;
             symlink(target, &to).map_err(|why| failed(&to, why))?;
         } else if kind.is_file() {
@@ -53,7 +57,9 @@ fn folder(from: &Path, to: &Path, depth: usize, copied: &mut Copied) -> Result<(
             continue;
         }
         copied.files += 1;
-        if copied.files > limits::WORKSPACE_FILES_MAX || copied.bytes > limits::WORKSPACE_BYTES_MAX {
+        if copied.files + copied.folders > limits::WORKSPACE_FILES_MAX
+            || copied.bytes > limits::WORKSPACE_BYTES_MAX
+        {
             let (files, bytes) = (limits::WORKSPACE_FILES_MAX, limits::WORKSPACE_BYTES_MAX);
             return Err(too_large(format!(
                 "there are more than {files} files or {bytes} bytes; name a smaller folder, or work in place"

@@ -24,6 +24,10 @@ fn house() -> House {
     House { folder, workspaces }
 }
 
+fn run() -> RunId {
+    RunId::new("01JXMZ00000000000000000000".parse().unwrap())
+}
+
 fn settled(house: &House, mode: Option<&str>, source: Option<&str>) -> Result<NewRun, Unacceptable> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.workspace_mode = mode.map(str::to_owned);
@@ -65,15 +69,15 @@ fn a_copy_is_as_its_source_and_is_made_once() {
     std::fs::set_permissions(source.join("src/a"), std::fs::Permissions::from_mode(0o755)).unwrap();
     symlink("src/a", source.join("link")).unwrap();
     let path = house.workspaces.tree("lone");
-    let ready = house.workspaces.ready(CLONE, &path, Some(&source)).unwrap();
-    assert_eq!(ready.made, Some(Copied { files: 2, bytes: 3 }));
+    let ready = house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap();
+    assert_eq!(ready.made, Some(Copied { files: 2, bytes: 3, folders: 1 }));
     assert_eq!(std::fs::read_link(path.join("link")).unwrap(), Path::new("src/a"));
     assert_eq!(std::fs::metadata(path.join("src/a")).unwrap().permissions().mode() & 0o777, 0o755);
     std::fs::write(path.join("src/a"), "changed").unwrap();
-    assert_eq!(house.workspaces.ready(CLONE, &path, Some(&source)).unwrap().made, None);
+    assert_eq!(house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap().made, None);
     assert_eq!(std::fs::read(path.join("src/a")).unwrap(), b"changed");
     std::fs::remove_dir_all(&path).unwrap();
-    let gone = house.workspaces.ready(CLONE, &path, Some(&source)).unwrap_err();
+    let gone = house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap_err();
     assert_eq!(gone.code, "workspace_gone");
     house.workspaces.remove("lone").unwrap();
     house.workspaces.remove("lone").unwrap();
@@ -87,10 +91,11 @@ fn a_copy_that_was_cut_off_is_made_again() {
     let path = house.workspaces.tree("lone");
     std::fs::create_dir_all(&path).unwrap();
     std::fs::write(path.join("half"), "of it").unwrap();
-    let ready = house.workspaces.ready(CLONE, &path, Some(&source)).unwrap();
-    assert_eq!(ready.made, Some(Copied { files: 1, bytes: 3 }));
+    let ready = house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap();
+    assert_eq!(ready.made, Some(Copied { files: 1, bytes: 3, folders: 1 }));
     assert!(!path.join("half").exists());
-    assert_eq!(house.workspaces.unused(Duration::ZERO).unwrap(), ["lone"]);
+    let unused = Unused { whose: "lone".into(), run: Some(run()) };
+    assert_eq!(house.workspaces.unused(Duration::ZERO).unwrap(), [unused]);
     assert!(house.workspaces.unused(Duration::from_secs(3600)).unwrap().is_empty());
 }
 
@@ -98,10 +103,10 @@ fn a_copy_that_was_cut_off_is_made_again() {
 fn a_folder_that_is_not_there_any_more_is_no_workspace() {
     let house = house();
     let source = house.workspaces.allowed[0].join("project");
-    assert!(house.workspaces.ready(IN_PLACE, &source, Some(&source)).unwrap().made.is_none());
+    assert!(house.workspaces.ready(IN_PLACE, &source, Some(&source), run()).unwrap().made.is_none());
     std::fs::remove_dir_all(&source).unwrap();
-    let gone = house.workspaces.ready(IN_PLACE, &source, Some(&source)).unwrap_err();
+    let gone = house.workspaces.ready(IN_PLACE, &source, Some(&source), run()).unwrap_err();
     assert_eq!(gone.code, "workspace_gone");
-    let odd = house.workspaces.ready(CLONE, Path::new("/etc"), None).unwrap_err();
+    let odd = house.workspaces.ready(CLONE, Path::new("/etc"), None, run()).unwrap_err();
     assert_eq!(odd.code, "workspace_gone");
 }
