@@ -116,10 +116,12 @@ fn watch() -> io::Result<()> {
     let mut running = running;
     let outcome = hold(&mut line, &plan, &mut running);
     kill_all();
+    let told = outcome.and_then(|outcome| line.tell(&outcome));
+    // Nobody can use it any more, so nobody waits for it.
     if let Some(private) = &running.private {
         std::fs::remove_dir_all(private).ok();
     }
-    line.tell(&outcome?)
+    told
 }
 
 fn start(plan: &Plan) -> io::Result<Running> {
