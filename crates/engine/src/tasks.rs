@@ -203,7 +203,8 @@ impl Engine {
             return Err(Error::rejected(Code::TaskBusy, message));
         }
         let spent = Budget::of(&row, latest.as_ref());
-        let some = |number: u64| (number > 0).then_some(number);
+        // Where nothing came before, nothing is said of it.
+        let some = |number: u64| latest.as_ref().map(|_| number);
         let queued = &mut new.queued;
         queued.task_budget_micros_usd = spent.micros_usd;
         queued.task_budget_tokens = spent.tokens;
