@@ -6,6 +6,7 @@
 mod account;
 pub(crate) mod clean;
 pub(crate) mod list;
+pub(crate) mod live;
 mod sentence;
 
 pub(crate) use account::Account;

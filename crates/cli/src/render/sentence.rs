@@ -33,7 +33,7 @@ impl Data {
         self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    fn value(&self, name: &str) -> Option<&Value> {
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
@@ -43,12 +43,12 @@ impl Data {
         fields.remove(name).map(|raw| raw.get().to_owned())
     }
 
-    fn texts(&self, name: &str) -> Option<Vec<&str>> {
+    pub(super) fn texts(&self, name: &str) -> Option<Vec<&str>> {
         self.0.get(name)?.as_array()?.iter().map(Value::as_str).collect()
     }
 
     /// A value as it is best read: text as it stands, text blocks joined, anything else as JSON.
-    fn readable(&self, name: &str) -> Option<String> {
+    pub(super) fn readable(&self, name: &str) -> Option<String> {
         let value = self.value(name)?;
         let blocks = |blocks: &Vec<Value>| {
             let texts: Option<Vec<&str>> = blocks.iter().map(|block| block.get("text")?.as_str()).collect();
@@ -104,7 +104,7 @@ fn counted(data: &Data, field: &str, unit: &str) -> Option<String> {
     data.number(field).map(|count| format!("{count} {unit}"))
 }
 
-fn turns(data: &Data) -> Option<String> {
+pub(super) fn turns(data: &Data) -> Option<String> {
     data.number("turns").map(|count| if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") })
 }
 
@@ -113,7 +113,7 @@ fn duration(data: &Data) -> Option<String> {
 }
 
 /// `0.0123 USD`, with two to six digits behind the point.
-fn money(data: &Data, field: &str) -> Option<String> {
+pub(super) fn money(data: &Data, field: &str) -> Option<String> {
     let micros = data.number(field)?;
     let fraction = format!("{:06}", micros % 1_000_000);
     let kept = fraction.trim_end_matches('0').len().max(2);

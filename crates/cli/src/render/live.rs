@@ -1,0 +1,516 @@
+//! A run told while it happens, for who started it: what the agent says as it comes, a line for each call and each
+//! ending, what commands write, changes of files, and what people are asked. See [`Live`].
+//!
+//! Unlike [`Account`](super::Account), which leaves nothing out, this tells what somebody in front of it wants to
+//! know, and names where the rest is. A sign such as `▸` or `✓` always has a word beside it.
+
+mod diff;
+mod output;
+mod paint;
+mod prompt;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use self::output::Output;
+pub(crate) use self::paint::Paint;
+pub(crate) use self::prompt::{Kind, Prompt};
+use super::sentence::{self, Data, money, turns};
+use super::{clean, short};
+
+/// Calls whose output is kept track of; of more at the same time the output is not told.
+const CALLS_MAX: usize = 64;
+
+/// Things to do that are told; how many more there are is said.
+const TODOS_MAX: usize = 30;
+
+/// Turns events into text for a terminal or a pipe.
+pub(crate) struct Live {
+    paint: Paint,
+    /// The block of text that is being told, by turn and place, while its line is open.
+    block: Option<(u64, u64)>,
+    /// The block whose pieces were told last, also when other lines came between.
+    heard: Option<(u64, u64)>,
+    /// Whether the last text did not end its line.
+    is_mid_line: bool,
+    /// A line end that came in two pieces.
+    held_return: bool,
+    calls: BTreeMap<String, Call>,
+    started: bool,
+    warned_of_sandbox: bool,
+    cost: Option<Vec<String>>,
+    ending: Option<Ending>,
+}
+
+/// A call under way.
+#[derive(Default)]
+struct Call {
+    output: Output,
+    /// What is known of how its command ended, and whether well.
+    exit: Option<(String, bool)>,
+    /// Where its whole output is kept.
+    kept: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Finished,
+    Failed,
+    Cancelled,
+}
+
+/// What one event gives.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// To be written as it stands.
+    pub(crate) text: String,
+    /// Artifacts that are to be fetched and given to [`Live::patch`].
+    pub(crate) patches: Vec<String>,
+    /// Something that is asked now.
+    pub(crate) asked: Option<Prompt>,
+    /// The prompt that was settled.
+    pub(crate) settled: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    run_id: String,
+    #[serde(default)]
+    task_id: Option<String>,
+    #[serde(rename = "type")]
+    type_name: String,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+impl Live {
+    pub(crate) fn new(paint: Paint) -> Self {
+        Live {
+            paint,
+            block: None,
+            heard: None,
+            is_mid_line: false,
+            held_return: false,
+            calls: BTreeMap::new(),
+            started: false,
+            warned_of_sandbox: false,
+            cost: None,
+            ending: None,
+        }
+    }
+
+    /// How the run ended, once it has.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+
+    /// What one event says.
+    pub(crate) fn event(&mut self, bytes: &str) -> Told {
+        let mut told = Told::default();
+        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(bytes) else {
+            self.line(&mut told, &format!("not an event: {}", clean::line(bytes)));
+            return told;
+        };
+        let data = Data::read(envelope.data.get());
+        told.asked = Prompt::of(&envelope.type_name, &data);
+        told.settled = Prompt::settled_by(&envelope.type_name, &data);
+        match envelope.type_name.split_once('.').map_or("", |(group, _)| group) {
+            "assistant" => self.speech(&envelope.type_name, &data, &mut told),
+            "tool" => self.tool(&envelope.type_name, &data, &mut told),
+            "run" => self.run(&envelope, &data, &mut told),
+            _ => self.other(&envelope.type_name, &data, &mut told),
+        }
+        told
+    }
+
+    /// Lines of our own between those of events.
+    pub(crate) fn lines(&mut self, lines: &[String]) -> String {
+        let mut told = Told::default();
+        lines.iter().for_each(|line| self.line(&mut told, line));
+        told.text
+    }
+
+    /// The lines of something that is asked.
+    pub(crate) fn prompt(&mut self, prompt: &Prompt) -> String {
+        let mut told = Told::default();
+        self.line(&mut told, "");
+        prompt.told(self.paint).iter().for_each(|line| self.line(&mut told, line));
+        told.text
+    }
+
+    /// A change of a file, whose bytes were fetched.
+    pub(crate) fn patch(&mut self, id: &str, bytes: &[u8]) -> String {
+        let lines = diff::lines(id, bytes, self.paint);
+        self.lines(&lines)
+    }
+
+    fn speech(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+        let block = data.number("turn_index").zip(data.number("block_index"));
+        match (type_name, block) {
+            ("assistant.text_delta", Some(block)) => {
+                if self.block != Some(block) {
+                    self.end_line(told);
+                    self.block = Some(block);
+                    self.heard = Some(block);
+                }
+                if let Some(delta) = data.text("delta") {
+                    self.stream(delta, told);
+                }
+            }
+            ("assistant.text_complete", Some(block)) => {
+                if self.heard != Some(block) {
+                    self.end_line(told);
+                    self.stream(data.text("text").unwrap_or_default(), told);
+                }
+                self.end_line(told);
+                if data.is_true("aborted") {
+                    self.line(told, "(the text was cut off here)");
+                }
+            }
+            ("assistant.image_block", _) => self.sentence(type_name, data, told),
+            // Thoughts and the input of calls are told by `show`.
+            _ => {}
+        }
+    }
+
+    fn tool(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+        let Some(id) = data.text("tool_call_id").map(str::to_owned) else { return };
+        match type_name {
+            "tool.invoked" => self.invoked(&id, data, told),
+            "tool.refused" => {
+                let (name, message) = (self.name(data), data.text("message").unwrap_or_default());
+                let why = data.text("code").unwrap_or("refused").replace('_', " ");
+                let sign = self.paint.bad("✗ refused");
+                self.line(told, &format!("{sign} {name} ({why}): {}", clean::line(message)));
+            }
+            "tool.completed" | "tool.failed" | "tool.cancelled" | "tool.timed_out" => {
+                self.ended(type_name, &id, data, told);
+            }
+            "tool.shell.command" => {
+                let without = matches!(data.text("sandbox_layer"), Some("off" | "none"));
+                if without && !std::mem::replace(&mut self.warned_of_sandbox, true) {
+                    let warning = self.paint.notable("commands run without a sandbox here");
+                    self.line(told, &warning);
+                }
+            }
+            "tool.shell.output_chunk" => self.chunk(&id, data, told),
+            "tool.shell.exited" => {
+                let exit = match (data.value("exit_code").and_then(Value::as_i64), data.text("signal")) {
+                    (Some(code), _) => (format!("exit status {code}"), code == 0),
+                    (None, Some(signal)) => (format!("ended by {}", clean::line(signal)), false),
+                    (None, None) => ("ended without a status".to_owned(), false),
+                };
+                if let Some(call) = self.calls.get_mut(&id) {
+                    call.exit = Some(exit);
+                }
+            }
+            "tool.todo_write.updated" => self.todos(data, told),
+            "tool.edit.proposed" | "tool.file_write.proposed" | "tool.multi_edit.proposed" => {
+                let paths = data.text("path").map(|path| vec![path]).or_else(|| data.texts("paths"));
+                let summary =
+                    data.text("summary").map_or(String::new(), |words| format!(" ({})", clean::line(words)));
+                let paths = clean::line(&paths.unwrap_or_default().join(", "));
+                self.line(told, &format!("  changes {paths}{summary}"));
+                let ids = data.text("patch_artifact_id").map(|id| vec![id]);
+                let ids = ids.or_else(|| data.texts("patch_artifact_ids")).unwrap_or_default();
+                told.patches = ids.into_iter().map(str::to_owned).collect();
+            }
+            "tool.edit.reverted" | "tool.file_write.reverted" | "tool.multi_edit.reverted" => {
+                self.sentence(type_name, data, told);
+            }
+            // What else a tool says of itself, its outcome says in short.
+            _ => {}
+        }
+    }
+
+    fn invoked(&mut self, id: &str, data: &Data, told: &mut Told) {
+        if self.calls.len() < CALLS_MAX {
+            self.calls.insert(id.to_owned(), Call::default());
+        }
+        let name = self.name(data);
+        let sign = self.paint.bold(&format!("▸ call {name}"));
+        let about = clean::line(data.text("args_summary").unwrap_or_default());
+        let mut line = if about.is_empty() { sign } else { format!("{sign}  {about}") };
+        if data.text("executor") == Some("client") {
+            line.push_str(" (run by the application)");
+        }
+        match (data.text("risk_level"), data.is_true("irreversible")) {
+            (Some("high"), true) => line.push_str(" (high risk, cannot be undone)"),
+            (Some("high"), false) => line.push_str(" (high risk)"),
+            (_, true) => line.push_str(" (cannot be undone)"),
+            _ => {}
+        }
+        self.line(told, &line);
+    }
+
+    fn chunk(&mut self, id: &str, data: &Data, told: &mut Told) {
+        let several = self.calls.len() > 1;
+        let Some((call, piece)) = self.calls.get_mut(id).zip(data.text("data")) else { return };
+        let lines = match data.text("encoding") {
+            Some(_) => call.output.opaque(piece.len() / 4 * 3),
+            None => call.output.piece(data.text("stream") == Some("stderr"), piece),
+        };
+        self.output(id, several, &lines, told);
+    }
+
+    /// Lines that a command wrote; with several commands at once, each says whose it is.
+    fn output(&mut self, id: &str, several: bool, lines: &[String], told: &mut Told) {
+        let whose = if several { format!("{}: ", clean::line(&short(id))) } else { String::new() };
+        for line in lines {
+            self.line(told, format!("    {whose}{line}").trim_end());
+        }
+    }
+
+    fn ended(&mut self, type_name: &str, id: &str, data: &Data, told: &mut Told) {
+        let several = self.calls.len() > 1;
+        let mut call = self.calls.remove(id).unwrap_or_default();
+        let rest = call.output.finish();
+        self.output(id, several, &rest, told);
+        let name = self.name(data);
+        let took = data.number("duration_ms").filter(|ms| *ms > 0);
+        let took = took.map_or(String::new(), |ms| format!(" in {}", seconds(ms)));
+        let words = data.text("error").or_else(|| data.text("summary")).unwrap_or_default();
+        let words = clean::line(words.lines().next().unwrap_or_default());
+        let (word, is_good) = match type_name {
+            "tool.completed" => ("done", call.exit.as_ref().is_none_or(|(_, is_good)| *is_good)),
+            "tool.cancelled" => ("cancelled", false),
+            "tool.timed_out" => ("out of time", false),
+            _ => ("failed", false),
+        };
+        let sign = match is_good {
+            true => self.paint.good(&format!("✓ {word}")),
+            false if word == "done" => self.paint.bad("✗ ended"),
+            false => self.paint.bad(&format!("✗ {word}")),
+        };
+        let mut line = format!("{sign} {name}{took}");
+        match call.exit {
+            Some((exit, _)) => line.push_str(&format!(", {exit}")),
+            None if !words.is_empty() && words != word => line.push_str(&format!(": {words}")),
+            None => {}
+        }
+        self.line(told, &line);
+        let kept = data.text("result_artifact_id").map(str::to_owned).or(call.kept);
+        let is_told = call.output.is_whole();
+        if let Some(kept) = kept.filter(|_| !is_told) {
+            self.line(told, &format!("  the whole output is kept as {}", clean::line(&kept)));
+        }
+    }
+
+    fn todos(&mut self, data: &Data, told: &mut Told) {
+        let Some(todos) = data.value("todos").and_then(Value::as_array) else { return };
+        if todos.is_empty() {
+            self.line(told, "  nothing is left to do");
+            return;
+        }
+        self.line(told, "  to do:");
+        for todo in todos.iter().take(TODOS_MAX) {
+            let field = |name: &str| todo.get(name).and_then(Value::as_str).unwrap_or_default();
+            let status = match field("status") {
+                "completed" => "[done]",
+                "in_progress" => "[now] ",
+                _ => "[open]",
+            };
+            self.line(told, &format!("    {status} {}", clean::line(field("content"))));
+        }
+        if todos.len() > TODOS_MAX {
+            self.line(told, &format!("    (and {} more)", todos.len() - TODOS_MAX));
+        }
+    }
+
+    fn run(&mut self, envelope: &Envelope<'_>, data: &Data, told: &mut Told) {
+        match envelope.type_name.as_str() {
+            "run.queued" => {
+                let mut line = format!("run {}", clean::line(&envelope.run_id));
+                if let Some(task) = &envelope.task_id {
+                    line.push_str(&format!(" of task {}", clean::line(task)));
+                }
+                if let Some(kind) = data.text("kind") {
+                    line.push_str(&format!(", kind {}", clean::line(kind)));
+                }
+                if let Some(model) = data.text("model") {
+                    let provider = data.text("provider").map(|name| format!("{name}/")).unwrap_or_default();
+                    line.push_str(&format!(", model {}", clean::line(&format!("{provider}{model}"))));
+                }
+                let line = self.paint.dim(&line);
+                self.line(told, &line);
+            }
+            "run.started" => {
+                if std::mem::replace(&mut self.started, true) {
+                    self.line(told, "another worker has taken the run over");
+                }
+            }
+            "run.waiting" | "run.continued" | "run.checkpoint_saved" => {}
+            "run.finished" | "run.failed" | "run.cancelled" => {
+                self.ending_of(&envelope.type_name, data, told)
+            }
+            other => self.sentence(other, data, told),
+        }
+    }
+
+    fn ending_of(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+        let took = data.number("duration_ms").map(seconds);
+        let turns = turns(data).filter(|_| data.number("turns") != Some(0));
+        let facts: Vec<String> = [turns, took].into_iter().flatten().collect();
+        let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        let (ending, line) = match type_name {
+            "run.finished" => {
+                let status = data.text("final_status").unwrap_or("completed");
+                (
+                    Ending::Finished,
+                    format!("{} {}{facts}", self.paint.good("✓ finished:"), clean::line(status)),
+                )
+            }
+            "run.failed" => {
+                let again = if data.is_true("retriable") { "; it is worth trying again" } else { "" };
+                let (code, why) = (data.text("code"), data.text("message"));
+                let (code, why) = (code.unwrap_or("failed"), why.unwrap_or_default());
+                let words = clean::line(&format!("{code}: {why}{again}"));
+                (Ending::Failed, format!("{} {words}{facts}", self.paint.bad("✗ failed:")))
+            }
+            _ => {
+                let (by, why) = (data.text("by").unwrap_or("somebody"), data.text("reason"));
+                let why = why.filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
+                let words = clean::line(&format!("{by}{why}"));
+                (Ending::Cancelled, format!("{} {words}{facts}", self.paint.bad("✗ cancelled by")))
+            }
+        };
+        self.ending = Some(ending);
+        self.line(told, "");
+        self.line(told, &line);
+        if let Some(facts) = self.cost.take() {
+            self.line(told, &format!("cost: {}", facts.join(", ")));
+        }
+    }
+
+    fn other(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+        match type_name {
+            "cost.tick" => self.cost = cost(data),
+            "cost.budget_warning" | "cost.budget_exceeded" => {
+                let said = sentence::of(type_name, data).map(|said| said.line).unwrap_or_default();
+                let line = self.paint.notable(&format!("budget: {}", clean::line(&said)));
+                self.line(told, &line);
+            }
+            "artifact.created" => {
+                let kept = data.text("artifact_id").filter(|_| data.text("kind") == Some("command_output"));
+                if let Some((id, kept)) = data.text("tool_call_id").zip(kept)
+                    && let Some(call) = self.calls.get_mut(id)
+                {
+                    call.kept = Some(kept.to_owned());
+                }
+            }
+            "user.attachment" => {
+                let (id, mime) = (data.text("artifact_id"), data.text("mime"));
+                let words = format!("attached: {} ({})", id.unwrap_or_default(), mime.unwrap_or_default());
+                self.line(told, &clean::line(&words));
+            }
+            "workspace.provisioned" => {
+                let path = data.text("path").unwrap_or_default();
+                let files = data.number("files").map_or(String::new(), |files| format!(" ({files} files)"));
+                let words = match (data.text("mode"), data.text("source")) {
+                    (Some("in_place"), _) => format!("works in {path}"),
+                    (_, Some(source)) => format!("works on a copy of {source}{files}, {path}"),
+                    (_, None) => format!("works in an empty folder, {path}"),
+                };
+                let line = self.paint.dim(&clean::line(&words));
+                self.line(told, &line);
+            }
+            "turn.failed" | "workspace.failed" => {
+                self.sentence(type_name, data, told);
+            }
+            "turn.completed" if !matches!(data.text("stop_reason"), Some("end_turn" | "tool_use")) => {
+                self.sentence(type_name, data, told);
+            }
+            _ => match type_name.split_once('.').map_or("", |(group, _)| group) {
+                // What is asked is told as a prompt.
+                _ if told.asked.is_some() => {}
+                "approval" | "clarification" | "handoff" | "policy" | "error" | "gap" | "context" => {
+                    self.sentence(type_name, data, told);
+                }
+                _ => {}
+            },
+        }
+    }
+
+    /// An event as its sentence has it, in one line.
+    fn sentence(&mut self, type_name: &str, data: &Data, told: &mut Told) {
+        let Some(said) = sentence::of(type_name, data) else { return };
+        let line = match said.text {
+            Some(text) if said.line.is_empty() => text,
+            Some(text) => format!("{}: {text}", said.line),
+            None => said.line,
+        };
+        self.line(told, &clean::line(line.trim_end()));
+    }
+
+    fn name(&self, data: &Data) -> String {
+        clean::line(data.text("tool_name").unwrap_or("a tool"))
+    }
+
+    /// A piece of text, where it stands.
+    fn stream(&mut self, piece: &str, told: &mut Told) {
+        let mut text = String::with_capacity(piece.len() + 1);
+        if std::mem::take(&mut self.held_return) {
+            text.push('\r');
+        }
+        text.push_str(piece);
+        if text.ends_with('\r') {
+            text.pop();
+            self.held_return = true;
+        }
+        let text = text.replace("\r\n", "\n");
+        for (place, line) in text.split('\n').enumerate() {
+            if place > 0 {
+                told.text.push('\n');
+                self.is_mid_line = false;
+            }
+            if !line.is_empty() {
+                told.text.push_str(&clean::line(line));
+                self.is_mid_line = true;
+            }
+        }
+    }
+
+    fn end_line(&mut self, told: &mut Told) {
+        self.block = None;
+        self.held_return = false;
+        if std::mem::take(&mut self.is_mid_line) {
+            told.text.push('\n');
+        }
+    }
+
+    fn line(&mut self, told: &mut Told, line: &str) {
+        self.end_line(told);
+        told.text.push_str(line);
+        told.text.push('\n');
+    }
+}
+
+/// What was used so far, fact by fact.
+fn cost(data: &Data) -> Option<Vec<String>> {
+    let mut facts = vec![money(data, "cumulative_cost_micros_usd")?];
+    for (field, words) in
+        [("cumulative_input_tokens", "tokens in"), ("cumulative_output_tokens", "tokens out")]
+    {
+        facts.extend(data.number(field).map(|count| format!("{count} {words}")));
+    }
+    let left = money(data, "task_budget_remaining_micros_usd");
+    let whole = money(data, "task_budget_micros_usd");
+    facts.extend(left.zip(whole).map(|(left, whole)| format!("{left} left of {whole}")));
+    Some(facts)
+}
+
+/// A time as people read it.
+fn seconds(ms: u64) -> String {
+    match ms {
+        0..=99 => format!("{ms} ms"),
+        100..=59_999 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! Colour, where there may be some. It never carries meaning: whatever is coloured says the same in words.
+//!
+//! Only colours are set and set back; nothing moves the cursor, and nothing is overwritten.
+
+/// Whether colours are used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paint(pub(crate) bool);
+
+impl Paint {
+    pub(super) fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    pub(super) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub(super) fn good(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    pub(super) fn bad(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    pub(super) fn notable(self, text: &str) -> String {
+        self.with("33", text)
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.0 && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}

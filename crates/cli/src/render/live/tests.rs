@@ -1,0 +1,111 @@
+//! Whole stories as somebody sees them who follows the run. `RECOUNT_BLESS=1` writes them anew.
+
+use std::path::{Path, PathBuf};
+
+use super::{Ending, Live, Paint};
+
+fn envelope(type_name: &str, data: &str) -> String {
+    format!(
+        r#"{{"schema_version":"1","event_id":"evt_1","run_id":"run_1","sequence":3,"occurred_at":"2026-05-03T10:23:45.123Z","type":"{type_name}","data":{data}}}"#
+    )
+}
+
+fn told(live: &mut Live, type_name: &str, data: &str) -> String {
+    live.event(&envelope(type_name, data)).text
+}
+
+fn folder(of: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
+}
+
+#[test]
+fn every_story_is_told_as_it_was() {
+    let bless = std::env::var_os("RECOUNT_BLESS").is_some();
+    let mut stories: Vec<PathBuf> = std::fs::read_dir(folder("../../testdata/runs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    stories.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    stories.sort();
+    assert!(stories.len() > 20, "{stories:?}");
+    for story in stories {
+        let mut live = Live::new(Paint(false));
+        let mut text = String::new();
+        for line in std::fs::read_to_string(&story).unwrap().lines() {
+            let told = live.event(line);
+            text.push_str(&told.text);
+            if let Some(prompt) = told.asked {
+                text.push_str(&live.prompt(&prompt));
+                text.push_str(&format!("{}\n{}\n", prompt.how(), prompt.elsewhere("")));
+            }
+            for patch in told.patches {
+                text.push_str(&live.patch(&patch, b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-one\n+two\n"));
+            }
+        }
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{}: {text:?}", story.display());
+        let transcript = folder("tests/live").join(story.file_stem().unwrap()).with_extension("txt");
+        if bless {
+            std::fs::create_dir_all(transcript.parent().unwrap()).unwrap();
+            std::fs::write(&transcript, &text).unwrap();
+        }
+        let expected = std::fs::read_to_string(&transcript).unwrap_or_default();
+        assert_eq!(text, expected, "{}", transcript.display());
+    }
+}
+
+#[test]
+fn text_streams_as_it_comes_and_cannot_drive_the_terminal() {
+    let mut live = Live::new(Paint(false));
+    let mut delta = |block: u64, text: &str| {
+        let delta = serde_json::Value::from(text);
+        told(
+            &mut live,
+            "assistant.text_delta",
+            &format!(r#"{{"turn_index":0,"block_index":{block},"delta":{delta}}}"#),
+        )
+    };
+    assert_eq!(delta(0, "Hello "), "Hello ");
+    assert_eq!(delta(0, "there\u{1b}[2J\r"), r"there\u{1b}[2J");
+    assert_eq!(delta(0, "\nand on"), "\nand on");
+    assert_eq!(delta(1, "Next"), "\nNext");
+    let whole = r#"{"turn_index":0,"block_index":1,"text":"Next","aborted":true}"#;
+    assert_eq!(told(&mut live, "assistant.text_complete", whole), "\n(the text was cut off here)\n");
+    let whole = r#"{"turn_index":1,"block_index":0,"text":"At\nonce"}"#;
+    assert_eq!(told(&mut live, "assistant.text_complete", whole), "At\nonce\n");
+}
+
+#[test]
+fn colour_repeats_what_words_say() {
+    let mut live = Live::new(Paint(true));
+    let data = r#"{"tool_call_id":"c","tool_name":"grep","code":"blocked","message":"no"}"#;
+    assert_eq!(told(&mut live, "tool.refused", data), "\u{1b}[31m✗ refused\u{1b}[0m grep (blocked): no\n");
+    let patch = live.patch("art_1", b"@@ -1 +1 @@\n-a\n+b\x1b\n c\n");
+    let expected = "    \u{1b}[2m@@ -1 +1 @@\u{1b}[0m\n    \u{1b}[31m-a\u{1b}[0m\n    \u{1b}[32m+b\\u{1b}\u{1b}[0m\n     c\n";
+    assert_eq!(patch, expected);
+    let long = "+line\n".repeat(100);
+    let patch = Live::new(Paint(false)).patch("art_1", long.as_bytes());
+    assert_eq!(patch.lines().last(), Some("    (40 more lines; the whole change is kept as art_1)"));
+}
+
+#[test]
+fn the_ending_is_known_and_what_is_no_event_is_shown() {
+    let mut live = Live::new(Paint(false));
+    assert_eq!(live.event("{}\u{1b}").text, "not an event: {}\\u{1b}\n");
+    assert_eq!(live.ending(), None);
+    told(
+        &mut live,
+        "cost.tick",
+        r#"{"cumulative_input_tokens":1,"cumulative_output_tokens":2,"cumulative_cost_micros_usd":3,"task_budget_micros_usd":10,"task_budget_remaining_micros_usd":7}"#,
+    );
+    let ending = told(
+        &mut live,
+        "run.failed",
+        r#"{"code":"provider_failed","message":"no answer","retriable":true,"duration_ms":61000}"#,
+    );
+    assert_eq!(
+        ending,
+        "\n✗ failed: provider_failed: no answer; it is worth trying again (1 min 1 s)\n\
+         cost: 0.000003 USD, 1 tokens in, 2 tokens out, 0.000007 USD left of 0.00001 USD\n"
+    );
+    assert_eq!(live.ending(), Some(Ending::Failed));
+}
