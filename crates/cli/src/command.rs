@@ -8,6 +8,7 @@ mod cancel;
 mod completion;
 mod config;
 mod delete;
+mod demo;
 mod digest;
 mod doctor;
 mod export;
@@ -17,6 +18,7 @@ mod ls;
 mod man;
 mod pin;
 mod prune;
+mod run;
 mod schema;
 mod serve;
 mod session;
@@ -27,12 +29,14 @@ mod verify;
 
 use std::process::ExitCode;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use recount_client::Client;
 use recount_client::request::Verdict;
 use serde::Serialize;
 
 use crate::exit::{self, Failure};
+use crate::limits;
 use crate::output::Output;
 
 pub(crate) use self::ls::gather;
@@ -71,6 +75,10 @@ struct Common {
 enum Verb {
     /// Run the server until it is told to stop
     Serve(serve::Serve),
+    /// Have something done, and stay with it: follow it, answer what it asks
+    Run(Box<run::Run>),
+    /// Show what a run is, in under a minute, without a key or a network
+    Demo(demo::Demo),
     /// List runs, or tasks, newest first
     Ls(ls::Ls),
     /// Tell what happened in a run, one event a line
@@ -166,6 +174,11 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             return verify.offline(data, common.json);
         }
         Verb::Backup(backup) => return backup.run(&common),
+        Verb::Run(run) => {
+            let is_named = was_said(matches, "url");
+            return staying(run.run(common, is_named));
+        }
+        Verb::Demo(demo) => return staying(demo.run(common.json)),
         verb => verb,
     };
     runtime()?.block_on(async {
@@ -180,6 +193,8 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
         let asking = Asking { client: common.client()?, json: common.json, out: Output::new() };
         match verb {
             Verb::Serve(_)
+            | Verb::Run(_)
+            | Verb::Demo(_)
             | Verb::Export(_)
             | Verb::Import(_)
             | Verb::Backup(_)
@@ -215,6 +230,24 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let built = builder.enable_all().build();
     built.map_err(|why| Failure::Own(format!("the operating system gives no runtime: {why}")))
+}
+
+/// For verbs that may be a server themselves. What still waits when they are done, such as for a line that somebody
+/// types, is left behind.
+fn staying(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let built = builder.worker_threads(limits::STAYING_THREADS).enable_all().build();
+    let runtime =
+        built.map_err(|why| Failure::Own(format!("the operating system gives no runtime: {why}")))?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
+}
+
+/// Whether an option of every verb was said, on the command line or in the environment.
+fn was_said(matches: &ArgMatches, name: &str) -> bool {
+    let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
+    matches!(matches.value_source(name), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
 /// One run, or all of them.

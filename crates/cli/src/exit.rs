@@ -10,12 +10,13 @@ use crate::render::clean;
 /// The statuses, as `recount help` prints them.
 pub(crate) const TABLE: &str = "\
 Exit status:
-  0  it was done, or the answer is yes
-  1  the answer is no: something was refused, or an account is not as it should be
+  0  it was done, the answer is yes, or the run that was followed finished
+  1  the answer is no: something was refused, an account is not as it should be, or the run failed
   2  the command line or the configuration cannot be used
   3  no server answers at the address
   4  what answered is not a Recount server, or one of another release
-  5  the program itself failed, such as a server that cannot start";
+  5  the program itself failed, such as a server that cannot start
+  6  the run that was followed was cancelled";
 
 /// Why a verb did not do what it was asked.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) enum Failure {
     Own(String),
     /// Nobody reads our output any more, so there is nothing left to do.
     OutputClosed,
+    /// The run that was followed was cancelled by somebody else, which was told as data.
+    Cancelled,
     /// From the keyboard, after we said where we were.
     Interrupted,
 }
@@ -45,6 +48,7 @@ impl Failure {
             Failure::Unreachable(_) => 3,
             Failure::Protocol(_) => 4,
             Failure::Own(_) => 5,
+            Failure::Cancelled => 6,
             // What shells show for programs that SIGINT ended.
             Failure::Interrupted => 130,
         }
@@ -59,7 +63,7 @@ impl fmt::Display for Failure {
             | Failure::Unreachable(why)
             | Failure::Protocol(why)
             | Failure::Own(why) => f.write_str(why),
-            Failure::No | Failure::OutputClosed | Failure::Interrupted => Ok(()),
+            Failure::No | Failure::Cancelled | Failure::OutputClosed | Failure::Interrupted => Ok(()),
         }
     }
 }

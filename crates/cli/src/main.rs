@@ -4,6 +4,7 @@
 
 mod command;
 mod exit;
+mod limits;
 mod output;
 mod place;
 mod render;

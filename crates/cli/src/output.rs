@@ -28,6 +28,20 @@ impl Output {
         Ok(())
     }
 
+    /// Text that was made harmless where it was made, as it stands: its last line may go on later.
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        let mut out = self.out.lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Whether colours may be used: on a terminal that has them, unless somebody wants none.
+    pub(crate) fn may_be_coloured(&self) -> bool {
+        let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        self.is_terminal && says("NO_COLOR").is_none() && says("TERM").is_none_or(|term| term != "dumb")
+    }
+
     pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), Failure> {
         lines.iter().try_for_each(|line| self.line(line))
     }

@@ -66,7 +66,7 @@ impl Answer {
 }
 
 /// What a choice stands for: its `value` where it has one, else the choice itself.
-fn meant(choice: &str) -> String {
+pub(super) fn meant(choice: &str) -> String {
     #[derive(Deserialize)]
     struct Labelled {
         value: Box<RawValue>,

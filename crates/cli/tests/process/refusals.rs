@@ -81,6 +81,8 @@ fn help_is_as_it_was() {
     for verb in [
         "",
         "serve",
+        "run",
+        "demo",
         "ls",
         "show",
         "tail",

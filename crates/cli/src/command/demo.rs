@@ -1,0 +1,138 @@
+//! `recount demo`: a whole run in under a minute, with a model that plays a script and everything else as it always
+//! is: the server, the sandbox, the approvals, the account.
+//!
+//! Nothing is acted here. What is told are events of a run that a server within this program does.
+
+use std::fs::{DirBuilder, write};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use recount_client::request::CreateTask;
+use recount_server::Options;
+
+use super::run::{Following, Reached, Unattended};
+use crate::exit::Failure;
+use crate::limits;
+use crate::output::note;
+
+#[derive(Args)]
+pub(super) struct Demo {
+    /// Keep the account in this data folder instead of a temporary one
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Take lines of standard input for answers although it is no terminal
+    #[arg(long, hide = true)]
+    answers_from_stdin: bool,
+}
+
+/// What the demo works on, each file with its content.
+const PROJECT: &[(&str, &str)] = &[
+    ("greet.sh", include_str!("demo/greet.sh")),
+    ("check.sh", include_str!("demo/check.sh")),
+    ("old/notes.txt", include_str!("demo/old.txt")),
+];
+
+/// What the task may cost, in millionths of a US dollar.
+const BUDGET_MICROS_USD: u64 = 100_000;
+
+impl Demo {
+    pub(super) async fn run(self, json: bool) -> Result<(), Failure> {
+        let folder = Folder::make()?;
+        let data = self.data.unwrap_or_else(|| folder.0.join("data"));
+        let project = folder.project()?;
+        let options = Options {
+            bind: Some("127.0.0.1:0".to_owned()),
+            data: Some(data.clone()),
+            config: Some(folder.configuration()?),
+            log: Some("error".to_owned()),
+            workspaces: vec![project.clone()],
+            ..Options::default()
+        };
+        let (reached, _) = Reached::inside(options, None).await?;
+        let somebody = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
+        let wait = if somebody { limits::DEMO_WAIT_FOR_SOMEBODY } else { limits::DEMO_WAIT };
+        note(&format!(
+            "recount demo: a scripted model mends a small script. No key and no network are used, and what is \
+             changed is a copy. You are asked twice; when nobody answers for {} seconds, the demo says yes itself.",
+            wait.as_secs()
+        ));
+        let order = CreateTask {
+            title: Some("Demo".to_owned()),
+            budget_micros_usd: Some(BUDGET_MICROS_USD),
+            kind: Some("agent_loop".to_owned()),
+            request_text: Some("Mend the greeting and clear up.".to_owned()),
+            workspace: Some(project),
+            ..CreateTask::default()
+        };
+        let task = reached.client.create_task(&order).await?;
+        let run = task
+            .latest_run_id
+            .ok_or_else(|| Failure::Protocol(format!("the task {} was made without its run", task.id)))?;
+        let following =
+            Following::new(&reached, &run, json, self.answers_from_stdin, Some(Unattended { wait }));
+        let done = following.follow().await;
+        if matches!(done, Err(Failure::Interrupted)) {
+            return done;
+        }
+        reached.leave().await;
+        let data = data.display();
+        note(&format!("The account is kept in {data}. What to do next:"));
+        note(&format!("  recount verify --data {data}   says whether the account is whole and unaltered"));
+        note(&format!("  recount serve --data {data}   shows it at http://127.0.0.1:8765/#{run}"));
+        note(&format!("  recount tail {run}   tells the run again, event by event, while that server runs"));
+        done
+    }
+}
+
+/// A folder of our own among the temporary ones.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> Result<Self, Failure> {
+        let parent = std::env::temp_dir();
+        let process = std::process::id();
+        for attempt in 0..limits::FOLDER_ATTEMPTS_MAX {
+            let folder = parent.join(format!("recount-demo-{process}-{attempt}"));
+            // One that is there may be anybody's.
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => return Ok(Folder(folder)),
+                Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(why) => return Err(failed(&folder, &why)),
+            }
+        }
+        Err(Failure::Own(format!(
+            "{} holds too many folders of earlier demos; remove some",
+            parent.display()
+        )))
+    }
+
+    /// Writes what the agent works on, and answers where.
+    fn project(&self) -> Result<String, Failure> {
+        let project = self.0.join("project");
+        for (name, content) in PROJECT {
+            self.write(&project.join(name), content)?;
+        }
+        let whole = project.canonicalize().map_err(|why| failed(&project, &why))?;
+        whole.into_os_string().into_string().map_err(|path| {
+            Failure::Own(format!("the temporary folder {} is not UTF-8", Path::new(&path).display()))
+        })
+    }
+
+    fn configuration(&self) -> Result<PathBuf, Failure> {
+        let path = self.0.join("config.toml");
+        self.write(&path, include_str!("demo/config.toml"))?;
+        self.write(&self.0.join("agent.toml"), include_str!("demo/agent.toml"))?;
+        Ok(path)
+    }
+
+    fn write(&self, path: &Path, content: &str) -> Result<(), Failure> {
+        let folder = path.parent().unwrap_or(&self.0);
+        std::fs::create_dir_all(folder).map_err(|why| failed(folder, &why))?;
+        write(path, content).map_err(|why| failed(path, &why))
+    }
+}
+
+fn failed(path: &Path, why: &std::io::Error) -> Failure {
+    Failure::Own(format!("{} cannot be made: {why}", path.display()))
+}

@@ -1,0 +1,110 @@
+//! What somebody types when asked, read. Pure; see [`Reply::read`].
+//!
+//! Nothing is ever taken for a yes but a yes.
+
+use crate::render::live::{Kind, Prompt};
+
+/// What a line means as an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Approve(Option<String>),
+    Reject(Option<String>),
+    /// One of the choices, counted from 0.
+    Choice(usize),
+    Text(String),
+    Take(Option<String>),
+    Decline(Option<String>),
+    /// More is to be told first.
+    Details,
+    /// It means nothing here; what would.
+    Unclear(String),
+}
+
+impl Reply {
+    pub(super) fn read(prompt: &Prompt, line: &str) -> Reply {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = Some(rest.trim()).filter(|rest| !rest.is_empty()).map(str::to_owned);
+        let word = word.to_lowercase();
+        if matches!(word.as_str(), "d" | "details") && rest.is_none() {
+            return Reply::Details;
+        }
+        match &prompt.kind {
+            Kind::Approval => match word.as_str() {
+                "y" | "yes" => Reply::Approve(rest),
+                "n" | "no" => Reply::Reject(rest),
+                _ => Reply::Unclear("Type y, n or d; nothing was decided.".to_owned()),
+            },
+            Kind::Question { choices } => match line.parse::<usize>() {
+                _ if line.is_empty() => Reply::Unclear("Type an answer; nothing was answered.".to_owned()),
+                Ok(number) if (1..=choices.len()).contains(&number) => Reply::Choice(number - 1),
+                Ok(_) if !choices.is_empty() => {
+                    let most = choices.len();
+                    Reply::Unclear(format!("Type a number from 1 to {most}, or words; nothing was answered."))
+                }
+                _ => Reply::Text(line.to_owned()),
+            },
+            Kind::Handoff => match word.as_str() {
+                "t" | "take" => Reply::Take(rest),
+                "decline" => Reply::Decline(rest),
+                _ => Reply::Unclear("Type take, decline or d; nothing was decided.".to_owned()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::live::{Live, Paint};
+
+    fn prompt(type_name: &str, data: &str) -> Prompt {
+        let event = format!(r#"{{"run_id":"run_1","type":"{type_name}","data":{data}}}"#);
+        Live::new(Paint(false)).event(&event).asked.expect("something is asked")
+    }
+
+    #[track_caller]
+    fn check(prompt: &Prompt, line: &str, expected: &Reply) {
+        assert_eq!(&Reply::read(prompt, line), expected, "{line:?}");
+    }
+
+    fn said(words: &str) -> Option<String> {
+        Some(words.to_owned())
+    }
+
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        let prompt = prompt("approval.requested", r#"{"approval_id":"a","summary":"rm x"}"#);
+        check(&prompt, " Y \n", &Reply::Approve(None));
+        check(&prompt, "yes  go ahead ", &Reply::Approve(said("go ahead")));
+        check(&prompt, "n not that folder", &Reply::Reject(said("not that folder")));
+        check(&prompt, "no", &Reply::Reject(None));
+        check(&prompt, "d", &Reply::Details);
+        for line in ["", "ye", "yep", "ok", "1", "yno", "d e"] {
+            assert!(matches!(Reply::read(&prompt, line), Reply::Unclear(_)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_takes_numbers_and_words() {
+        let choices =
+            r#"{"clarification_id":"c","question":"which?","choices":["a",{"label":"b","value":2}]}"#;
+        let chosen = prompt("clarification.requested", choices);
+        check(&chosen, "2", &Reply::Choice(1));
+        check(&chosen, "neither", &Reply::Text("neither".to_owned()));
+        for line in ["0", "3", ""] {
+            assert!(matches!(Reply::read(&chosen, line), Reply::Unclear(_)), "{line:?}");
+        }
+        let free = prompt("clarification.requested", r#"{"clarification_id":"c","question":"how many?"}"#);
+        check(&free, "3", &Reply::Text("3".to_owned()));
+    }
+
+    #[test]
+    fn a_handoff_is_taken_or_declined() {
+        let prompt =
+            prompt("handoff.requested", r#"{"handoff_id":"h","reason":"stuck","target_kind":"human"}"#);
+        check(&prompt, "take", &Reply::Take(None));
+        check(&prompt, "decline not ours", &Reply::Decline(said("not ours")));
+        assert!(matches!(Reply::read(&prompt, "y"), Reply::Unclear(_)));
+    }
+}

@@ -1,0 +1,416 @@
+//! Stays with a run: tells its events, asks what it asks, and cancels it on Ctrl-C. See [`Following`].
+//!
+//! It knows nothing of how a run is done; all it sees are events, and all it sends are answers.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::time::Duration;
+
+use recount_client::request::{
+    AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, ResolveApproval, Verdict,
+};
+use recount_client::{Client, ClientError, Source, Told, Until};
+use serde_json::value::RawValue;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::answers::Reply;
+use super::reach::Reached;
+use super::stdin::Typed;
+use crate::command::answer;
+use crate::exit::Failure;
+use crate::limits;
+use crate::output::{Output, note};
+use crate::render::clean;
+use crate::render::live::{Ending, Kind, Live, Paint, Prompt};
+
+/// Answers by itself what nobody answers in time: for the demo, which says so.
+pub(crate) struct Unattended {
+    pub(crate) wait: Duration,
+}
+
+/// What is under way beside the reading of events.
+type Sending = Pin<Box<dyn Future<Output = Result<(), ClientError>>>>;
+
+pub(crate) struct Following {
+    client: Client,
+    run: String,
+    address: String,
+    json: bool,
+    /// Whether the run goes on when nobody reads any more, because this program does it.
+    goes_on_unread: bool,
+    live: Live,
+    out: Output,
+    typed: Typed,
+    /// What is asked and not settled; the first is the one that is asked here.
+    prompts: VecDeque<Prompt>,
+    unattended: Option<Unattended>,
+    /// An answer on its way.
+    sending: Option<Sending>,
+    /// A cancellation on its way, once Ctrl-C was pressed.
+    cancelling: Option<Sending>,
+    was_interrupted: bool,
+    is_away: bool,
+}
+
+/// What happens next.
+enum Next {
+    Interrupt,
+    Sent(Result<(), ClientError>),
+    Cancelled(Result<(), ClientError>),
+    Line(Option<String>),
+    TimeIsUp,
+    Told(Option<Result<Told, ClientError>>),
+}
+
+impl Following {
+    pub(crate) fn new(
+        reached: &Reached,
+        run: &str,
+        json: bool,
+        even_from_a_pipe: bool,
+        unattended: Option<Unattended>,
+    ) -> Self {
+        let out = Output::new();
+        let colours = !json && out.may_be_coloured();
+        Following {
+            client: reached.client.clone(),
+            run: run.to_owned(),
+            address: reached.address.clone(),
+            json,
+            goes_on_unread: reached.is_inside(),
+            live: Live::new(Paint(colours)),
+            out,
+            typed: Typed::open(even_from_a_pipe),
+            prompts: VecDeque::new(),
+            unattended,
+            sending: None,
+            cancelling: None,
+            was_interrupted: false,
+            is_away: false,
+        }
+    }
+
+    /// Until the run has ended; how it ended is the answer.
+    pub(crate) async fn follow(mut self) -> Result<(), Failure> {
+        let failed = |why| Failure::Own(format!("signals cannot be heard: {why}"));
+        let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut tail = self.client.tail(Source::Run(self.run.clone()), None, Until::Ended);
+        let mut timer: Option<Pin<Box<tokio::time::Sleep>>> = None;
+        loop {
+            let waits =
+                self.unattended.as_ref().filter(|_| self.sending.is_none() && !self.prompts.is_empty());
+            match waits {
+                Some(unattended) => {
+                    timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(unattended.wait)));
+                }
+                None => timer = None,
+            }
+            let next = self.next(&mut interrupts, &mut timer, &mut tail).await;
+            match next {
+                Next::Interrupt => self.interrupted()?,
+                Next::Sent(sent) => {
+                    self.sending = None;
+                    self.sent(sent)?;
+                }
+                Next::Cancelled(done) => {
+                    self.cancelling = None;
+                    self.cancelled(done);
+                }
+                Next::Line(line) => self.line(line)?,
+                Next::TimeIsUp => {
+                    timer = None;
+                    self.answer_unattended()?;
+                }
+                Next::Told(None) => break,
+                Next::Told(Some(told)) => self.told(told?).await?,
+            }
+        }
+        match self.live.ending() {
+            Some(Ending::Finished) => Ok(()),
+            Some(Ending::Failed) => Err(Failure::No),
+            Some(Ending::Cancelled) if self.was_interrupted => Err(Failure::Interrupted),
+            Some(Ending::Cancelled) => Err(Failure::Cancelled),
+            None => Err(Failure::Protocol(format!("nothing follows in {}, and it has no ending", self.run))),
+        }
+    }
+
+    async fn next(
+        &mut self,
+        interrupts: &mut Signal,
+        timer: &mut Option<Pin<Box<tokio::time::Sleep>>>,
+        tail: &mut recount_client::Tail,
+    ) -> Next {
+        let listens = self.sending.is_none() && self.typed.listens(!self.prompts.is_empty());
+        tokio::select! {
+            biased;
+            _ = interrupts.recv() => Next::Interrupt,
+            sent = pending(&mut self.sending) => Next::Sent(sent),
+            done = pending(&mut self.cancelling) => Next::Cancelled(done),
+            line = self.typed.line(), if listens => Next::Line(line),
+            () = elapsed(timer) => Next::TimeIsUp,
+            told = tail.next() => Next::Told(told),
+        }
+    }
+
+    /// Whether somebody here is asked.
+    fn asks_here(&self) -> bool {
+        self.typed.is_somebody()
+    }
+
+    async fn told(&mut self, told: Told) -> Result<(), Failure> {
+        match told {
+            Told::Event { envelope, .. } => self.event(&envelope).await?,
+            Told::Gap { first, last } => {
+                note(&format!("events {first} to {last} were pruned and are not here"))
+            }
+            Told::CaughtUp { .. } => {
+                if std::mem::take(&mut self.is_away) {
+                    note("connected again");
+                }
+            }
+            Told::Disconnected { reason, .. } => {
+                if !std::mem::replace(&mut self.is_away, true) {
+                    note(&format!(
+                        "the connection broke ({reason}); the run goes on without it; trying again"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn event(&mut self, envelope: &str) -> Result<(), Failure> {
+        let told = self.live.event(envelope);
+        if self.json {
+            self.write(|out| out.json(envelope))?;
+        } else {
+            self.text(&told.text)?;
+            for patch in &told.patches {
+                self.patch(patch).await?;
+            }
+        }
+        if let Some(prompt) = told.asked {
+            self.asked(prompt)?;
+        }
+        if let Some(id) = told.settled {
+            let was_first = self.prompts.front().is_some_and(|prompt| prompt.id == id);
+            self.prompts.retain(|prompt| prompt.id != id);
+            if was_first && self.asks_here() {
+                self.ask()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows a change of a file; what cannot be had is named by the event already.
+    async fn patch(&mut self, id: &str) -> Result<(), Failure> {
+        let Ok(kept) = self.client.get_artifact(id).await else { return Ok(()) };
+        let text = match (kept.diff, kept.size_bytes) {
+            (Some(diff), _) => self.live.patch(id, diff.as_bytes()),
+            (None, Some(size)) if size <= limits::PATCH_BYTES_MAX => {
+                let Ok(bytes) = self.client.read_artifact(id).await else { return Ok(()) };
+                self.live.patch(id, &bytes)
+            }
+            _ => self.live.lines(&[format!("    the change is large; it is kept as {}", clean::line(id))]),
+        };
+        self.text(&text)
+    }
+
+    /// Takes in what is asked; the first is asked at once.
+    fn asked(&mut self, prompt: Prompt) -> Result<(), Failure> {
+        if !self.asks_here() || self.prompts.len() >= limits::PROMPTS_MAX {
+            let text = self.live.prompt(&prompt) + &self.live.lines(&[prompt.elsewhere(&self.address)]);
+            self.beside(&text)?;
+            if self.unattended.is_some() {
+                self.prompts.push_back(prompt);
+                return self.announce();
+            }
+            return Ok(());
+        }
+        self.prompts.push_back(prompt);
+        if self.prompts.len() == 1 { self.ask() } else { Ok(()) }
+    }
+
+    /// Asks what is first.
+    fn ask(&mut self) -> Result<(), Failure> {
+        let Some(prompt) = self.prompts.front().cloned() else { return Ok(()) };
+        let text = self.live.prompt(&prompt) + &self.live.lines(&[prompt.how().to_owned()]);
+        self.beside(&text)?;
+        self.announce()
+    }
+
+    /// Says beforehand that an answer will come by itself.
+    fn announce(&mut self) -> Result<(), Failure> {
+        let Some(unattended) = &self.unattended else { return Ok(()) };
+        let words =
+            format!("(When nobody answers in {} seconds, the demo says yes.)", unattended.wait.as_secs());
+        let text = self.live.lines(&[words]);
+        self.beside(&text)
+    }
+
+    fn line(&mut self, line: Option<String>) -> Result<(), Failure> {
+        let Some(line) = line else {
+            // Nobody types any more: whoever answers does it from elsewhere.
+            for prompt in std::mem::take(&mut self.prompts) {
+                let text = self.live.lines(&[prompt.elsewhere(&self.address)]);
+                self.beside(&text)?;
+                if self.unattended.is_some() {
+                    self.prompts.push_back(prompt);
+                }
+            }
+            return Ok(());
+        };
+        let Some(prompt) = self.prompts.front().cloned() else {
+            if !line.trim().is_empty() {
+                note("nothing is asked at the moment; what was typed is not used");
+            }
+            return Ok(());
+        };
+        match Reply::read(&prompt, &line) {
+            Reply::Details => {
+                let mut lines = prompt.details().to_vec();
+                lines.push(prompt.how().to_owned());
+                let text = self.live.lines(&lines);
+                self.beside(&text)
+            }
+            Reply::Unclear(why) => {
+                let text = self.live.lines(&[why]);
+                self.beside(&text)
+            }
+            reply => {
+                self.sending = Some(Box::pin(send(self.client.clone(), prompt.id, reply)));
+                Ok(())
+            }
+        }
+    }
+
+    /// What the demo says when nobody does.
+    fn answer_unattended(&mut self) -> Result<(), Failure> {
+        let Some(prompt) = self.prompts.front().cloned() else { return Ok(()) };
+        let comment = Some("nobody was there, so the demo said yes".to_owned());
+        let reply = match prompt.kind {
+            Kind::Approval => Reply::Approve(comment),
+            Kind::Question { choices } if !choices.is_empty() => Reply::Choice(0),
+            Kind::Question { .. } => Reply::Text("as you think best".to_owned()),
+            Kind::Handoff => Reply::Take(comment),
+        };
+        let text = self.live.lines(&["(Nobody answered, so the demo says yes.)".to_owned()]);
+        self.beside(&text)?;
+        self.sending = Some(Box::pin(send(self.client.clone(), prompt.id, reply)));
+        Ok(())
+    }
+
+    /// An answer arrived, or did not; what came of it is told as an event.
+    fn sent(&mut self, sent: Result<(), ClientError>) -> Result<(), Failure> {
+        let Err(why) = sent else { return Ok(()) };
+        let is_late = why.code().is_some_and(|code| code.ends_with("_not_pending") || code == "run_ended");
+        if is_late {
+            note("it was answered before, or is not asked any more");
+            return Ok(());
+        }
+        note(&format!("the answer was not taken: {why}"));
+        let Some(prompt) = self.prompts.front().filter(|_| self.typed.is_somebody()) else { return Ok(()) };
+        let how = prompt.how().to_owned();
+        let text = self.live.lines(&[how]);
+        self.beside(&text)
+    }
+
+    fn interrupted(&mut self) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.was_interrupted, true) {
+            note(&match self.goes_on_unread {
+                true => "left at once; what the run had under way is killed with this program".to_owned(),
+                false => {
+                    format!("left at once; recount tail -f {}{} follows the run", self.run, self.address)
+                }
+            });
+            return Err(Failure::Interrupted);
+        }
+        note("cancelling the run; Ctrl-C once more leaves at once");
+        let (client, run) = (self.client.clone(), self.run.clone());
+        self.cancelling = Some(Box::pin(async move {
+            let reason = Some("interrupted from the keyboard".to_owned());
+            client.cancel_run(&run, &Cancel { reason }).await.map(drop)
+        }));
+        Ok(())
+    }
+
+    fn cancelled(&mut self, done: Result<(), ClientError>) {
+        match done {
+            Err(why) if why.code() != Some("run_ended") => {
+                note(&format!("the run could not be cancelled: {why}; Ctrl-C once more leaves at once"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Text of the run's account.
+    fn text(&mut self, text: &str) -> Result<(), Failure> {
+        if text.is_empty() { Ok(()) } else { self.write(|out| out.text(text)) }
+    }
+
+    /// Text for people, which stands beside the data where that is JSON.
+    fn beside(&mut self, text: &str) -> Result<(), Failure> {
+        if self.json {
+            text.lines().for_each(note);
+            return Ok(());
+        }
+        self.text(text)
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut Output) -> Result<(), Failure>) -> Result<(), Failure> {
+        match write(&mut self.out) {
+            // The run would end with this program.
+            Err(Failure::OutputClosed) if self.goes_on_unread => Ok(()),
+            written => written,
+        }
+    }
+}
+
+async fn pending(sending: &mut Option<Sending>) -> Result<(), ClientError> {
+    match sending {
+        Some(sending) => sending.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn elapsed(timer: &mut Option<Pin<Box<tokio::time::Sleep>>>) {
+    match timer {
+        Some(timer) => timer.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn send(client: Client, id: String, reply: Reply) -> Result<(), ClientError> {
+    match reply {
+        Reply::Approve(comment) => decide(&client, &id, Verdict::Approve, comment).await,
+        Reply::Reject(comment) => decide(&client, &id, Verdict::Reject, comment).await,
+        Reply::Choice(place) => {
+            // As the server has it: what was shown may have lost digits of a number.
+            let asked = client.get_clarification(&id).await?;
+            let choice = asked.choices.as_ref().and_then(|choices| choices.get(place));
+            let chosen = choice.map_or_else(|| "null".to_owned(), |choice| answer::meant(choice.text()));
+            respond(&client, &id, chosen).await
+        }
+        Reply::Text(text) => respond(&client, &id, serde_json::Value::from(text).to_string()).await,
+        Reply::Take(comment) => {
+            client.acknowledge_handoff(&id, &AcknowledgeHandoff { comment }).await.map(drop)
+        }
+        Reply::Decline(reason) => client.reject_handoff(&id, &RejectHandoff { reason }).await.map(drop),
+        Reply::Details | Reply::Unclear(_) => Ok(()),
+    }
+}
+
+async fn decide(
+    client: &Client,
+    id: &str,
+    decision: Verdict,
+    comment: Option<String>,
+) -> Result<(), ClientError> {
+    client.resolve_approval(id, &ResolveApproval { decision, comment }).await.map(drop)
+}
+
+async fn respond(client: &Client, id: &str, json: String) -> Result<(), ClientError> {
+    let response = RawValue::from_string(json)
+        .map_err(|why| ClientError::Unusable(format!("the answer is not JSON: {why}")))?;
+    client.answer_clarification(id, &AnswerClarification { response }).await.map(drop)
+}

@@ -1,0 +1,60 @@
+//! Lines that somebody types. See [`Typed`].
+//!
+//! At a terminal lines are read all the time, so that what was typed before a question stood there is never taken
+//! for its answer. From a pipe a line is read only when something is asked.
+
+use std::io::IsTerminal as _;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
+
+use crate::limits::TYPED_BYTES_MAX;
+
+pub(super) enum Typed {
+    Terminal(BufReader<Stdin>, Vec<u8>),
+    Pipe(BufReader<Stdin>, Vec<u8>),
+    /// There is nobody who could answer here.
+    Nobody,
+}
+
+impl Typed {
+    pub(super) fn open(even_from_a_pipe: bool) -> Self {
+        match std::io::stdin().is_terminal() {
+            true => Typed::Terminal(BufReader::new(tokio::io::stdin()), Vec::new()),
+            false if even_from_a_pipe => Typed::Pipe(BufReader::new(tokio::io::stdin()), Vec::new()),
+            false => Typed::Nobody,
+        }
+    }
+
+    pub(super) fn is_somebody(&self) -> bool {
+        !matches!(self, Typed::Nobody)
+    }
+
+    /// Whether a line is to be waited for now.
+    pub(super) fn listens(&self, something_is_asked: bool) -> bool {
+        match self {
+            Typed::Terminal(..) => true,
+            Typed::Pipe(..) => something_is_asked,
+            Typed::Nobody => false,
+        }
+    }
+
+    /// The next line; `None` when there will be no more, and then never again. What was read of a line is kept when
+    /// this is broken off.
+    pub(super) async fn line(&mut self) -> Option<String> {
+        let (reader, gathered) = match self {
+            Typed::Terminal(reader, gathered) | Typed::Pipe(reader, gathered) => (reader, gathered),
+            Typed::Nobody => return std::future::pending().await,
+        };
+        let room = TYPED_BYTES_MAX.saturating_sub(gathered.len()) as u64;
+        let read = reader.take(room).read_until(b'\n', gathered).await;
+        match read {
+            Ok(_) if !gathered.is_empty() => {
+                Some(String::from_utf8_lossy(&std::mem::take(gathered)).into_owned())
+            }
+            _ => {
+                *self = Typed::Nobody;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Bounds of the command line, and what happens at them.
+
+use std::time::Duration;
+
+/// Bytes of a line that somebody types as an answer; a longer one is read as several.
+pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
+
+/// Things that a run asks at once and that are asked here one after the other; of more, only how to answer them
+/// from elsewhere is told.
+pub(crate) const PROMPTS_MAX: usize = 100;
+
+/// Bytes of a change of a file that are fetched to be shown; a larger one is named.
+pub(crate) const PATCH_BYTES_MAX: u64 = 256 * 1024;
+
+/// Bytes of a file that is attached; a larger one is refused before anything is sent.
+pub(crate) const ATTACHED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// How long the server that this program is itself may take to end; then it is left as it is, which loses nothing
+/// that was acknowledged.
+pub(crate) const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the demo waits for an answer when nobody is at the terminal; then it answers.
+pub(crate) const DEMO_WAIT: Duration = Duration::from_secs(3);
+
+/// The same when somebody is.
+pub(crate) const DEMO_WAIT_FOR_SOMEBODY: Duration = Duration::from_secs(15);
+
+/// Threads of a program that may be a server itself; it serves one run.
+pub(crate) const STAYING_THREADS: usize = 2;
+
+/// Names that are tried for a temporary folder; when all are taken the demo does not begin.
+pub(crate) const FOLDER_ATTEMPTS_MAX: u32 = 100;
