@@ -59,7 +59,7 @@ routes! {
 
     CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.",
         [] perhaps::<CreateTask>() => [created::<Task>("task")],
-        [KindUnavailable, LimitReached, ModelUnknown, OrderRefused, WorkspaceRefused];
+        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, WorkspaceRefused];
     ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
         [after("task_"), LIST_LIMIT, TASK_STATUS, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
@@ -72,7 +72,7 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
     CreateTaskRun = "POST" "/tasks/{task}/runs", [Run, Ingest], "Creates a run of a task.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunNotFound,
+        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, WorkspaceRefused];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Run>()], [];
@@ -87,7 +87,7 @@ routes! {
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
     CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunNotFound,
+        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, TaskErased, TaskNotFound, WorkspaceRefused];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
@@ -98,11 +98,11 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Run>("run")], [RunEnded, LimitReached];
     RetryRun = "POST" "/runs/{run}/retry", [Run], "Makes a new run that does what this one, which has ended, was to do.",
         [] perhaps::<RetryRun>() => [created::<Run>("run")],
-        [KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
+        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
          TaskBusy, TaskErased, WorkspaceRefused];
     ResumeRun = "POST" "/runs/{run}/resume", [Run], "Makes a new run that goes on from where this one, which has ended, came to.",
         [] perhaps::<ResumeRun>() => [created::<Run>("run")],
-        [KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
+        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
          TaskBusy, TaskErased, WorkspaceRefused];
     GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows what a run's bytes add up to.",
         [] NOTHING => [one::<Digest>("digest")], [];
@@ -170,7 +170,7 @@ routes! {
         [] NOTHING => [one::<Session>("session")], [];
     SendMessage = "POST" "/sessions/{session}/messages", [Run], "Says something in a session; a new run of kind agent_loop answers.",
         [] body::<SendMessage>() => [created::<Run>("run")],
-        [KindUnavailable, LimitReached, ModelUnknown, OrderRefused, SessionBusy, WorkspaceRefused];
+        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, SessionBusy, WorkspaceRefused];
     ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists what was said and done in a session, oldest first.",
         [after("run_"), LIST_LIMIT] NOTHING => [page::<Message>()], [];
     DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",

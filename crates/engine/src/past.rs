@@ -12,9 +12,6 @@ use crate::{Engine, Error, NewRun, Order, journal, limits};
 /// `run.queued` is the first event of a run, or the second where it goes on from another.
 const BEGINNING: usize = 2;
 
-/// The share of a budget at which it is warned of, as `budget_warned` of `run.queued` means it.
-const WARNED_PCT: u64 = 80;
-
 /// A run of ours that has ended.
 #[derive(Debug, Clone)]
 pub struct Past {
@@ -53,16 +50,11 @@ impl Engine {
             return Err(Error::rejected(Code::OrderRefused, pruned));
         };
         let events = self.tail(run).await?.unwrap_or(0);
-        // The catalogue does not tell whether it was warned; without a budget it was not.
-        let is_warned = (queued.task_budget_micros_usd.is_some() || queued.task_budget_tokens.is_some())
-            && journal::replay(self.store(), &journal::stream_of(run), |_| {})
-                .await?
-                .is_some_and(|state| state.budget_warned(WARNED_PCT));
         let spent = Spent {
             cost_micros_usd: row.cost_micros_usd,
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,
-            is_warned,
+            is_warned: row.budget_warned,
         };
         let task = row.task_id.as_deref().and_then(|task| task.parse().ok());
         let session = row.session_id.as_deref().and_then(|session| session.parse().ok());

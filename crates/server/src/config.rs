@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::model::ModelsSettings;
 use recount_api::spelling;
 use recount_engine::Policy;
 use recount_log_sqlite::Durability;
@@ -96,6 +97,8 @@ struct File {
     #[serde(default)]
     policy: PolicySection,
     #[serde(default)]
+    models: ModelsSettings,
+    #[serde(default)]
     log: LogSection,
 }
 
@@ -138,7 +141,7 @@ struct LogSection {
     format: Option<String>,
 }
 
-const KEYS: [&str; 36] = [
+const KEYS: [&str; 38] = [
     "bind",
     "data",
     "store",
@@ -175,6 +178,33 @@ const KEYS: [&str; 36] = [
     "tmp_bytes",
     "policy",
     "file",
+    "models",
+    "default",
+];
+
+/// Keys below `[models]`, which `docs/models.md` tells of.
+const MODEL_KEYS: [&str; 21] = [
+    "providers",
+    "prices",
+    "rewrite",
+    "kind",
+    "base_url",
+    "api_key",
+    "api_key_env",
+    "script",
+    "headers",
+    "thinking_tokens",
+    "cache",
+    "ask_usage",
+    "first_byte_timeout_ms",
+    "silence_timeout_ms",
+    "life_signs_timeout_ms",
+    "tools",
+    "images",
+    "model",
+    "input_micros_usd",
+    "output_micros_usd",
+    "cached_input_micros_usd",
 ];
 
 impl Config {
@@ -295,6 +325,7 @@ impl Config {
             workspaces: file.workspaces,
             sandbox: file.sandbox,
             policy: file.policy,
+            models: file.models,
         };
         let runs = runs::settle(&mut look, said, sections, &usual)?;
         if data.is_empty() {
@@ -449,7 +480,7 @@ fn parse_file(text: &str) -> Result<File, String> {
 
 /// The known key that is spelt most like this one, if any is near.
 fn nearest(key: &str) -> Option<&'static str> {
-    spelling::nearest(key, KEYS)
+    spelling::nearest(key, KEYS.into_iter().chain(MODEL_KEYS))
 }
 
 fn user_folder(
@@ -476,8 +507,18 @@ mod tests {
         Config::settle(options, lookup).map_err(|why| why.to_string())
     }
 
-    const SECTIONS: [&str; 9] =
-        ["store", "retention", "access", "redaction", "log", "runs", "workspaces", "sandbox", "policy"];
+    const SECTIONS: [&str; 10] = [
+        "models",
+        "store",
+        "retention",
+        "access",
+        "redaction",
+        "log",
+        "runs",
+        "workspaces",
+        "sandbox",
+        "policy",
+    ];
 
     #[test]
     fn flag_over_environment_over_file_over_default() {
@@ -551,6 +592,25 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_providers_are_never_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        let text = "[models.providers.a]\nkind='openai'\napi_key='sk-hidden-from-all'\nbase_url='http://h/v1'\n\
+                    headers={x-api-key='also-hidden'}\n";
+        std::fs::write(&file, text).unwrap();
+        let options = Options { config: Some(file), data: Some("/d".into()), ..Options::default() };
+        let config = settle(options, &[]).unwrap();
+        let told =
+            |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
+        assert_eq!(told("models.providers"), "a (openai at http://h/v1)");
+        let looked_at = format!("{config:?}");
+        assert!(!looked_at.contains("sk-hidden") && !looked_at.contains("also-hidden"), "{looked_at}");
+        let why =
+            settle(Options::default(), &[("HOME", "/h"), ("RECOUNT_MODELS__DEFAULT", "x")]).unwrap_err();
+        assert!(why.contains("models.default"), "{why}");
+    }
+
+    #[test]
     fn where_runs_may_work() {
         let home = ("HOME", "/h");
         let allowed = |options: Options, environment: &[(&str, &str)]| {
@@ -593,6 +653,8 @@ mod tests {
         let why = parse_file("bnd = 1\n").unwrap_err();
         assert!(why.contains("did you mean `bind`"), "{why}");
         assert!(parse_file("bind = 1\n").unwrap_err().contains("bind"));
+        let why = parse_file("[models.providers.x]\nkind = \"openai\"\nbase_ur = \"x\"\n").unwrap_err();
+        assert!(why.contains("models.providers.x") && why.contains("did you mean `base_url`"), "{why}");
     }
 
     /// The page and the code agree: each key, variable, default and the example.
@@ -638,6 +700,7 @@ mod tests {
                 sized(config.runs.sandbox.file_bytes),
                 sized(config.runs.sandbox.tmp_bytes),
                 config.runs.policy.as_ref().map_or("none".into(), |path| path.display().to_string()),
+                config.runs.models.default.as_ref().map_or("none".into(), |name| name.to_string()),
             ]
         };
         let from_example = settle(options, &[]).unwrap();
@@ -670,7 +733,8 @@ mod tests {
                 "256",
                 "1GiB",
                 "512MiB",
-                "/etc/recount/policy.toml"
+                "/etc/recount/policy.toml",
+                "local/qwen3:8b"
             ]
         );
 

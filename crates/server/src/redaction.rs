@@ -36,10 +36,11 @@ impl Default for Redaction {
 pub(crate) type Passed = Vec<String>;
 
 impl Redaction {
-    /// Reads what is secret, once.
+    /// Reads what is secret, once. `keys` are those of providers of models.
     pub(crate) fn redactor(
         &self,
         environment: impl Iterator<Item = (OsString, OsString)>,
+        keys: &[recount_agent::model::Secret],
     ) -> Result<(Arc<Redactor>, Passed), StartError> {
         let mut known = Vec::new();
         let mut passed = Vec::new();
@@ -78,6 +79,12 @@ impl Redaction {
             let name = path.display();
             let text = read(path).map_err(|why| unusable("secret_files", &name, &why))?;
             known.push(Secret::new(&text).map_err(|why| unusable("secret_files", &name, &why))?);
+        }
+        for key in keys {
+            match Secret::new(key.reveal()) {
+                Ok(secret) => known.push(secret),
+                Err(why) => passed.push(format!("a key of a provider of models is not masked: it {why}")),
+            }
         }
         let max = recount_redact::limits::KNOWN_MAX;
         if known.len() > max {
@@ -151,7 +158,7 @@ mod tests {
     fn built(redaction: &Redaction, environment: &[(&str, &str)]) -> Result<(Arc<Redactor>, Passed), String> {
         let environment =
             environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        redaction.redactor(environment).map_err(|why| why.to_string())
+        redaction.redactor(environment, &[]).map_err(|why| why.to_string())
     }
 
     #[test]
@@ -216,6 +223,15 @@ mod tests {
         let long = "x1".repeat(3000);
         let (_, passed) = built(&Redaction::default(), &[("LONG_SECRET", &long)]).unwrap();
         assert!(passed[0].contains("LONG_SECRET") && passed[0].contains("6000") && !passed[0].contains("x1"));
+    }
+
+    #[test]
+    fn keys_of_providers_are_masked() {
+        let keys = ["sk-of-a-provider", "short"].map(recount_agent::model::Secret::new);
+        let off = Redaction { detectors: false, environment: false, ..Redaction::default() };
+        let (redactor, passed) = off.redactor(std::iter::empty(), &keys).unwrap();
+        assert_eq!(redactor.text("said sk-of-a-provider"), "said ****************");
+        assert!(passed.len() == 1 && !passed[0].contains("short"), "{passed:?}");
     }
 
     #[test]

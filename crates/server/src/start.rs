@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use recount_agent::model::Registry;
 use recount_engine::Redactor;
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
@@ -65,7 +66,8 @@ fn openness(data: &Path) -> Option<String> {
 /// Runs the server until it is told to stop. Blocks.
 pub fn serve(options: Options) -> Result<(), StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
-    let (redactor, passed) = config.redaction.redactor(std::env::vars_os())?;
+    let registry = registry(&config)?;
+    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &registry.secrets)?;
     logging::start(&config, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     tracing::info!(values = redactor.known(), shapes = config.redaction.detectors, "secrets are masked");
@@ -101,13 +103,22 @@ pub struct Inside {
 /// Starts a server within this program, configured as `serve` would be. The caller ends it with [`Running::stop`].
 pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
-    let (redactor, passed) = config.redaction.redactor(std::env::vars_os())?;
+    let registry = registry(&config)?;
+    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &registry.secrets)?;
     logging::start(&config, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     // Nothing comes of the limits here: few connect to a server that serves one run.
     Files::raise();
     let running = assemble(&config, redactor).await?;
     Ok(Inside { running, data: config.data })
+}
+
+/// Providers of models as they are configured. Their keys are secrets, so they are needed before anything is said.
+fn registry(config: &Config) -> Result<Registry, StartError> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let clock = World::real().clock;
+    let built = Registry::build(&config.runs.models, &environment, &config.runs.folder, &clock);
+    built.map_err(|why| StartError::usage(why.to_string()))
 }
 
 /// All that the configuration asks for, put together and listening.

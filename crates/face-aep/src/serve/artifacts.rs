@@ -143,7 +143,7 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
 }
 
 /// The first that is called so and that the caller may know of.
-async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Refusal> {
+pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Refusal> {
     for row in face.engine.artifacts_called(id).await? {
         let seen = if row.run_id.is_empty() {
             face.sees_upload(id).await?

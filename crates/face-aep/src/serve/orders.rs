@@ -5,11 +5,12 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query as words;
 use recount_api::reply::Page;
 use recount_api::request::{ResumeRun, RetryRun, SendMessage};
-use recount_engine::{ListQuery, NewRun, Order, Scope};
+use recount_engine::{Attached, ListQuery, NewRun, Order, Scope};
 use recount_event::family::run::{Driver, RunKind};
 use recount_event::{Code, SessionId};
 
 use super::Face;
+use super::artifacts::found;
 use super::http::{Answer, Ids, Query, body_bytes, json};
 use super::once::Again;
 use super::runs::answer_made;
@@ -55,10 +56,11 @@ impl Face {
             new.queued.workspace_path = past.queued.workspace_path.clone();
             past.precede(&mut new.queued);
         }
-        let Wanted { order, model, workspace_mode, attachments, network: _ } = wanted;
-        if !attachments.is_empty() {
-            let none = "attachments: this server keeps no artifacts; leave them out";
-            return Err(Refusal::new(Code::OrderRefused, none));
+        let Wanted { mut order, model, workspace_mode, attachments, network: _ } = wanted;
+        for (id, name) in attachments {
+            let row = found(self, &id).await?;
+            let mime = row.mime.unwrap_or_else(|| "application/octet-stream".to_owned());
+            order.attachments.push(Attached { artifact_id: id, mime, name: name.or(row.name) });
         }
         new.queued.model = model;
         new.queued.workspace_mode = workspace_mode;

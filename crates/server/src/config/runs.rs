@@ -1,11 +1,12 @@
 //! Configuration of runs of our own: how many at once, where they work, how they are held back.
 //!
-//! Look at [`Runs`]. Which models there are stands in `models`.
+//! Look at [`Runs`]. What models, the sandbox and the policy make of it is their own business.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::model::ModelsSettings;
 use recount_agent::sandbox::SandboxSettings;
 use serde::Deserialize;
 
@@ -27,6 +28,9 @@ pub struct Runs {
     pub sandbox: SandboxSettings,
     /// Where the rules are that calls are judged by.
     pub policy: Option<PathBuf>,
+    pub models: ModelsSettings,
+    /// The folder of the configuration, where what it names begins.
+    pub folder: PathBuf,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -68,6 +72,7 @@ pub(super) struct Sections {
     pub(super) workspaces: WorkspacesSection,
     pub(super) sandbox: SandboxSection,
     pub(super) policy: PolicySection,
+    pub(super) models: ModelsSettings,
 }
 
 /// What the command line says.
@@ -165,6 +170,19 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         file.policy.file.map(|path| text(usual.folder.join(path))),
         "none",
     );
+    let mut models = file.models;
+    let default = look.pick(
+        "models.default",
+        None,
+        "RECOUNT_MODELS__DEFAULT",
+        models.default.as_ref().map(|name| name.to_string()),
+        "none",
+    );
+    models.default = match default.as_str() {
+        "none" => None,
+        name => Some(name.parse().map_err(|_| wrong("models.default", name, "PROVIDER/MODEL, or none"))?),
+    };
+    tell(look, &models);
     let size = |name: &str, said: &str| {
         bytes(said).filter(|size| *size > 0).ok_or_else(|| wrong(name, said, "one such as 2GiB"))
     };
@@ -190,7 +208,25 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         keep: amount("workspaces.keep", &keep, "off, or one such as 7d or 12h", duration)?,
         sandbox,
         policy: (policy != "none").then(|| policy.into()),
+        models,
+        folder: usual.folder.to_owned(),
     })
+}
+
+/// What only the file can say of models, without what is secret.
+fn tell<E: Fn(&str) -> Option<String>>(look: &mut Lookup<E>, models: &ModelsSettings) {
+    let providers: Vec<String> = models
+        .providers
+        .iter()
+        .map(|(name, provider)| match &provider.base_url {
+            Some(url) => format!("{name} ({} at {url})", provider.kind),
+            None => format!("{name} ({})", provider.kind),
+        })
+        .collect();
+    let several = |items: &[String]| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    look.note("models.providers", several(&providers), !providers.is_empty());
+    look.note("models.prices", format!("{} known", models.prices.len()), !models.prices.is_empty());
+    look.note("models.rewrite", format!("{} rules", models.rewrite.len()), !models.rewrite.is_empty());
 }
 
 /// A folder that runs may work in.

@@ -313,7 +313,7 @@ async fn what_has_ended_is_made_again() {
     );
     let events = until_end(&house, again["id"].as_str().unwrap()).await;
     assert_eq!(events[0]["data"]["config"], json!({"command": "ls", "workspace_source": "/src"}));
-    assert_eq!(events[0]["data"]["prior_cost_micros_usd"], 0);
+    assert_eq!(events[0]["data"]["prior_run_id"], json!(first));
     // No body at all is fine, too, and the same key makes one run.
     let headers = [("idempotency-key", "k")];
     let target = format!("/v1/runs/{first}/retry");
@@ -385,6 +385,27 @@ async fn a_run_goes_on_from_another() {
     );
     let elsewhere = json!({"kind": "agent_loop", "resume": first}).to_string();
     check_problem(&house.post("/v1/runs", &elsewhere).await, Code::OrderRefused, "of another task");
+}
+
+#[tokio::test]
+async fn what_was_sent_in_goes_along() {
+    let house = house().await;
+    let png = [("content-type", "image/png")];
+    let sent = house.ask("POST", "/v1/artifacts?name=a.png", &png, Some(b"not really one")).await;
+    assert_eq!(sent.status, 201, "{}", sent.text());
+    let id = text(&sent.data()["id"]);
+    let attachments = json!([{"artifact_id": id}, {"artifact_id": id, "name": "b"}]);
+    let body = json!({"kind": "agent_loop", "request_text": "look", "attachments": attachments});
+    let run = made(&house, "/v1/runs", &body.to_string()).await;
+    let events = until_end(&house, run["id"].as_str().unwrap()).await;
+    let of = |name: &str| json!({"artifact_id": id, "mime": "image/png", "name": name});
+    assert_eq!(events[0]["data"]["config"]["attachments"], json!([of("a.png"), of("b")]));
+    let nothing =
+        json!({"kind": "agent_loop", "request_text": "x", "attachments": [{"artifact_id": "art_x"}]});
+    for target in ["/v1/runs", "/v1/tasks"] {
+        let reply = house.post(target, &nothing.to_string()).await;
+        check_problem(&reply, Code::ArtifactNotFound, target);
+    }
 }
 
 #[tokio::test]
