@@ -77,6 +77,9 @@ impl Server {
         let (open, most) = (self.sources.doors.open(), self.sources.doors.places_max());
         checks.push(Check::fine("connections", format!("{open} open, at most {most}")));
         bounds(&mut checks);
+        if let Some(crew) = tenants.crew() {
+            crew.checks(&mut checks, tenants.default_engine().world()).await;
+        }
         folder::disk(&mut checks, &self.home.data);
         folder::permissions(&mut checks, &self.home.data);
         checks

@@ -116,3 +116,6 @@ pub const RUNS_AT_ONCE_DEFAULT: usize = 16;
 
 /// The most that can be told.
 pub const RUNS_AT_ONCE_MAX: usize = 10_000;
+
+/// Files and folders that a check-up counts in workspaces; then it says that there are more.
+pub const WORKSPACE_ENTRIES_COUNTED_MAX: usize = 100_000;

@@ -8,6 +8,7 @@ use recount_engine::Redactor;
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
+use crate::agents::{self, Crew};
 use crate::config::{Config, Options};
 use crate::files::in_words;
 use crate::running::claim;
@@ -66,7 +67,8 @@ fn openness(data: &Path) -> Option<String> {
 /// Runs the server until it is told to stop. Blocks.
 pub fn serve(options: Options) -> Result<(), StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
-    let registry = registry(&config)?;
+    let world = World::real();
+    let registry = agents::registry(&config, &world)?;
     let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &registry.secrets)?;
     logging::start(&config, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
@@ -81,7 +83,7 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
     let files = Files::raise();
     runtime.block_on(async {
-        let running = assemble(&config, redactor).await?;
+        let running = assemble(&config, world, registry, redactor).await?;
         announce(&config, &running);
         tell_limits(files);
         told_to_stop().await?;
@@ -103,31 +105,33 @@ pub struct Inside {
 /// Starts a server within this program, configured as `serve` would be. The caller ends it with [`Running::stop`].
 pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
-    let registry = registry(&config)?;
+    let world = World::real();
+    let registry = agents::registry(&config, &world)?;
     let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &registry.secrets)?;
     logging::start(&config, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     // Nothing comes of the limits here: few connect to a server that serves one run.
     Files::raise();
-    let running = assemble(&config, redactor).await?;
+    let running = assemble(&config, world, registry, redactor).await?;
     Ok(Inside { running, data: config.data })
 }
 
-/// Providers of models as they are configured. Their keys are secrets, so they are needed before anything is said.
-fn registry(config: &Config) -> Result<Registry, StartError> {
-    let environment = |name: &str| std::env::var(name).ok();
-    let clock = World::real().clock;
-    let built = Registry::build(&config.runs.models, &environment, &config.runs.folder, &clock);
-    built.map_err(|why| StartError::usage(why.to_string()))
-}
-
 /// All that the configuration asks for, put together and listening.
-async fn assemble(config: &Config, redactor: Arc<Redactor>) -> Result<Running, StartError> {
+async fn assemble(
+    config: &Config,
+    world: World,
+    registry: Registry,
+    redactor: Arc<Redactor>,
+) -> Result<Running, StartError> {
     let listener = claim(config.bind).await?;
     let store = open_store(config)?;
+    let crew = Crew::gather(config, registry).await?;
     let (home, access) = (config.home(), config.access.clone());
-    let running = Running::on(listener, Arc::new(store), World::real(), Some(home), access, redactor).await?;
+    let running = Running::on(listener, Arc::new(store), world, Some(home), access, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
+    tracing::info!("{}", crew.in_words(running.gate.lets_anybody_in()));
+    let failed = |why| StartError::failed(format!("nobody could be given our own runs: {why}"));
+    running.gate.tenants.employ(crew).await.map_err(failed)?;
     Ok(running)
 }
 
@@ -140,9 +144,12 @@ fn announce(config: &Config, running: &Running) {
         true => "without a token, whoever can reach this address on this machine may do everything",
         false => "only who shows a token may come in",
     };
+    let crew = running.gate.tenants.crew();
+    let held = crew.map(|crew| format!("\n{}", crew.in_words(running.gate.lets_anybody_in())));
+    let held = held.unwrap_or_default();
     let said = writeln!(
         words,
-        "recount {} keeps its data in {}\n{openness}{entry}\nlistening on http://{}",
+        "recount {} keeps its data in {}\n{openness}{entry}{held}\nlistening on http://{}",
         env!("CARGO_PKG_VERSION"),
         config.data.display(),
         running.address

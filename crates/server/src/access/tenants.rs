@@ -15,6 +15,7 @@ use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
 use super::seal;
+use crate::agents::Crew;
 use crate::running::Home;
 use crate::{StartError, limits};
 
@@ -59,6 +60,8 @@ pub(crate) struct Tenants {
     making: tokio::sync::Mutex<()>,
     /// What every tenant's store is kept to.
     policy: OnceLock<(Policy, Duration)>,
+    /// Who does their own runs, where anybody does.
+    crew: OnceLock<Arc<Crew>>,
 }
 
 impl Tenants {
@@ -72,7 +75,15 @@ impl Tenants {
         };
         let others = RwLock::default();
         let making = tokio::sync::Mutex::default();
-        let tenants = Arc::new(Tenants { default, others, home, world, making, policy: OnceLock::new() });
+        let tenants = Arc::new(Tenants {
+            default,
+            others,
+            home,
+            world,
+            making,
+            policy: OnceLock::new(),
+            crew: OnceLock::new(),
+        });
         for name in folders.keys() {
             let failed = |why: Refusal| {
                 StartError::failed(format!("the store of the tenant {name} cannot be used: {}", why.detail))
@@ -99,6 +110,9 @@ impl Tenants {
             Engine::open_with_key(Arc::new(store), self.world.clone(), framing, redactor, Some(key)).await?;
         if let Some((policy, every)) = self.policy.get() {
             engine.keep_to(*policy, *every);
+        }
+        if let Some(crew) = self.crew.get() {
+            crew.employ(name, &engine).await?;
         }
         self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
         Ok(engine)
@@ -146,6 +160,21 @@ impl Tenants {
         if self.policy.set((policy, every)).is_err() {
             tracing::warn!("tenants were told twice what to keep; the first counts for new ones");
         }
+    }
+
+    /// Lets a crew do the runs of all tenants from now on, and of those to come.
+    pub(crate) async fn employ(&self, crew: Arc<Crew>) -> Result<(), Error> {
+        let _one_at_a_time = self.making.lock().await;
+        for (name, engine) in self.all() {
+            crew.employ(&name, &engine).await?;
+        }
+        // Said once, when the server begins; an engine would have refused a second one.
+        self.crew.get_or_init(|| crew);
+        Ok(())
+    }
+
+    pub(crate) fn crew(&self) -> Option<&Arc<Crew>> {
+        self.crew.get()
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {

@@ -1,0 +1,194 @@
+//! Who does our own runs: put together once of the configuration, and given to the engine of every tenant.
+//!
+//! Look at [`Crew`]. It must never know what a run is owed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use recount_agent::model::Registry;
+use recount_agent::policy::Policy;
+use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
+use recount_agent::tools::Tools;
+use recount_agent::{Agent, Settings, Workspaces};
+use recount_api::admin::Check;
+use recount_engine::{Engine, Error};
+use recount_world::{Kind, World};
+
+use crate::{Config, StartError, limits};
+
+/// The folder that copies of workspaces stand in, within the data folder.
+const FOLDER: &str = "workspaces";
+
+/// What agents of all tenants share.
+pub(crate) struct Crew {
+    registry: Registry,
+    tools: Tools,
+    policy: Policy,
+    /// `Err`: why no command can run.
+    sandbox: Result<Arc<Sandbox>, String>,
+    allowed: Arc<[PathBuf]>,
+    data: PathBuf,
+    at_once: usize,
+    /// How long a copy is kept that nothing works in.
+    keep: Option<Duration>,
+}
+
+/// Providers as they are configured. Their keys are secrets, so they are needed before anything is said.
+pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, StartError> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let built = Registry::build(&config.runs.models, &environment, &config.runs.folder, &world.clock);
+    built.map_err(|why| StartError::usage(why.to_string()))
+}
+
+impl Crew {
+    /// Reads the policy, and finds out what sandbox there is. The data folder is there by now.
+    pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<Crew>, StartError> {
+        let runs = &config.runs;
+        let data = config.data.canonicalize().map_err(|why| {
+            StartError::failed(format!("{} cannot be looked at: {why}", config.data.display()))
+        })?;
+        let around = Surroundings { data: Some(data.clone()), ..Surroundings::default() };
+        let sandbox = Sandbox::probe(runs.sandbox.clone(), around).await;
+        let sandbox = sandbox.map(Arc::new).map_err(|why| why.to_string());
+        let mut tools = Tools::standard();
+        if let Ok(sandbox) = &sandbox {
+            tools.add_commands(sandbox);
+        }
+        let policy = match &runs.policy {
+            None => Policy::default(),
+            Some(path) => read_policy(path, &tools)?,
+        };
+        Ok(Arc::new(Crew {
+            registry,
+            policy,
+            sandbox,
+            allowed: runs.workspaces.iter().map(|path| as_it_is(path)).collect(),
+            data,
+            at_once: runs.at_once,
+            keep: runs.keep,
+            tools,
+        }))
+    }
+
+    /// Lets an agent do the runs of a tenant.
+    pub(crate) async fn employ(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
+        let settings = Settings {
+            models: self.registry.clone(),
+            tools: self.tools.clone(),
+            policy: self.policy.clone(),
+            sandbox_layer: self.sandbox.as_ref().map_or("none".to_owned(), |sandbox| sandbox.label(false)),
+            sandboxed: self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off),
+            workspaces: Workspaces {
+                home: self.data.join(FOLDER).join(tenant),
+                allowed: self.allowed.clone(),
+                forbidden: [self.data.clone()].into(),
+            },
+            system: None,
+        };
+        let agent = Agent::new(settings, engine.world().clone());
+        engine.employ(Arc::new(agent.clone()), self.at_once).await?;
+        if let Some(keep) = self.keep {
+            keep_copies(agent, engine.clone(), keep);
+        }
+        Ok(())
+    }
+
+    /// What holds commands back, in words for an operator.
+    pub(crate) fn in_words(&self, lets_anybody_in: bool) -> String {
+        match &self.sandbox {
+            Err(why) => why.clone(),
+            Ok(sandbox) if lets_anybody_in && sandbox.reaches_loopback(false) => format!(
+                "commands of runs: {}; they reach this server, which asks nobody for a token, and could answer for you",
+                sandbox.detail()
+            ),
+            Ok(sandbox) => format!("commands of runs: {}", sandbox.detail()),
+        }
+    }
+
+    /// What an operator should know of it.
+    pub(crate) async fn checks(&self, checks: &mut Vec<Check>, world: &World) {
+        checks.push(match &self.sandbox {
+            Ok(sandbox) if sandbox.layer() == Layer::Off => Check::note(
+                "sandbox",
+                sandbox.detail(),
+                "commands of runs may do all that the server may; set sandbox.mode to auto",
+            ),
+            Ok(sandbox) => Check::fine("sandbox", format!("{}: {}", sandbox.label(false), sandbox.detail())),
+            Err(why) => Check::note("sandbox", why, "runs work without commands until a sandbox does"),
+        });
+        let providers: Vec<&str> = self.registry.models.by_name.keys().map(String::as_str).collect();
+        checks.push(match providers.as_slice() {
+            [] => Check::fine("models", "none is configured; runs of kind agent_loop need one"),
+            several => {
+                let default = self.registry.default.as_ref();
+                let default = default.map_or("no default".to_owned(), |name| format!("default {name}"));
+                Check::fine("models", format!("{}; {default}", several.join(", ")))
+            }
+        });
+        let folder = self.data.join(FOLDER);
+        let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;
+        checks.push(match size {
+            Ok(size) => Check::fine("workspaces", size),
+            Err(_) => Check::note("workspaces", "looking through them broke off", "see the server's log"),
+        });
+    }
+}
+
+/// Takes copies away from time to time that were not worked in for so long.
+fn keep_copies(agent: Agent, engine: Engine, keep: Duration) {
+    let tasks = engine.world().tasks.clone();
+    tasks.spawn(Kind::Service, move |mut shutdown| async move {
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => return,
+                () = tokio::time::sleep(limits::SWEEP_EVERY_DEFAULT) => {}
+            }
+            match agent.sweep(&engine, keep).await {
+                Ok(0) => {}
+                Ok(gone) => tracing::info!(gone, "workspaces were taken away that nothing worked in"),
+                Err(error) => tracing::warn!(%error, "workspaces could not be taken away"),
+            }
+        }
+    });
+}
+
+fn read_policy(path: &Path, tools: &Tools) -> Result<Policy, StartError> {
+    let unusable = |why: String| StartError::usage(format!("policy.file: {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|why| unusable(why.to_string()))?;
+    let policy = Policy::parse(&text).map_err(|why| unusable(why.to_string()))?;
+    let names: Vec<&str> = tools.names().collect();
+    policy.check_tools(names.into_iter()).map_err(|why| unusable(why.to_string()))?;
+    Ok(policy)
+}
+
+/// Paths are compared as they really are. One that is not there yet counts as it is written.
+fn as_it_is(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|why| {
+        tracing::warn!(path = %path.display(), %why, "a folder that runs may work in cannot be looked at");
+        path.to_owned()
+    })
+}
+
+/// How much lies below a folder, counted up to a bound. Blocks.
+fn size_of(folder: &Path) -> String {
+    let (mut waiting, mut entries, mut bytes) = (vec![folder.to_owned()], 0_usize, 0_u64);
+    while let Some(next) = waiting.pop() {
+        let Ok(listed) = std::fs::read_dir(&next) else { continue };
+        for entry in listed.flatten() {
+            entries += 1;
+            if entries > limits::WORKSPACE_ENTRIES_COUNTED_MAX {
+                let more = limits::WORKSPACE_ENTRIES_COUNTED_MAX;
+                return format!("more than {more} files and folders with {} MiB", bytes >> 20);
+            }
+            match entry.metadata() {
+                Ok(about) if about.is_dir() => waiting.push(entry.path()),
+                Ok(about) => bytes += about.len(),
+                // It went while we looked.
+                Err(_) => {}
+            }
+        }
+    }
+    format!("{entries} files and folders with {} MiB", bytes >> 20)
+}
