@@ -32,6 +32,8 @@ pub struct Settings {
     /// How commands are kept apart: the layer's name, and whether it keeps anything apart.
     pub sandbox_layer: String,
     pub sandboxed: bool,
+    /// Why no command may have the network, where it would reach more than it should.
+    pub no_network: Option<String>,
     pub workspaces: Workspaces,
     /// What a model is told when nothing else is said.
     pub system: Option<String>,
@@ -251,6 +253,9 @@ impl Performer for Agent {
                 .map_err(|message| Unacceptable { code: Code::ModelUnknown, message })?;
             let asked = chosen.rewrote.map_or(chosen.model, |(from, _)| from);
             (new.queued.provider, new.queued.model) = (Some(chosen.provider), Some(asked));
+        }
+        if let Some(why) = self.settings.no_network.as_ref().filter(|_| order.network) {
+            return Err(refused(format!("network cannot be granted: {why}")));
         }
         for tool in order.tools.iter().flatten() {
             self.settings.tools.get(tool).map_err(|unknown| refused(unknown.to_string()))?;

@@ -123,7 +123,7 @@ impl Worker {
         let mut tools = self.agent.tool_specs(&self.order);
         if !tools.is_empty() && !chosen.provides.can(&chosen.model, Capability::Tools) {
             tools.clear();
-            opening.push(missing(chosen, "tool_use", "answers_without_tools"));
+            self.missing(chosen, "tool_use", "answers_without_tools", opening);
         }
         let mut pictures = BTreeMap::new();
         let wanted = self.conversation.pictures();
@@ -131,7 +131,7 @@ impl Worker {
             if chosen.provides.can(&chosen.model, Capability::Images) {
                 pictures = self.agent.fetch(&self.desk, &wanted).await;
             } else {
-                opening.push(missing(chosen, "image_input", "told_that_there_is_a_picture"));
+                self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
             }
         }
         let mut messages = self.conversation.messages(&pictures);
@@ -145,6 +145,15 @@ impl Worker {
             tools,
             max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
         })
+    }
+
+    /// Tells, once a run, what the model cannot do.
+    fn missing(&mut self, chosen: &Chosen, capability: &str, fallback: &str, opening: &mut Vec<Draft>) {
+        if self.missing_told.insert(capability.to_owned()) {
+            let mut missing = ModelCapabilityMissing::new(chosen.model.clone(), capability.to_owned());
+            missing.fallback_strategy = Some(fallback.to_owned());
+            opening.push(Payload::ErrorModelCapabilityMissing(Box::new(missing)).into());
+        }
     }
 
     /// Asks once, and reports what comes as it comes.
@@ -333,12 +342,6 @@ impl Heard {
             Err(failure) => self.over = Some(Err(failure)),
         }
     }
-}
-
-fn missing(chosen: &Chosen, capability: &str, fallback: &str) -> Draft {
-    let mut missing = ModelCapabilityMissing::new(chosen.model.clone(), capability.to_owned());
-    missing.fallback_strategy = Some(fallback.to_owned());
-    Payload::ErrorModelCapabilityMissing(Box::new(missing)).into()
 }
 
 /// What stands under this key in the place of an input that cannot be read.

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use recount_engine::{Desk, Left, Order};
+use recount_event::family::approval::Decision;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::tool::{self, RefusalCode};
 use recount_event::{Draft, Event, ForeignId, Payload};
@@ -33,6 +34,8 @@ pub(crate) struct Worker {
     /// Blocks of the turn that may be begun again: its next attempt goes on behind them.
     pub(crate) next_block: u64,
     pub(crate) model_told: bool,
+    /// What the model cannot do, as far as the log says it.
+    pub(crate) missing_told: HashSet<String>,
     /// Whether the log says that there is a workspace.
     pub(crate) provisioned: bool,
     /// Calls whose input the log holds masked.
@@ -81,6 +84,7 @@ impl Worker {
             last_call: None,
             next_block: 0,
             model_told: false,
+            missing_told: HashSet::new(),
             provisioned: false,
             masked: HashSet::new(),
         };
@@ -130,6 +134,9 @@ impl Worker {
         for event in events {
             self.conversation.event(event);
             match event.payload() {
+                Payload::ErrorModelCapabilityMissing(missing) => {
+                    self.missing_told.insert(missing.missing_capability.clone());
+                }
                 Payload::WorkspaceProvisioned(_) => self.provisioned = true,
                 Payload::TurnStarted(_) => self.model_told = true,
                 Payload::AssistantToolCallProposed(proposed)
@@ -155,14 +162,14 @@ impl Worker {
                     let (code, message) = (refused.code.as_str().to_owned(), refused.message.clone());
                     self.ended(Ended::Refused { code, message });
                 }
-                Payload::ApprovalResolved(resolved) => {
+                Payload::ApprovalResolved(resolved) if resolved.decision != Decision::Approved => {
                     let message = match &resolved.comment {
                         Some(comment) => format!("{} did not allow it: {comment}", resolved.by),
                         None => format!("{} did not allow it", resolved.by),
                     };
                     self.ended(Ended::Refused { code: "denied".to_owned(), message });
                 }
-                Payload::ApprovalTimedOut(_) => {
+                Payload::ApprovalTimedOut(missed) if missed.decision != Some(Decision::Approved) => {
                     let message = "nobody allowed it in time".to_owned();
                     self.ended(Ended::Refused { code: "timed_out".to_owned(), message });
                 }

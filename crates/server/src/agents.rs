@@ -30,6 +30,8 @@ pub(crate) struct Crew {
     allowed: Arc<[PathBuf]>,
     data: PathBuf,
     at_once: usize,
+    /// Whether who reaches the server's address needs no token.
+    lets_anybody_in: bool,
     /// How long a copy is kept that nothing works in.
     keep: Option<Duration>,
 }
@@ -66,6 +68,7 @@ impl Crew {
             allowed: runs.workspaces.iter().map(|path| as_it_is(path)).collect(),
             data,
             at_once: runs.at_once,
+            lets_anybody_in: config.bind.ip().to_canonical().is_loopback() && !config.access.require_token,
             keep: runs.keep,
             tools,
         }))
@@ -79,6 +82,7 @@ impl Crew {
             policy: self.policy.clone(),
             sandbox_layer: self.sandbox.as_ref().map_or("none".to_owned(), |sandbox| sandbox.label(false)),
             sandboxed: self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off),
+            no_network: self.no_network(),
             workspaces: Workspaces {
                 home: self.data.join(FOLDER).join(tenant),
                 allowed: self.allowed.clone(),
@@ -92,6 +96,17 @@ impl Crew {
             keep_copies(agent, engine.clone(), keep);
         }
         Ok(())
+    }
+
+    /// A command with the network could answer what its own run asks, where nobody needs a token to answer.
+    fn no_network(&self) -> Option<String> {
+        let held = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off);
+        let reaches_us = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.reaches_loopback(true));
+        (held && reaches_us && self.lets_anybody_in).then(|| {
+            "a command with the network reaches this server, which asks nobody for a token, and could answer for a \
+             person; make a token with recount token add, and start with --require-token"
+                .to_owned()
+        })
     }
 
     /// What holds commands back, in words for an operator.

@@ -193,6 +193,7 @@ async fn open(
         policy: if policy.is_empty() { Policy::default() } else { Policy::parse(policy).unwrap() },
         sandbox_layer: "off".into(),
         sandboxed: true,
+        no_network: None,
         workspaces: Workspaces {
             home: root.join("workspaces"),
             allowed: [root.join("work")].into(),
