@@ -54,7 +54,7 @@ impl Demo {
         let wait = if somebody { limits::DEMO_WAIT_FOR_SOMEBODY } else { limits::DEMO_WAIT };
         note(&format!(
             "recount demo: a scripted model mends a small script. No key and no network are used, and what is \
-             changed is a copy. You are asked twice; when nobody answers for {} seconds, the demo says yes itself.",
+             changed is a copy. You are asked twice; when nobody answers for {} seconds, the demo answers itself.",
             wait.as_secs()
         ));
         let order = CreateTask {

@@ -4,6 +4,7 @@
 //! Unlike [`Account`](super::Account), which leaves nothing out, this tells what somebody in front of it wants to
 //! know, and names where the rest is. A sign such as `▸` or `✓` always has a word beside it.
 
+mod answer;
 mod diff;
 mod output;
 mod paint;
@@ -40,6 +41,8 @@ pub(crate) struct Live {
     held_return: bool,
     calls: BTreeMap<String, Call>,
     started: bool,
+    /// Whether a call of a tool is all there is, so that what it answers is what was asked for.
+    is_one_call: bool,
     warned_of_sandbox: bool,
     cost: Option<Vec<String>>,
     ending: Option<Ending>,
@@ -97,6 +100,7 @@ impl Live {
             held_return: false,
             calls: BTreeMap::new(),
             started: false,
+            is_one_call: false,
             warned_of_sandbox: false,
             cost: None,
             ending: None,
@@ -293,6 +297,10 @@ impl Live {
             None => {}
         }
         self.line(told, &line);
+        if let Some(output) = data.readable("output").filter(|_| self.is_one_call) {
+            let lines = answer::lines(&output);
+            lines.iter().for_each(|line| self.line(told, line));
+        }
         let kept = data.text("result_artifact_id").map(str::to_owned).or(call.kept);
         let is_told = call.output.is_whole();
         if let Some(kept) = kept.filter(|_| !is_told) {
@@ -329,6 +337,7 @@ impl Live {
                     line.push_str(&format!(" of task {}", clean::line(task)));
                 }
                 if let Some(kind) = data.text("kind") {
+                    self.is_one_call = kind == "file";
                     line.push_str(&format!(", kind {}", clean::line(kind)));
                 }
                 if let Some(model) = data.text("model") {
@@ -409,7 +418,10 @@ impl Live {
             }
             "workspace.provisioned" => {
                 let path = data.text("path").unwrap_or_default();
-                let files = data.number("files").map_or(String::new(), |files| format!(" ({files} files)"));
+                let files = data.number("files").map_or(String::new(), |files| match files {
+                    1 => " (1 file)".to_owned(),
+                    files => format!(" ({files} files)"),
+                });
                 let words = match (data.text("mode"), data.text("source")) {
                     (Some("in_place"), _) => format!("works in {path}"),
                     (_, Some(source)) => format!("works on a copy of {source}{files}, {path}"),

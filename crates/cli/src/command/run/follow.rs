@@ -96,14 +96,15 @@ impl Following {
         let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut tail = self.client.tail(Source::Run(self.run.clone()), None, Until::Ended);
         let mut timer: Option<Pin<Box<tokio::time::Sleep>>> = None;
+        // What the timer is for: each prompt has all of its time.
+        let mut timed = None;
         loop {
-            let waits =
-                self.unattended.as_ref().filter(|_| self.sending.is_none() && !self.prompts.is_empty());
-            match waits {
-                Some(unattended) => {
-                    timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(unattended.wait)));
-                }
-                None => timer = None,
+            let asked =
+                self.prompts.front().filter(|_| self.sending.is_none()).map(|prompt| prompt.id.clone());
+            if timed != asked {
+                let wait = self.unattended.as_ref().filter(|_| asked.is_some()).map(|answers| answers.wait);
+                timer = wait.map(|wait| Box::pin(tokio::time::sleep(wait)));
+                timed = asked;
             }
             let next = self.next(&mut interrupts, &mut timer, &mut tail).await;
             match next {
@@ -116,7 +117,11 @@ impl Following {
                     self.cancelling = None;
                     self.cancelled(done);
                 }
-                Next::Line(line) => self.line(line)?,
+                Next::Line(line) => {
+                    // Somebody is there after all.
+                    (timer, timed) = (None, None);
+                    self.line(line)?;
+                }
                 Next::TimeIsUp => {
                     timer = None;
                     self.answer_unattended()?;
@@ -242,8 +247,10 @@ impl Following {
     /// Says beforehand that an answer will come by itself.
     fn announce(&mut self) -> Result<(), Failure> {
         let Some(unattended) = &self.unattended else { return Ok(()) };
-        let words =
-            format!("(When nobody answers in {} seconds, the demo says yes.)", unattended.wait.as_secs());
+        let words = format!(
+            "(When nobody answers in {} seconds, the demo answers itself.)",
+            unattended.wait.as_secs()
+        );
         let text = self.live.lines(&[words]);
         self.beside(&text)
     }
@@ -287,14 +294,14 @@ impl Following {
     /// What the demo says when nobody does.
     fn answer_unattended(&mut self) -> Result<(), Failure> {
         let Some(prompt) = self.prompts.front().cloned() else { return Ok(()) };
-        let comment = Some("nobody was there, so the demo said yes".to_owned());
+        let comment = Some("nobody was there, so the demo answered".to_owned());
         let reply = match prompt.kind {
             Kind::Approval => Reply::Approve(comment),
             Kind::Question { choices } if !choices.is_empty() => Reply::Choice(0),
             Kind::Question { .. } => Reply::Text("as you think best".to_owned()),
             Kind::Handoff => Reply::Take(comment),
         };
-        let text = self.live.lines(&["(Nobody answered, so the demo says yes.)".to_owned()]);
+        let text = self.live.lines(&["(Nobody answered, so the demo does.)".to_owned()]);
         self.beside(&text)?;
         self.sending = Some(Box::pin(send(self.client.clone(), prompt.id, reply)));
         Ok(())

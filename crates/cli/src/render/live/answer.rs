@@ -1,0 +1,18 @@
+//! What a tool answers, where that is all somebody asked for.
+
+use super::super::clean;
+
+/// Lines that are told; how many more there are is said.
+const LINES_MAX: usize = 200;
+
+pub(super) fn lines(output: &str) -> Vec<String> {
+    let mut told: Vec<String> = clean::lines(output)
+        .take(LINES_MAX)
+        .map(|line| format!("    {line}").trim_end().to_owned())
+        .collect();
+    let total = output.lines().count();
+    if total > LINES_MAX {
+        told.push(format!("    ({} more lines; recount show --all tells them)", total - LINES_MAX));
+    }
+    told
+}
