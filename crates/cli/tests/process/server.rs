@@ -68,6 +68,20 @@ impl Server {
         self.child.wait().expect("it can be waited for");
     }
 
+    /// Lets it do nothing until it may go on.
+    pub(crate) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(kill.expect("kill is there").success());
+    }
+
     /// Runs a verb against it.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Answer {
         Answer::of(recount().args(["--url", &self.url()]).args(arguments))
