@@ -34,6 +34,15 @@ impl Client {
         self.list(address, listing).await
     }
 
+    /// Those of a run.
+    pub async fn list_run_artifacts(
+        &self,
+        run: &str,
+        listing: &Listing,
+    ) -> Result<Page<Artifact>, ClientError> {
+        self.list(self.at(&["runs", run, "artifacts"]), listing).await
+    }
+
     pub async fn get_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
         self.get_one(self.at(&["artifacts", artifact])).await
     }

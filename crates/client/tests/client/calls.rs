@@ -1,8 +1,9 @@
 //! Calls: where they go, and what becomes of every kind of answer.
 
 use recount_client::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, CreateRun, CreateSession, CreateTask,
-    Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun, SendMessage, Verdict,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, ChangeTask, CreateRun, CreateSession,
+    CreateTask, Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun, SendMessage,
+    Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
@@ -44,6 +45,7 @@ async fn every_route_has_its_call() {
     refused(client.create_task(&CreateTask::default()).await.err());
     refused(client.list_tasks(&listing).await.err());
     refused(client.get_task("t").await.err());
+    refused(client.change_task("t", &ChangeTask::default()).await.err());
     refused(client.delete_task("t").await.err());
     refused(client.cancel_task("t", &cancel).await.err());
     refused(client.create_task_run("t", &create_run()).await.err());
@@ -79,6 +81,12 @@ async fn every_route_has_its_call() {
     refused(client.get_handoff("h").await.err());
     refused(client.acknowledge_handoff("h", &AcknowledgeHandoff::default()).await.err());
     refused(client.reject_handoff("h", &RejectHandoff::default()).await.err());
+    let sent = client.upload_artifact(b"bytes".to_vec(), "image/png", Some("image"), Some("a b")).await;
+    refused(sent.err());
+    refused(client.list_artifacts(&listing, Some("r"), Some("t")).await.err());
+    refused(client.get_artifact("x").await.err());
+    refused(client.read_artifact("x").await.err());
+    refused(client.list_run_artifacts("r", &listing).await.err());
     refused(client.create_session(&CreateSession::default()).await.err());
     refused(client.list_sessions(&listing).await.err());
     refused(client.get_session("s").await.err());
@@ -113,6 +121,9 @@ async fn every_route_has_its_call() {
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
     assert_eq!(target("AnswerClarification").body, r#"{"response":"blue"}"#);
     assert_eq!(target("SendMessage").body, r#"{"text":"hello"}"#);
+    assert_eq!(target("UploadArtifact").target, "/v1/artifacts?kind=image&name=a%20b");
+    assert_eq!(target("UploadArtifact").header("content-type"), Some("image/png"));
+    assert_eq!(target("UploadArtifact").body, "bytes");
     assert_eq!(target("RejectHandoff").body, "{}");
     let of_session = &heard[ROUTES.len()].target;
     assert_eq!(of_session, "/v1/runs?session_id=s&after=c%201&limit=7&status=failed");

@@ -268,3 +268,36 @@ async fn a_budget_is_shown_raised_and_never_lowered() {
     let reply = house.ask("PATCH", nobody, &[], Some(br#"{"title":"t"}"#)).await;
     check_problem(&reply, Code::TaskNotFound, "nobody");
 }
+
+#[tokio::test]
+async fn an_original_stands_nowhere_in_the_data_folder_in_the_clear() {
+    let data = tempfile::tempdir().unwrap();
+    let (house, _) = closed_house(data.path()).await;
+    let engine = &house.running.engine;
+    let run = own(engine, None).await;
+    let call = recount_event::ForeignId::parse("call_1").unwrap();
+    let canary = "hunter2-is-no-shape-that-anybody-knows";
+    engine.seal(run, &call, canary.as_bytes()).await.unwrap();
+    assert_eq!(engine.unseal(run, &call).await.unwrap().unwrap(), canary.as_bytes());
+    let (mut folders, mut files) = (vec![data.path().to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let bytes = std::fs::read(&path).unwrap();
+            let found = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
+            assert!(!found, "{} tells it", path.display());
+        }
+    }
+    assert!(files >= 3 && data.path().join("keys/seal").is_file());
+    house.running.stop().await;
+    // The next process has the same key.
+    let house = crate::admin::at_home_with(data.path(), recount_server::access::Access::default()).await;
+    let again = house.running.engine.unseal(run, &call).await.unwrap();
+    assert_eq!(again.unwrap(), canary.as_bytes());
+    house.running.stop().await;
+}
