@@ -27,7 +27,7 @@ use crate::limits;
 use crate::trace::Trace;
 
 /// The folds of the catalogue, as their spaces are called behind `catalogue.`.
-pub const FOLDS: [&str; 13] = [
+pub const FOLDS: [&str; 20] = [
     "runs",
     "task_runs",
     "session_runs",
@@ -41,6 +41,13 @@ pub const FOLDS: [&str; 13] = [
     "handoffs_listed",
     "handoffs_pending",
     "deadlines",
+    "artifacts",
+    "artifacts_listed",
+    "run_artifacts",
+    "task_artifacts",
+    "artifact_changes",
+    "blob_uses",
+    "own_open",
 ];
 
 /// How often what goes wrong, in a thousand, and how slow the store is.
