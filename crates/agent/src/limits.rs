@@ -157,6 +157,10 @@ pub const COMMAND_MEMORY_BYTES: u64 = 4 << 30;
 /// with `process_limit`.
 pub const COMMAND_PROCESSES: u32 = 512;
 
+/// Processes and threads that an ordinary user may have beyond those at the start of a command and those that the
+/// command is allowed; then the command can start no more.
+pub const COMMAND_PROCESSES_SLACK: u64 = 2_048;
+
 /// The longest file that a command may write, where the settings do not say; writing on fails.
 pub const COMMAND_FILE_BYTES: u64 = 8 << 30;
 

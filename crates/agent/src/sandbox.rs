@@ -8,6 +8,7 @@
 
 mod bwrap;
 mod confine;
+pub(crate) mod crowd;
 mod landlock;
 mod modes;
 mod places;
@@ -245,9 +246,11 @@ impl Sandbox {
     }
 
     fn describe(&self) -> String {
+        let kept = crowd::Crowd::can_be_joined() || !rustix::process::geteuid().is_root();
         let bounds = format!(
-            "at most {} processes and {} MiB of memory",
+            "at most {} processes, bounded {}, and {} MiB of memory",
             self.settings.processes,
+            if kept { "by the kernel" } else { "by looking" },
             self.settings.memory_bytes >> 20
         );
         match self.layer {

@@ -17,19 +17,35 @@ use crate::limits;
 pub(crate) struct Bounds {
     data_bytes: Option<u64>,
     file_bytes: Option<u64>,
+    /// Of all processes of whoever runs the server; root has none.
+    processes: Option<u64>,
 }
 
 impl Bounds {
     pub(crate) fn of(plan: &Plan) -> Bounds {
         match plan.layer {
-            Layer::Off => Bounds { data_bytes: None, file_bytes: None },
+            Layer::Off => Bounds { data_bytes: None, file_bytes: None, processes: None },
             // The sum over all processes is watched; this stops one that takes faster than the watch looks.
             _ => Bounds {
                 data_bytes: Some(plan.memory_bytes.saturating_mul(2)),
                 file_bytes: Some(plan.file_bytes),
+                // Others of the same person count, too: so much that they do not get in its way.
+                processes: threads_of_ours().map(|now| {
+                    now.saturating_add(limits::COMMAND_PROCESSES_SLACK).saturating_add(plan.processes.into())
+                }),
             },
         }
     }
+}
+
+/// How many threads there are of whoever this process belongs to. Nobody bounds those of root.
+fn threads_of_ours() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::geteuid().as_raw();
+    let processes = std::fs::read_dir("/proc").ok().filter(|_| own != 0)?;
+    let ours = processes.flatten().filter(|entry| entry.metadata().is_ok_and(|data| data.uid() == own));
+    let threads = ours.filter_map(|entry| std::fs::read_dir(entry.path().join("task")).ok());
+    Some(threads.map(|threads| threads.count() as u64).sum())
 }
 
 /// A session of its own, which dies with the warden, and its bounds. Descriptors but the first three go.
@@ -43,6 +59,9 @@ pub(crate) fn command(bounds: &Bounds) -> io::Result<()> {
     limit(Resource::Core, 0)?;
     if let Some(bytes) = bounds.data_bytes {
         limit(Resource::Data, bytes)?;
+    }
+    if let Some(processes) = bounds.processes {
+        limit(Resource::Nproc, processes)?;
     }
     if let Some(bytes) = bounds.file_bytes {
         limit(Resource::Fsize, bytes)?;

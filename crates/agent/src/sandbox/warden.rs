@@ -15,6 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
+use super::crowd::Crowd;
 use super::plan::{Exit, Layer, Limit, News, Plan, Wish};
 use super::tree::Tree;
 use super::{bwrap, confine, landlock, modes, seccomp};
@@ -102,6 +103,7 @@ fn watch() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut line = Line::open()?;
     let Some(plan) = line.next::<Plan>()? else { return Ok(()) };
+    let _crowd = (plan.layer != Layer::Off).then(|| Crowd::join(plan.processes)).flatten();
     let running = match start(&plan) {
         Ok(running) => running,
         Err(why) => {

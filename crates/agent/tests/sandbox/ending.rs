@@ -123,6 +123,23 @@ async fn many_processes_are_too_many() {
     for mode in LAYERS {
         let ground = quick(SandboxSettings { mode, processes: 64, ..SandboxSettings::default() }).await;
         let left = mark(mode, 7);
+        // As many as it can, one after the other: seen by looking, whatever the kernel bounds.
+        let ran = ground.shell(&format!("while :; do sleep {left} & done")).await;
+        assert_eq!(ran.how(), "process_limit", "{mode:?}: {}", ran.outcome.output);
+        assert_eq!(alive(&left), [] as [&str; 0], "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_fork_bomb_is_small() {
+    for mode in LAYERS {
+        let ground = quick(SandboxSettings { mode, processes: 64, ..SandboxSettings::default() }).await;
+        // Without a bound of the kernel's this would take the whole machine before anybody has looked.
+        if !ground.sandbox.detail().contains("by the kernel") {
+            eprintln!("{mode:?}: no control group can be made here and this is root, so no bomb is set off");
+            continue;
+        }
+        let left = mark(mode, 8);
         let ran =
             ground.shell(&format!("bomb() {{ bomb | bomb & sleep {left}; }}; bomb; wait; sleep 60")).await;
         assert_eq!(ran.how(), "process_limit", "{mode:?}: {}", ran.outcome.output);
