@@ -30,3 +30,6 @@ pub use rejection::Rejection;
 pub use rule::{RULES, Reach, Rule, grammar_page};
 pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, State, Totals};
 pub use view::{Status, Summary};
+
+/// Tools of ours that ask people something instead of being carried out.
+pub const ASKING_TOOLS: &[&str] = &["ask_user", "hand_off"];

@@ -108,7 +108,7 @@ rules! {
 
         "wait.own" = "Only own runs wait and continue.";
         "wait.turn" = "A run does not begin to wait in the middle of a turn.";
-        "wait.calls" = "A run waits only when every open call waits for a person or an application, or holds their answer.";
+        "wait.calls" = "A run waits only when every open call waits for a person or an application, holds their answer, or is a question or handoff (`ask_user`, `hand_off`) whose turn has not come.";
         "wait.nothing" = "A run waits only when something is there to wait for.";
         "wait.names" = "`run.waiting` names exactly what is open.";
         "wait.quiet" = "While a run waits come only outcomes of what it waits for, cancelled calls, `gap.*`, `run.continued` and an ending.";

@@ -528,6 +528,13 @@ impl Call {
         matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Server, .. }))
     }
 
+    /// Whether it asks a person something, and has not yet: questions are asked one at a time, behind permissions,
+    /// so that a run may wait for others while they are only proposed.
+    pub fn is_yet_to_ask(&self) -> bool {
+        self.stage == CallStage::Proposed
+            && self.tool_name.as_deref().is_some_and(|name| crate::ASKING_TOOLS.contains(&name))
+    }
+
     /// Whether its prompt has an outcome on which nobody has acted yet.
     pub fn is_held(&self) -> bool {
         self.answer.is_some() || (self.verdict.is_some() && !matches!(self.stage, CallStage::Invoked(_)))

@@ -75,6 +75,14 @@ impl Calls {
             .is_some_and(|call| call.answered || (call.approved.is_some() && call.invoked.is_none()))
     }
 
+    /// Whether it is a question, or a handoff, whose turn has not come.
+    pub(super) fn is_yet_to_ask(&self, id: &str) -> bool {
+        self.open.get(id).is_some_and(|call| {
+            let asks = call.name.as_deref().is_some_and(|name| crate::ASKING_TOOLS.contains(&name));
+            asks && call.proposed.is_some() && call.invoked.is_none()
+        })
+    }
+
     pub(super) fn is_more_than_asked_for(&self, id: &str) -> bool {
         self.open.get(id).is_some_and(|call| call.proposed.is_some() || call.invoked.is_some())
     }

@@ -231,7 +231,7 @@ impl Reading {
         }
         for id in self.calls.open() {
             let outside = self.calls.is_with_client(id) || self.people.waits_on(id);
-            if !outside && !self.calls.holds_answer(id) {
+            if !outside && !self.calls.holds_answer(id) && !self.calls.is_yet_to_ask(id) {
                 return broken!("wait.calls", "run.waiting stands while {id} is still to be done");
             }
         }

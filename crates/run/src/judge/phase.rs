@@ -191,10 +191,9 @@ fn begins_to_wait(state: &State, waiting: &Waiting) -> Result<(), Broken> {
             turn.index
         );
     }
-    let busy = state
-        .calls
-        .iter()
-        .find(|(id, call)| !(call.is_with_client() || call.is_held() || state.asks_for(id)));
+    let busy = state.calls.iter().find(|(id, call)| {
+        !(call.is_with_client() || call.is_held() || call.is_yet_to_ask() || state.asks_for(id))
+    });
     if let Some((id, call)) = busy {
         return broken!(
             "wait.calls",

@@ -303,6 +303,21 @@ fn a_question_settles_the_call_that_asked() {
 }
 
 #[test]
+fn a_run_waits_for_leave_before_its_questions_are_asked() {
+    for tool in crate::ASKING_TOOLS {
+        let asks = format!(
+            "assistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'d','tool_name':'{tool}','input':{{}}}}"
+        );
+        let script = format!("@own\n@turn 0\n@propose c\n{asks}\n@turned 0\n@ask a c\n@wait approval a");
+        let mut story = Story::of(&script);
+        assert_eq!(work(&story), []);
+        assert_eq!(story.does(approve("a")), ["approval.resolved", "run.continued", "tool.invoked"]);
+        let owed = ["c", "d"].map(|id| Work::RunTool { tool_call_id: fid(id) });
+        assert_eq!(work(&story), owed);
+    }
+}
+
+#[test]
 fn a_handoff_ends_an_own_run() {
     let script = "@own\n@turn 0\n@propose c\n@turned 0\n@invoke c\n@handoff h c\n@wait handoff h";
     let mut story = Story::of(script);
