@@ -155,16 +155,6 @@ impl Conversation {
         })
     }
 
-    /// Whether nobody has said anything.
-    pub fn is_empty(&self) -> bool {
-        self.said.is_empty()
-    }
-
-    /// Whether the model had the last word, so that somebody must say something before it is asked again.
-    pub fn is_answered(&self) -> bool {
-        matches!(self.said.last(), Some(Said::Turn(turn)) if turn.calls.is_empty())
-    }
-
     /// The pictures it speaks of.
     pub fn pictures(&self) -> Vec<Picture> {
         let mut found = Vec::new();
@@ -227,10 +217,19 @@ impl Conversation {
                 .collect()
         };
         let mut messages = Vec::new();
+        // Whether the model has the word.
+        let mut is_asked = false;
         for said in &self.said {
             match said {
-                Said::User(words) => messages.push(Message::User(parts(words))),
+                Said::User(words) => {
+                    is_asked = true;
+                    messages.push(Message::User(parts(words)));
+                }
                 Said::Turn(turn) => {
+                    if !is_asked {
+                        messages.push(go_on());
+                    }
+                    is_asked = !turn.calls.is_empty();
                     let text = turn.texts.join("");
                     let text = (!text.is_empty()).then_some(text);
                     let calls = turn.calls.iter().map(Asked::call).collect();
@@ -242,8 +241,16 @@ impl Conversation {
                 }
             }
         }
+        if !is_asked {
+            messages.push(go_on());
+        }
         messages
     }
+}
+
+/// What is said where nobody has said anything, so that the model goes on: the same each time it is told.
+fn go_on() -> Message {
+    Message::User(vec![Part::Text("Go on.".to_owned())])
 }
 
 impl Asked {

@@ -1,7 +1,6 @@
 //! How runs begin and end: `run.started` with what was asked for, and one truthful ending.
 
-use recount_engine::{Desk, Left};
-use recount_event::family::artifact::Referenced;
+use recount_engine::{Desk, Error, Left};
 use recount_event::family::run::{Cancelled, Failed, Finished, RunKind, Started};
 use recount_event::family::turn::StopReason;
 use recount_event::family::user::{Attachment, Message};
@@ -15,10 +14,15 @@ impl Worker {
     pub(crate) async fn start(&mut self) -> Done<()> {
         if self.desk.state().claim().is_none() {
             let mut drafts = vec![self.started()];
-            if self.desk.state().kind() == RunKind::AgentLoop {
-                self.request(&mut drafts);
+            if self.desk.state().kind() == RunKind::AgentLoop
+                && let Err(missing) = self.request(&mut drafts).await?
+            {
+                drafts.push(self.failed("attachment_missing", missing, false));
             }
             self.report(drafts).await?;
+            if self.desk.state().is_ended() {
+                return Ok(());
+            }
         }
         if self.desk.state().kind() == RunKind::AgentLoop {
             return Ok(());
@@ -33,21 +37,28 @@ impl Worker {
         Payload::RunStarted(Box::new(started)).into()
     }
 
-    /// What a person asked for, and what came with it.
-    fn request(&self, drafts: &mut Vec<Draft>) {
+    /// What a person asked for, and what came with it, which belongs to the run from now on. `Err`: some of it is not
+    /// there any more.
+    async fn request(&self, drafts: &mut Vec<Draft>) -> Done<Result<(), String>> {
         if let Some(text) = self.queued.request_text.as_ref().filter(|text| !text.is_empty()) {
             let mut message = Message::new(text.clone());
             message.message_id = Some(self.desk.mint("msg_"));
             drafts.push(Payload::UserMessage(Box::new(message)).into());
         }
         for attached in &self.order.attachments {
-            let kind = if attached.mime.starts_with("image/") { "image" } else { "file" };
             let id = attached.artifact_id.clone();
-            let attachment = Attachment::new(kind.to_owned(), attached.mime.clone(), id.clone());
+            match self.desk.engine().attach(self.desk.run(), &id).await {
+                Ok(kept) => drafts.push(kept.created),
+                Err(Error::Rejected(gone)) => {
+                    return Ok(Err(format!("what was attached cannot be had: {gone}")));
+                }
+                Err(failed) => return Err(failed.into()),
+            }
+            let kind = if attached.mime.starts_with("image/") { "image" } else { "file" };
+            let attachment = Attachment::new(kind.to_owned(), attached.mime.clone(), id);
             drafts.push(Payload::UserAttachment(Box::new(attachment)).into());
-            let referenced = Referenced::new(id, "attached".to_owned());
-            drafts.push(Payload::ArtifactReferenced(Box::new(referenced)).into());
         }
+        Ok(Ok(()))
     }
 
     /// Writes the ending when nothing is left to do.

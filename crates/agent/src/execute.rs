@@ -118,7 +118,8 @@ impl Worker {
         let summary = one_line(&outcome.summary);
         ended.summary = (!summary.is_empty()).then_some(summary);
         ended.result_artifact_id = outcome.artifact;
-        if let Some((mime, bytes)) = outcome.image {
+        // Where the tool has kept it, it is there already.
+        if let Some((mime, bytes)) = outcome.image.filter(|_| ended.result_artifact_id.is_none()) {
             drafts.extend(self.keep_image(&ended.tool_call_id, mime, bytes).await);
         }
         let told = self.told(&mut ended, &outcome.output, &mut drafts).await;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Chosen;
 use crate::limits;
-use crate::model::{Capability, Failure, Message, Part, Piece, Reply, Request, Usage};
+use crate::model::{Capability, Failure, Piece, Reply, Request, Usage};
 use crate::said::Saying;
 use crate::worker::{Done, Worker};
 
@@ -134,10 +134,7 @@ impl Worker {
                 self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
             }
         }
-        let mut messages = self.conversation.messages(&pictures);
-        if self.conversation.is_empty() || self.conversation.is_answered() {
-            messages.push(Message::User(vec![Part::Text("Go on.".to_owned())]));
-        }
+        let messages = self.conversation.messages(&pictures);
         Arc::new(Request {
             model: chosen.model.clone(),
             system: self.order.system.clone().or_else(|| self.agent.system()),
