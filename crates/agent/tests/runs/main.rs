@@ -1,12 +1,24 @@
 //! Our own runs from beginning to end: a real engine on a store in memory, real tools in real folders, and models that
-//! play scripts.
+//! play scripts, or recordings of providers on real sockets.
 
 #![allow(clippy::unwrap_used)]
 
+mod budgets;
 mod calls;
+mod crashes;
 mod endings;
+mod kinds;
+mod leave;
+mod past;
 mod people;
+mod pictures;
 mod plain;
+mod providers;
 mod recovery;
 mod scene;
+mod secrets;
+mod seen;
 mod store;
+mod tools;
+mod toys;
+mod workspaces;

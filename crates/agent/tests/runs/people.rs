@@ -1,6 +1,11 @@
 //! Permissions, questions and handoffs.
 
-use crate::scene::{Scene, course, first};
+use std::sync::Arc;
+
+use recount_run::Command;
+use recount_world::ManualClock;
+
+use crate::scene::{Scene, Setup, count, course, first, refusals, results, types};
 
 const ASKING: &str = r#"
 [[turn]]
@@ -95,8 +100,80 @@ async fn who_takes_over_ends_the_run() {
     let run = scene.ask("go").await;
     let events = scene.until(run, "run.waiting").await;
     let handoff_id = first!(events, HandoffRequested).handoff_id;
-    let command = recount_run::Command::AcknowledgeHandoff { handoff_id, by: "ann".into(), comment: None };
+    let command = Command::AcknowledgeHandoff { handoff_id, by: "ann".into(), comment: None };
     scene.engine.submit(run, command).await.unwrap();
     let events = scene.ended(run).await;
     assert_eq!(first!(events, RunFinished).final_status, "handed_off");
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_is_answered_by_its_default_or_not_at_all() {
+    for (default, told, wrong) in [(", default = \"red\"", "red", false), ("", "", true)] {
+        let script = format!(
+            "[[turn]]\ncall = [{{ name = \"ask_user\", input = {{ question = \"Which one?\", choices = [\"red\", \"blue\"], timeout_seconds = 30{default} }} }}]\n[[turn]]\ntext = \"Good.\"\n"
+        );
+        let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+        let mut scene = Scene::of(Setup { script, clock: Some(clock.clone()), ..Setup::default() }).await;
+        let run = scene.ask("choose").await;
+        let events = scene.until(run, "run.waiting").await;
+        assert!(first!(events, ClarificationRequested).expires_at.is_some());
+        clock.set(1_800_000_030_000);
+        scene.restart().await;
+        let events = scene.ended(run).await;
+        let applied = first!(events, ClarificationTimedOut).applied;
+        assert_eq!(applied.as_str(), if wrong { "unavailable" } else { "default" });
+        let results = results(&events);
+        assert!(results[0].0.contains(told) && results[0].1 == wrong, "{results:?}");
+        assert_eq!(types(&events).last(), Some(&"run.finished"));
+    }
+}
+
+#[tokio::test]
+async fn questions_are_asked_one_at_a_time_and_a_handoff_last() {
+    let script = r#"
+[[turn]]
+call = [
+  { name = "hand_off", input = { reason = "I am lost", summary = "half done" } },
+  { name = "ask_user", input = { question = "One?" } },
+  { name = "ask_user", input = { question = "Two?" } },
+]
+"#;
+    let mut scene = Scene::with(script).await;
+    let run = scene.ask("go").await;
+    let mut after = None;
+    for question in ["One?", "Two?"] {
+        let events = scene.until_after(run, after, "run.waiting").await;
+        after = events.last().map(|event| event.sequence);
+        let asked = first!(events, ClarificationRequested);
+        assert_eq!(asked.question, question);
+        // A question outlives who asked it.
+        scene.restart().await;
+        scene.answer(run, asked.clarification_id, "\"yes\"").await;
+    }
+    let events = scene.until_after(run, after, "run.waiting").await;
+    let handoff_id = first!(events, HandoffRequested).handoff_id;
+    let reason = Some("nobody is free".to_owned());
+    let command = Command::RejectHandoff { handoff_id, by: "ann".into(), reason };
+    scene.engine.submit(run, command).await.unwrap();
+    let events = scene.ended(run).await;
+    assert_eq!(count(&events, "clarification.answered"), 2);
+    assert_eq!(first!(events, HandoffRejected).by, "ann");
+    let results = results(&events);
+    assert!(results[0].1 && results[0].0.contains("did not take over"), "{results:?}");
+    let cancelled = first!(events, RunCancelled);
+    assert_eq!(cancelled.by, "operator");
+    assert!(cancelled.reason.contains("nobody is free"), "{}", cancelled.reason);
+}
+
+#[tokio::test]
+async fn who_is_asked_can_be_spared_by_cancelling() {
+    for call in ["ask_user', input = { question = 'Well?' }", "hand_off', input = { reason = 'I am lost' }"] {
+        let scene = Scene::with(&format!("[[turn]]\ncall = [{{ name = '{call} }}]")).await;
+        let run = scene.ask("go").await;
+        scene.until(run, "run.waiting").await;
+        scene.cancel(run).await;
+        let events = scene.ended(run).await;
+        assert_eq!(first!(events, RunCancelled).by, "operator");
+        assert_eq!(refusals(&events).len(), 1, "{:?}", types(&events));
+    }
 }

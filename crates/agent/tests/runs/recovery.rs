@@ -1,6 +1,8 @@
 //! What becomes of runs when the process goes down in the middle of them.
 
-use crate::scene::{Scene, first, types};
+use std::sync::atomic::Ordering;
+
+use crate::scene::{Scene, count, first, refusals, results, types};
 
 #[tokio::test]
 async fn a_turn_that_was_cut_off_is_begun_again() {
@@ -35,4 +37,56 @@ async fn a_run_in_line_is_begun_by_the_next_process() {
     scene.until(second, "assistant.text_delta").await;
     scene.cancel(second).await;
     assert_eq!(scene.ended(second).await.last().unwrap().type_name(), "run.cancelled");
+}
+
+#[tokio::test]
+async fn a_call_that_was_under_way_is_not_carried_out_again_and_the_model_hears_of_it() {
+    let script = "[[turn]]\ncall = [{ name = 'hangs', input = {} }]\n[[turn]]\ntext = 'I see.'";
+    let mut scene = Scene::with(script).await;
+    let run = scene.ask("go").await;
+    scene.until(run, "tool.started").await;
+    scene.restart().await;
+    let events = scene.ended(run).await;
+    assert!(scene.toys.hangs.load(Ordering::SeqCst) <= 1);
+    assert_eq!(refusals(&events)[0].0, "interrupted");
+    assert!(results(&events)[0].1);
+    assert_eq!(count(&events, "tool.invoked"), 1);
+    assert_eq!(types(&events).last(), Some(&"run.finished"));
+}
+
+#[tokio::test]
+async fn a_command_that_was_under_way_is_told_as_interrupted() {
+    let script = r#"
+[[turn]]
+call = [{ name = "shell_exec", input = { command = "echo once >> log; while true; do :; done" } }]
+[[turn]]
+text = "I see."
+"#;
+    let mut scene = Scene::with(script).await;
+    let run = scene.ask("go").await;
+    let events = scene.until(run, "tool.shell.command").await;
+    let log = std::path::PathBuf::from(first!(events, RunQueued).workspace_path.unwrap()).join("log");
+    let written = async {
+        while !log.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), written).await.unwrap();
+    scene.restart().await;
+    let events = scene.ended(run).await;
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "once\n");
+    assert_eq!(refusals(&events)[0].0, "interrupted");
+    assert_eq!(first!(events, GapRunDisconnected).reason, "server_restarted");
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_costs_its_run_a_worker_and_no_more() {
+    let script = "[[turn]]\ncall = [{ name = 'panics', input = { times = 1 } }]\n[[turn]]\ntext = 'I see.'";
+    let scene = Scene::with(script).await;
+    let run = scene.ask("go").await;
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, GapRunDisconnected).reason, "worker_lost");
+    assert_eq!(refusals(&events)[0].0, "interrupted");
+    assert_eq!(scene.toys.panics.load(Ordering::SeqCst), 1);
+    assert_eq!(types(&events).last(), Some(&"run.finished"));
 }

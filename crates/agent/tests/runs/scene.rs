@@ -1,23 +1,27 @@
 //! An engine with an agent that works for it, and short words for what tests do all the time.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use recount_agent::model::scripted::Scripted;
-use recount_agent::model::scripted::script::Script;
-use recount_agent::model::{ModelName, Models, Price, Prices, Registry};
+use recount_agent::conversation::Conversation;
+use recount_agent::model::{Message, ModelsSettings, Part, Registry};
 use recount_agent::policy::Policy;
+use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
-use recount_engine::{Delivery, Engine, Framing, NewRun, Order};
+use recount_engine::{Delivery, Engine, Framing, ListQuery, NewRun, Order, Redactor, SEAL_KEY_BYTES};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, codec};
 use recount_run::{CancelledBy, Command};
-use recount_world::World;
+use recount_world::{ManualClock, World};
+use tokio::sync::OnceCell;
 
+use crate::seen;
 use crate::store::{Disk, Opened};
+use crate::toys;
 
 struct Bare;
 
@@ -28,14 +32,54 @@ impl Framing for Bare {
     }
 }
 
-pub(crate) struct Scene {
-    pub(crate) engine: Engine,
-    disk: Arc<Disk>,
-    pub(crate) folder: tempfile::TempDir,
+/// What a scene is made of.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    /// What the model `play/it` says.
     pub(crate) script: String,
+    /// More of `[models.providers.play]`.
+    pub(crate) play: &'static str,
+    /// More of `[models]`.
+    pub(crate) models: String,
+    /// The model of runs that name none.
+    pub(crate) default: &'static str,
     pub(crate) policy: String,
     pub(crate) at_once: usize,
+    /// Instead of the operating system's.
+    pub(crate) clock: Option<Arc<ManualClock>>,
+    pub(crate) redactor: Arc<Redactor>,
+    /// Under which originals are sealed; without one it is another with each start.
+    pub(crate) key: Option<[u8; SEAL_KEY_BYTES]>,
 }
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup {
+            script: String::new(),
+            play: "",
+            models: String::new(),
+            default: "play/it",
+            policy: String::new(),
+            at_once: 8,
+            clock: None,
+            redactor: Arc::new(Redactor::shapes()),
+            key: Some([7; SEAL_KEY_BYTES]),
+        }
+    }
+}
+
+pub(crate) struct Scene {
+    pub(crate) engine: Engine,
+    pub(crate) agent: Agent,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) setup: Setup,
+    /// Folders for tools that say where they were.
+    pub(crate) toys: toys::Box,
+}
+
+/// None; the sandbox has tests of its own.
+static SANDBOX: OnceCell<Arc<Sandbox>> = OnceCell::const_new();
 
 /// How long a test waits for what must come; nothing is measured by it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,25 +90,38 @@ impl Scene {
     }
 
     pub(crate) async fn under(script: &str, policy: &str, at_once: usize) -> Self {
+        let (script, policy) = (script.to_owned(), policy.to_owned());
+        Scene::of(Setup { script, policy, at_once, ..Setup::default() }).await
+    }
+
+    pub(crate) async fn of(setup: Setup) -> Self {
         let disk = Disk::new();
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
-        let (script, policy) = (script.to_owned(), policy.to_owned());
-        let engine = open(&disk, &folder, &script, &policy, at_once).await;
-        Scene { engine, disk, folder, script, policy, at_once }
+        let toys = toys::Box::default();
+        let (engine, agent) = open(&disk, folder.path(), &setup, &toys).await;
+        Scene { engine, agent, disk, folder, setup, toys }
     }
 
     /// Ends everything where it stands and opens it again.
     pub(crate) async fn restart(&mut self) {
         self.engine.world().tasks.end_all(Duration::ZERO).await;
-        self.engine = open(&self.disk, &self.folder, &self.script, &self.policy, self.at_once).await;
+        (self.engine, self.agent) = open(&self.disk, self.folder.path(), &self.setup, &self.toys).await;
     }
 
+    /// The folder that workspaces are made of.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("work")
     }
 
-    /// A run of the model that works in place.
+    /// Puts a file there.
+    pub(crate) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.work().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// A run of the model that works in a copy.
     pub(crate) async fn ask(&self, text: &str) -> RunId {
         self.ask_for(text, Order::default(), None, None).await
     }
@@ -76,29 +133,47 @@ impl Scene {
         task: Option<TaskId>,
         session: Option<SessionId>,
     ) -> RunId {
-        let mut queued = Queued::new(RunKind::AgentLoop);
-        queued.request_text = Some(text.into());
-        self.queue(queued, order, task, session).await
+        self.queue(asked(text), order, task, session).await
+    }
+
+    /// A run that is one call.
+    pub(crate) async fn call(&self, kind: RunKind, order: Order) -> RunId {
+        self.queue(Queued::new(kind), order, None, None).await
     }
 
     pub(crate) async fn queue(
+        &self,
+        queued: Queued,
+        order: Order,
+        task: Option<TaskId>,
+        session: Option<SessionId>,
+    ) -> RunId {
+        self.try_queue(queued, order, task, session).await.unwrap()
+    }
+
+    pub(crate) async fn try_queue(
         &self,
         mut queued: Queued,
         mut order: Order,
         task: Option<TaskId>,
         session: Option<SessionId>,
-    ) -> RunId {
+    ) -> Result<RunId, recount_engine::Error> {
         queued.workspace_mode.get_or_insert_with(|| "clone".into());
-        order.workspace_source = Some(self.work().display().to_string());
+        order.workspace_source.get_or_insert_with(|| self.work().display().to_string());
         queued.config = Some(order.written());
         let new = NewRun { queued, task, session, resumed_from: None };
-        self.engine.create_run(new).await.unwrap().0
+        Ok(self.engine.create_run(new).await?.0)
     }
 
     /// Everything up to the first event of this type, or up to the ending.
     pub(crate) async fn until(&self, run: RunId, type_name: &str) -> Vec<Event> {
+        self.until_after(run, None, type_name).await
+    }
+
+    /// The same of what comes behind an event.
+    pub(crate) async fn until_after(&self, run: RunId, after: Option<u64>, type_name: &str) -> Vec<Event> {
         let told = tokio::time::timeout(PATIENCE, async {
-            let mut follow = self.engine.follow_run(run, None).await.unwrap();
+            let mut follow = self.engine.follow_run(run, after).await.unwrap();
             let mut told = Vec::new();
             loop {
                 match follow.next().await.unwrap() {
@@ -124,33 +199,94 @@ impl Scene {
         }
     }
 
-    /// The whole run, once it has ended, read by the other half of the grammar, too.
+    /// The whole run, once it has ended, read by the other half of the grammar, too; and when no other is under way,
+    /// the catalogue, held against the log.
     pub(crate) async fn ended(&self, run: RunId) -> Vec<Event> {
-        let told = self.until(run, "no such type").await;
-        if let Some(illegal) = recount_run::audit(&told) {
-            panic!("{illegal:?}: {:#?}", types(&told));
+        self.until(run, "no such type").await;
+        let told = self.all(run).await;
+        let query = ListQuery { limit: 100, ..ListQuery::default() };
+        let runs = self.engine.list_runs(&query).await.unwrap().items;
+        if runs.iter().all(recount_engine::RunRow::has_ended) {
+            let problems = recount_engine::check_catalogue(&Opened::new(&self.disk)).await.unwrap();
+            assert!(problems.is_empty(), "{problems:#?}");
         }
         told
     }
 
-    /// What there is of a run now.
+    /// What there is of a run now, behind its ending, too.
+    pub(crate) async fn all(&self, run: RunId) -> Vec<Event> {
+        let told = self.told(run).await;
+        let told: Vec<Event> = told.iter().map(|line| codec::decode(line.as_bytes()).unwrap()).collect();
+        // What was pruned cannot be read any more, and what is left is no whole run.
+        let is_whole = told.first().is_some_and(|event| event.sequence == 0);
+        if let Some(illegal) = recount_run::audit(&told).filter(|_| is_whole) {
+            panic!("{illegal:?}: {:#?}", types(&told));
+        }
+        seen::note(told.iter().map(Event::type_name));
+        told
+    }
+
     pub(crate) async fn told(&self, run: RunId) -> Vec<String> {
         let (page, _) = self.engine.read_run(run, None, 10_000).await.unwrap();
         page.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
+    /// Says yes to whatever is asked until the run has ended.
+    pub(crate) async fn nod(&self, run: RunId) -> Vec<Event> {
+        let mut after = None;
+        let mut done = BTreeSet::new();
+        loop {
+            let told = self.until_after(run, after, "run.waiting").await;
+            let Some(last) = told.last() else { return self.ended(run).await };
+            after = Some(last.sequence);
+            if last.type_name() != "run.waiting" {
+                return self.ended(run).await;
+            }
+            let by = || "ann".to_owned();
+            for event in self.all(run).await {
+                let command = match event.payload() {
+                    Payload::ApprovalRequested(asked) => Command::ResolveApproval {
+                        approval_id: asked.approval_id.clone(),
+                        approve: true,
+                        by: by(),
+                        comment: None,
+                    },
+                    Payload::ClarificationRequested(asked) => Command::AnswerClarification {
+                        clarification_id: asked.clarification_id.clone(),
+                        response: recount_event::Json::parse("\"yes\"").unwrap(),
+                        by: by(),
+                    },
+                    Payload::HandoffRequested(asked) => Command::AcknowledgeHandoff {
+                        handoff_id: asked.handoff_id.clone(),
+                        by: by(),
+                        comment: None,
+                    },
+                    _ => continue,
+                };
+                // What was answered before a restart is answered.
+                if done.insert(event.sequence) {
+                    let _answered = self.engine.submit(run, command).await;
+                }
+            }
+        }
+    }
+
     pub(crate) async fn decide(&self, run: RunId, events: &[Event], approve: bool) {
-        let Some(Payload::ApprovalRequested(asked)) = events
-            .iter()
-            .map(Event::payload)
-            .find(|payload| matches!(payload, Payload::ApprovalRequested(_)))
-        else {
-            panic!("nobody was asked: {:?}", types(events));
-        };
-        let approval_id = asked.approval_id.clone();
+        let asked = asked_for(events);
+        let approval_id = asked.first().unwrap_or_else(|| panic!("nobody was asked: {:?}", types(events)));
+        self.resolve(run, approval_id, approve).await.unwrap();
+    }
+
+    pub(crate) async fn resolve(
+        &self,
+        run: RunId,
+        approval_id: &ForeignId,
+        approve: bool,
+    ) -> Result<(), recount_engine::Error> {
         let comment = (!approve).then(|| "not today".to_owned());
+        let approval_id = approval_id.clone();
         let command = Command::ResolveApproval { approval_id, approve, by: "ann".into(), comment };
-        self.engine.submit(run, command).await.unwrap();
+        self.engine.submit(run, command).await.map(drop)
     }
 
     pub(crate) async fn answer(&self, run: RunId, id: ForeignId, response: &str) {
@@ -165,44 +301,60 @@ impl Scene {
     }
 }
 
-async fn open(
-    disk: &Arc<Disk>,
-    folder: &tempfile::TempDir,
-    script: &str,
-    policy: &str,
-    at_once: usize,
-) -> Engine {
-    let world = World::real();
-    let root = folder.path().canonicalize().unwrap();
-    let engine = Engine::open(Arc::new(Opened(disk.clone())), world.clone(), Arc::new(Bare)).await.unwrap();
-    let mut models = Models::default();
-    let script = Script::parse(script).unwrap();
-    models.by_name.insert("play".into(), Arc::new(Scripted::new(script)));
-    let price: Price =
-        toml::from_str("model = 'play/*'\ninput_micros_usd = 1_000_000\noutput_micros_usd = 2_000_000")
-            .unwrap();
-    let models = Registry {
-        models,
-        default: Some(ModelName { provider: "play".into(), model: "it".into() }),
-        prices: Prices::new(vec![price]),
-        ..Registry::default()
-    };
+/// A run of the model.
+pub(crate) fn asked(text: &str) -> Queued {
+    let mut queued = Queued::new(RunKind::AgentLoop);
+    queued.request_text = Some(text.into());
+    queued
+}
+
+async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) -> (Engine, Agent) {
+    let mut world = World::real();
+    if let Some(clock) = &setup.clock {
+        world.clock = clock.clone();
+    }
+    let root = folder.canonicalize().unwrap();
+    let store = Arc::new(Opened::new(disk));
+    let redactor = setup.redactor.clone();
+    let engine =
+        Engine::open_with_key(store, world.clone(), Arc::new(Bare), redactor, setup.key).await.unwrap();
+    std::fs::write(root.join("script.toml"), &setup.script).unwrap();
+    let models = format!(
+        "default = '{}'\n{}\n[[prices]]\nmodel = 'play/*'\ninput_micros_usd = 1_000_000\n\
+         output_micros_usd = 2_000_000\n[providers.play]\nkind = 'scripted'\nscript = 'script.toml'\n{}\n",
+        setup.default, setup.models, setup.play
+    );
+    let models: ModelsSettings = toml::from_str(&models).unwrap_or_else(|why| panic!("{why}: {models}"));
+    let models = Registry::build(&models, &|_| None, &root, &world.clock).unwrap();
+    let sandbox = SANDBOX.get_or_init(|| async {
+        let off = SandboxSettings { mode: Mode::Off, ..SandboxSettings::default() };
+        Arc::new(Sandbox::probe(off, Surroundings::default()).await.unwrap())
+    });
+    let mut tools = Tools::standard();
+    tools.add_commands(sandbox.await);
+    toys.put_into(&mut tools);
     let settings = Settings {
         models,
-        tools: Tools::standard(),
-        policy: if policy.is_empty() { Policy::default() } else { Policy::parse(policy).unwrap() },
+        tools,
+        policy: if setup.policy.is_empty() {
+            Policy::default()
+        } else {
+            Policy::parse(&setup.policy).unwrap()
+        },
         sandbox_layer: "off".into(),
+        // As if something held commands back, so that nobody has to be asked about each.
         sandboxed: true,
         no_network: None,
         workspaces: Workspaces {
             home: root.join("workspaces"),
-            allowed: [root.join("work")].into(),
+            allowed: [root.join("work"), root.join("data")].into(),
             forbidden: [root.join("data")].into(),
         },
         system: None,
     };
-    engine.employ(Arc::new(Agent::new(settings, world)), at_once).await.unwrap();
-    engine
+    let agent = Agent::new(settings, world);
+    engine.employ(Arc::new(agent.clone()), setup.at_once).await.unwrap();
+    (engine, agent)
 }
 
 /// The types of events, deltas of one text told once.
@@ -226,6 +378,50 @@ pub(crate) fn course(events: &[Event]) -> Vec<&str> {
         "run.checkpoint_saved",
     ];
     types(events).into_iter().filter(|name| !usual.contains(name)).collect()
+}
+
+/// How many events of a type there are.
+pub(crate) fn count(events: &[Event], type_name: &str) -> usize {
+    events.iter().filter(|event| event.type_name() == type_name).count()
+}
+
+/// The approvals that were asked for, in order.
+pub(crate) fn asked_for(events: &[Event]) -> Vec<ForeignId> {
+    let asked = |event: &Event| match event.payload() {
+        Payload::ApprovalRequested(asked) => Some(asked.approval_id.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(asked).collect()
+}
+
+/// The code and the words of each refusal, and of each outcome that is not a good one.
+pub(crate) fn refusals(events: &[Event]) -> Vec<(String, String)> {
+    let told = |event: &Event| match event.payload() {
+        Payload::ToolRefused(no) => Some((no.code.as_str().to_owned(), no.message.clone())),
+        Payload::ToolFailed(end) | Payload::ToolTimedOut(end) | Payload::ToolCancelled(end) => {
+            Some((end.code.clone().unwrap_or_default(), end.error.clone().unwrap_or_default()))
+        }
+        _ => None,
+    };
+    events.iter().filter_map(told).collect()
+}
+
+/// What the model is told of its calls when it is asked the next time, each with whether it went wrong.
+pub(crate) fn results(events: &[Event]) -> Vec<(String, bool)> {
+    let mut conversation = Conversation::default();
+    events.iter().for_each(|event| conversation.event(event));
+    let mut told = Vec::new();
+    for message in conversation.messages(&std::collections::BTreeMap::new()) {
+        let Message::Results(results) = message else { continue };
+        for result in results {
+            let text = |part: &Part| match part {
+                Part::Text(text) => text.clone(),
+                Part::Image { mime, .. } => format!("[{mime}]"),
+            };
+            told.push((result.parts.iter().map(text).collect(), result.is_error));
+        }
+    }
+    told
 }
 
 /// The payload of the first event of a kind.

@@ -1,6 +1,8 @@
-//! A store in memory that outlives the engine on it, as a disk would.
+//! A store in memory that outlives the engine on it, as a disk would; that remembers every byte it was ever given; and
+//! that can fall still in the middle of what it does, as it would when the process is killed there.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -8,12 +10,33 @@ use recount_log::{
     Answer, Append, AppendError, Committed, FeedRecord, Integrity, MemoryStore, Observer, ReadBound, Record,
     Row, RowRange, Stats, Store, StreamKey, Tail,
 };
+use tokio::sync::watch;
 
 /// What stays.
 pub(crate) struct Disk {
     memory: MemoryStore,
     /// Whoever has the store open.
     observer: Arc<Relay>,
+    /// All that was ever to be kept: events, rows, blobs.
+    tape: Mutex<Vec<u8>>,
+    fall: Mutex<Option<Fall>>,
+    has_fallen: watch::Sender<bool>,
+}
+
+/// When the process dies: with an append of events.
+#[derive(Debug, Clone)]
+pub(crate) struct Fall {
+    pub(crate) at: At,
+    /// Whether the append itself was still made, and only nobody heard of it.
+    pub(crate) kept: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum At {
+    /// The n-th from now, from 1.
+    Append(usize),
+    /// The first with an event of this type.
+    Type(&'static str),
 }
 
 #[derive(Default)]
@@ -30,78 +53,154 @@ impl Observer for Relay {
 
 impl Disk {
     pub(crate) fn new() -> Arc<Self> {
-        let disk = Disk { memory: MemoryStore::new(), observer: Arc::default() };
+        let disk = Disk {
+            memory: MemoryStore::new(),
+            observer: Arc::default(),
+            tape: Mutex::default(),
+            fall: Mutex::default(),
+            has_fallen: watch::Sender::new(false),
+        };
         disk.memory.observe(disk.observer.clone());
         Arc::new(disk)
+    }
+
+    pub(crate) fn fall(&self, fall: Fall) {
+        self.has_fallen.send_replace(false);
+        *self.fall.lock().unwrap() = Some(fall);
+    }
+
+    /// Returns when it has fallen still.
+    pub(crate) async fn fallen(&self) {
+        self.has_fallen.subscribe().wait_for(|fallen| *fallen).await.map(drop).unwrap();
+    }
+
+    /// Whether these bytes were ever to be kept, in whatever event, row or blob.
+    pub(crate) fn has_seen(&self, bytes: &str) -> bool {
+        memchr::memmem::find(&self.tape.lock().unwrap(), bytes.as_bytes()).is_some()
+    }
+
+    /// Whether this append is the one to fall with. Answers whether it is kept.
+    fn falls(&self, append: &Append) -> Option<bool> {
+        if append.streams.is_empty() {
+            return None;
+        }
+        let mut fall = self.fall.lock().unwrap();
+        let is_it = match &mut fall.as_mut()?.at {
+            At::Append(left) => {
+                *left -= 1;
+                *left == 0
+            }
+            At::Type(name) => {
+                let sign = format!("\"type\":\"{name}\"");
+                let mut records = append.streams.iter().flat_map(|stream| &stream.records);
+                records.any(|record| memchr::memmem::find(record, sign.as_bytes()).is_some())
+            }
+        };
+        if is_it { fall.take().map(|fall| fall.kept) } else { None }
+    }
+
+    fn note(&self, append: &Append) {
+        let mut tape = self.tape.lock().unwrap();
+        for record in append.streams.iter().flat_map(|stream| &stream.records) {
+            tape.extend_from_slice(record);
+        }
+        for row in &append.rows {
+            tape.extend_from_slice(row.key.as_bytes());
+            tape.extend_from_slice(row.value.as_deref().unwrap_or_default());
+        }
     }
 }
 
 /// The disk as one engine has it.
-pub(crate) struct Opened(pub(crate) Arc<Disk>);
+pub(crate) struct Opened {
+    disk: Arc<Disk>,
+    /// Of a process that is dead nothing comes any more.
+    is_dead: AtomicBool,
+}
+
+impl Opened {
+    pub(crate) fn new(disk: &Arc<Disk>) -> Self {
+        Opened { disk: disk.clone(), is_dead: AtomicBool::new(false) }
+    }
+}
 
 impl Store for Opened {
     fn observe(&self, observer: Arc<dyn Observer>) {
-        *self.0.observer.0.lock().unwrap() = Some(observer);
+        *self.disk.observer.0.lock().unwrap() = Some(observer);
     }
 
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
-        self.0.memory.append(append)
+        if self.is_dead.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        self.disk.note(&append);
+        let Some(kept) = self.disk.falls(&append) else { return self.disk.memory.append(append) };
+        self.is_dead.store(true, Ordering::SeqCst);
+        let disk = self.disk.clone();
+        Box::pin(async move {
+            if kept {
+                disk.memory.append(append).await?;
+            }
+            disk.has_fallen.send_replace(true);
+            std::future::pending().await
+        })
     }
 
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
-        self.0.memory.read(stream, from, bound)
+        self.disk.memory.read(stream, from, bound)
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.0.memory.read_feed(from, bound)
+        self.disk.memory.read_feed(from, bound)
     }
 
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
-        self.0.memory.tail(stream)
+        self.disk.memory.tail(stream)
     }
 
     fn last_position(&self) -> Answer<u64> {
-        self.0.memory.last_position()
+        self.disk.memory.last_position()
     }
 
     fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
-        self.0.memory.streams(after, limit)
+        self.disk.memory.streams(after, limit)
     }
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
-        self.0.memory.row(space, key)
+        self.disk.memory.row(space, key)
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        self.0.memory.rows(range)
+        self.disk.memory.rows(range)
     }
 
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {
-        self.0.memory.put_blob(bytes)
+        self.disk.tape.lock().unwrap().extend_from_slice(&bytes);
+        self.disk.memory.put_blob(bytes)
     }
 
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
-        self.0.memory.blob(hash)
+        self.disk.memory.blob(hash)
     }
 
     fn remove_blob(&self, hash: &str) -> Answer<()> {
-        self.0.memory.remove_blob(hash)
+        self.disk.memory.remove_blob(hash)
     }
 
     fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
-        self.0.memory.blobs(after, limit)
+        self.disk.memory.blobs(after, limit)
     }
 
     fn integrity(&self) -> Answer<Integrity> {
-        self.0.memory.integrity()
+        self.disk.memory.integrity()
     }
 
     fn backup(&self, to: PathBuf) -> Answer<()> {
-        self.0.memory.backup(to)
+        self.disk.memory.backup(to)
     }
 
     fn stats(&self) -> Answer<Stats> {
-        self.0.memory.stats()
+        self.disk.memory.stats()
     }
 
     fn close(&self) -> Answer<()> {
