@@ -67,6 +67,7 @@ async fn how_a_call_ends_is_how_its_run_ends() {
         (RunKind::File, file("read_file", json!({ "path": "a.txt" })), None),
         (RunKind::File, file("edit_file", edit), None),
         (RunKind::File, file("read_file", json!({ "path": "none" })), Some(("not_found", true))),
+        (RunKind::File, file("panics", json!({ "times": 1 })), Some(("interrupted", true))),
         (RunKind::File, file("grep", json!({ "pattern": "(" })), Some(("invalid_pattern", true))),
     ];
     for (kind, order, ending) in cases {

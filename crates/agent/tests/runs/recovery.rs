@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::scene::{Scene, count, first, refusals, results, types};
+use recount_engine::Order;
+
+use crate::scene::{Scene, asked, count, first, refusals, results, types};
 
 #[tokio::test]
 async fn a_turn_that_was_cut_off_is_begun_again() {
@@ -89,4 +91,16 @@ async fn a_tool_that_panics_costs_its_run_a_worker_and_no_more() {
     assert_eq!(refusals(&events)[0].0, "interrupted");
     assert_eq!(scene.toys.panics.load(Ordering::SeqCst), 1);
     assert_eq!(types(&events).last(), Some(&"run.finished"));
+}
+
+#[tokio::test]
+async fn a_run_that_kills_every_worker_is_given_up() {
+    let scene = Scene::with("").await;
+    let mut queued = asked("go");
+    (queued.provider, queued.model) = (Some("broken".into()), Some("x".into()));
+    let run = scene.queue(queued, Order::default(), None, None).await;
+    let events = scene.ended(run).await;
+    let failed = first!(events, RunFailed);
+    assert_eq!((failed.code.as_str(), failed.retriable), ("worker_lost", true));
+    assert_eq!(count(&events, "gap.run_disconnected"), 3);
 }

@@ -325,7 +325,8 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         setup.default, setup.models, setup.play
     );
     let models: ModelsSettings = toml::from_str(&models).unwrap_or_else(|why| panic!("{why}: {models}"));
-    let models = Registry::build(&models, &|_| None, &root, &world.clock).unwrap();
+    let mut models = Registry::build(&models, &|_| None, &root, &world.clock).unwrap();
+    models.models.by_name.insert("broken".into(), Arc::new(toys::Broken));
     let sandbox = SANDBOX.get_or_init(|| async {
         let off = SandboxSettings { mode: Mode::Off, ..SandboxSettings::default() };
         Arc::new(Sandbox::probe(off, Surroundings::default()).await.unwrap())

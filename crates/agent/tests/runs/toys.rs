@@ -1,9 +1,10 @@
-//! Tools that do what no tool should: panic, hang, and leave a mark each time they are carried out.
+//! Tools that do what no tool should: panic, hang, and count how often they are carried out; and a model that panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
+use recount_agent::model::{Capability, Model, Reply, Request};
 use recount_agent::tool::{Assessment, How, Job, Outcome, Targets, Tool};
 use recount_agent::tools::Tools;
 use recount_event::family::approval::Reversibility;
@@ -75,5 +76,18 @@ impl Tool for Toy {
             let (how, output) = (How::Completed, "played".to_owned());
             Outcome { how, summary: output.clone(), output, events: Vec::new(), artifact: None, image: None }
         })
+    }
+}
+
+/// A provider whose every answer takes its worker down.
+pub(crate) struct Broken;
+
+impl Model for Broken {
+    fn begin(&self, _request: Arc<Request>) -> std::boxed::Box<dyn Reply> {
+        panic!("a model that panics")
+    }
+
+    fn can(&self, _model: &str, _capability: Capability) -> bool {
+        true
     }
 }

@@ -159,3 +159,14 @@ async fn a_workspace_goes_with_its_task() {
     };
     tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_folder_that_is_too_deep_is_not_copied() {
+    let scene = Scene::with(WRITING).await;
+    scene.put(&format!("{}a.txt", "d/".repeat(140)), "x");
+    let run = scene.ask("write").await;
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, WorkspaceFailed).code, "workspace_too_large");
+    let failed = first!(events, RunFailed);
+    assert_eq!((failed.code.as_str(), failed.retriable), ("workspace_too_large", false));
+}
