@@ -32,7 +32,8 @@ fn what_runs_emit_is_listed() {
     let folder = tempfile::tempdir().unwrap();
     let stories = Command::new(std::env::current_exe().unwrap())
         // The same story with crashes in it takes long, and has nothing that others have not.
-        .args(["--skip", "crashes::"])
+        // Stories wait more than they work.
+        .args(["--skip", "crashes::", "--test-threads", "8"])
         .env(FOLDER, folder.path())
         .stdin(Stdio::null())
         .output()
