@@ -487,6 +487,9 @@ fn form(form: Form) -> Value {
             let most = limits::FOREIGN_ID_BYTES_MAX;
             json!({ "type": "string", "pattern": format!("^({prefix}[A-Za-z0-9._:-]*)?$"), "maxLength": most })
         }
+        Form::Place => {
+            json!({ "type": "string", "pattern": format!("^({}:(0|[1-9][0-9]{{0,14}}))?$", id_pattern("run_")) })
+        }
         Form::Id(prefix) => {
             json!({ "type": "string", "pattern": format!("^{}$", id_pattern(prefix)) })
         }

@@ -155,7 +155,7 @@ pub struct SendMessage {
     #[schemars(range(min = 1))]
     pub max_turns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub max_output_tokens: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,

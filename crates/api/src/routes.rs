@@ -172,7 +172,7 @@ routes! {
         [] body::<SendMessage>() => [created::<Run>("run")],
         [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, SessionBusy, WorkspaceRefused];
     ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists what was said and done in a session, oldest first.",
-        [after("run_"), LIST_LIMIT] NOTHING => [page::<Message>()], [];
+        [AFTER_MESSAGE, LIST_LIMIT] NOTHING => [page::<Message>()], [];
     DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",
         [] NOTHING => [one::<SessionDeleted>("deleted")], [];
 }

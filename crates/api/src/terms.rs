@@ -56,6 +56,8 @@ pub enum Form {
     Id(&'static str),
     /// The cursor of a list of things whose ids begin so. Empty is from the start.
     Cursor(&'static str),
+    /// An event of a run, as the lists of what was said give it. Empty is from the start.
+    Place,
     /// Such words, with commas between them.
     Words(Word),
     /// So many characters at most.
@@ -289,6 +291,11 @@ pub mod parameter {
             about: "Exclusive: what comes after this cursor, which is the next of the page before.",
         }
     }
+    pub const AFTER_MESSAGE: Parameter = Parameter {
+        name: query::AFTER,
+        form: Form::Place,
+        about: "Exclusive: what comes after this cursor, which is the next of the page before.",
+    };
     pub const LIST_LIMIT: Parameter = Parameter {
         name: query::LIMIT,
         form: Form::Number { min: 1, max: query::LIST_LIMIT_MAX as u64 },

@@ -75,13 +75,13 @@ codes! {
     IdempotencyInProgress = "idempotency_in_progress", 409, retry, "transient", "A request with this Idempotency-Key is being done.", "Wait, and send it again: then it is answered with what came of it.";
     IdempotencyKeyReused = "idempotency_key_reused", 409, final, "permanent", "The Idempotency-Key came with another body before.", "Choose a new key for each thing that is to be done, and send the same body when it is sent again.";
     Internal = "internal", 500, retry, "transient", "The server found its own belief to be wrong and restarted the part concerned from the log.", "Try again; if it stays, report it with the request id.";
-    KindUnavailable = "kind_unavailable", 400, final, "permanent", "Nobody at this server does runs of this kind.", "Send a kind that the detail names.";
+    KindUnavailable = "kind_unavailable", 422, final, "permanent", "Nobody at this server does runs of this kind.", "Send a kind that the detail names.";
     LimitReached = "limit_reached", 422, final, "permanent", "The request would go beyond a named limit.", "Stay below the limit that the detail names.";
     MediaTypeUnsupported = "media_type_unsupported", 415, final, "permanent", "The body is not declared as what this path takes.", "Send the Content-Type that the detail names, for most paths application/json.";
     MethodNotAllowed = "method_not_allowed", 405, final, "permanent", "The path exists, but not for this method.", "Use a method that the Allow header names.";
-    ModelUnknown = "model_unknown", 400, final, "permanent", "No provider or model of this name is configured.", "Send one of the names that the detail gives, or configure it.";
+    ModelUnknown = "model_unknown", 422, final, "permanent", "No provider or model of this name is configured.", "Send one of the names that the detail gives, or configure it.";
     NotAcceptable = "not_acceptable", 406, final, "permanent", "The Accept header allows nothing that this path can send.", "Accept application/json or text/event-stream.";
-    OrderRefused = "order_refused", 400, final, "permanent", "What was asked of the run cannot be done by this server.", "Correct what the detail names.";
+    OrderRefused = "order_refused", 422, final, "permanent", "What was asked of the run cannot be done by this server.", "Correct what the detail names.";
     OriginRefused = "origin_refused", 403, final, "permanent", "A page of another origin may not use this server.", "Open the console from the server itself.";
     ParameterInvalid = "parameter_invalid", 400, final, "permanent", "A query parameter has a value that cannot be used.", "Correct the parameter that the detail names.";
     ProducerFenced = "producer_fenced", 409, final, "permanent", "A producer with a higher epoch has taken over.", "Stop; another instance of this producer writes now.";
@@ -116,7 +116,7 @@ codes! {
     TokenMissing = "token_missing", 401, final, "permanent", "This server wants to know who asks.", "Send authorization: Bearer and a token, or set RECOUNT_TOKEN.";
     TokenNotFound = "token_not_found", 404, final, "permanent", "No token with this id exists.", "List tokens with recount token ls.";
     TooManyStreams = "too_many_streams", 503, retry, "resource", "As many clients are connected as the limit allows.", "Try again after the time in Retry-After.";
-    WorkspaceRefused = "workspace_refused", 400, final, "permanent", "The folder cannot be worked in.", "Name a folder that is there, that the server may read, and that is allowed.";
+    WorkspaceRefused = "workspace_refused", 422, final, "permanent", "The folder cannot be worked in.", "Name a folder that is there, that the server may read, and that is allowed.";
 }
 
 impl Code {

@@ -21,7 +21,7 @@ use recount_event::{Code, Draft, ForeignId, IdError, Json, RunId, SessionId, Tas
 use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::artifacts::{Range, artifact_id, no_artifact, range, word};
+pub(crate) use self::artifacts::{Range, artifact_id, no_artifact, range, short, word};
 use self::order::no_order;
 pub(crate) use self::order::{Wanted, bounded, number as amount, order};
 use crate::error::Refusal;
@@ -453,7 +453,9 @@ pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) ->
 pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64)>> {
     let Some(text) = list_cursor(query, Some(RunId::PREFIX))? else { return Ok(None) };
     let place = text.split_once(':').and_then(|(run, sequence)| {
-        let number = sequence.parse::<u64>().ok().filter(|number| *number < INTEGER_MAX - 1)?;
+        // Nothing else was ever given out as a number.
+        let plain = |number: &u64| sequence.len() <= 15 && number.to_string() == sequence;
+        let number = sequence.parse::<u64>().ok().filter(plain)?;
         Some((run.parse::<RunId>().ok()?, number))
     });
     place.map(Some).ok_or_else(|| {

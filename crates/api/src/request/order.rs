@@ -94,7 +94,7 @@ macro_rules! ordering {
             pub max_turns: Option<u64>,
             /// Kind `agent_loop`: how long one answer of the model may be.
             #[serde(default, skip_serializing_if = "Option::is_none")]
-            #[schemars(range(min = 1))]
+            #[schemars(range(min = 1, max = 4_294_967_295_u32))]
             pub max_output_tokens: Option<u32>,
             /// The folder that is worked on, from the root; without it an empty one.
             #[serde(default, skip_serializing_if = "Option::is_none")]

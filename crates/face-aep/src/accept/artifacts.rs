@@ -25,6 +25,18 @@ pub(crate) fn word<'a>(name: &str, said: Option<&'a str>, known: &[&str]) -> Acc
     }
 }
 
+/// A word that a list is filtered by, whatever it is.
+pub(crate) fn short(name: &str, said: Option<&str>) -> Accepted<Option<String>> {
+    let most = recount_api::query::TEXT_MAX;
+    match said {
+        Some(text) if text.chars().count() > most => Err(Refusal::new(
+            Code::ParameterInvalid,
+            format!("{name} is {:?} and more; send at most {most} characters", shortened(text)),
+        )),
+        said => Ok(said.map(str::to_owned)),
+    }
+}
+
 /// Which bytes are wanted of something that has so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Range {

@@ -133,7 +133,7 @@ pub(super) async fn list_run_artifacts(face: Face, Ids(run): Ids<String>, RawQue
 async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
     let page_of = query.list(Some(EventId::PREFIX))?;
     let filter = ArtifactFilter {
-        kind: query.get(query::KIND).map(str::to_owned),
+        kind: accept::short(query::KIND, query.get(query::KIND))?,
         status: accept::status(query.get(query::STATUS), &ARTIFACT_STATUSES)?,
         ..filter
     };
