@@ -31,7 +31,8 @@ use sheet::{Outcome, Sheet};
 const HELP: &str = "\
 recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
 
-  NAME       append, ingest, wake, replay, fanout, stalled, footprint; all of them when none is named
+  NAME       append, ingest, wake, replay, fanout, stalled, footprint, words, output, crowd, calls;
+             all of them when none is named
   --quick    a smoke run: small numbers, one pair, speeds are not judged
   --pairs    alternated pairs of ours and yardstick (5)
   --seconds  length of a window where state matters (60)
@@ -41,6 +42,10 @@ recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [
 ";
 
 fn main() -> ExitCode {
+    // This program is the server under test, too, and a server starts itself to hold commands.
+    if let Some(ended) = recount_server::sandbox_entrance() {
+        return ended;
+    }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (verb, rest) =
         words.split_first().map_or(("help", [].as_slice()), |(verb, rest)| (verb.as_str(), rest));
@@ -73,6 +78,7 @@ fn serve(words: &[String]) -> Result<bool> {
         match pair {
             [name, value] if name == "--bind" => options.bind = Some(value.clone()),
             [name, value] if name == "--data" => options.data = Some(PathBuf::from(value)),
+            [name, value] if name == "--config" => options.config = Some(PathBuf::from(value)),
             _ => bail!("`serve` does not know {pair:?}"),
         }
     }

@@ -15,11 +15,16 @@ use crate::sheet::{Line, Sheet};
 use crate::{clock, raw};
 
 mod append;
+mod calls;
+mod crowd;
 mod fanout;
 mod footprint;
 mod ingest;
+mod output;
+mod own;
 mod replay;
 mod wake;
+mod words;
 
 /// One of the things that are measured.
 pub(crate) struct Measure {
@@ -37,6 +42,10 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "fanout", lines: fanout::LINES, pair: fanout::pair },
     Measure { name: "stalled", lines: fanout::STALLED_LINES, pair: fanout::stalled },
     Measure { name: "footprint", lines: footprint::LINES, pair: footprint::pair },
+    Measure { name: "words", lines: words::LINES, pair: words::pair },
+    Measure { name: "output", lines: output::LINES, pair: output::pair },
+    Measure { name: "crowd", lines: crowd::LINES, pair: crowd::pair },
+    Measure { name: "calls", lines: calls::LINES, pair: calls::pair },
 ];
 
 /// What a measure is told.

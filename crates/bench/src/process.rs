@@ -30,6 +30,13 @@ impl Server {
         Server::start(&["serve", "--bind", address, "--data", data])
     }
 
+    /// The product as a configuration file says.
+    pub(crate) fn configured(data: &Path, config: &Path) -> Result<Server> {
+        let data = data.to_str().context("the data folder's name is not text")?;
+        let config = config.to_str().context("the configuration's name is not text")?;
+        Server::start(&["serve", "--bind", "127.0.0.1:0", "--data", data, "--config", config])
+    }
+
     /// This program with other words; it must say `listening on http://…` on standard error.
     pub(crate) fn start(words: &[&str]) -> Result<Server> {
         let start = clock::now_ns();

@@ -26,7 +26,19 @@ fn a_smoke_run_fills_every_line_and_loses_nothing() {
     let figures: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     assert_eq!(figures["broken"], serde_json::json!([]), "{said}");
     let lines = figures["lines"].as_array().unwrap();
-    for measure in ["append", "ingest", "wake", "replay", "fanout", "stalled", "footprint"] {
+    for measure in [
+        "append",
+        "ingest",
+        "wake",
+        "replay",
+        "fanout",
+        "stalled",
+        "footprint",
+        "words",
+        "output",
+        "crowd",
+        "calls",
+    ] {
         let of = |line: &&serde_json::Value| line["key"].as_str().unwrap().starts_with(measure);
         assert!(lines.iter().any(|line| of(&line)), "{measure} has no line: {said}");
     }

@@ -105,6 +105,7 @@ const CRATES: &[Row] = &[
             "log",
             "world",
             "engine",
+            "agent",
             "log-sqlite",
             "transport",
             "api",

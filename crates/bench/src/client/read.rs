@@ -152,8 +152,8 @@ pub(super) fn run(plan: &Plan) -> Result<Found> {
     while !crowd.sockets.iter().all(|socket| socket.reader.caught_up) {
         crowd.turn()?;
         ensure!(clock::seconds_since(start) < 60.0, "not every reader is level after a minute");
-        if let Some(refused) = crowd.sockets.iter().find(|s| !matches!(s.reader.status, 0 | 200)) {
-            anyhow::bail!("a reader was refused with {}", refused.reader.status);
+        if let Some(refused) = crowd.sockets.iter().find(|s| !matches!(s.reader.status(), 0 | 200)) {
+            anyhow::bail!("a reader was refused with {}", refused.reader.status());
         }
     }
     super::stand_ready()?;

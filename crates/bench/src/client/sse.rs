@@ -16,16 +16,27 @@ enum Transfer {
     Over,
 }
 
-/// One reader.
-pub(crate) struct Reader {
+/// The lines of a body, however it is delimited and cut.
+pub(crate) struct Lines {
     transfer: Transfer,
     /// The head while it comes, then the line that was cut.
     partial: Vec<u8>,
+    pub(crate) status: u16,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Lines { transfer: Transfer::Head, partial: Vec::new(), status: 0 }
+    }
+}
+
+/// One reader.
+pub(crate) struct Reader {
+    lines: Lines,
     id: Option<u64>,
     due_ns: Option<u64>,
     /// Whether the time of messages is looked at.
     sampled: bool,
-    pub(crate) status: u16,
     pub(crate) caught_up: bool,
     pub(crate) messages: u64,
     pub(crate) last: Option<u64>,
@@ -34,41 +45,25 @@ pub(crate) struct Reader {
     pub(crate) repeated: u64,
 }
 
-impl Reader {
-    pub(crate) fn new(sampled: bool) -> Self {
-        Reader {
-            transfer: Transfer::Head,
-            partial: Vec::new(),
-            id: None,
-            due_ns: None,
-            sampled,
-            status: 0,
-            caught_up: false,
-            messages: 0,
-            last: None,
-            missing: 0,
-            repeated: 0,
-        }
-    }
-
+impl Lines {
     pub(crate) fn is_over(&self) -> bool {
         self.transfer == Transfer::Over
     }
 
-    /// Takes in what one read brought, at `now_ns`.
-    pub(crate) fn take(&mut self, mut bytes: &[u8], now_ns: u64, late: &mut Histogram) {
+    /// Takes in what one read brought, and shows each line that is whole.
+    pub(crate) fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
         while !bytes.is_empty() {
             bytes = match self.transfer {
                 Transfer::Head => self.head(bytes),
                 Transfer::Plain => {
-                    self.payload(bytes, now_ns, late);
+                    self.payload(bytes, &mut each);
                     &[]
                 }
                 Transfer::ChunkSize(size) => self.chunk_size(bytes, size),
                 Transfer::ChunkData(left) => {
                     let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     let (data, rest) = bytes.split_at(here);
-                    self.payload(data, now_ns, late);
+                    self.payload(data, &mut each);
                     let left = left - here as u64;
                     self.transfer = if left == 0 { Transfer::ChunkEnd } else { Transfer::ChunkData(left) };
                     rest
@@ -114,24 +109,53 @@ impl Reader {
         &[]
     }
 
-    fn payload(&mut self, mut bytes: &[u8], now_ns: u64, late: &mut Histogram) {
+    fn payload(&mut self, mut bytes: &[u8], each: &mut impl FnMut(&[u8])) {
         if !self.partial.is_empty() {
             let Some(end) = memchr::memchr(b'\n', bytes) else {
                 self.partial.extend_from_slice(bytes);
                 return;
             };
             self.partial.extend_from_slice(&bytes[..end]);
-            let line = std::mem::take(&mut self.partial);
-            self.line(&line, now_ns, late);
-            self.partial = line;
+            each(&self.partial);
             self.partial.clear();
             bytes = &bytes[end + 1..];
         }
         while let Some(end) = memchr::memchr(b'\n', bytes) {
-            self.line(&bytes[..end], now_ns, late);
+            each(&bytes[..end]);
             bytes = &bytes[end + 1..];
         }
         self.partial.extend_from_slice(bytes);
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(sampled: bool) -> Self {
+        Reader {
+            lines: Lines::default(),
+            id: None,
+            due_ns: None,
+            sampled,
+            caught_up: false,
+            messages: 0,
+            last: None,
+            missing: 0,
+            repeated: 0,
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.lines.is_over()
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.lines.status
+    }
+
+    /// Takes in what one read brought, at `now_ns`.
+    pub(crate) fn take(&mut self, bytes: &[u8], now_ns: u64, late: &mut Histogram) {
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.take(bytes, |line| self.line(line, now_ns, late));
+        self.lines = lines;
     }
 
     fn line(&mut self, line: &[u8], now_ns: u64, late: &mut Histogram) {
@@ -211,7 +235,7 @@ mod tests {
         .concat();
         for step in [1, 2, 3, 7, 50, wire.len()] {
             let (reader, late) = read(&wire, step);
-            assert_eq!((reader.status, reader.caught_up, reader.messages), (200, true, 5), "step {step}");
+            assert_eq!((reader.status(), reader.caught_up, reader.messages), (200, true, 5), "step {step}");
             assert_eq!((reader.missing, reader.repeated, reader.last), (2, 1, Some(5)), "step {step}");
             assert!(reader.is_over(), "step {step}");
             assert_eq!((late.total(), late.share_ns(0.5).round()), (5, 101.0), "step {step}");

@@ -1,0 +1,316 @@
+//! What a tool call costs beside the model, the tool and the disk: in process, because only there each of the three can
+//! be timed.
+//!
+//! From the moment that the model has finished to the moment that it is asked again, with one call in between. The
+//! time of the tool itself and of every append is taken off; both are timed where they are called.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use recount_agent::model::scripted::Scripted;
+use recount_agent::model::scripted::script::Script;
+use recount_agent::model::{Capability, Failure, Model, ModelName, Piece, Registry, Reply, Request};
+use recount_agent::policy::Policy;
+use recount_agent::tool::{Assessment, Job, Outcome, Tool};
+use recount_agent::tools::Tools;
+use recount_agent::{Agent, Settings, Workspaces};
+use recount_engine::{Delivery, Engine, NewRun, Order};
+use recount_event::family::run::{Queued, RunKind};
+use recount_face_aep::SseFraming;
+use recount_log::{
+    Answer, Append, AppendError, Committed, FeedRecord, Integrity, Observer, ReadBound, Record, Row,
+    RowRange, Stats, Store, StreamKey, Tail,
+};
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_world::World;
+use serde_json::Value;
+
+use super::{Bench, Sheet};
+use crate::clock::now_ns;
+use crate::histogram::Histogram;
+use crate::sheet::{Bar, Line};
+use crate::yardstick::group;
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        key: "calls.overhead",
+        what: "a tool call, p50 beyond model, tool and durable waits",
+        unit: "ms",
+        bar: Bar::AtMost(1.0),
+    },
+    Line {
+        key: "calls.waits",
+        what: "a tool call, durable waits from the model's answer to the next question to it",
+        unit: "",
+        bar: Bar::AtMost(3.0),
+    },
+    Line {
+        key: "calls.durable",
+        what: "a tool call, p50 of these waits together",
+        unit: "ms",
+        bar: Bar::None,
+    },
+];
+
+/// Calls of one run: as many as a long run has.
+const CALLS: usize = 60;
+
+pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()> {
+    let runs = bench.pick(1, 10);
+    let scratch = bench.scratch("engine")?;
+    let books = Arc::new(Books::default());
+    let runtime = group::runtime()?;
+    runtime.block_on(async {
+        let store = SqliteStore::open(SqliteOptions::new(scratch.path().join("data")))?;
+        let world = World::real();
+        let timed: Arc<dyn Store> = Arc::new(Timed { inner: store, books: books.clone() });
+        let engine = Engine::open(timed, world.clone(), Arc::new(SseFraming)).await?;
+        let settings = settings(scratch.path(), &books)?;
+        engine.employ(Arc::new(Agent::new(settings, world)), 1).await?;
+        for _ in 0..runs {
+            let mut queued = Queued::new(RunKind::AgentLoop);
+            queued.request_text = Some("Go on.".into());
+            queued.config = Some(Order::default().written());
+            let new = NewRun { queued, task: None, session: None, resumed_from: None };
+            let (run, _) = engine.create_run(new).await?;
+            let mut follow = engine.follow_run(run, None).await?;
+            while !matches!(follow.next().await?, Delivery::Closed) {}
+        }
+        engine.shutdown().await;
+        anyhow::Ok(())
+    })?;
+    let calls = std::mem::take(&mut *books.calls.lock().expect("nothing panics with it"));
+    sheet
+        .must(calls.len() == runs * CALLS, || format!("{} calls were seen of {}", calls.len(), runs * CALLS));
+    let (mut overhead, mut durable, mut waits) = (Histogram::default(), Histogram::default(), 0);
+    for call in &calls {
+        overhead.add(call.whole_ns.saturating_sub(call.tool_ns + call.durable_ns));
+        durable.add(call.durable_ns);
+        waits += call.waits;
+    }
+    sheet.one("calls.overhead", overhead.p50_ms());
+    sheet.one("calls.durable", durable.p50_ms());
+    sheet.one("calls.waits", waits as f64 / calls.len().max(1) as f64);
+    sheet.note(format!("a tool call beyond its waits: p99 {:.2} ms", overhead.p99_ms()));
+    Ok(())
+}
+
+fn settings(folder: &std::path::Path, books: &Arc<Books>) -> Result<Settings> {
+    let turn = "[[turn]]\ncall = [{ name = \"todo_write\", input = { todos = [{ content = \"This\", status = \"pending\" }] } }]\n";
+    let script = Script::parse(&turn.repeat(CALLS)).map_err(anyhow::Error::msg)?;
+    let mut registry = Registry {
+        default: Some(ModelName { provider: "play".into(), model: "it".into() }),
+        ..Registry::default()
+    };
+    let model = TimedModel { inner: Scripted::new(script), books: books.clone() };
+    registry.models.by_name.insert("play".into(), Arc::new(model));
+    let mut tools = Tools::standard();
+    let inner = tools.get("todo_write").context("there is a list of things to do")?.clone();
+    tools.add(TimedTool { inner, books: books.clone() });
+    let home = folder.join("workspaces");
+    Ok(Settings {
+        models: registry,
+        tools,
+        policy: Policy::default(),
+        sandbox_layer: "off".into(),
+        sandboxed: true,
+        workspaces: Workspaces { home, allowed: [].into(), forbidden: [].into() },
+        system: None,
+        no_network: None,
+    })
+}
+
+/// What is known of the call that goes on, and of those that are over.
+#[derive(Default)]
+struct Books {
+    finished_ns: AtomicU64,
+    tool_ns: AtomicU64,
+    durable_ns: AtomicU64,
+    waits: AtomicU64,
+    calls: Mutex<Vec<OneCall>>,
+}
+
+struct OneCall {
+    whole_ns: u64,
+    tool_ns: u64,
+    durable_ns: u64,
+    waits: u64,
+}
+
+impl Books {
+    /// The model has finished: from here on it is our time.
+    fn finished(&self) {
+        for count in [&self.tool_ns, &self.durable_ns, &self.waits] {
+            count.store(0, Ordering::Relaxed);
+        }
+        self.finished_ns.store(now_ns(), Ordering::Relaxed);
+    }
+
+    /// The model is asked: the call before that is over, if there was one.
+    fn asked(&self) {
+        let finished_ns = self.finished_ns.swap(0, Ordering::Relaxed);
+        let tool_ns = self.tool_ns.load(Ordering::Relaxed);
+        if finished_ns > 0 && tool_ns > 0 {
+            self.calls.lock().expect("nothing panics with it").push(OneCall {
+                whole_ns: now_ns() - finished_ns,
+                tool_ns,
+                durable_ns: self.durable_ns.load(Ordering::Relaxed),
+                waits: self.waits.load(Ordering::Relaxed),
+            });
+        }
+    }
+}
+
+struct TimedModel {
+    inner: Scripted,
+    books: Arc<Books>,
+}
+
+impl Model for TimedModel {
+    fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
+        self.books.asked();
+        Box::new(TimedReply { inner: self.inner.begin(request), books: self.books.clone() })
+    }
+
+    fn can(&self, model: &str, capability: Capability) -> bool {
+        self.inner.can(model, capability)
+    }
+}
+
+struct TimedReply {
+    inner: Box<dyn Reply>,
+    books: Arc<Books>,
+}
+
+impl Reply for TimedReply {
+    fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
+        Box::pin(async move {
+            let piece = self.inner.next().await;
+            if let Ok(Piece::Finish { .. }) = piece {
+                self.books.finished();
+            }
+            piece
+        })
+    }
+}
+
+struct TimedTool {
+    inner: Arc<dyn Tool>,
+    books: Arc<Books>,
+}
+
+impl Tool for TimedTool {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    fn description(&self) -> &'static str {
+        self.inner.description()
+    }
+
+    fn schema(&self) -> Value {
+        self.inner.schema()
+    }
+
+    fn assess(&self, input: &Value) -> Assessment {
+        self.inner.assess(input)
+    }
+
+    fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let begun = now_ns();
+            let outcome = self.inner.run(job).await;
+            self.books.tool_ns.fetch_add(now_ns() - begun, Ordering::Relaxed);
+            outcome
+        })
+    }
+}
+
+/// The store, with a clock at its appends.
+struct Timed {
+    inner: SqliteStore,
+    books: Arc<Books>,
+}
+
+impl Store for Timed {
+    fn append(&self, append: Append) -> Answer<Committed, AppendError> {
+        let (begun, answer, books) = (now_ns(), self.inner.append(append), self.books.clone());
+        Box::pin(async move {
+            let answer = answer.await;
+            books.durable_ns.fetch_add(now_ns() - begun, Ordering::Relaxed);
+            books.waits.fetch_add(1, Ordering::Relaxed);
+            answer
+        })
+    }
+
+    fn observe(&self, observer: Arc<dyn Observer>) {
+        self.inner.observe(observer);
+    }
+
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
+        self.inner.read(stream, from, bound)
+    }
+
+    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
+        self.inner.read_feed(from, bound)
+    }
+
+    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
+        self.inner.tail(stream)
+    }
+
+    fn last_position(&self) -> Answer<u64> {
+        self.inner.last_position()
+    }
+
+    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
+        self.inner.streams(after, limit)
+    }
+
+    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
+        self.inner.row(space, key)
+    }
+
+    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
+        self.inner.rows(range)
+    }
+
+    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
+        self.inner.put_blob(bytes)
+    }
+
+    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
+        self.inner.blob(hash)
+    }
+
+    fn remove_blob(&self, hash: &str) -> Answer<()> {
+        self.inner.remove_blob(hash)
+    }
+
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
+        self.inner.blobs(after, limit)
+    }
+
+    fn integrity(&self) -> Answer<Integrity> {
+        self.inner.integrity()
+    }
+
+    fn backup(&self, to: std::path::PathBuf) -> Answer<()> {
+        self.inner.backup(to)
+    }
+
+    fn stats(&self) -> Answer<Stats> {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> Answer<()> {
+        self.inner.close()
+    }
+}
