@@ -88,6 +88,21 @@ impl Worker {
         self.ask(leaves, questions).await
     }
 
+    /// The beginning of a turn's only call, where nobody has to be asked first. Written with the end of the turn, it
+    /// needs no wait of its own.
+    pub(crate) async fn begun_at_once(
+        &mut self,
+        id: ForeignId,
+        name: String,
+        turn_index: u64,
+    ) -> Done<Vec<Draft>> {
+        let open = Open { id, name, turn_index: Some(turn_index) };
+        Ok(match self.judge(&open).await? {
+            Fate::Run(assessment) => self.invocation(&open, &assessment),
+            _ => Vec::new(),
+        })
+    }
+
     /// Opens what people have to say something to, and lets the run wait for them.
     async fn ask(&mut self, leaves: Vec<Requested>, questions: Vec<Ask>) -> Done<()> {
         let mut waits_for = self.desk.state().waits_for_what();

@@ -218,6 +218,9 @@ pub const DRAIN_WAIT: Duration = Duration::from_millis(500);
 /// Bytes of one piece of output; a longer one becomes several.
 pub const CHUNK_BYTES: usize = 64 << 10;
 
+/// Pieces of output that are told with the end of a command; more are told before it.
+pub const CHUNKS_TOLD_LAST: usize = 4;
+
 /// Bytes of one stream that one read takes.
 pub const READ_AT_ONCE_BYTES: usize = 64 << 10;
 

@@ -271,7 +271,13 @@ impl Worker {
         if last {
             drafts.push(self.finished_with_turn(stop, cost.unwrap_or(0)));
         }
+        let only = sealed.first().filter(|_| calls.len() == 1 && stop == StopReason::ToolUse);
+        let only = only.map(|(id, _)| (id.clone(), tool_name(&calls[0].name)));
         self.keep_originals(&mut drafts, sealed).await?;
+        let halts = drafts.iter().any(|draft| matches!(draft.payload, Payload::CostBudgetExceeded(_)));
+        if let Some((id, name)) = only.filter(|_| !halts) {
+            drafts.extend(self.begun_at_once(id, name, index).await?);
+        }
         self.report(drafts).await
     }
 

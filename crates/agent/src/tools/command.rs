@@ -92,15 +92,16 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
         output_left: terms.output_bytes_max,
         cancel,
     };
-    loop {
+    let mut events = loop {
+        let is_over = watch.is_over();
         let mut drafts = Vec::new();
         for side in &mut watch.sides {
-            side.tell(call, &mut watch.kept, &mut drafts);
+            side.tell(call, &mut watch.kept, &mut drafts, is_over);
+        }
+        if is_over && drafts.len() <= limits::CHUNKS_TOLD_LAST {
+            break drafts;
         }
         if drafts.is_empty() {
-            if watch.is_over() {
-                break;
-            }
             watch.step().await;
             continue;
         }
@@ -118,7 +119,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
             watch.process.ended().await;
             return Err(Stop::cancelled());
         }
-    }
+    };
     let Watch { exit, cut, mut sides, kept, .. } = watch;
     let exit = exit.expect("a command is over when it has ended");
     let mut ended = Ended {
@@ -140,7 +141,6 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
         sides[1].bytes_told(),
         cut == Some(Cut::OutputCap),
     );
-    let mut events: Vec<Draft> = Vec::new();
     let mut artifact = None;
     if ended.stdout.1 || ended.stderr.1 {
         let text = std::str::from_utf8(&kept.bytes).is_ok();

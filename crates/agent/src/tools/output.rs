@@ -110,13 +110,14 @@ impl Side {
         self.since.map(|since| since + limits::CHUNK_WAIT)
     }
 
-    /// Makes events of what is to be told by now. What is told goes to `kept`, too, while that has room.
-    pub(crate) fn tell(&mut self, call: &ForeignId, kept: &mut Kept, drafts: &mut Vec<Draft>) {
+    /// Makes events of what is to be told by now, which is all when the command `is_over`. What is told goes to
+    /// `kept`, too, while that has room.
+    pub(crate) fn tell(&mut self, call: &ForeignId, kept: &mut Kept, drafts: &mut Vec<Draft>, is_over: bool) {
         let overdue = self.due().is_some_and(|due| due <= recount_world::moment());
         let mut from = 0;
         while from < self.ready.len() {
             let left = self.ready.len() - from;
-            if left < limits::CHUNK_BYTES && !overdue && !self.has_ended() {
+            if left < limits::CHUNK_BYTES && !overdue && !is_over {
                 break;
             }
             let piece = &self.ready[from..from + left.min(limits::CHUNK_BYTES)];

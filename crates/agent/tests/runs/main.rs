@@ -21,4 +21,5 @@ mod seen;
 mod store;
 mod tools;
 mod toys;
+mod waits;
 mod workspaces;

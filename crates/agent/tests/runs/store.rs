@@ -19,6 +19,8 @@ pub(crate) struct Disk {
     observer: Arc<Relay>,
     /// All that was ever to be kept: events, rows, blobs.
     tape: Mutex<Vec<u8>>,
+    /// The events of each append, in order.
+    appends: Mutex<Vec<Vec<Bytes>>>,
     fall: Mutex<Option<Fall>>,
     has_fallen: watch::Sender<bool>,
 }
@@ -57,6 +59,7 @@ impl Disk {
             memory: MemoryStore::new(),
             observer: Arc::default(),
             tape: Mutex::default(),
+            appends: Mutex::default(),
             fall: Mutex::default(),
             has_fallen: watch::Sender::new(false),
         };
@@ -77,6 +80,11 @@ impl Disk {
     /// Whether these bytes were ever to be kept, in whatever event, row or blob.
     pub(crate) fn has_seen(&self, bytes: &str) -> bool {
         memchr::memmem::find(&self.tape.lock().unwrap(), bytes.as_bytes()).is_some()
+    }
+
+    /// The events of each append so far; each of these was waited for.
+    pub(crate) fn appends(&self) -> Vec<Vec<Bytes>> {
+        self.appends.lock().unwrap().clone()
     }
 
     /// Whether this append is the one to fall with. Answers whether it is kept.
@@ -100,6 +108,8 @@ impl Disk {
     }
 
     fn note(&self, append: &Append) {
+        let events = append.streams.iter().flat_map(|stream| stream.records.clone()).collect();
+        self.appends.lock().unwrap().push(events);
         let mut tape = self.tape.lock().unwrap();
         for record in append.streams.iter().flat_map(|stream| &stream.records) {
             tape.extend_from_slice(record);

@@ -157,13 +157,17 @@ impl Ground {
             turn_index: Some(0),
             input: &input,
             terms: &self.terms,
-            teller: told,
+            teller: &mut *told,
             keeper: &self.kept,
             redactor: &self.redactor,
             cancel,
             world: &self.world,
         };
-        tool.run(job).await
+        let outcome = tool.run(job).await;
+        // The last of the output comes with the end.
+        let last = outcome.events.iter().filter(|draft| chunk(draft).is_some()).cloned().collect();
+        told.tell(last).await.unwrap();
+        outcome
     }
 
     /// Runs a command line to its end.
