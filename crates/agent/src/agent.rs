@@ -254,6 +254,16 @@ impl Performer for Agent {
             let asked = chosen.rewrote.map_or(chosen.model, |(from, _)| from);
             (new.queued.provider, new.queued.model) = (Some(chosen.provider), Some(asked));
         }
+        let command = match new.queued.kind {
+            RunKind::Shell => Some("shell_exec"),
+            RunKind::Git => Some("git_exec"),
+            RunKind::AgentLoop | RunKind::File | RunKind::External => None,
+        };
+        if command.is_some_and(|name| self.settings.tools.get(name).is_err()) {
+            let kind = new.queued.kind.as_str();
+            let why = "no sandbox works here, so no command can run; recount doctor says why";
+            return Err(refused(format!("a run of kind {kind} cannot be: {why}")));
+        }
         if let Some(why) = self.settings.no_network.as_ref().filter(|_| order.network) {
             return Err(refused(format!("network cannot be granted: {why}")));
         }

@@ -69,7 +69,8 @@ text = "I see."
     let events = scene.until(run, "tool.shell.command").await;
     let log = std::path::PathBuf::from(first!(events, RunQueued).workspace_path.unwrap()).join("log");
     let written = async {
-        while !log.exists() {
+        // There before it has been written to.
+        while std::fs::read_to_string(&log).unwrap_or_default() != "once\n" {
             tokio::task::yield_now().await;
         }
     };
