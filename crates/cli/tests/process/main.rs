@@ -17,6 +17,7 @@ mod readme;
 mod refusals;
 mod retention;
 mod runs;
+mod sandboxed;
 mod secrets;
 mod server;
 mod story;
