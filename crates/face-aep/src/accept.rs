@@ -21,7 +21,7 @@ use recount_event::{Code, Draft, ForeignId, IdError, Json, RunId, SessionId, Tas
 use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::artifacts::{Range, artifact_id, no_artifact, range, short, word};
+pub(crate) use self::artifacts::{Range, artifact_id, at_most, no_artifact, range, short, word};
 use self::order::no_order;
 pub(crate) use self::order::{Wanted, bounded, number as amount, order};
 use crate::error::Refusal;

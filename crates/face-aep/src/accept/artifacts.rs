@@ -27,7 +27,11 @@ pub(crate) fn word<'a>(name: &str, said: Option<&'a str>, known: &[&str]) -> Acc
 
 /// A word that a list is filtered by, whatever it is.
 pub(crate) fn short(name: &str, said: Option<&str>) -> Accepted<Option<String>> {
-    let most = recount_api::query::TEXT_MAX;
+    at_most(recount_api::query::TEXT_MAX, name, said)
+}
+
+/// A text of so many characters.
+pub(crate) fn at_most(most: usize, name: &str, said: Option<&str>) -> Accepted<Option<String>> {
     match said {
         Some(text) if text.chars().count() > most => Err(Refusal::new(
             Code::ParameterInvalid,

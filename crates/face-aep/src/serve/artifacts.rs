@@ -41,7 +41,7 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> Answer {
     let mime = mime_of(&request)?;
     let kind = accept::word(query::KIND, query.get(query::KIND), &UPLOAD_KINDS)?;
     let is_image = kind.map_or(mime.starts_with("image/"), |kind| kind == "image");
-    let name = query.get(query::NAME).map(str::to_owned);
+    let name = accept::at_most(query::NAME_MAX, query::NAME, query.get(query::NAME))?;
     let _place = place(&face, http_body::Body::size_hint(request.body()).exact())?;
     let bytes = body_of_type(request, limits::UPLOAD_BODY_BYTES_MAX, &ANY).await?;
     if bytes.is_empty() {

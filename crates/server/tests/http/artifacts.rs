@@ -149,6 +149,17 @@ async fn send(house: &House, target: &str, mime: Option<&str>, body: &[u8]) -> R
 }
 
 #[tokio::test]
+async fn a_name_is_no_longer_than_is_published() {
+    let house = House::memory().await;
+    for (letters, status) in [(255, 201), (256, 400)] {
+        let target = format!("/v1/artifacts?name={}", "a".repeat(letters));
+        let sent = send(&house, &target, Some("image/png"), b"picture").await;
+        assert_eq!(sent.status, status, "{letters}: {}", sent.text());
+    }
+    house.running.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_sent_in_is_kept_for_a_run() {
     let house = House::memory().await;
     let picture = b"\x89PNG\0picture";
