@@ -21,6 +21,7 @@ struct Input {
     target_kind: Option<TargetKind>,
     summary: Option<String>,
     context: Option<String>,
+    timeout_seconds: Option<u64>,
 }
 
 impl Tool for HandOff {
@@ -57,6 +58,10 @@ impl Tool for HandOff {
                 "context": {
                     "type": "string", "minLength": 1, "maxLength": limits::HANDOFF_CONTEXT_CHARS_MAX,
                     "description": "All else that whoever takes over needs to know."
+                },
+                "timeout_seconds": {
+                    "type": "integer", "minimum": 1, "maximum": limits::APPROVAL_TIMEOUT_SECONDS_MAX,
+                    "description": "How long to wait for somebody. When nobody comes, the work ends there."
                 }
             },
             "required": ["reason"],
@@ -74,6 +79,7 @@ impl Tool for HandOff {
         let mut asked = Requested::new(call.clone(), input.reason, kind);
         asked.tool_call_id = Some(call.clone());
         asked.summary_normal = input.summary;
+        asked.timeout_seconds = input.timeout_seconds;
         asked.packaged_context = input.context.map(|context| {
             let object = Map::from_iter([("notes".to_owned(), Value::String(context))]);
             Json::of(&object).expect("a string can be said in JSON")
@@ -104,11 +110,13 @@ mod tests {
     fn a_handoff_is_asked_within_the_logs_bounds() {
         assert_eq!(
             asked(&json!({
-                "reason": "no rights", "target_kind": "escalation_queue", "summary": "half done", "context": "see a"
+                "reason": "no rights", "target_kind": "escalation_queue", "summary": "half done", "context": "see a",
+                "timeout_seconds": 60
             })),
             Some(json!({
                 "handoff_id": "call_1", "reason": "no rights", "target_kind": "escalation_queue",
-                "tool_call_id": "call_1", "packaged_context": { "notes": "see a" }, "summary_normal": "half done"
+                "tool_call_id": "call_1", "packaged_context": { "notes": "see a" }, "summary_normal": "half done",
+                "timeout_seconds": 60
             }))
         );
         assert_eq!(

@@ -107,6 +107,23 @@ async fn who_takes_over_ends_the_run() {
 }
 
 #[tokio::test]
+async fn a_handoff_that_nobody_takes_in_time_fails_the_run() {
+    let script =
+        "[[turn]]\ncall = [{ name = \"hand_off\", input = { reason = \"I am lost\", timeout_seconds = 30 } }]".to_owned();
+    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+    let mut scene = Scene::of(Setup { script, clock: Some(clock.clone()), ..Setup::default() }).await;
+    let run = scene.ask("go").await;
+    let events = scene.until(run, "run.waiting").await;
+    assert!(first!(events, HandoffRequested).expires_at.is_some());
+    clock.set(1_800_000_030_000);
+    scene.restart().await;
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, HandoffTimedOut).after_seconds, 30);
+    let failed = first!(events, RunFailed);
+    assert_eq!((failed.code.as_str(), failed.retriable), ("handoff_timed_out", false));
+}
+
+#[tokio::test]
 async fn a_question_that_nobody_answers_is_answered_by_its_default_or_not_at_all() {
     for (default, told, wrong) in [(", default = \"red\"", "red", false), ("", "", true)] {
         let script = format!(
