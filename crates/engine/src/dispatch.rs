@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use recount_event::family::run::{Failed, Throttled};
 use recount_event::{Payload, RunId};
-use recount_log::RowRange;
-use recount_run::{Command, outstanding};
+use recount_log::{RowRange, Store};
+use recount_run::{Command, Status, outstanding};
 use recount_world::Kind;
 use tokio::sync::Notify;
 
 use crate::desk::Left;
-use crate::{Desk, Engine, Error, Performer, limits, rows};
+use crate::engine::read_row;
+use crate::{Desk, Engine, Error, Performer, RunRow, limits, rows};
 
 /// Why the worker of a run was lost, as `gap.run_disconnected` says it.
 const RESTARTED: &str = "server_restarted";
@@ -81,9 +82,21 @@ impl Dispatch {
         }
     }
 
-    fn found_lost(&self, run: RunId) {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.lost.entry(run).or_insert(Lost { times: 0, reason: RESTARTED });
+    /// Notes which runs had a worker when the last process ended: those that were running then. To be asked before
+    /// anything is written, because what a timer lets go on in this process has lost nobody.
+    pub(crate) async fn find_lost(&self, store: &dyn Store) -> Result<(), Error> {
+        let mut after = None;
+        while let Some(page) = own_open(store, &mut after).await? {
+            for run in page {
+                let Some(row) = store.row(rows::RUNS, &rows::tenant_key(run)).await? else { continue };
+                let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
+                if row.status == Status::Running.as_str() {
+                    let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+                    book.lost.insert(run, Lost { times: 0, reason: RESTARTED });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The next run to be worked at, when there is a place; else those that have just come too late.
@@ -187,38 +200,37 @@ impl Engine {
         self.tools.performer.get().is_some()
     }
 
-    /// Runs of our own that have not ended, and what they are owed.
+    /// Gives what is owed to runs of our own that have not ended to whoever works here.
     async fn find_unfinished(&self) -> Result<(), Error> {
         let mut after = None;
-        loop {
-            let range = RowRange {
-                space: rows::OWN_OPEN.into(),
-                prefix: "".into(),
-                after: after.take(),
-                backwards: false,
-                limit: limits::TIMER_PAGE,
-            };
-            let page = self.store().rows(range).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.key.clone());
-            for row in &page {
-                let Ok(run) = row.key.parse::<RunId>() else {
-                    return Err(Error::bug(format!("the row of the open run {} cannot be read", row.key)));
-                };
+        while let Some(page) = own_open(self.store(), &mut after).await? {
+            for run in page {
                 let stream = crate::journal::stream_of(run);
                 let Some(state) = crate::journal::replay(self.store(), &stream, |_| {}).await? else {
                     continue;
                 };
-                if outstanding(&state).work.is_empty() {
-                    continue;
-                }
-                if state.claim().is_some() {
-                    self.tools.dispatch.found_lost(run);
-                }
-                self.tools.dispatch.owed(run, state.next_sequence(), true);
+                let owes = !outstanding(&state).work.is_empty();
+                self.tools.dispatch.owed(run, state.next_sequence(), owes);
             }
         }
+        Ok(())
     }
+}
+
+/// A page of the runs of our own that have not ended. `None` behind the last.
+async fn own_open(store: &dyn Store, after: &mut Option<Arc<str>>) -> Result<Option<Vec<RunId>>, Error> {
+    let range = RowRange {
+        space: rows::OWN_OPEN.into(),
+        prefix: "".into(),
+        after: after.take(),
+        backwards: false,
+        limit: limits::TIMER_PAGE,
+    };
+    let page = store.rows(range).await?;
+    let Some(last) = page.last() else { return Ok(None) };
+    *after = Some(last.key.clone());
+    let unread = |key: &str| Error::bug(format!("the row of the open run {key} cannot be read"));
+    page.iter().map(|row| row.key.parse().map_err(|_| unread(&row.key))).collect::<Result<_, _>>().map(Some)
 }
 
 /// Gives runs that are owed something to workers.

@@ -175,6 +175,7 @@ impl Engine {
             dispatch,
             performer,
         });
+        tools.dispatch.find_lost(&*tools.store).await?;
         let writers = Writers::new(tools.clone());
         tools.timers.start(&tools.world, &writers);
         let engine = Engine {

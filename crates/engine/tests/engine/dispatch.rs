@@ -10,7 +10,7 @@ use recount_event::family::run::{Finished, Queued, RunKind, Started};
 use recount_event::{Code, Payload, RunId};
 use tokio::sync::Semaphore;
 
-use crate::scene::{START_MS, Scene, code};
+use crate::scene::{START_MS, Scene, code, drafts};
 
 /// What a worker does with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,4 +200,35 @@ async fn who_lost_a_run_to_another_worker_can_report_nothing_more() {
     house.becomes(run, &taken).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(house.scene.types(run).await, taken, "the first worker's ending was not taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_timer_let_go_on_before_anybody_works_is_not_taken_for_lost() {
+    let mut house =
+        House { scene: Scene::new().await, leave: Arc::new(Semaphore::new(0)), seen: Arc::default() };
+    let run = house.queue().await;
+    let asked = [
+        ("run.started", "{}"),
+        (
+            "approval.requested",
+            r#"{"approval_id":"a1","tool_call_id":"c1","kind":"shell_exec","summary":"x","timeout_seconds":10,"default_decision":"approve"}"#,
+        ),
+        ("run.waiting", r#"{"for":[{"kind":"approval","id":"a1"}]}"#),
+    ];
+    let progress = recount_run::Command::Progress { drafts: drafts(&asked) };
+    house.scene.engine.submit(run, progress).await.unwrap();
+    house.scene.reopen_at(START_MS + 60_000).await;
+    let granted = [
+        "run.queued",
+        "run.started",
+        "approval.requested",
+        "run.waiting",
+        "approval.timed_out",
+        "run.continued",
+    ];
+    house.becomes(run, &granted).await;
+    employ(&house.scene, How::Well, &house.leave, &house.seen, 1).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*house.seen.lock().unwrap(), [run], "somebody sees to it");
+    house.becomes(run, &granted).await;
 }
