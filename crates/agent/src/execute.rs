@@ -4,7 +4,7 @@
 use std::pin::pin;
 
 use futures_util::future::BoxFuture;
-use recount_engine::{Desk, Keep as EngineKeep, Target as EngineTarget, Watch};
+use recount_engine::{Desk, Keep as EngineKeep, Watch};
 use recount_event::family::tool::Ended;
 use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
 use serde_json::Value;
@@ -280,13 +280,7 @@ impl Keeper for RunKeeper {
                 bytes: thing.bytes,
                 original_size_bytes: None,
                 call: thing.call,
-                target: thing.target.map(|target| EngineTarget {
-                    path: target.path,
-                    base_revision: target.base_revision,
-                    additions: target.additions,
-                    deletions: target.deletions,
-                    hunks: target.hunks,
-                }),
+                target: thing.target,
             };
             let kept = self.desk_engine.keep(self.run, keep).await.map_err(|error| error.to_string())?;
             Ok(Kept { id: kept.id, created: kept.created })

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+pub use recount_engine::Target;
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use recount_event::family::{clarification, handoff};
@@ -128,16 +129,6 @@ pub struct Keep {
     pub call: Option<ForeignId>,
     /// For a patch: the file, relative to the workspace, and the revision before (`sha256:…`, or `absent`).
     pub target: Option<Target>,
-}
-
-/// The file that a patch changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    pub path: String,
-    pub base_revision: String,
-    pub additions: u64,
-    pub deletions: u64,
-    pub hunks: u64,
 }
 
 /// What was kept.
