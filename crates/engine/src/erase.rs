@@ -145,11 +145,14 @@ impl Engine {
         }
         let erased_at = recount_event::time::format_ms(self.tools.world.clock.now_ms());
         let erased = whole.erased(by, erased_at);
-        let rows = vec![
+        let mut rows = vec![
             rows::put(whole.space_erased(), key.as_str(), Guard::Absent, &erased),
             rows::put(rows::ERASING, key.as_str(), Guard::Absent, &by),
             rows::delete(whole.space(), rows::tenant_key(&key)),
         ];
+        if let Whole::Session(session) = whole {
+            rows.extend(self.setup_gone(session).await?);
+        }
         match self.store().append(Append { rows, ..Append::default() }).await {
             Ok(_) => Ok(()),
             Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),

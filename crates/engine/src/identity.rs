@@ -63,6 +63,13 @@ impl Narrowing {
     }
 }
 
+/// Somebody who was let in, and the engine that keeps what is theirs: that of their tenant. Travels with a request.
+#[derive(Clone)]
+pub struct Visitor {
+    pub engine: crate::Engine,
+    pub caller: Caller,
+}
+
 /// Somebody who asks. Cheap to clone where it matters: once a request.
 #[derive(Debug, Clone)]
 pub struct Caller {

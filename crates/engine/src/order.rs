@@ -3,6 +3,8 @@
 //!
 //! Written by faces, read by the performer. The engine itself only passes it on.
 
+use std::collections::BTreeMap;
+
 use recount_event::{ForeignId, Json};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +43,28 @@ pub struct Order {
     /// Runs of kind `file`: a file tool and its input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<FileOrder>,
+    /// Tools that may only be called with somebody's leave, whatever the policy says: those that an application
+    /// enabled without trusting them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ask_first: Vec<String>,
+    /// Tools that the application carries out itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
+    /// What was chosen of the agent's options, but for what is secret.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// Options whose values are sealed with the session, by what they are for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<Purpose, String>,
+    /// Whether what the model thinks is told.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub thinking: bool,
+    /// From how many tokens on, estimated, the beginning of the conversation is shortened for the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compact_above: Option<u64>,
+    /// The request as content blocks, where it is more than its text: texts, pictures by artifact or by address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<Json>,
     /// Files and pictures that belong to the request, by artifact.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attached>,
@@ -50,6 +74,25 @@ pub struct Order {
     /// The policy in force, by a digest of its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+}
+
+/// A tool that an application carries out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientTool {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub description: String,
+    /// A JSON Schema of its input.
+    pub parameters: Json,
+}
+
+/// What the value of a secret option is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Who asks the model's provider.
+    ApiKey,
 }
 
 /// What a run of kind `file` does: one call of one of the file tools.

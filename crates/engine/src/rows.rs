@@ -64,6 +64,10 @@ pub(crate) const TASKS: &str = "record.tasks";
 pub(crate) const TASK_ACTIVE: &str = "record.task_active";
 /// Record: a session as it was begun. Key: tenant / session.
 pub(crate) const SESSIONS: &str = "record.sessions";
+/// Record: with which agent an application set a session up, and what it chose. Key: tenant / session.
+pub(crate) const SETUPS: &str = "record.session_setups";
+/// Record: what was said before a session began, as it came. Key: tenant / session.
+pub(crate) const SEEDS: &str = "record.session_seeds";
 /// Record: the run of ours that a session is busy with. Key: session.
 pub(crate) const SESSION_ACTIVE: &str = "record.session_active";
 /// Record: what a producer's batch became. Key: run / producer / epoch / number.
@@ -104,7 +108,8 @@ pub(crate) const UPLOAD_BLOBS: &str = "record.upload_blobs";
 /// Record: that an artifact went with its run, or with the run's beginning, for good. Key: tenant / artifact.
 pub(crate) const ARTIFACTS_GONE: &str = "record.artifacts_gone";
 
-/// Record: what was masked before it was appended, encrypted, for who carries it out. Key: run / what it is of.
+/// Record: what was masked before it was appended, encrypted, for who carries it out, and secret options of sessions.
+/// Key: run, or session / what it is of.
 pub(crate) const SEALED: &str = "record.sealed";
 
 /// Record: nothing that stays; written and taken away to see whether there is space.
@@ -189,6 +194,11 @@ pub(crate) fn task_runs_prefix(task: TaskId) -> String {
 /// What the keys begin with of everything about one artifact, of everything that one run or task has made.
 pub(crate) fn within(id: impl std::fmt::Display) -> String {
     format!("{TENANT}/{id}/")
+}
+
+/// What the keys of secret options of a session begin with.
+pub(crate) fn sealed_of_session(session: SessionId) -> String {
+    format!("{session}/")
 }
 
 pub(crate) fn session_runs_prefix(session: SessionId) -> String {

@@ -72,25 +72,33 @@ impl Engine {
                 format!("the original of {id} has {found} bytes; {most} (SEALED_BYTES_MAX) are kept");
             return Err(Error::rejected(Code::LimitReached, message));
         }
-        let (key, nonce) = (key_of(run, id), drawn::<NONCE_BYTES>(self.world()));
-        let sealing = Sealing { msg: original, aad: key.as_bytes() };
-        let sealed = self.tools.seal.cipher(self.world()).encrypt(&XNonce::from(nonce), sealing);
-        let sealed =
-            sealed.map_err(|_| Error::bug(format!("the original of {id} could not be encrypted")))?;
-        let row = SealedRow { nonce: STANDARD.encode(nonce), sealed: STANDARD.encode(sealed) };
-        let rows = vec![rows::put(rows::SEALED, key, Guard::Any, &row)];
-        self.store().append(Append { rows, ..Append::default() }).await?;
+        let row = self.sealed_row(&key_of(run, id), original)?;
+        self.store().append(Append { rows: vec![row], ..Append::default() }).await?;
         Ok(())
     }
 
     /// What a call, or a patch, was before it was masked; `None` when nothing was sealed, or it is settled.
     pub async fn unseal(&self, run: RunId, id: &ForeignId) -> Result<Option<Vec<u8>>, Error> {
-        let key = key_of(run, id);
-        let Some(row) = self.row::<SealedRow>(rows::SEALED, &key).await? else { return Ok(None) };
+        self.unseal_at(&key_of(run, id)).await
+    }
+
+    /// The row that keeps something sealed. Only under the same key can it be read.
+    pub(crate) fn sealed_row(&self, key: &str, original: &[u8]) -> Result<RowPut, Error> {
+        let nonce = drawn::<NONCE_BYTES>(self.world());
+        let sealing = Sealing { msg: original, aad: key.as_bytes() };
+        let sealed = self.tools.seal.cipher(self.world()).encrypt(&XNonce::from(nonce), sealing);
+        let sealed =
+            sealed.map_err(|_| Error::bug(format!("the original of {key} could not be encrypted")))?;
+        let row = SealedRow { nonce: STANDARD.encode(nonce), sealed: STANDARD.encode(sealed) };
+        Ok(rows::put(rows::SEALED, key, Guard::Any, &row))
+    }
+
+    pub(crate) async fn unseal_at(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let Some(row) = self.row::<SealedRow>(rows::SEALED, key).await? else { return Ok(None) };
         let corrupt = |why: &str| {
             Error::Failed(Failure {
                 code: Code::StoreCorrupt,
-                message: format!("the original of {id} in {run} cannot be read: {why}"),
+                message: format!("the original of {key} cannot be read: {why}"),
                 retry_after: None,
             })
         };

@@ -49,6 +49,7 @@ macro_rules! retryable {
 }
 
 codes! {
+    AgentNotFound = "agent_not_found", 400, final, "permanent", "No agent of this name is configured.", "Send one of the names that GET /v1/agents lists.";
     ApprovalNotFound = "approval_not_found", 404, final, "permanent", "No approval with this id exists.", "List pending approvals with GET /v1/approvals?status=pending.";
     ApprovalNotPending = "approval_not_pending", 409, final, "permanent", "The approval was decided before, by somebody else or by its timeout.", "Read the approval to see what was decided; the first valid answer wins.";
     ArtifactBytesMissing = "artifact_bytes_missing", 404, final, "permanent", "The artifact is known, but its bytes are not here: its run was imported, or its producer kept them elsewhere.", "Ask where the run comes from.";
@@ -59,6 +60,7 @@ codes! {
     BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body is larger than the limit the detail names.", "Send smaller batches; keep large things as artifacts.";
     BudgetNotRaised = "budget_not_raised", 409, final, "permanent", "A budget is only ever raised.", "Send a larger figure than the one the detail names, or leave it out.";
     CallNotFound = "call_not_found", 404, final, "permanent", "The run has no tool call with this id.", "Read the run's events for the calls it made.";
+    CallNotPending = "call_not_pending", 409, final, "permanent", "The call was answered before, or takes another kind of answer.", "Read the session's history to see what became of it.";
     ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "No question with this id exists.", "List open questions with GET /v1/clarifications?status=pending.";
     ClarificationNotPending = "clarification_not_pending", 409, final, "permanent", "The question was answered before, or its time is over.", "Read the question to see the answer; the first valid answer wins.";
     CursorAhead = "cursor_ahead", 409, final, "permanent", "The cursor is past the end of what exists.", "Start again from the last event you really received, or from the beginning.";
@@ -70,10 +72,12 @@ codes! {
     HandoffNotFound = "handoff_not_found", 404, final, "permanent", "No handoff with this id exists.", "List open handoffs with GET /v1/handoffs?status=pending.";
     HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was answered before, or its time is over.", "Read the handoff to see the answer; the first valid answer wins.";
     HeaderInvalid = "header_invalid", 400, final, "permanent", "A header has a value that cannot be used.", "Correct the header that the detail names.";
+    HistoryUndeclared = "history_undeclared", 404, final, "permanent", "The agent does not offer this kind of history.", "Ask for a kind that the agent's capabilities name.";
     HostRefused = "host_refused", 403, final, "permanent", "The Host header names a host that this server does not answer for.", "Use the address the server printed when it started.";
     IdTaken = "id_taken", 409, final, "permanent", "An identifier that must be unique in the store is in use.", "Choose another identifier.";
     IdempotencyInProgress = "idempotency_in_progress", 409, retry, "transient", "A request with this Idempotency-Key is being done.", "Wait, and send it again: then it is answered with what came of it.";
     IdempotencyKeyReused = "idempotency_key_reused", 409, final, "permanent", "The Idempotency-Key came with another body before.", "Choose a new key for each thing that is to be done, and send the same body when it is sent again.";
+    ImageRefused = "image_refused", 400, final, "permanent", "A picture in a message cannot be taken.", "Send a picture of the kind and size that the detail names.";
     Internal = "internal", 500, retry, "transient", "The server found its own belief to be wrong and restarted the part concerned from the log.", "Try again; if it stays, report it with the request id.";
     KindUnavailable = "kind_unavailable", 422, final, "permanent", "Nobody at this server does runs of this kind.", "Send a kind that the detail names.";
     LimitReached = "limit_reached", 422, final, "permanent", "The request would go beyond a named limit.", "Stay below the limit that the detail names.";
@@ -81,6 +85,7 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405, final, "permanent", "The path exists, but not for this method.", "Use a method that the Allow header names.";
     ModelUnknown = "model_unknown", 422, final, "permanent", "No provider or model of this name is configured.", "Send one of the names that the detail gives, or configure it.";
     NotAcceptable = "not_acceptable", 406, final, "permanent", "The Accept header allows nothing that this path can send.", "Accept application/json or text/event-stream.";
+    OptionInvalid = "option_invalid", 400, final, "permanent", "An option of the agent is unknown, or has a value that it cannot have.", "Send options and values that the agent declares.";
     OrderRefused = "order_refused", 422, final, "permanent", "What was asked of the run cannot be done by this server.", "Correct what the detail names.";
     OriginRefused = "origin_refused", 403, final, "permanent", "A page of another origin may not use this server.", "Open the console from the server itself.";
     ParameterInvalid = "parameter_invalid", 400, final, "permanent", "A query parameter has a value that cannot be used.", "Correct the parameter that the detail names.";
@@ -116,6 +121,7 @@ codes! {
     TokenMissing = "token_missing", 401, final, "permanent", "This server wants to know who asks.", "Send authorization: Bearer and a token, or set RECOUNT_TOKEN.";
     TokenNotFound = "token_not_found", 404, final, "permanent", "No token with this id exists.", "List tokens with recount token ls.";
     TooManyStreams = "too_many_streams", 503, retry, "resource", "As many clients are connected as the limit allows.", "Try again after the time in Retry-After.";
+    TurnNotFound = "turn_not_found", 404, final, "permanent", "No turn with this id is in the session.", "Use the id that the response to the turn carried.";
     WorkspaceRefused = "workspace_refused", 422, final, "permanent", "The folder cannot be worked in.", "Name a folder that is there, that the server may read, and that is allowed.";
 }
 

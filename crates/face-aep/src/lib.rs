@@ -16,5 +16,5 @@ mod stream;
 
 pub use accept::export as read_export;
 pub use error::Refusal;
-pub use serve::{Places, Visitor, check_query, encoded, identified, method_not_allowed, mount, router};
+pub use serve::{Places, check_query, encoded, identified, method_not_allowed, mount, router};
 pub use stream::SseFraming;

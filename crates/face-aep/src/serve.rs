@@ -30,13 +30,13 @@ use recount_api::routes::{ROUTES, RouteName};
 use recount_api::terms::Route;
 use recount_engine::{Caller, Engine, Redactor};
 use recount_event::Code;
+use recount_transport::RequestId;
 use recount_world::World;
 use tokio::sync::Semaphore;
 
 use crate::error::{Refusal, problem_response};
 use crate::{accept, limits};
 
-pub use self::caller::Visitor;
 pub use self::http::encoded;
 
 /// What the handlers of all callers share. Cheap to clone.
@@ -68,10 +68,6 @@ struct Face {
     caller: Caller,
     places: Places,
 }
-
-/// The id that a response and the server's log share.
-#[derive(Clone)]
-struct RequestId(Arc<str>);
 
 /// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. To be served within [`identified`], and behind
 /// something that says with a [`Visitor`] who asks.

@@ -16,6 +16,9 @@ pub enum Command {
     Cancel { by: CancelledBy, reason: String },
     /// Say yes or no to a call.
     ResolveApproval { approval_id: ForeignId, approve: bool, by: String, comment: Option<String> },
+    /// Answers of the application whose session it is, all in one. Those that bring nothing new are left out when
+    /// `lenient`, and refused otherwise. A run that waited goes on with what it was told, or waits for the rest.
+    AnswerCalls { answers: Vec<CallAnswer>, by: String, via: String, config: Option<Json>, lenient: bool },
     /// Answer a question.
     AnswerClarification { clarification_id: ForeignId, response: Json, by: String },
     /// Take over from the agent.
@@ -29,6 +32,25 @@ pub enum Command {
     Prune { before: Option<u64>, reason: String },
     /// Another worker goes on with one of our runs after the last one was lost.
     TakeOver { worker_id: String, lease_until_ms: Option<u64>, reason: String },
+}
+
+/// What an application says of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallAnswer {
+    pub tool_call_id: ForeignId,
+    pub said: CallSaid,
+}
+
+/// See [`CallAnswer`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallSaid {
+    /// What came of a call that the application carried out: text or content blocks. `text` says the same where a call
+    /// was this server's to carry out, which is refused then, and the model told this.
+    Output { output: Json, text: String },
+    /// The server may carry it out.
+    Granted,
+    /// The server may not.
+    Denied { reason: Option<String> },
 }
 
 /// Who or what stopped a run.

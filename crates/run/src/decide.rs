@@ -5,6 +5,7 @@
 
 mod answer;
 mod bounds;
+mod calls;
 mod cancel;
 mod close;
 mod prune;
@@ -36,6 +37,9 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
         Command::Cancel { by, reason } => cancel::cancel(&mut batch, by, &reason)?,
         Command::ResolveApproval { approval_id, approve, by, comment } => {
             answer::approval(&mut batch, approval_id, approve, by, comment)?;
+        }
+        Command::AnswerCalls { answers, by, via, config, lenient } => {
+            calls::answer(&mut batch, answers, calls::Whose { by, via, config, lenient })?;
         }
         Command::AnswerClarification { clarification_id, response, by } => {
             answer::clarification(&mut batch, clarification_id, response, by)?;

@@ -23,7 +23,7 @@ pub mod view;
 
 pub use apply::apply;
 pub use audit::{Auditor, Illegal, audit};
-pub use command::{CancelledBy, Command};
+pub use command::{CallAnswer, CallSaid, CancelledBy, Command};
 pub use decide::decide;
 pub use effect::{Effects, Timer, Work, outstanding};
 pub use rejection::Rejection;

@@ -40,6 +40,12 @@ pub const WORDS_BYTES_MAX: usize = 16 << 10;
 /// Bytes of an answer to a question; a longer one is refused.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes of what an application says came of a call; more is refused. Half of what one event may hold.
+pub const OUTPUT_BYTES_MAX: usize = 512 << 10;
+
+/// Bytes of what an answer changes of the configuration of a run; more is refused.
+pub const CONFIG_BYTES_MAX: usize = 512 << 10;
+
 /// The share of a task's budget at which a run of ours warns once, in percent; `budget_warned` of `run.queued`
 /// speaks of it.
 pub const BUDGET_WARNING_PCT: u64 = 80;

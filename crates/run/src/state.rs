@@ -183,7 +183,11 @@ pub(crate) struct Verdict {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Said {
     Granted,
-    Denied { by: Arc<str>, comment: Option<Arc<str>> },
+    /// `answer` is what the model is told of it, where somebody said that.
+    Denied {
+        comment: Option<Arc<str>>,
+        answer: Option<Arc<str>>,
+    },
     Missed,
     Cancelled,
 }

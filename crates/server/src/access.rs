@@ -15,9 +15,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, Uri, header};
+use recount_engine::Visitor;
 use recount_engine::{Caller, Scope};
 use recount_event::Code;
-use recount_face_aep::{Refusal, Visitor};
+use recount_face_aep::Refusal;
 use recount_world::World;
 
 pub use self::book::Book;

@@ -13,9 +13,10 @@ use http::{HeaderMap, StatusCode, header};
 use recount_api::admin::{AddToken, AddedToken, AskTicket, Removed, Ticket, Token};
 use recount_api::reply::{One, Page};
 use recount_api::scope::Scope as Named;
+use recount_engine::Visitor;
 use recount_engine::{Caller, Narrowing, Scope, TokenRow};
 use recount_event::{Code, time};
-use recount_face_aep::{Refusal, Visitor};
+use recount_face_aep::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

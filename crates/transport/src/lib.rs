@@ -11,3 +11,7 @@ mod stall;
 
 pub use handover::{Handover, Piece, Pieces};
 pub use stall::StallGuard;
+
+/// The id that a response and the server's log share; travels with a request.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub std::sync::Arc<str>);

@@ -2,7 +2,7 @@
 
 use recount_event::{Draft, Event, Json};
 use recount_redact::with_paths;
-use recount_run::{Command, State};
+use recount_run::{CallSaid, Command, State};
 use serde_json::Value;
 
 use super::{Masking, Redaction, Texts};
@@ -32,6 +32,20 @@ impl Redaction {
                 self.word(by, &mut words);
                 reason.iter_mut().for_each(|reason| self.word(reason, &mut words));
             }
+            Command::AnswerCalls { answers, by, config, .. } => {
+                self.word(by, &mut words);
+                config.iter_mut().try_for_each(|config| self.json(config, &mut words))?;
+                for answer in answers {
+                    match &mut answer.said {
+                        CallSaid::Granted | CallSaid::Denied { reason: None } => {}
+                        CallSaid::Denied { reason: Some(reason) } => self.word(reason, &mut words),
+                        CallSaid::Output { output, text } => {
+                            self.json(output, &mut words)?;
+                            self.word(text, &mut words);
+                        }
+                    }
+                }
+            }
             Command::AnswerClarification { response, by, .. } => {
                 self.word(by, &mut words);
                 self.json(response, &mut words)?;
@@ -51,7 +65,7 @@ impl Redaction {
         }
     }
 
-    fn json(&self, json: &mut Json, words: &mut Vec<String>) -> Result<(), Error> {
+    pub(crate) fn json(&self, json: &mut Json, words: &mut Vec<String>) -> Result<(), Error> {
         let Some(masked) = self.redactor.json(json.text(), None, &|_| false) else { return Ok(()) };
         let unread = |why: serde_json::Error| Error::bug(format!("masked JSON cannot be read: {why}"));
         let value: Value = serde_json::from_str(&masked.text).map_err(unread)?;

@@ -48,6 +48,10 @@ payload! {
         tool_call_id: ForeignId,
         comment: String,
         scope: String,
+        /// Through which protocol the decision came, where that matters to who asked.
+        via: String,
+        /// What the model is told in the place of an outcome, from an application that answered the call itself.
+        answer: String,
     }
 
     /// Nobody decided in time, and the default was applied.

@@ -10,19 +10,12 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
-use recount_engine::{Caller, Engine};
+use recount_engine::{Caller, Visitor};
 use recount_event::{Code, RunId, SessionId, TaskId};
 
 use super::{Face, Places};
 use crate::accept;
 use crate::error::Refusal;
-
-/// Somebody who was let in, and the engine that keeps what is theirs: that of their tenant.
-#[derive(Clone)]
-pub struct Visitor {
-    pub engine: Engine,
-    pub caller: Caller,
-}
 
 impl FromRequestParts<Places> for Face {
     type Rejection = Refusal;

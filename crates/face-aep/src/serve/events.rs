@@ -12,12 +12,12 @@ use recount_api::request::AppendEvents;
 use recount_engine::Sieve;
 use recount_event::{Code, RunId};
 use recount_transport::media::{self, Wanted};
-use recount_transport::sse;
+use recount_transport::{RequestId, sse};
 use recount_world::Kind;
 
+use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, json, json_bytes};
 use super::runs::run_of_task;
-use super::{Face, RequestId};
 use crate::error::Refusal;
 use crate::stream::{self, Cursor};
 use crate::{accept, limits, project};

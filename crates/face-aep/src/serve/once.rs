@@ -9,10 +9,9 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
-use recount_engine::{KeptAnswer, Once, Standing};
+use recount_engine::{KeptAnswer, Once, Standing, Visitor};
 use recount_event::Code;
 
-use super::caller::Visitor;
 use super::http::{body_bytes, json_bytes};
 use crate::error::Refusal;
 use crate::{accept, limits};

@@ -70,8 +70,8 @@ pub(super) fn approval_resolved(state: &mut State, resolved: &approval::Resolved
         Decision::Rejected => (
             format!("rejected by {}", resolved.by),
             Said::Denied {
-                by: resolved.by.as_str().into(),
                 comment: resolved.comment.as_deref().map(Into::into),
+                answer: resolved.answer.as_deref().map(Into::into),
             },
         ),
         Decision::Cancelled => (format!("cancelled by {}", resolved.by), Said::Cancelled),

@@ -3,7 +3,7 @@
 use recount_event::Payload;
 use recount_event::family::assistant::{TextComplete, TextDelta};
 
-use crate::command::Command;
+use crate::command::{CallAnswer, CallSaid, Command};
 use crate::limits;
 use crate::rejection::Rejection;
 use crate::state::{Space, State};
@@ -18,6 +18,13 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
         Command::Cancel { reason, .. } | Command::Prune { reason, .. } => &[reason],
         Command::ResolveApproval { by, comment, .. } | Command::AcknowledgeHandoff { by, comment, .. } => {
             &[by, comment.as_deref().unwrap_or("")]
+        }
+        Command::AnswerCalls { answers, by, via, config, .. } => {
+            at_most("limit.batch", "one answer", answers.len(), limits::CALLS_OPEN_MAX, "calls")?;
+            let config = config.as_ref().map_or(0, |config| config.text().len());
+            at_most("limit.config", "the changed configuration", config, limits::CONFIG_BYTES_MAX, "bytes")?;
+            answers.iter().try_for_each(answer)?;
+            &[by, via]
         }
         Command::AnswerClarification { response, by, .. } => {
             at_most(
@@ -35,6 +42,21 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
     words.iter().try_for_each(|text| {
         at_most("limit.words", "a name, comment or reason", text.len(), limits::WORDS_BYTES_MAX, "bytes")
     })
+}
+
+/// What an application says of one call.
+fn answer(answer: &CallAnswer) -> Result<(), Rejection> {
+    match &answer.said {
+        CallSaid::Granted => Ok(()),
+        CallSaid::Denied { reason } => {
+            let size = reason.as_deref().unwrap_or("").len();
+            at_most("limit.words", "a reason", size, limits::WORDS_BYTES_MAX, "bytes")
+        }
+        CallSaid::Output { output, text } => {
+            let size = output.text().len().max(text.len());
+            at_most("limit.output", "the result of a call", size, limits::OUTPUT_BYTES_MAX, "bytes")
+        }
+    }
 }
 
 fn at_most(rule: &'static str, what: &str, size: usize, max: usize, unit: &str) -> Result<(), Rejection> {

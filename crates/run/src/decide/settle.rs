@@ -28,7 +28,7 @@ fn proceed(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
 }
 
 /// Acts on every answer that a call holds.
-fn held_calls(batch: &mut Batch) -> Result<(), Rejection> {
+pub(super) fn held_calls(batch: &mut Batch) -> Result<(), Rejection> {
     for (id, call) in close::in_order(batch) {
         let acts = call.is_held() && call.stage != CallStage::Announced && !call.runs_command();
         if acts && !batch.state.asks_for(&id) {
@@ -59,9 +59,10 @@ fn held_call(batch: &mut Batch, id: &ForeignId, call: &Call) -> Result<(), Rejec
 fn no(said: &Said) -> Option<(RefusalCode, String)> {
     match said {
         Said::Granted => None,
-        Said::Denied { by, comment: None } => Some((RefusalCode::Denied, format!("{by} refused this call"))),
-        Said::Denied { by, comment: Some(comment) } => {
-            Some((RefusalCode::Denied, format!("{by} refused this call: {comment}")))
+        Said::Denied { answer: Some(answer), .. } => Some((RefusalCode::Denied, answer.to_string())),
+        Said::Denied { comment: None, .. } => Some((RefusalCode::Denied, "Tool call denied".into())),
+        Said::Denied { comment: Some(comment), .. } => {
+            Some((RefusalCode::Denied, format!("Tool call denied: {comment}")))
         }
         Said::Missed => Some((RefusalCode::TimedOut, "nobody approved this call in time".into())),
         Said::Cancelled => {

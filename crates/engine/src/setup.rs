@@ -1,0 +1,208 @@
+//! Sessions that an application has set up: with which agent, what it chose, what tools it brings, and what was said
+//! before the session began.
+//!
+//! Records, not history: what held for a run stands in its log, too. Secret choices lie sealed beside them and are
+//! told to nobody but the agent that needs them. Look at [`SetupRow`]. It must never know a wire format; what was said
+//! before is kept as it came, so that it can be told again exactly.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recount_event::{Json, SessionId, time};
+use recount_log::{Append, Guard, RowPut};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::read_row;
+use crate::order::ClientTool;
+use crate::profile::{Choice, ToolRef};
+use crate::{Engine, Error, ListQuery, Listed, Once, SessionRow, rows};
+
+/// What was chosen for a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The name of the agent.
+    pub agent: String,
+    /// Tools of the agent that are enabled; `None` when nothing was said of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolRef>>,
+    /// As they were chosen, but for what is secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// Secret options that were given a value, an empty one included.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
+}
+
+/// A session's setup as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetupRow {
+    pub setup: Setup,
+    /// How many messages were said before the session began.
+    #[serde(default)]
+    pub seeded: usize,
+    pub updated_at: String,
+    /// Which version of the record it was read as; what changes it names it.
+    #[serde(skip)]
+    pub version: u64,
+}
+
+/// A session to be.
+#[derive(Debug, Clone, Default)]
+pub struct NewSetup {
+    pub title: Option<String>,
+    pub setup: Setup,
+    /// The values of secret options, which are kept sealed.
+    pub secrets: BTreeMap<String, String>,
+    /// What was said before: messages as the application words them, each a JSON object.
+    pub seed: Vec<Json>,
+}
+
+/// What changes of a setup. Options are merged, lists replaced.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    pub tools: Option<Vec<ToolRef>>,
+    pub options: BTreeMap<String, String>,
+    /// New values of secret options.
+    pub secrets: BTreeMap<String, String>,
+    pub client_tools: Option<Vec<ClientTool>>,
+}
+
+impl Overrides {
+    pub fn is_empty(&self) -> bool {
+        *self == Overrides::default()
+    }
+}
+
+impl Setup {
+    /// What the agent is asked with.
+    pub fn choice(&self) -> Choice<'_> {
+        Choice {
+            tools: self.tools.as_deref(),
+            options: self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            secrets: self.secrets.iter().map(String::as_str).collect(),
+            client_tools: &self.client_tools,
+        }
+    }
+
+    /// The same with changes.
+    pub fn changed(&self, overrides: &Overrides) -> Setup {
+        let mut changed = self.clone();
+        if let Some(tools) = &overrides.tools {
+            changed.tools = Some(tools.clone());
+        }
+        if let Some(client_tools) = &overrides.client_tools {
+            changed.client_tools.clone_from(client_tools);
+        }
+        changed.options.extend(overrides.options.clone());
+        changed.secrets.extend(overrides.secrets.keys().cloned());
+        changed
+    }
+}
+
+impl Engine {
+    /// Begins a session with its setup and what was said before. Masked like everything else that is stored.
+    pub async fn create_setup(&self, new: NewSetup, once: Option<&Once>) -> Result<SessionRow, Error> {
+        let stamp = self.stamp();
+        let session = SessionId::new(self.mint(stamp));
+        let now = time::format_ms(stamp.now_ms);
+        let title = new.title.map(|title| self.redactor().text(&title).into_owned());
+        let row = SessionRow { id: session.to_string(), title, created_at: now.clone() };
+        let seed = new.seed.iter().map(|message| self.masked_json(message)).collect::<Result<Vec<_>, _>>()?;
+        let setup = SetupRow { setup: new.setup, seeded: seed.len(), updated_at: now, version: 0 };
+        let key = rows::tenant_key(session);
+        let mut puts = vec![
+            rows::put(rows::SESSIONS, key.as_str(), Guard::Absent, &row),
+            rows::put(rows::SETUPS, key.as_str(), Guard::Absent, &setup),
+        ];
+        if !seed.is_empty() {
+            puts.push(rows::put(rows::SEEDS, key.as_str(), Guard::Absent, &seed));
+        }
+        puts.extend(self.sealed_options(session, &new.secrets)?);
+        puts.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
+        self.store().append(Append { rows: puts, ..Append::default() }).await?;
+        Ok(row)
+    }
+
+    /// The setup of a session, when it was begun with one.
+    pub async fn setup(&self, session: SessionId) -> Result<Option<SetupRow>, Error> {
+        let Some(row) = self.store().row(rows::SETUPS, &rows::tenant_key(session)).await? else {
+            return Ok(None);
+        };
+        let setup: SetupRow = read_row(rows::SETUPS, &row.key, &row.value)?;
+        Ok(Some(SetupRow { version: row.version, ..setup }))
+    }
+
+    /// What was said before a session began.
+    pub async fn seed(&self, session: SessionId) -> Result<Vec<Json>, Error> {
+        Ok(self.row(rows::SEEDS, &rows::tenant_key(session)).await?.unwrap_or_default())
+    }
+
+    /// The value of a secret option of a session.
+    pub async fn secret_option(&self, session: SessionId, option: &str) -> Result<Option<String>, Error> {
+        let Some(bytes) = self.unseal_at(&option_key(session, option)).await? else { return Ok(None) };
+        let text = String::from_utf8(bytes);
+        text.map(Some).map_err(|_| Error::bug(format!("the option {option} of {session} is not text")))
+    }
+
+    /// Sessions with a setup, newest first.
+    pub async fn list_setups(&self, query: &ListQuery) -> Result<Listed<(SessionRow, SetupRow)>, Error> {
+        let prefix = rows::tenant_key("");
+        let listed = self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;
+        let mut items = Vec::with_capacity(listed.items.len());
+        for (id, setup) in listed.keys.iter().zip(listed.items) {
+            // One that was deleted since the list was read is not there any more.
+            let row: Option<SessionRow> = self.row(rows::SESSIONS, &rows::tenant_key(id)).await?;
+            items.extend(row.map(|row| (row, setup)));
+        }
+        Ok(Listed { items, next: listed.next, has_more: listed.has_more })
+    }
+
+    /// What makes overrides last, to be part of the append that they come with.
+    pub(crate) fn override_rows(
+        &self,
+        session: SessionId,
+        before: &SetupRow,
+        overrides: &Overrides,
+    ) -> Result<Vec<RowPut>, Error> {
+        if overrides.is_empty() {
+            return Ok(Vec::new());
+        }
+        let updated_at = time::format_ms(self.tools.world.clock.now_ms());
+        let setup = SetupRow { setup: before.setup.changed(overrides), updated_at, ..before.clone() };
+        let guard = Guard::Version(before.version);
+        let mut puts = vec![rows::put(rows::SETUPS, rows::tenant_key(session), guard, &setup)];
+        puts.extend(self.sealed_options(session, &overrides.secrets)?);
+        Ok(puts)
+    }
+
+    fn masked_json(&self, json: &Json) -> Result<Json, Error> {
+        let mut masked = json.clone();
+        self.tools.redaction.json(&mut masked, &mut Vec::new())?;
+        Ok(masked)
+    }
+
+    /// What takes a setup away with its session.
+    pub(crate) async fn setup_gone(&self, session: SessionId) -> Result<Vec<RowPut>, Error> {
+        let Some(SetupRow { setup, .. }) = self.setup(session).await? else { return Ok(Vec::new()) };
+        let key = rows::tenant_key(session);
+        let mut gone = vec![rows::delete(rows::SETUPS, key.as_str()), rows::delete(rows::SEEDS, key)];
+        gone.extend(setup.secrets.iter().map(|name| rows::delete(rows::SEALED, option_key(session, name))));
+        Ok(gone)
+    }
+
+    fn sealed_options(
+        &self,
+        session: SessionId,
+        secrets: &BTreeMap<String, String>,
+    ) -> Result<Vec<RowPut>, Error> {
+        let sealed =
+            |(name, value): (&String, &String)| self.sealed_row(&option_key(session, name), value.as_bytes());
+        secrets.iter().map(sealed).collect()
+    }
+}
+
+/// Where the value of a secret option lies.
+pub(crate) fn option_key(session: SessionId, option: &str) -> String {
+    format!("{}{option}", rows::sealed_of_session(session))
+}
