@@ -62,7 +62,7 @@ pub use ingest::Triple;
 pub use messages::{Messages, Told};
 pub use meters::{EngineStats, ReaderStats};
 pub use once::{KeptAnswer, Once, Standing, UnderWay};
-pub use order::{Attached, ClientTool, FileOrder, Order, Purpose};
+pub use order::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose};
 pub use past::Past;
 pub use performer::{Performer, Unacceptable, Whose};
 pub use profile::{

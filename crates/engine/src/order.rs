@@ -112,7 +112,80 @@ pub struct Attached {
     pub name: Option<String>,
 }
 
+/// What holds from some place of a run on, where an application chose anew when it answered: it stands in
+/// `run.continued` as `config`, whole, so that nobody has to add changes up.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OrderChange {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    pub tools: Option<Vec<String>>,
+    pub ask_first: Vec<String>,
+    pub client_tools: Vec<ClientTool>,
+    pub options: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<Purpose, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u32>,
+}
+
+impl OrderChange {
+    /// All that may change, as an order has it.
+    pub fn to(model: Option<String>, order: &Order) -> Self {
+        OrderChange {
+            model,
+            system: order.system.clone(),
+            tools: order.tools.clone(),
+            ask_first: order.ask_first.clone(),
+            client_tools: order.client_tools.clone(),
+            options: order.options.clone(),
+            secrets: order.secrets.clone(),
+            max_turns: order.max_turns,
+            max_output_tokens: order.max_output_tokens,
+        }
+    }
+
+    /// As `run.continued` holds it.
+    pub fn written(&self) -> Json {
+        Json::of(self).expect("a change holds nothing that JSON cannot say")
+    }
+
+    pub fn read(config: &Json) -> Result<OrderChange, serde_json::Error> {
+        serde_json::from_str(config.text())
+    }
+}
+
 impl Order {
+    /// The order as it holds after a change. The model is not part of an order, and left to the caller.
+    pub fn changed(&self, change: OrderChange) -> Order {
+        let OrderChange {
+            model: _,
+            system,
+            tools,
+            ask_first,
+            client_tools,
+            options,
+            secrets,
+            max_turns,
+            max_output_tokens,
+        } = change;
+        Order {
+            system,
+            tools,
+            ask_first,
+            client_tools,
+            options,
+            secrets,
+            max_turns,
+            max_output_tokens,
+            ..self.clone()
+        }
+    }
+
     /// As `run.queued` holds it.
     pub fn written(&self) -> Json {
         Json::of(self).expect("an order holds nothing that JSON cannot say")
