@@ -3,6 +3,7 @@
 mod commands;
 mod cost;
 mod dice;
+mod history;
 mod illegal;
 mod limits;
 mod properties;

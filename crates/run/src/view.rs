@@ -1,7 +1,9 @@
 //! What readers are shown: pure folds, never a source of truth.
 
+mod history;
 mod message;
 mod summary;
 
+pub use history::{Block, History, Line, Output, Placed, parting, question};
 pub use message::{Message, Outcome, message};
 pub use summary::{Ending, OpenPrompt, PromptDefault, Status, Summary};

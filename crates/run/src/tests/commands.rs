@@ -238,7 +238,7 @@ fn a_refused_call_is_told_to_the_model() {
     assert_eq!(story.does(reject("a")), ["approval.resolved", "run.continued", "tool.refused"]);
     assert_eq!(
         story.last("tool.refused"),
-        r#"{"tool_call_id":"c","tool_name":"tool","code":"denied","message":"ann refused this call: not today"}"#
+        r#"{"tool_call_id":"c","tool_name":"tool","code":"denied","message":"Tool call denied: not today"}"#
     );
     assert_eq!(work(&story), [Work::CallModel]);
 }

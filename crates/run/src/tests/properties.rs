@@ -179,7 +179,7 @@ fn cases(usual: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-fn numbers() -> impl Strategy<Value = Vec<u16>> {
+pub(super) fn numbers() -> impl Strategy<Value = Vec<u16>> {
     proptest::collection::vec(any::<u16>(), 0..900)
 }
 

@@ -1,0 +1,316 @@
+//! A session as an application reads it: who said what, in the order of its events. A pure fold over the session's
+//! runs, one after another.
+//!
+//! It agrees with what a client gathers from a stream of whole messages: a line of the assistant holds its texts,
+//! thoughts and calls as they came, and is closed by a result that this server tells, by a person's words, and where
+//! a segment of a run ends. Look at [`History::event`]. It must never know a protocol, nor what stood in the session
+//! before its first run.
+
+mod compacted;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recount_event::family::run::{WaitKind, WaitsFor};
+use recount_event::family::tool::{Ended, Executor};
+use recount_event::family::{clarification, handoff, user};
+use recount_event::{Event, ForeignId, Json, Payload, RunId};
+
+use compacted::Cut;
+pub use words::{parting, question};
+
+/// See the file's head.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    lines: Vec<Placed>,
+    /// The assistant's line that still gathers.
+    gathers: Option<usize>,
+    /// The runs told so far, in order; the last one is at work.
+    runs: Vec<RunId>,
+    run: Run,
+    /// Calls that lines speak of and that are not settled, of all runs.
+    open: BTreeSet<(RunId, ForeignId)>,
+    cut: Option<Cut>,
+}
+
+/// What is known of the run at work.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Run {
+    /// What the run was asked for, until somebody says it.
+    request: Option<(u64, String)>,
+    /// What a person sent along and no line holds yet: it joins their next words.
+    sent: Vec<(u64, user::Attachment)>,
+    /// Calls that are not settled and that lines speak of, and whether an application carries them out.
+    calls: BTreeMap<ForeignId, Executor>,
+    questions: BTreeMap<ForeignId, Question>,
+    /// Handoffs without an outcome, and why the agent cannot go on.
+    handoffs: BTreeMap<ForeignId, String>,
+}
+
+/// A question without an outcome.
+#[derive(Debug, Clone, PartialEq)]
+struct Question {
+    text: String,
+    default: Option<Json>,
+    /// Whether a line holds it. The answer to a question that nobody was told is no line either.
+    told: bool,
+}
+
+/// A line, and the place of the last event that made it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    pub run: RunId,
+    pub sequence: u64,
+    pub line: Line,
+}
+
+/// What one of them said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    /// A person, or the application for them. `blocks` where there was more than a text.
+    User { text: String, blocks: Option<Vec<Json>> },
+    /// The agent.
+    Assistant { blocks: Vec<Block> },
+    /// What came of a call that a line of the agent holds.
+    Tool { tool_call_id: ForeignId, output: Output },
+}
+
+/// A part of what the agent said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    Text(String),
+    Thinking(String),
+    ToolUse { tool_call_id: ForeignId, name: String, input: Json },
+}
+
+/// What the model was told of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// Text or content blocks, as they stand in the event.
+    Json(Json),
+    /// The words of an error or a refusal.
+    Text(String),
+}
+
+impl History {
+    pub fn new() -> Self {
+        History::default()
+    }
+
+    /// Takes the next event in. An event of another run begins that run.
+    pub fn event(&mut self, event: &Event) {
+        if self.runs.last() != Some(&event.run_id) {
+            self.next_run();
+            self.runs.push(event.run_id);
+        }
+        match event.payload() {
+            Payload::RunQueued(queued) => {
+                let text = queued.request_text.clone().filter(|text| !text.is_empty());
+                self.run.request = text.map(|text| (event.sequence, text));
+            }
+            Payload::UserMessage(said) => self.user(event, said),
+            Payload::UserAttachment(sent) => self.attached(event, sent),
+            Payload::TurnStarted(_) => self.unsaid(event.run_id),
+            Payload::RunWaiting(waiting) => self.waits(event, &waiting.waits_for),
+            Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => {
+                self.unsaid(event.run_id);
+                self.gathers = None;
+            }
+            Payload::ClarificationRequested(asked) => self.asks(asked),
+            Payload::ClarificationAnswered(said) => {
+                self.answered(event, &said.clarification_id, Some(&said.response));
+            }
+            Payload::ClarificationTimedOut(missed) => self.missed(event, missed),
+            Payload::HandoffRequested(asked) => self.hands_off(asked),
+            Payload::HandoffAcknowledged(taken) => drop(self.run.handoffs.remove(&taken.handoff_id)),
+            Payload::HandoffRejected(refused) => drop(self.run.handoffs.remove(&refused.handoff_id)),
+            Payload::HandoffTimedOut(missed) => drop(self.run.handoffs.remove(&missed.handoff_id)),
+            Payload::ContextCompacted(compacted) => self.cut = Some(Cut::of(compacted)),
+            _ => self.agent(event),
+        }
+    }
+
+    /// What the agent says, calls and is told.
+    fn agent(&mut self, event: &Event) {
+        match event.payload() {
+            Payload::AssistantThinkingComplete(thought) if !thought.text.is_empty() => {
+                self.says(event, Block::Thinking(thought.text.clone()));
+            }
+            Payload::AssistantTextComplete(said) if !said.text.is_empty() => {
+                self.says(event, Block::Text(said.text.clone()));
+            }
+            Payload::AssistantToolCallProposed(call)
+                if !crate::ASKING_TOOLS.contains(&call.tool_name.as_str()) =>
+            {
+                let (id, name, input) =
+                    (call.tool_call_id.clone(), call.tool_name.clone(), call.input.clone());
+                self.run.calls.insert(id.clone(), Executor::Server);
+                self.open.insert((event.run_id, id.clone()));
+                self.says(event, Block::ToolUse { tool_call_id: id, name, input });
+            }
+            Payload::ToolInvoked(invoked) => {
+                if let Some(executor) = self.run.calls.get_mut(&invoked.tool_call_id) {
+                    *executor = invoked.executor.unwrap_or(Executor::Server);
+                }
+            }
+            Payload::ToolRefused(no) => {
+                self.settles(event, &no.tool_call_id, Output::Text(no.message.clone()))
+            }
+            Payload::ToolCompleted(ended)
+            | Payload::ToolFailed(ended)
+            | Payload::ToolCancelled(ended)
+            | Payload::ToolTimedOut(ended) => self.settles(event, &ended.tool_call_id, Output::of(ended)),
+            _ => {}
+        }
+    }
+
+    /// The events of the next run follow. Whatever the last one left open stays so.
+    pub fn next_run(&mut self) {
+        self.gathers = None;
+        self.run = Run::default();
+    }
+
+    /// Everything that was said.
+    pub fn full(&self) -> impl Iterator<Item = &Placed> {
+        self.lines.iter()
+    }
+
+    fn push(&mut self, run: RunId, sequence: u64, line: Line) {
+        self.lines.push(Placed { run, sequence, line });
+    }
+
+    fn says(&mut self, event: &Event, block: Block) {
+        if let Some(line) = self.gathers.and_then(|at| self.lines.get_mut(at))
+            && let Line::Assistant { blocks } = &mut line.line
+        {
+            blocks.push(block);
+            line.sequence = event.sequence;
+            return;
+        }
+        self.gathers = Some(self.lines.len());
+        self.push(event.run_id, event.sequence, Line::Assistant { blocks: vec![block] });
+    }
+
+    /// A result that the application brought was never told it, so it does not close the line that gathers.
+    fn settles(&mut self, event: &Event, tool_call_id: &ForeignId, output: Output) {
+        let Some(executor) = self.run.calls.remove(tool_call_id) else { return };
+        self.open.remove(&(event.run_id, tool_call_id.clone()));
+        if executor == Executor::Server {
+            self.gathers = None;
+        }
+        let line = Line::Tool { tool_call_id: tool_call_id.clone(), output };
+        self.push(event.run_id, event.sequence, line);
+    }
+
+    fn user(&mut self, event: &Event, said: &user::Message) {
+        self.run.request = None;
+        self.gathers = None;
+        let line = Line::User { text: said.text.clone(), blocks: said.blocks.clone() };
+        self.push(event.run_id, event.sequence, line);
+        self.joined();
+    }
+
+    /// Before the model is called, or when it never will be: what nobody wrote down as a person's words stands all
+    /// the same.
+    fn unsaid(&mut self, run: RunId) {
+        let (sequence, text) = match (self.run.request.take(), self.run.sent.first()) {
+            (Some((sequence, text)), _) => (sequence, text),
+            (None, Some((sequence, _))) => (*sequence, String::new()),
+            (None, None) => return,
+        };
+        self.gathers = None;
+        self.push(run, sequence, Line::User { text, blocks: None });
+        self.joined();
+    }
+
+    fn attached(&mut self, event: &Event, sent: &user::Attachment) {
+        self.run.sent.push((event.sequence, sent.clone()));
+        let last = self.lines.last();
+        let words = |placed: &Placed| placed.run == event.run_id && matches!(placed.line, Line::User { .. });
+        if self.run.request.is_none() && last.is_some_and(words) {
+            self.joined();
+        }
+    }
+
+    /// What came with a person's words joins the line that holds them, unless it names it itself.
+    fn joined(&mut self) {
+        let Some(Placed { sequence, line: Line::User { text, blocks }, .. }) = self.lines.last_mut() else {
+            return;
+        };
+        for (at, sent) in self.run.sent.drain(..) {
+            let named = blocks.iter().flatten().any(|block| words::names(block, &sent.artifact_id));
+            if let Some(block) = words::attachment(&sent).filter(|_| !named) {
+                blocks.get_or_insert_with(|| words::text_block(text).into_iter().collect()).push(block);
+                *sequence = at.max(*sequence);
+            }
+        }
+    }
+
+    fn asks(&mut self, asked: &clarification::Requested) {
+        let open = Question { text: question(asked), default: asked.default_response.clone(), told: false };
+        self.run.questions.insert(asked.clarification_id.clone(), open);
+    }
+
+    fn hands_off(&mut self, asked: &handoff::Requested) {
+        self.run.handoffs.insert(asked.handoff_id.clone(), parting(asked));
+    }
+
+    /// The segment ends. When only people are waited for, they are told what they are asked.
+    fn waits(&mut self, event: &Event, waits_for: &[WaitsFor]) {
+        let calls = |one: &WaitsFor| matches!(one.kind, WaitKind::Approval | WaitKind::ClientTool);
+        if !waits_for.iter().any(calls) {
+            for one in waits_for {
+                if let Some(text) = self.run.tells(one) {
+                    self.says(event, Block::Text(text));
+                }
+            }
+        }
+        self.gathers = None;
+    }
+
+    fn answered(&mut self, event: &Event, id: &ForeignId, response: Option<&Json>) {
+        let Some(asked) = self.run.questions.remove(id) else { return };
+        let Some(response) = response.or(asked.default.as_ref()).filter(|_| asked.told) else { return };
+        self.gathers = None;
+        let line = Line::User { text: words::spoken(response), blocks: None };
+        self.push(event.run_id, event.sequence, line);
+    }
+
+    fn missed(&mut self, event: &Event, missed: &clarification::TimedOut) {
+        match missed.applied {
+            clarification::Applied::Default => {
+                self.answered(event, &missed.clarification_id, missed.response.as_ref());
+            }
+            clarification::Applied::Unavailable => {
+                self.run.questions.remove(&missed.clarification_id);
+            }
+        }
+    }
+}
+
+impl Run {
+    /// What a person is asked, who from now on was told it.
+    fn tells(&mut self, one: &WaitsFor) -> Option<String> {
+        let text = match one.kind {
+            WaitKind::Clarification => {
+                let asked = self.questions.get_mut(&one.id)?;
+                asked.told = true;
+                asked.text.clone()
+            }
+            WaitKind::Handoff => self.handoffs.get(&one.id)?.clone(),
+            WaitKind::Approval | WaitKind::ClientTool => return None,
+        };
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+impl Output {
+    /// The output, or the words that stand in its place.
+    fn of(ended: &Ended) -> Self {
+        match (&ended.output, &ended.error) {
+            (Some(output), _) => Output::Json(output.clone()),
+            (None, Some(error)) => Output::Text(error.clone()),
+            (None, None) => Output::Text(ended.summary.clone().unwrap_or_default()),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The words and blocks of lines that no event holds as they stand: a question as text, an answer as text, what came
+//! along as a block.
+
+use recount_event::family::{clarification, handoff, user};
+use recount_event::{ForeignId, Json, Payload};
+
+/// A question as text: what is asked, on further lines what it is about, and what there is to choose from.
+pub fn question(asked: &clarification::Requested) -> String {
+    let mut text = asked.question.clone();
+    if let Some(context) = asked.context.as_ref().filter(|context| !context.is_empty()) {
+        text.push('\n');
+        text.push_str(context);
+    }
+    for choice in asked.choices.iter().flatten() {
+        text.push_str("\n- ");
+        text.push_str(&spoken(choice));
+    }
+    text
+}
+
+/// A handoff as text: why the agent cannot go on.
+pub fn parting(asked: &handoff::Requested) -> String {
+    asked.reason.clone()
+}
+
+/// An answer or a choice as a person would write it: a text as it is, anything else as the JSON that it is.
+pub(super) fn spoken(said: &Json) -> String {
+    if !said.text().starts_with('"') {
+        return said.text().to_owned();
+    }
+    // The vocabulary reads JSON; this crate does not.
+    match Payload::read("user.message", &format!(r#"{{"text":{}}}"#, said.text())) {
+        Ok(Payload::UserMessage(message)) => message.text,
+        _ => said.text().to_owned(),
+    }
+}
+
+/// A text as a content block; none of an empty one.
+pub(super) fn text_block(text: &str) -> Option<Json> {
+    let quoted = Json::of(&text).ok().filter(|_| !text.is_empty())?;
+    Json::parse(&format!(r#"{{"type":"text","text":{}}}"#, quoted.text())).ok()
+}
+
+/// What came along as a content block.
+pub(super) fn attachment(sent: &user::Attachment) -> Option<Json> {
+    let kind = if sent.kind == "image" || sent.mime.starts_with("image/") { "image" } else { "file" };
+    let mime = Json::of(&sent.mime).ok()?;
+    let block = format!(r#"{{"type":"{kind}","artifact_id":"{}","mime":{}}}"#, sent.artifact_id, mime.text());
+    Json::parse(&block).ok()
+}
+
+/// Whether a block names an artifact. Inside a text the quotes would be escaped, so what is found is a member.
+pub(super) fn names(block: &Json, artifact_id: &ForeignId) -> bool {
+    block.text().split(r#""artifact_id""#).skip(1).any(|rest| {
+        let value = rest.trim_start().strip_prefix(':').map(str::trim_start);
+        let named = value.and_then(|value| value.strip_prefix('"')?.strip_prefix(artifact_id.as_str()));
+        named.is_some_and(|behind| behind.starts_with('"'))
+    })
+}
