@@ -15,6 +15,7 @@ use recount_event::family::workspace::{Failed, Provisioned};
 use recount_event::{Code, Draft, ForeignId, Payload, RunId, codec};
 use recount_world::{Kind, World};
 
+use crate::client;
 use crate::conversation::{Conversation, Picture};
 use crate::limits;
 use crate::model::{Model, ModelName, Registry, ToolSpec, Usage};
@@ -88,10 +89,12 @@ impl Agent {
         order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| tool == name))
     }
 
-    /// The tools of a run, as a model is told of them.
+    /// The tools of a run, as a model is told of them: ours, and those that the application carries out.
     pub(crate) fn tool_specs(&self, order: &Order) -> Vec<ToolSpec> {
         let names: Vec<&str> = self.settings.tools.names().filter(|name| self.offers(order, name)).collect();
-        self.settings.tools.specs(&names).unwrap_or_default()
+        let mut specs = self.settings.tools.specs(&names).unwrap_or_default();
+        specs.extend(client::specs(order));
+        specs
     }
 
     /// What a turn cost, where its model has a price.
@@ -270,6 +273,9 @@ impl Performer for Agent {
         for tool in order.tools.iter().flatten() {
             self.settings.tools.get(tool).map_err(|unknown| refused(unknown.to_string()))?;
         }
+        let offered: Vec<&str> =
+            self.settings.tools.names().filter(|name| self.offers(&order, name)).collect();
+        client::check(&order, &offered).map_err(&refused)?;
         if let Some(file) = &order.file {
             let tool = self.settings.tools.get(&file.tool).map_err(|unknown| refused(unknown.to_string()))?;
             if !matches!(tool.kind(), "file" | "search") {

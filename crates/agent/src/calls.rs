@@ -1,9 +1,10 @@
 //! What becomes of the calls that a model made: refused, allowed, or asked about; and the one call of runs that have
 //! no model.
 //!
-//! The order is that of the protocol: what needs nobody is settled first, then all permissions are asked for
-//! together, then questions one at a time, a handoff last. Look at [`Worker::see_to_calls`]. How an allowed call is
-//! carried out stands in `execute`.
+//! The order is that of the protocol: what needs nobody is settled first, then all permissions are asked for and all
+//! calls of the application's own tools handed to it together, then questions are asked one at a time, a handoff last.
+//! Look at [`Worker::see_to_calls`]. How an allowed call is carried out stands in `execute`, which tools are an
+//! application's in `client`.
 
 use recount_event::digest::call_digest;
 use recount_event::family::approval::{DefaultDecision, Requested, Reversibility};
@@ -15,6 +16,7 @@ use recount_event::{Draft, ForeignId, Payload, time};
 use recount_run::{CallStage, Work, outstanding};
 use serde_json::{Value, json};
 
+use crate::client;
 use crate::policy::Verdict;
 use crate::tool::{Ask, Assessment, Tool};
 use crate::turn::RAW;
@@ -22,17 +24,31 @@ use crate::worker::{Done, Worker};
 
 /// What is to be done with a call.
 enum Fate {
-    Refuse { code: RefusalCode, message: String, before: Vec<Draft> },
+    Refuse {
+        code: RefusalCode,
+        message: String,
+        before: Vec<Draft>,
+    },
     Run(Box<Assessment>),
     AskLeave(Box<Requested>),
+    /// The application carries it out.
+    Client(Box<Invoked>),
     Question(Ask),
 }
 
+/// What others have to do before a run goes on.
+#[derive(Default)]
+struct Wanted {
+    leaves: Vec<Requested>,
+    client: Vec<Invoked>,
+    questions: Vec<Ask>,
+}
+
 /// A call that nobody has seen to yet.
-struct Open {
-    id: ForeignId,
-    name: String,
-    turn_index: Option<u64>,
+pub(crate) struct Open {
+    pub(crate) id: ForeignId,
+    pub(crate) name: String,
+    pub(crate) turn_index: Option<u64>,
 }
 
 impl Worker {
@@ -62,8 +78,7 @@ impl Worker {
         }
         let mut settled = Vec::new();
         let mut next: Option<(Open, Box<Assessment>)> = None;
-        let mut leaves = Vec::new();
-        let mut questions = Vec::new();
+        let mut wanted = Wanted::default();
         for open in owed {
             match self.judge(&open).await? {
                 Fate::Refuse { code, message, before } => {
@@ -73,8 +88,9 @@ impl Worker {
                 }
                 Fate::Run(assessment) if next.is_none() => next = Some((open, assessment)),
                 Fate::Run(_) => {}
-                Fate::AskLeave(asked) => leaves.push(*asked),
-                Fate::Question(ask) => questions.push(ask),
+                Fate::AskLeave(asked) => wanted.leaves.push(*asked),
+                Fate::Client(invoked) => wanted.client.push(*invoked),
+                Fate::Question(ask) => wanted.questions.push(ask),
             }
         }
         if let Some((open, assessment)) = next {
@@ -85,7 +101,7 @@ impl Worker {
         if !settled.is_empty() {
             return self.report(settled).await;
         }
-        self.ask(leaves, questions).await
+        self.ask(wanted).await
     }
 
     /// The beginning of a turn's only call, where nobody has to be asked first. Written with the end of the turn, it
@@ -103,12 +119,13 @@ impl Worker {
         })
     }
 
-    /// Opens what people have to say something to, and lets the run wait for them.
-    async fn ask(&mut self, leaves: Vec<Requested>, questions: Vec<Ask>) -> Done<()> {
+    /// Opens what people or applications have to say something to, and lets the run wait for them.
+    async fn ask(&mut self, wanted: Wanted) -> Done<()> {
+        let Wanted { leaves, client, questions } = wanted;
         let mut waits_for = self.desk.state().waits_for_what();
         let mut drafts: Vec<Draft> = Vec::new();
         let mut wait = |kind, id: &ForeignId| waits_for.push(WaitsFor { kind, id: id.clone() });
-        if leaves.is_empty() {
+        if leaves.is_empty() && client.is_empty() {
             let handoff = |ask: &Ask| matches!(ask, Ask::Handoff(_));
             let first = questions.iter().position(|ask| !handoff(ask)).unwrap_or(0);
             match questions.into_iter().nth(first) {
@@ -129,6 +146,10 @@ impl Worker {
             wait(WaitKind::Approval, &asked.approval_id);
             drafts.push(Payload::ApprovalRequested(Box::new(asked)).into());
         }
+        for invoked in client {
+            wait(WaitKind::ClientTool, &invoked.tool_call_id);
+            drafts.push(Payload::ToolInvoked(Box::new(invoked)).into());
+        }
         drafts.push(Payload::RunWaiting(Box::new(Waiting::new(waits_for))).into());
         self.report(drafts).await
     }
@@ -144,6 +165,12 @@ impl Worker {
         let refuse = |code, message: String| Fate::Refuse { code, message, before: Vec::new() };
         if self.desk.state().budget_exceeded() {
             return Ok(refuse(RefusalCode::Budget, "the budget is used up".to_owned()));
+        }
+        if client::carries_out(&self.order, &open.name) {
+            return Ok(match self.client_invocation(open) {
+                Ok(invoked) => Fate::Client(Box::new(invoked)),
+                Err(why) => refuse(RefusalCode::InvalidInput, why),
+            });
         }
         let Some(tool) = self.agent.tool(&open.name).cloned() else {
             let message = self.agent.no_such_tool(&open.name);
@@ -165,7 +192,11 @@ impl Worker {
         }
         let assessment = tool.assess(&input);
         let setting = self.setting();
-        Ok(match self.agent.policy().judge(&open.name, &assessment, &setting) {
+        let mut verdict = self.agent.policy().judge(&open.name, &assessment, &setting);
+        if self.order.ask_first.contains(&open.name) {
+            verdict = verdict.only_with_leave(&assessment);
+        }
+        Ok(match verdict {
             Verdict::Allow => Fate::Run(Box::new(assessment)),
             Verdict::Block { policy_id, reason } => {
                 let mut blocked = ToolBlocked::new(open.name.clone(), reason.clone());
@@ -351,7 +382,7 @@ fn fits(tool: &dyn Tool, input: &Value) -> Result<(), String> {
 }
 
 /// Refuses an input that was no JSON object, in words that the model can act on.
-fn readable(input: &Value) -> Result<(), String> {
+pub(crate) fn readable(input: &Value) -> Result<(), String> {
     let raw = input.as_object().filter(|object| object.len() == 1).and_then(|object| object.get(RAW));
     match raw.and_then(Value::as_str) {
         Some(_) => {

@@ -9,6 +9,7 @@
 mod agent;
 mod budget;
 mod calls;
+mod client;
 pub mod conversation;
 mod ending;
 mod execute;

@@ -351,6 +351,9 @@ pub const CALLS_PER_TURN_MAX: usize = 64;
 /// Bytes of a call's input; a call with more is refused and the model told why.
 pub const CALL_INPUT_BYTES_MAX: usize = 256 << 10;
 
+/// Characters of the name of a tool that an application brings; a longer one is refused.
+pub const CLIENT_TOOL_NAME_CHARS_MAX: usize = 128;
+
 /// Turns of a run when its order does not say; then it fails with `turn_limit`.
 pub const TURNS_DEFAULT: u64 = 100;
 

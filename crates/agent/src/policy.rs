@@ -70,6 +70,31 @@ pub enum Verdict {
     },
 }
 
+/// Why a call is asked about that no rule would ask about.
+const UNTRUSTED: &str = "the application enabled this tool without trusting it";
+
+impl Verdict {
+    /// The same for a tool that may only be called with somebody's leave: what the policy blocks stays blocked, what
+    /// it asks about is asked about on its terms, and without an answer nothing is done.
+    pub fn only_with_leave(self, assessment: &Assessment) -> Verdict {
+        let default_decision = DefaultDecision::Reject;
+        match self {
+            Verdict::Allow => Verdict::Ask {
+                risk: assessment.risk,
+                reversibility: assessment.reversibility,
+                timeout_seconds: limits::APPROVAL_TIMEOUT_SECONDS,
+                default_decision,
+                policy_reason: UNTRUSTED.to_owned(),
+            },
+            Verdict::Ask { risk, reversibility, timeout_seconds, default_decision: _, policy_reason } => {
+                let policy_reason = format!("{UNTRUSTED}; {policy_reason}");
+                Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason }
+            }
+            Verdict::Block { .. } => self,
+        }
+    }
+}
+
 /// One rule, read and found good.
 #[derive(Debug, Clone)]
 struct Rule {

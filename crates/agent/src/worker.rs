@@ -6,11 +6,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use recount_engine::{Desk, Left, Order};
+use recount_engine::{Desk, Left, Order, OrderChange};
 use recount_event::family::approval::Decision;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::tool::{self, RefusalCode};
-use recount_event::{Draft, Event, ForeignId, Payload};
+use recount_event::{Draft, Event, ForeignId, Json, Payload};
 use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
 
@@ -144,6 +144,7 @@ impl Worker {
                 {
                     self.masked.insert(proposed.tool_call_id.clone());
                 }
+                Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
                 Payload::TurnCompleted(_) => self.next_block = 0,
                 Payload::AssistantTextComplete(text) => {
                     self.next_block = self.next_block.max(text.block_index + 1);
@@ -179,6 +180,28 @@ impl Worker {
         let state = self.desk.state();
         self.originals.retain(|call, _| state.call(call).is_some());
         self.masked.retain(|call| state.call(call).is_some());
+    }
+
+    /// What holds from here on, where who answered chose anew.
+    fn go_on_with(&mut self, config: Option<&Json>) {
+        let Some(config) = config else { return };
+        match OrderChange::read(config) {
+            Ok(mut change) => {
+                if let Some(model) = change.model.take() {
+                    let queued = Arc::make_mut(&mut self.queued);
+                    if queued.model.as_ref() != Some(&model) {
+                        // Its name says whose it is.
+                        (queued.provider, queued.model) = (None, Some(model));
+                        self.model_told = false;
+                    }
+                }
+                self.order = self.order.changed(change);
+            }
+            Err(why) => {
+                let run = self.desk.run();
+                tracing::warn!(%run, %why, "what an application chose anew cannot be read; what was chosen before holds");
+            }
+        }
     }
 
     fn ended(&mut self, ended: Ended) {

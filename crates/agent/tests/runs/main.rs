@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod applications;
 mod budgets;
 mod calls;
 mod crashes;

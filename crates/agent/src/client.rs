@@ -1,0 +1,81 @@
+//! Tools that an application brings and carries out itself: how a model is told of them, which may be brought, and how
+//! a call of one is handed over.
+//!
+//! Their results come from outside, as answers to the call. Whether an input fits a tool's schema is the application's
+//! to say; here it only has to be an object. Look at [`Worker::client_invocation`].
+
+use std::collections::BTreeSet;
+
+use recount_engine::Order;
+use recount_event::family::tool::{Executor, Invoked};
+use recount_run::ASKING_TOOLS;
+use serde_json::Value;
+
+use crate::calls::{Open, readable};
+use crate::limits;
+use crate::model::ToolSpec;
+use crate::worker::Worker;
+
+/// What a model is told of an order's client tools.
+pub(crate) fn specs(order: &Order) -> impl Iterator<Item = ToolSpec> + '_ {
+    order.client_tools.iter().filter(|tool| may_be_called(&tool.name)).map(|tool| ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        schema: serde_json::from_str(tool.parameters.text()).unwrap_or_default(),
+    })
+}
+
+/// The names of what asks people belong to this server in every run.
+fn may_be_called(name: &str) -> bool {
+    !ASKING_TOOLS.contains(&name)
+}
+
+/// Whether the application carries out the calls of a tool.
+pub(crate) fn carries_out(order: &Order, name: &str) -> bool {
+    may_be_called(name) && order.client_tools.iter().any(|tool| tool.name == name)
+}
+
+/// Refuses client tools that cannot be told from others or from ours; `ours` are those that the run may use.
+pub(crate) fn check(order: &Order, ours: &[&str]) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for tool in &order.client_tools {
+        let shown: String = tool.name.chars().take(limits::NAMED_CHARS_MAX).collect();
+        let length = tool.name.chars().count();
+        if length == 0
+            || length > limits::CLIENT_TOOL_NAME_CHARS_MAX
+            || tool.name.chars().any(char::is_control)
+        {
+            let most = limits::CLIENT_TOOL_NAME_CHARS_MAX;
+            return Err(format!(
+                "{shown:?} cannot be the name of a tool; send 1 to {most} characters without control characters"
+            ));
+        }
+        if !names.insert(tool.name.as_str()) {
+            return Err(format!("two tools of the application are called {shown:?}; call each otherwise"));
+        }
+        if ours.contains(&tool.name.as_str()) || !may_be_called(&tool.name) {
+            return Err(format!("{shown:?} is the name of a tool of this server; call yours otherwise"));
+        }
+        if !matches!(serde_json::from_str(tool.parameters.text()), Ok(Value::Object(_))) {
+            return Err(format!("the parameters of the tool {shown:?} are no JSON Schema; send an object"));
+        }
+    }
+    Ok(())
+}
+
+impl Worker {
+    /// What hands a call to the application, or what the model is told when its input is no object.
+    pub(crate) fn client_invocation(&self, open: &Open) -> Result<Invoked, String> {
+        // The application reads the input where everybody does, so what was masked there is masked for it, too.
+        let logged = self.desk.state().call(&open.id).and_then(|call| call.input.clone());
+        let input =
+            logged.and_then(|input| serde_json::from_str::<Value>(input.text()).ok()).unwrap_or_default();
+        readable(&input)?;
+        let mut invoked = Invoked::new(open.id.clone(), open.name.clone());
+        invoked.turn_index = open.turn_index;
+        invoked.executor = Some(Executor::Client);
+        let summary: String = input.to_string().chars().take(limits::SUMMARY_CHARS_MAX).collect();
+        invoked.args_summary = Some(summary);
+        Ok(invoked)
+    }
+}
