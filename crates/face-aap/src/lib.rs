@@ -7,3 +7,5 @@
 //! It must never know other faces, stores or the agent.
 
 pub mod limits;
+pub mod project;
+pub mod wire;

@@ -1,0 +1,123 @@
+//! A segment as one reply: the messages that it generated, and why it stopped.
+
+use recount_event::Event;
+
+use super::{Frame, ImageRef, Mode, Pictures, Projector, Shown, Told};
+use crate::wire::{
+    Content, ContentBlock, HistoryMessage, PostSessionTurnResponse, StopReason, TurnError, TurnEvent,
+};
+
+/// Folds the frames of a segment, told in whole blocks, into messages.
+#[derive(Debug, Clone)]
+pub struct Gathered {
+    projector: Projector,
+    messages: Vec<Generated>,
+    /// Whether the last message is the assistant's and goes on.
+    gathers: bool,
+    stop: Option<TurnEvent>,
+}
+
+/// A message that was generated.
+#[derive(Debug, Clone)]
+enum Generated {
+    Assistant(Vec<ContentBlock>),
+    Tool { tool_call_id: String, content: Shown },
+}
+
+impl Gathered {
+    /// For the segment that opens at the event of this sequence.
+    pub fn new(opening: u64) -> Self {
+        let projector = Projector::new(Mode::Message, opening);
+        Gathered { projector, messages: Vec::new(), gathers: false, stop: None }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        for frame in self.projector.event(event) {
+            self.frame(frame);
+        }
+    }
+
+    fn frame(&mut self, frame: Frame) {
+        match frame.told {
+            Told::ToolResult { tool_call_id, content } => {
+                self.gathers = false;
+                self.messages.push(Generated::Tool { tool_call_id, content });
+            }
+            Told::Event(TurnEvent::Text { text }) => self.block(ContentBlock::Text { text }),
+            Told::Event(TurnEvent::Thinking { thinking }) => self.block(ContentBlock::Thinking { thinking }),
+            Told::Event(TurnEvent::ToolCall { tool_call_id, name, input }) => {
+                self.block(ContentBlock::ToolUse { tool_call_id, name, input });
+            }
+            Told::Event(stop @ TurnEvent::TurnStop { .. }) => self.stop = Some(stop),
+            // Pieces are not told in this mode, and results are told with their pictures to be put in.
+            Told::Event(
+                TurnEvent::TurnStart {}
+                | TurnEvent::TextDelta { .. }
+                | TurnEvent::ThinkingDelta { .. }
+                | TurnEvent::ToolResult { .. },
+            ) => {}
+        }
+    }
+
+    fn block(&mut self, block: ContentBlock) {
+        match self.messages.last_mut() {
+            Some(Generated::Assistant(blocks)) if self.gathers => blocks.push(block),
+            _ => self.messages.push(Generated::Assistant(vec![block])),
+        }
+        self.gathers = true;
+    }
+
+    /// The pictures that have to be put in.
+    pub fn pictures(&self) -> impl Iterator<Item = &ImageRef> {
+        self.messages.iter().flat_map(|message| match message {
+            Generated::Assistant(_) => None.into_iter().flatten(),
+            Generated::Tool { content, .. } => Some(content.pictures()).into_iter().flatten(),
+        })
+    }
+
+    /// The reply, when the segment is over.
+    pub fn response(&self, pictures: &Pictures) -> Option<PostSessionTurnResponse> {
+        let Some(TurnEvent::TurnStop { stop_reason, usage, error, awaiting }) = &self.stop else {
+            return None;
+        };
+        Some(PostSessionTurnResponse {
+            stop_reason: *stop_reason,
+            messages: self.written(pictures),
+            usage: *usage,
+            error: error.clone(),
+            awaiting: awaiting.as_deref().cloned(),
+        })
+    }
+
+    /// The reply when the segment cannot be waited for: what there is, and why no more.
+    pub fn broken_off(&self, error: TurnError, pictures: &Pictures) -> PostSessionTurnResponse {
+        PostSessionTurnResponse {
+            stop_reason: StopReason::Error,
+            messages: self.written(pictures),
+            usage: None,
+            error: Some(error),
+            awaiting: None,
+        }
+    }
+
+    fn written(&self, pictures: &Pictures) -> Vec<HistoryMessage> {
+        self.messages.iter().map(|message| message.with(pictures)).collect()
+    }
+}
+
+impl Generated {
+    fn with(&self, pictures: &Pictures) -> HistoryMessage {
+        match self {
+            Generated::Assistant(blocks) => {
+                HistoryMessage::Assistant { content: Content::Blocks(blocks.clone()) }
+            }
+            Generated::Tool { tool_call_id, content } => {
+                HistoryMessage::Tool { tool_call_id: tool_call_id.clone(), content: content.with(pictures) }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `GET /meta`: which agents there are, and what each can do.
+
+use recount_event::Json;
+use serde::{Deserialize, Serialize};
+
+/// The version of the protocol that is spoken here.
+pub const VERSION: u8 = 3;
+
+/// See [`VERSION`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetaResponse {
+    pub version: u8,
+    pub agents: Vec<AgentInfo>,
+}
+
+impl MetaResponse {
+    pub fn of(agents: Vec<AgentInfo>) -> Self {
+        MetaResponse { version: VERSION, agents }
+    }
+}
+
+/// An agent as applications are told of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentInfo {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Semantic.
+    pub version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Tools of the server that a session may enable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolSpec>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<Vec<AgentOption>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+}
+
+/// Something that a session may choose. Values are texts, always.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentOption {
+    #[serde(flatten)]
+    pub kind: OptionKind,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What holds while nothing was chosen.
+    pub default: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum OptionKind {
+    Text,
+    /// Never told again.
+    Secret,
+    /// One of these.
+    Select {
+        options: Vec<String>,
+    },
+}
+
+/// Says yes by being there: `{}`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Present {}
+
+impl Present {
+    pub fn when(yes: bool) -> Option<Present> {
+        yes.then_some(Present {})
+    }
+}
+
+/// What an agent can do; what is missing it cannot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryCapability>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamCapability>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationCapability>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageCapability>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryCapability {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Present>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full: Option<Present>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamCapability {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<Present>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Present>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub none: Option<Present>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationCapability {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Present>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageCapability {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<Present>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Present>,
+}
+
+/// A tool: the server's in `/meta`, the application's in requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub description: String,
+    /// A JSON Schema of the tool's input.
+    #[serde(deserialize_with = "super::message::object")]
+    pub parameters: Json,
+}

@@ -1,0 +1,128 @@
+//! Sessions: how one is begun, and how it is shown.
+
+use std::collections::BTreeMap;
+
+use recount_event::Json;
+use serde::{Deserialize, Serialize};
+
+use super::{AsSent, HistoryMessage, ToolSpec, Usage};
+
+/// A tool of the server that is to be enabled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerToolRef {
+    pub name: String,
+    /// Whether it may be called without asking first; not said is no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<bool>,
+}
+
+/// An agent and what was chosen of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentConfig {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ServerToolRef>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<BTreeMap<String, String>>,
+}
+
+/// What changes of an agent's configuration from a turn on. Lists are replaced, options merged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentOverrides {
+    /// Not part of the protocol: an agent cannot be changed. Taken so that one who tries can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ServerToolRef>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<BTreeMap<String, String>>,
+}
+
+/// The body of `POST /sessions`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PostSessionsRequest {
+    pub agent: AgentConfig,
+    /// What was said before the session began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<AsSent<HistoryMessage>>,
+    /// Tools of the application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSpec>,
+    /// Ours: a name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PostSessionsResponse {
+    pub session_id: String,
+}
+
+/// What a session does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionStatus {
+    Idle,
+    Running,
+    /// For an answer.
+    Waiting,
+}
+
+impl SessionStatus {
+    pub const ALL: &[SessionStatus] = &[SessionStatus::Idle, SessionStatus::Running, SessionStatus::Waiting];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SessionStatus::Idle => "idle",
+            SessionStatus::Running => "running",
+            SessionStatus::Waiting => "waiting",
+        }
+    }
+}
+
+/// A session as it is shown. Keys from `title` on are ours.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInfo {
+    pub session_id: String,
+    /// Secret options are masked.
+    pub agent: AgentConfig,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolSpec>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<SessionStatus>,
+    /// Of all its turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// The reply of `GET /sessions`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionsResponse {
+    pub sessions: Vec<SessionInfo>,
+    /// To be sent as `after`; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// The reply of `GET /sessions/{id}/history`: the kind that was asked for and no other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryResponse {
+    pub history: HistoryLists,
+}
+
+/// See [`HistoryResponse`]. What stood before the session began is told as it was sent, so messages are kept as text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistoryLists {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Vec<Json>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full: Option<Vec<Json>>,
+}

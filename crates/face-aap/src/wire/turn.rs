@@ -1,0 +1,137 @@
+//! Turns: what is asked, and what an answer in one piece says.
+
+use recount_event::Json;
+use serde::{Deserialize, Serialize};
+
+use super::{AgentOverrides, ApplicationMessage, HistoryMessage, ToolSpec};
+
+/// How a turn is answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StreamMode {
+    /// One JSON reply at the end.
+    #[default]
+    None,
+    /// Whole blocks.
+    Message,
+    /// Pieces, as they are produced.
+    Delta,
+}
+
+/// The body of `POST /sessions/{id}/turns`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PostSessionTurnRequest {
+    /// One user message, or results and permissions.
+    pub messages: Vec<ApplicationMessage>,
+    #[serde(default)]
+    pub stream: StreamMode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentOverrides>,
+    /// Replaces the application's tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolSpec>>,
+}
+
+/// Why a turn stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    EndTurn,
+    ToolUse,
+    MaxTokens,
+    Refusal,
+    Error,
+}
+
+/// Ours: what a turn, or a session, used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Of the input, what the provider had read before.
+    pub cached_input_tokens: u64,
+    /// Missing when nobody knows the model's price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros_usd: Option<u64>,
+}
+
+impl Usage {
+    pub fn add(&mut self, more: Usage) {
+        self.input_tokens = self.input_tokens.saturating_add(more.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(more.output_tokens);
+        self.cached_input_tokens = self.cached_input_tokens.saturating_add(more.cached_input_tokens);
+        self.cost_micros_usd = match (self.cost_micros_usd, more.cost_micros_usd) {
+            (Some(so_far), Some(more)) => Some(so_far.saturating_add(more)),
+            (so_far, more) => so_far.or(more),
+        };
+    }
+}
+
+/// Ours: why a turn stopped with `error`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnError {
+    /// Stable, lower case.
+    pub code: String,
+    pub message: String,
+    /// Whether the same turn, sent again, may end well.
+    pub retryable: bool,
+}
+
+/// Ours: a turn that ended with `end_turn` because a person has to answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Awaiting {
+    pub kind: AwaitingKind,
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Vec<Json>>,
+    /// Why the agent gives the work away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+}
+
+impl Awaiting {
+    pub fn new(kind: AwaitingKind, id: String) -> Self {
+        Awaiting {
+            kind,
+            id,
+            question: None,
+            choices: None,
+            reason: None,
+            target_kind: None,
+            expires_at: None,
+        }
+    }
+}
+
+/// What is waited for. Permissions and results have a stop reason of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AwaitingKind {
+    /// The next user message is the answer.
+    Clarification,
+    /// Somebody else has to take over.
+    Handoff,
+}
+
+/// The reply to a turn that is answered in one piece: what it generated, and why it stopped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PostSessionTurnResponse {
+    pub stop_reason: StopReason,
+    /// Of the assistant and of tools.
+    pub messages: Vec<HistoryMessage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<TurnError>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaiting: Option<Awaiting>,
+}
