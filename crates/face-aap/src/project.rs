@@ -7,6 +7,7 @@
 
 mod frame;
 mod gather;
+mod history;
 mod id;
 mod picture;
 
@@ -16,12 +17,13 @@ use recount_event::family::run::{WaitKind, WaitsFor};
 use recount_event::family::tool::{Ended, Executor, Invoked};
 use recount_event::family::{assistant, clarification, handoff, turn};
 use recount_event::{Event, ForeignId, Json, Payload};
-use recount_run::ASKING_TOOLS;
+use recount_run::{ASKING_TOOLS, view};
 
 use crate::wire::{Awaiting, AwaitingKind, StopReason, TurnError, TurnEvent, Usage};
 
 pub use frame::{Frame, Told};
 pub use gather::Gathered;
+pub use history::{history_message, line_pictures};
 pub use id::{FrameId, FrameIdError, TurnId, TurnIdError};
 pub use picture::{ImageRef, Pictures, Shown};
 
@@ -240,7 +242,7 @@ impl Projector {
         awaiting.question = Some(asked.question.clone());
         awaiting.choices = asked.choices.clone();
         awaiting.expires_at = asked.expires_at.clone();
-        (Some(asked.question.clone()), awaiting)
+        (Some(view::question(asked)), awaiting)
     }
 
     fn parting(&self, id: &ForeignId) -> (Option<String>, Awaiting) {
@@ -249,7 +251,7 @@ impl Projector {
         awaiting.reason = Some(asked.reason.clone());
         awaiting.target_kind = Some(asked.target_kind.to_string());
         awaiting.expires_at = asked.expires_at.clone();
-        (Some(asked.reason.clone()), awaiting)
+        (Some(view::parting(asked)), awaiting)
     }
 
     fn text(&self, text: String) -> TurnEvent {
@@ -309,10 +311,13 @@ fn result(
 
 /// What the model was told, or the words that stand in its place.
 fn outcome(ended: &Ended) -> Shown {
-    match (&ended.output, &ended.error, &ended.summary) {
-        (Some(output), _, _) => Shown::of(output),
-        (None, Some(words), _) | (None, None, Some(words)) => Shown::Text(words.clone()),
-        (None, None, None) => Shown::Text(String::new()),
+    shown(&view::Output::of(ended))
+}
+
+fn shown(output: &view::Output) -> Shown {
+    match output {
+        view::Output::Json(output) => Shown::of(output),
+        view::Output::Text(words) => Shown::Text(words.clone()),
     }
 }
 

@@ -306,7 +306,7 @@ impl Run {
 
 impl Output {
     /// The output, or the words that stand in its place.
-    fn of(ended: &Ended) -> Self {
+    pub fn of(ended: &Ended) -> Self {
         match (&ended.output, &ended.error) {
             (Some(output), _) => Output::Json(output.clone()),
             (None, Some(error)) => Output::Text(error.clone()),

@@ -1,0 +1,46 @@
+//! A line of a session's history as a message. What stood in the session before its first run is told as it was sent,
+//! and not here.
+
+use recount_run::view::{Block, Line};
+
+use super::{ImageRef, Pictures, Shown, input_object, shown};
+use crate::wire::{Content, ContentBlock, HistoryMessage};
+
+/// The line with its pictures. What the agent said is always in blocks; what a person said is in the form it came in.
+pub fn history_message(line: &Line, pictures: &Pictures) -> HistoryMessage {
+    match line {
+        Line::User { text, blocks: None } => HistoryMessage::User { content: Content::Text(text.clone()) },
+        Line::User { blocks: Some(blocks), .. } => {
+            HistoryMessage::User { content: Shown::of_blocks(blocks).with(pictures) }
+        }
+        Line::Assistant { blocks } => {
+            HistoryMessage::Assistant { content: Content::Blocks(blocks.iter().map(block).collect()) }
+        }
+        Line::Tool { tool_call_id, output } => HistoryMessage::Tool {
+            tool_call_id: tool_call_id.to_string(),
+            content: shown(output).with(pictures),
+        },
+    }
+}
+
+/// The pictures that have to be put in.
+pub fn line_pictures(line: &Line) -> Vec<ImageRef> {
+    let content = match line {
+        Line::User { blocks: None, .. } | Line::Assistant { .. } => return Vec::new(),
+        Line::User { blocks: Some(blocks), .. } => Shown::of_blocks(blocks),
+        Line::Tool { output, .. } => shown(output),
+    };
+    content.pictures().cloned().collect()
+}
+
+fn block(block: &Block) -> ContentBlock {
+    match block {
+        Block::Text(text) => ContentBlock::Text { text: text.clone() },
+        Block::Thinking(thinking) => ContentBlock::Thinking { thinking: thinking.clone() },
+        Block::ToolUse { tool_call_id, name, input } => ContentBlock::ToolUse {
+            tool_call_id: tool_call_id.to_string(),
+            name: name.clone(),
+            input: input_object(input),
+        },
+    }
+}
