@@ -163,10 +163,17 @@ impl Agent {
         }
     }
 
-    /// What was said before a run: in the earlier runs of its session, or in the run that it goes on from.
+    /// What was said before a run: before its session began and in the earlier runs of that, or in the run that it goes
+    /// on from.
     pub(crate) async fn earlier(&self, desk: &Desk) -> Done<Conversation> {
         let mut conversation = Conversation::default();
         let engine = desk.engine();
+        if let Some(session) = desk.state().session_id() {
+            for message in engine.seed(session).await? {
+                // Each was read when the session was begun.
+                serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
+            }
+        }
         for (run, until) in self.before(desk).await? {
             let mut after = None;
             loop {

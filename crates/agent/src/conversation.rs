@@ -1,47 +1,53 @@
-//! What a model has to be told of the past: a pure fold of events, of one run after another.
+//! What a model has to be told of the past: a pure fold of what was said before a session began and of events, of one
+//! run after another.
 //!
 //! Aborted texts, failed turns and what was only thought are left out; every call that is told of has its result.
 //! Look at [`Conversation::event`] and [`Conversation::messages`]. It must never know a provider: pictures stay
 //! named by their artifact until somebody fetches them.
 
-use std::collections::BTreeMap;
+mod messages;
+mod seed;
+mod words;
 
 use recount_event::family::assistant::ToolCallProposed;
 use recount_event::family::tool::Ended;
-use recount_event::{Event, ForeignId, Json, Payload};
+use recount_event::family::user::Message;
+use recount_event::{Event, ForeignId, Payload, RunId};
 use serde_json::Value;
 
 use crate::limits;
-use crate::model::{Call, CallResult, Message, Part};
+use words::Words;
+pub use words::{Picture, Shown};
 
 /// See the file's head.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conversation {
-    said: Vec<Said>,
+    /// What was said to the model before all else, beside its agent's own words.
+    system: Vec<String>,
+    said: Vec<Placed>,
     /// The turn that is open: what it said and called so far.
     open: Turn,
     /// Pictures of calls that have not ended.
     brought: Vec<(ForeignId, Picture)>,
+    /// Pictures that stand among the texts of the last message, and need not be told again as attached.
+    placed: Vec<ForeignId>,
+}
+
+/// Where something stands in the log: its run and the last event that is part of it. Runs that go on from others are
+/// younger, so places are in the order in which things were said.
+type Place = (RunId, u64);
+
+/// Something that was said, and where; nowhere when it was said before the session began.
+#[derive(Debug, Clone, PartialEq)]
+struct Placed {
+    said: Said,
+    at: Option<Place>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Said {
     User(Vec<Words>),
     Turn(Turn),
-}
-
-/// A part of a message before pictures are fetched.
-#[derive(Debug, Clone, PartialEq)]
-enum Words {
-    Text(String),
-    Image(Picture),
-}
-
-/// A picture, by artifact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
-    pub artifact_id: ForeignId,
-    pub mime: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,7 +59,8 @@ struct Turn {
 /// A call, and what came of it.
 #[derive(Debug, Clone, PartialEq)]
 struct Asked {
-    tool_call_id: ForeignId,
+    /// Of a call that the log tells of.
+    tool_call_id: Option<ForeignId>,
     provider_call_id: String,
     name: String,
     input: Value,
@@ -69,12 +76,20 @@ struct Told {
 impl Conversation {
     /// Takes the next event in.
     pub fn event(&mut self, event: &Event) {
-        match event.payload() {
-            Payload::UserMessage(message) => self.user(Words::Text(message.text.clone())),
-            Payload::UserAttachment(attached) if attached.kind == "image" => {
+        self.take(event.payload(), (event.run_id, event.sequence));
+    }
+
+    /// The same of what is not in the log yet, and will stand there.
+    pub(crate) fn take(&mut self, payload: &Payload, place: Place) {
+        match payload {
+            Payload::UserMessage(message) => self.message(message, place),
+            // What stands among the texts of its message is told there.
+            Payload::UserAttachment(attached)
+                if attached.kind == "image" && !self.placed.contains(&attached.artifact_id) =>
+            {
                 let picture =
                     Picture { artifact_id: attached.artifact_id.clone(), mime: attached.mime.clone() };
-                self.user(Words::Image(picture));
+                self.user(Words::Image(picture), Some(place));
             }
             Payload::TurnStarted(_) => self.open = Turn::default(),
             Payload::AssistantTextComplete(text) if text.aborted != Some(true) => {
@@ -84,7 +99,7 @@ impl Conversation {
             Payload::TurnCompleted(_) => {
                 let turn = std::mem::take(&mut self.open);
                 if !turn.texts.is_empty() || !turn.calls.is_empty() {
-                    self.said.push(Said::Turn(turn));
+                    self.push(Said::Turn(turn), Some(place));
                 }
             }
             Payload::TurnFailed(_) => self.open = Turn::default(),
@@ -96,11 +111,12 @@ impl Conversation {
                 }
             }
             Payload::ToolRefused(refused) => {
-                self.settle(&refused.tool_call_id, refused.message.clone(), true);
+                let words = vec![Words::Text(refused.message.clone())];
+                self.settle(&refused.tool_call_id, words, true, place);
             }
-            Payload::ToolCompleted(ended) => self.ended(ended, false),
+            Payload::ToolCompleted(ended) => self.ended(ended, false, place),
             Payload::ToolFailed(ended) | Payload::ToolCancelled(ended) | Payload::ToolTimedOut(ended) => {
-                self.ended(ended, true);
+                self.ended(ended, true, place);
             }
             _ => {}
         }
@@ -110,26 +126,55 @@ impl Conversation {
     pub fn next_run(&mut self) {
         self.open = Turn::default();
         self.brought.clear();
+        self.placed.clear();
     }
 
-    fn user(&mut self, words: Words) {
-        match self.said.last_mut() {
-            Some(Said::User(parts)) => parts.push(words),
-            _ => self.said.push(Said::User(vec![words])),
+    /// What is told before all else, beside the agent's own words.
+    pub(crate) fn system(&self) -> &[String] {
+        &self.system
+    }
+
+    fn push(&mut self, said: Said, at: Option<Place>) {
+        self.said.push(Placed { said, at });
+    }
+
+    fn message(&mut self, message: &Message, place: Place) {
+        self.placed.clear();
+        let mut words: Vec<Words> = Vec::new();
+        for block in message.blocks.iter().flatten() {
+            words.extend(serde_json::from_str(block.text()).ok().and_then(|block| words::block(&block)));
+        }
+        if words.is_empty() {
+            words.push(Words::Text(message.text.clone()));
+        }
+        for word in words {
+            if let Words::Image(picture) = &word {
+                self.placed.push(picture.artifact_id.clone());
+            }
+            self.user(word, Some(place));
         }
     }
 
-    fn ended(&mut self, ended: &Ended, is_error: bool) {
-        let told = match (&ended.output, &ended.error) {
-            (Some(output), _) => as_text(output),
-            (None, Some(error)) => error.clone(),
-            (None, None) => ended.summary.clone().unwrap_or_default(),
-        };
-        self.settle(&ended.tool_call_id, told, is_error);
+    fn user(&mut self, words: Words, at: Option<Place>) {
+        match self.said.last_mut() {
+            Some(Placed { said: Said::User(parts), at: place }) => {
+                parts.push(words);
+                *place = at;
+            }
+            _ => self.push(Said::User(vec![words]), at),
+        }
     }
 
-    fn settle(&mut self, id: &ForeignId, text: String, is_error: bool) {
-        let mut words = vec![Words::Text(text)];
+    fn ended(&mut self, ended: &Ended, is_error: bool, place: Place) {
+        let told = match (&ended.output, &ended.error) {
+            (Some(output), _) => words::told(output),
+            (None, Some(error)) => vec![Words::Text(error.clone())],
+            (None, None) => vec![Words::Text(ended.summary.clone().unwrap_or_default())],
+        };
+        self.settle(&ended.tool_call_id, told, is_error, place);
+    }
+
+    fn settle(&mut self, id: &ForeignId, mut words: Vec<Words>, is_error: bool, place: Place) {
         self.brought.retain(|(call, picture)| {
             let is_its_own = call == id;
             if is_its_own {
@@ -137,137 +182,64 @@ impl Conversation {
             }
             !is_its_own
         });
-        if let Some(asked) = self.call(id) {
-            asked.result = Some(Told { words, is_error });
+        let told = Some(Told { words, is_error });
+        let is_it = |asked: &&mut Asked| asked.tool_call_id.as_ref() == Some(id);
+        if let Some(asked) = self.open.calls.iter_mut().find(is_it) {
+            asked.result = told;
+            return;
+        }
+        for placed in self.said.iter_mut().rev() {
+            let Said::Turn(turn) = &mut placed.said else { continue };
+            if let Some(asked) = turn.calls.iter_mut().find(is_it) {
+                asked.result = told;
+                placed.at = Some(place);
+                return;
+            }
         }
     }
 
-    fn call(&mut self, id: &ForeignId) -> Option<&mut Asked> {
-        let of = |turn: &'_ mut Turn| -> Option<usize> {
-            turn.calls.iter().position(|asked| asked.tool_call_id == *id)
-        };
-        if let Some(at) = of(&mut self.open) {
-            return self.open.calls.get_mut(at);
-        }
-        self.said.iter_mut().rev().find_map(|said| match said {
-            Said::Turn(turn) => turn.calls.iter_mut().find(|asked| asked.tool_call_id == *id),
-            Said::User(_) => None,
-        })
+    /// Everything that people and tools said.
+    fn words(&self) -> impl Iterator<Item = &Words> {
+        self.said.iter().flat_map(|placed| placed.said.words())
     }
 
-    /// The pictures it speaks of.
+    /// The pictures it speaks of by artifact.
     pub fn pictures(&self) -> Vec<Picture> {
-        let mut found = Vec::new();
-        let mut look = |words: &[Words]| {
-            for word in words {
-                if let Words::Image(picture) = word {
-                    found.push(picture.clone());
-                }
-            }
+        let picture = |words: &Words| match words {
+            Words::Image(picture) => Some(picture.clone()),
+            _ => None,
         };
-        for said in &self.said {
-            match said {
-                Said::User(words) => look(words),
-                Said::Turn(turn) => {
-                    turn.calls
-                        .iter()
-                        .filter_map(|asked| asked.result.as_ref())
-                        .for_each(|told| look(&told.words));
-                }
-            }
-        }
-        found
+        self.words().filter_map(picture).collect()
+    }
+
+    /// Whether there is any picture to be seen.
+    pub(crate) fn has_pictures(&self) -> bool {
+        self.words().any(Words::is_picture)
     }
 
     /// About how many tokens it has.
     pub fn tokens_estimate(&self) -> u64 {
-        let words = |words: &[Words]| -> usize {
-            words.iter().map(|word| if let Words::Text(text) = word { text.len() } else { 0 }).sum()
-        };
-        let bytes: usize = self
-            .said
-            .iter()
-            .map(|said| match said {
-                Said::User(parts) => words(parts),
-                Said::Turn(turn) => {
-                    let texts: usize = turn.texts.iter().map(String::len).sum();
-                    let results = turn.calls.iter().filter_map(|asked| asked.result.as_ref());
-                    texts + results.map(|told| words(&told.words)).sum::<usize>()
-                }
-            })
-            .sum();
+        let bytes: usize = self.said.iter().map(|placed| placed.said.bytes()).sum();
         (bytes / limits::BYTES_PER_TOKEN) as u64
     }
+}
 
-    /// As providers want it: what was called is answered by the message behind. `pictures` holds those that could be
-    /// fetched and that the model can see; in place of others it is told that there is one.
-    pub fn messages(&self, pictures: &BTreeMap<ForeignId, bytes::Bytes>) -> Vec<Message> {
-        let parts = |words: &[Words]| -> Vec<Part> {
-            words
-                .iter()
-                .map(|word| match word {
-                    Words::Text(text) => Part::Text(text.clone()),
-                    Words::Image(picture) => match pictures.get(&picture.artifact_id) {
-                        Some(bytes) => Part::Image { mime: picture.mime.clone(), bytes: bytes.clone() },
-                        None => {
-                            Part::Text(format!("[a picture that cannot be shown: {}]", picture.artifact_id))
-                        }
-                    },
-                })
-                .collect()
+impl Said {
+    fn words(&self) -> impl Iterator<Item = &Words> {
+        let (words, calls): (&[Words], &[Asked]) = match self {
+            Said::User(words) => (words, &[]),
+            Said::Turn(turn) => (&[], &turn.calls),
         };
-        let mut messages = Vec::new();
-        // Whether the model has the word.
-        let mut is_asked = false;
-        for said in &self.said {
-            match said {
-                Said::User(words) => {
-                    is_asked = true;
-                    messages.push(Message::User(parts(words)));
-                }
-                Said::Turn(turn) => {
-                    if !is_asked {
-                        messages.push(go_on());
-                    }
-                    is_asked = !turn.calls.is_empty();
-                    let text = turn.texts.join("");
-                    let text = (!text.is_empty()).then_some(text);
-                    let calls = turn.calls.iter().map(Asked::call).collect();
-                    messages.push(Message::Assistant { text, calls });
-                    if !turn.calls.is_empty() {
-                        let results = turn.calls.iter().map(|asked| asked.answer(&parts)).collect();
-                        messages.push(Message::Results(results));
-                    }
-                }
-            }
-        }
-        if !is_asked {
-            messages.push(go_on());
-        }
-        messages
-    }
-}
-
-/// What is said where nobody has said anything, so that the model goes on: the same each time it is told.
-fn go_on() -> Message {
-    Message::User(vec![Part::Text("Go on.".to_owned())])
-}
-
-impl Asked {
-    fn call(&self) -> Call {
-        Call { id: self.provider_call_id.clone(), name: self.name.clone(), input: self.input.clone() }
+        words
+            .iter()
+            .chain(calls.iter().filter_map(|asked| asked.result.as_ref()).flat_map(|told| &told.words))
     }
 
-    fn answer(&self, parts: &impl Fn(&[Words]) -> Vec<Part>) -> CallResult {
-        let call_id = self.provider_call_id.clone();
-        match &self.result {
-            Some(told) => CallResult { call_id, parts: parts(&told.words), is_error: told.is_error },
-            // Providers refuse a conversation with a call that has no answer.
-            None => {
-                let unsettled = "nothing is known of what became of this call".to_owned();
-                CallResult { call_id, parts: vec![Part::Text(unsettled)], is_error: true }
-            }
-        }
+    /// Bytes of its texts.
+    fn bytes(&self) -> usize {
+        let texts: &[String] = if let Said::Turn(turn) = self { &turn.texts } else { &[] };
+        texts.iter().map(String::len).sum::<usize>()
+            + self.words().map(|words| words.text().len()).sum::<usize>()
     }
 }
 
@@ -275,17 +247,9 @@ fn asked(proposed: &ToolCallProposed) -> Asked {
     let id = proposed.tool_call_id.clone();
     Asked {
         provider_call_id: proposed.provider_call_id.clone().unwrap_or_else(|| id.to_string()),
-        tool_call_id: id,
+        tool_call_id: Some(id),
         name: proposed.tool_name.clone(),
         input: serde_json::from_str(proposed.input.text()).unwrap_or_default(),
         result: None,
-    }
-}
-
-/// What the model was told, where it is a text; else as it stands.
-fn as_text(output: &Json) -> String {
-    match serde_json::from_str::<Value>(output.text()) {
-        Ok(Value::String(text)) => text,
-        _ => output.text().to_owned(),
     }
 }

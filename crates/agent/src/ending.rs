@@ -40,8 +40,11 @@ impl Worker {
     /// What a person asked for, and what came with it, which belongs to the run from now on. `Err`: some of it is not
     /// there any more.
     async fn request(&self, drafts: &mut Vec<Draft>) -> Done<Result<(), String>> {
-        if let Some(text) = self.queued.request_text.as_ref().filter(|text| !text.is_empty()) {
-            let mut message = Message::new(text.clone());
+        let text = self.queued.request_text.clone().unwrap_or_default();
+        let blocks = self.order.blocks.clone();
+        if !text.is_empty() || !blocks.is_empty() {
+            let mut message = Message::new(text);
+            message.blocks = (!blocks.is_empty()).then_some(blocks);
             message.message_id = Some(self.desk.mint("msg_"));
             drafts.push(Payload::UserMessage(Box::new(message)).into());
         }

@@ -66,7 +66,12 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     Text(String),
-    Image { mime: String, bytes: Bytes },
+    Image {
+        mime: String,
+        bytes: Bytes,
+    },
+    /// A picture at an address, which the provider looks at, never this server.
+    ImageUrl(String),
 }
 
 /// A call that the model made before. `id` is the provider's own.

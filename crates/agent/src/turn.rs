@@ -3,7 +3,6 @@
 //! A turn that fails is tried again where that may help, and every failed attempt is told. Look at
 //! [`Worker::turn`]. Budgets stand in `budget`, what becomes of calls in `calls`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,23 +124,27 @@ impl Worker {
             tools.clear();
             self.missing(chosen, "tool_use", "answers_without_tools", opening);
         }
-        let mut pictures = BTreeMap::new();
-        let wanted = self.conversation.pictures();
-        if !wanted.is_empty() {
-            if chosen.provides.can(&chosen.model, Capability::Images) {
-                pictures = self.agent.fetch(&self.desk, &wanted).await;
-            } else {
-                self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
-            }
+        let mut pictures = None;
+        if chosen.provides.can(&chosen.model, Capability::Images) {
+            pictures = Some(self.agent.fetch(&self.desk, &self.conversation.pictures()).await);
+        } else if self.conversation.has_pictures() {
+            self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
         }
-        let messages = self.conversation.messages(&pictures);
+        let messages = self.conversation.messages(pictures.as_ref());
         Arc::new(Request {
             model: chosen.model.clone(),
-            system: self.order.system.clone().or_else(|| self.agent.system()),
+            system: self.system(),
             messages,
             tools,
             max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
         })
+    }
+
+    /// What the model is told before the conversation: its agent's words, then what the session began with.
+    fn system(&self) -> Option<String> {
+        let own = self.order.system.clone().or_else(|| self.agent.system());
+        let words: Vec<String> = own.into_iter().chain(self.conversation.system().iter().cloned()).collect();
+        (!words.is_empty()).then(|| words.join("\n\n"))
     }
 
     /// Tells, once a run, what the model cannot do.

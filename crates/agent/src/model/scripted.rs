@@ -291,6 +291,7 @@ fn read_bytes(request: &Request) -> usize {
     let part = |part: &Part| match part {
         Part::Text(text) => text.len(),
         Part::Image { bytes, .. } => bytes.len(),
+        Part::ImageUrl(url) => url.len(),
     };
     let parts = |parts: &[Part]| parts.iter().map(part).sum::<usize>();
     let message = |message: &Message| match message {
@@ -344,6 +345,7 @@ fn fingerprint(request: &Request, place: Place) -> u64 {
             match part {
                 Part::Text(text) => text.hash(hasher),
                 Part::Image { mime, bytes } => (mime, bytes).hash(hasher),
+                Part::ImageUrl(url) => url.hash(hasher),
             }
         }
     };

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod applications;
+mod beginnings;
 mod budgets;
 mod calls;
 mod crashes;

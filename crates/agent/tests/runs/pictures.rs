@@ -21,8 +21,12 @@ async fn upload(scene: &Scene, kind: &str, mime: &str, bytes: &'static [u8]) -> 
     Attached { artifact_id: ForeignId::parse(&row.id).unwrap(), mime, name: row.name }
 }
 
+pub(crate) async fn upload_png(scene: &Scene) -> Attached {
+    upload(scene, "image", "image/png", PNG).await
+}
+
 /// The pictures that stand in a request, by their data.
-fn pictures(body: &Value) -> Vec<String> {
+pub(crate) fn pictures(body: &Value) -> Vec<String> {
     let mut found = Vec::new();
     fn look(value: &Value, found: &mut Vec<String>) {
         match value {
@@ -40,7 +44,7 @@ fn pictures(body: &Value) -> Vec<String> {
     found
 }
 
-fn as_url() -> String {
+pub(crate) fn as_url() -> String {
     use base64::Engine as _;
     format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode(PNG))
 }

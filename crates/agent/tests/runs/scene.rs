@@ -412,12 +412,13 @@ pub(crate) fn results(events: &[Event]) -> Vec<(String, bool)> {
     let mut conversation = Conversation::default();
     events.iter().for_each(|event| conversation.event(event));
     let mut told = Vec::new();
-    for message in conversation.messages(&std::collections::BTreeMap::new()) {
+    for message in conversation.messages(None) {
         let Message::Results(results) = message else { continue };
         for result in results {
             let text = |part: &Part| match part {
                 Part::Text(text) => text.clone(),
                 Part::Image { mime, .. } => format!("[{mime}]"),
+                Part::ImageUrl(url) => format!("[{url}]"),
             };
             told.push((result.parts.iter().map(text).collect(), result.is_error));
         }

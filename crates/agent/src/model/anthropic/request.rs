@@ -106,6 +106,7 @@ fn contents(parts: &[Part]) -> Vec<Value> {
             let source = json!({ "type": "base64", "media_type": mime, "data": in_base64(bytes) });
             Some(json!({ "type": "image", "source": source }))
         }
+        Part::ImageUrl(url) => Some(json!({ "type": "image", "source": { "type": "url", "url": url } })),
     };
     parts.iter().filter_map(block).collect()
 }

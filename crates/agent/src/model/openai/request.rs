@@ -61,7 +61,7 @@ fn answers(results: &[CallResult], messages: &mut Vec<Value>) {
     for result in results {
         let content = text_of(&result.parts);
         messages.push(json!({ "role": "tool", "tool_call_id": result.call_id, "content": content }));
-        let shown = result.parts.iter().filter(|part| matches!(part, Part::Image { .. }));
+        let shown = result.parts.iter().filter(|part| !matches!(part, Part::Text(_)));
         let shown: Vec<Value> = shown.map(content_part).collect();
         if !shown.is_empty() {
             let text = format!("What the call {} shows:", result.call_id);
@@ -89,13 +89,14 @@ fn content_part(part: &Part) -> Value {
             let url = format!("data:{mime};base64,{}", in_base64(bytes));
             json!({ "type": "image_url", "image_url": { "url": url } })
         }
+        Part::ImageUrl(url) => json!({ "type": "image_url", "image_url": { "url": url } }),
     }
 }
 
 fn text_of(parts: &[Part]) -> String {
     let text = |part: &Part| match part {
         Part::Text(text) => Some(text.clone()),
-        Part::Image { .. } => None,
+        Part::Image { .. } | Part::ImageUrl(_) => None,
     };
     parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }

@@ -328,7 +328,7 @@ fn text_of(parts: &[Part]) -> String {
         .iter()
         .filter_map(|part| match part {
             Part::Text(text) => Some(text.as_str()),
-            Part::Image { .. } => None,
+            Part::Image { .. } | Part::ImageUrl(_) => None,
         })
         .collect();
     texts.join("\n")
