@@ -10,6 +10,7 @@ use recount_run::{Command, State};
 use recount_world::World;
 use tokio::sync::watch;
 
+use crate::fresh::Seat;
 use crate::live::{Level, List};
 use crate::{Engine, Error, journal, limits};
 
@@ -43,6 +44,14 @@ pub enum Left {
 impl Desk {
     /// Sits down at a run as the log has it.
     pub(crate) async fn open(engine: Engine, run: RunId, worker_id: String) -> Result<Desk, Error> {
+        if let Some(Seat { state, list }) = engine.tools.fresh.take_seat(run) {
+            let mut desk = Desk { engine, run, worker_id, state, list };
+            // The list has heard of everything since before the run began.
+            if desk.list.known_next() > desk.state.next_sequence() {
+                desk.read_on(u64::MAX, &mut Vec::new()).await?;
+            }
+            return Ok(desk);
+        }
         let stream = journal::stream_of(run);
         let list = engine.tools.publisher.run(&stream);
         let state = journal::replay(engine.store(), &stream, |_| {}).await?;
@@ -145,12 +154,12 @@ impl Desk {
     }
 
     /// Reads what comes before `end`.
-    async fn read_on(&mut self, end: u64, seen: &mut Vec<Event>) -> Result<(), Left> {
+    async fn read_on(&mut self, end: u64, seen: &mut Vec<Event>) -> Result<(), Error> {
         let stream = journal::stream_of(self.run);
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
         while self.state.next_sequence() < end {
             let page = self.engine.store().read(&stream, self.state.next_sequence(), bound).await;
-            let page = page.map_err(Error::from)?;
+            let page = page?;
             if page.is_empty() {
                 break;
             }

@@ -1,24 +1,23 @@
 //! The engine as faces see it: create, submit, read, follow, list, shut down.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use recount_event::family::run::{Driver, Queued, ResumedFromEvent};
+use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Code, Draft, Minter, Payload, RunId, SessionId, Stamp, TaskId};
-use recount_log::{
-    Append, AppendError, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamAppend,
-    Tail,
-};
-use recount_redact::{Redactor, with_paths};
-use recount_run::{Command, State};
+use recount_log::{Append, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, Tail};
+use recount_redact::Redactor;
+use recount_run::Command;
 use recount_world::World;
 use serde::de::DeserializeOwned;
 
 use crate::artifact::{Blobs, Quotas};
-use crate::catalogue::{self, Fold};
+use crate::catalogue;
 use crate::dispatch::Dispatch;
-use crate::error::{run_erased, session_erased, task_erased};
+use crate::error::run_erased;
+use crate::follow::Joined;
+use crate::fresh::Fresh;
 use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
 use crate::metered::Metered;
@@ -30,9 +29,9 @@ use crate::sealed::{SEAL_KEY_BYTES, Seal};
 use crate::sieve::{Sieve, Sifter};
 use crate::subscribe::Subscription;
 use crate::timers::Timers;
-use crate::writer::{Receipt, Tools, Work, may_have_happened, run_not_found};
+use crate::writer::{Receipt, Tools, Work, run_not_found};
 use crate::writers::Writers;
-use crate::{Error, Narrowing, RunRow, journal, limits, rows};
+use crate::{Error, Events, Narrowing, Profiles, RunRow, Whose, journal, limits, rows};
 
 /// A run to be.
 #[derive(Debug, Clone)]
@@ -174,6 +173,8 @@ impl Engine {
             seal,
             dispatch,
             performer,
+            profiles: OnceLock::new(),
+            fresh: Fresh::default(),
         });
         tools.dispatch.find_lost(&*tools.store).await?;
         let writers = Writers::new(tools.clone());
@@ -239,119 +240,6 @@ impl Engine {
         self.queue(new, Vec::new(), once).await
     }
 
-    pub(crate) async fn queue(
-        &self,
-        mut new: NewRun,
-        rows: Vec<RowPut>,
-        once: Option<&Once>,
-    ) -> Result<(RunId, Receipt), Error> {
-        // Without one, whoever made the run drives it.
-        if new.queued.driver == Driver::Own
-            && let Some(performer) = self.tools.performer.get()
-        {
-            performer.accept(&mut new)?;
-        }
-        for _ in 0..limits::QUEUE_TRIES {
-            let (mut new, mut rows) = (new.clone(), rows.clone());
-            rows.extend(self.charge(&mut new).await?);
-            if let Some(queued) = self.queue_once(new, rows, once).await? {
-                return Ok(queued);
-            }
-        }
-        Err(Error::Failed(crate::Failure {
-            code: Code::StoreBusy,
-            message: "others change the task in the same moment; try again".into(),
-            retry_after: Some(limits::TRY_AGAIN),
-        }))
-    }
-
-    /// `None` when the task has changed since it was looked at.
-    async fn queue_once(
-        &self,
-        new: NewRun,
-        mut rows: Vec<RowPut>,
-        once: Option<&Once>,
-    ) -> Result<Option<(RunId, Receipt)>, Error> {
-        let stamp = self.stamp();
-        let run = RunId::new(self.mint(stamp));
-        let mut state = State::blank(run, new.task, new.session);
-        let (queued, masked) = self.tools.redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
-        let Payload::RunQueued(queued) = queued else {
-            return Err(Error::bug("masking made something else"));
-        };
-        let command = Command::Queue { queued, resumed_from: new.resumed_from.map(Box::new) };
-        let mut events = recount_run::decide(&state, command, stamp)?;
-        if !masked.is_empty() {
-            for event in events.iter_mut().filter(|event| matches!(event.payload(), Payload::RunQueued(_))) {
-                event.body.verbatim = Some(with_paths(&event.payload().write(), &masked).into());
-            }
-        }
-        let mut fold = Fold::new(run, new.task, new.session);
-        for event in &events {
-            recount_run::apply(&mut state, event);
-            fold.event(event);
-        }
-        rows.extend(fold.rows(&state));
-        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &run.to_string())));
-        if let Some(task) = new.task {
-            rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
-            rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
-        }
-        if let Some(session) = new.session {
-            rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
-            if state.driver() == Driver::Own {
-                let (key, run) = (session.to_string(), run.to_string());
-                rows.push(rows::put(rows::SESSION_ACTIVE, key, Guard::Absent, &run));
-            }
-        }
-        let stream = StreamAppend {
-            stream: journal::stream_of(run),
-            expected_tail: 0,
-            records: journal::encode(&events, 0),
-        };
-        let committed =
-            match self.store().append(Append { streams: vec![stream], rows, ..Append::default() }).await {
-                Ok(committed) => committed,
-                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASK_ACTIVE => {
-                    return Err(Error::rejected(
-                        Code::TaskBusy,
-                        format!("task {key} has an active run already; wait for it to end or cancel it"),
-                    ));
-                }
-                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::SESSION_ACTIVE => {
-                    return Err(Error::rejected(
-                        Code::SessionBusy,
-                        format!("session {key} has an active run already; wait for it to end or cancel it"),
-                    ));
-                }
-                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::TASKS_ERASED => {
-                    return Err(task_erased(key));
-                }
-                Err(AppendError::GuardFailed { space, .. }) if space == rows::TASKS => return Ok(None),
-                Err(AppendError::GuardFailed { space, key, .. }) if space == rows::SESSIONS_ERASED => {
-                    return Err(session_erased(key));
-                }
-                Err(error) => {
-                    if may_have_happened(&error) {
-                        self.tools.timers.look_again(run, &self.tools.world);
-                    }
-                    return Err(error.into());
-                }
-            };
-        let Some(landed) = committed.streams.first() else {
-            return Err(Error::bug("an append of one stream landed in none"));
-        };
-        let receipt = Receipt {
-            first_sequence: landed.first_sequence,
-            last_sequence: landed.last_sequence,
-            position: landed.first_position + (landed.last_sequence - landed.first_sequence),
-        };
-        if state.driver() == Driver::Own {
-            self.tools.dispatch.owed(run, state.next_sequence(), true);
-        }
-        Ok(Some((run, receipt)))
-    }
-
     /// Submits a command to a run. `None`: there was nothing to write.
     pub async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Error> {
         self.writers.ask(run, Work::Command(command)).await
@@ -395,11 +283,30 @@ impl Engine {
         }
     }
 
-    /// The run that a task is busy with.
-    pub async fn active_run(&self, task: TaskId) -> Result<Option<RunId>, Error> {
-        let text: Option<String> = self.row(rows::TASK_ACTIVE, &task.to_string()).await?;
-        text.map(|text| text.parse().map_err(|why| Error::bug(format!("the active run of {task}: {why}"))))
+    /// The run that a task, or a session, is busy with: of a session one of ours that has not ended.
+    pub async fn active_run(&self, whose: impl Into<Whose>) -> Result<Option<RunId>, Error> {
+        let (space, key) = match whose.into() {
+            Whose::Task(task) => (rows::TASK_ACTIVE, task.to_string()),
+            Whose::Session(session) => (rows::SESSION_ACTIVE, session.to_string()),
+        };
+        let text: Option<String> = self.row(space, &key).await?;
+        text.map(|text| text.parse().map_err(|why| Error::bug(format!("the active run of {key}: {why}"))))
             .transpose()
+    }
+
+    // ---- agents ------------------------------------------------------------------------------
+
+    /// The agents that applications may work with. The first to say so is right.
+    pub fn introduce(&self, profiles: Arc<Profiles>) {
+        if self.tools.profiles.set(profiles).is_err() {
+            tracing::warn!("agents were introduced before; those stay");
+        }
+    }
+
+    /// The agents that were introduced; none before that.
+    pub fn profiles(&self) -> &Profiles {
+        static NONE: LazyLock<Profiles> = LazyLock::new(Profiles::default);
+        self.tools.profiles.get().map_or(&NONE, |profiles| profiles)
     }
 
     // ---- reading -----------------------------------------------------------------------------
@@ -477,18 +384,37 @@ impl Engine {
 
     /// Follows a run from after a sequence, or from its start.
     pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
+        let Joined { stream, list, next, watermark } = self.join(run, after).await?;
+        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
+        Ok(Subscription::new(store, publisher, list, Some(stream), next, watermark))
+    }
+
+    /// The same as events, for those who make something of them. What was pruned of a run is passed over.
+    pub async fn follow_events(&self, run: RunId, after: Option<u64>) -> Result<Events, Error> {
+        let joined = self.join(run, after).await?;
+        Ok(Events::new(self.tools.store.clone(), self.tools.publisher.clone(), joined))
+    }
+
+    /// Where a reader comes in.
+    async fn join(&self, run: RunId, after: Option<u64>) -> Result<Joined, Error> {
         let stream = journal::stream_of(run);
         // First the list, then whether the run has ended, then where its stream ends: see `subscribe`. An
         // ending that is known of then lies before that place, told to the list already or not.
         let list = self.tools.publisher.run(&stream);
+        let wanted = after.map_or(0, |after| after.saturating_add(1));
+        if list.holds(wanted) {
+            // What is there was committed since there is a list, and so the list is told of everything behind it,
+            // an ending included.
+            let watermark = list.known_next();
+            return Ok(Joined { stream, list, next: wanted, watermark });
+        }
         let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
         let tail = self.end_of(run).await?;
         let next = next_after(after, tail.next_sequence, "sequence")?;
         if has_ended {
             list.mark_ended(tail.next_sequence);
         }
-        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
-        Ok(Subscription::new(store, publisher, list, Some(stream), next, tail.next_sequence))
+        Ok(Joined { stream, list, next, watermark: tail.next_sequence })
     }
 
     /// Follows all runs from after a position, or from the start.

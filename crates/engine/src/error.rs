@@ -44,6 +44,15 @@ impl Error {
         Error::Failed(Failure { code: Code::Internal, message: message.into(), retry_after: None })
     }
 
+    /// Others change the same thing all the time.
+    pub(crate) fn too_many_at_once(what: &str) -> Self {
+        Error::Failed(Failure {
+            code: Code::StoreBusy,
+            message: format!("others change {what} in the same moment; try again"),
+            retry_after: Some(limits::TRY_AGAIN),
+        })
+    }
+
     pub(crate) fn shutting_down() -> Self {
         Error::Failed(Failure {
             code: Code::ShuttingDown,

@@ -35,6 +35,10 @@ pub const IMPORT_SLICE_EVENTS: usize = 500;
 /// `store_busy`.
 pub const IMPORT_TRIES: usize = 4;
 
+/// Runs that have just begun and are kept as they stand until somebody goes to work at them; of more the oldest are
+/// read back from the store.
+pub const FRESH_MAX: usize = 1024;
+
 /// How long a writer without work stays awake; then it ends, and the next command wakes another.
 pub const WRITER_IDLE: Duration = Duration::from_secs(60);
 

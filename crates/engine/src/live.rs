@@ -33,6 +33,13 @@ impl Segment {
             None => self.framed.clone(),
         }
     }
+
+    /// The same, each by itself.
+    fn each_from(&self, cursor: u64) -> Vec<Bytes> {
+        let skip = usize::try_from(cursor.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).skip(skip).map(|(start, end)| self.framed.slice(start..*end)).collect()
+    }
 }
 
 /// What readers wait on.
@@ -200,6 +207,27 @@ impl List {
     pub(crate) fn reaches(&self, cursor: u64) -> bool {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         segments.queue.front().is_some_and(|oldest| oldest.first <= cursor)
+    }
+
+    /// Whether the frame at a cursor is here, and not only one before it.
+    pub(crate) fn holds(&self, cursor: u64) -> bool {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(oldest), Some(newest)) = (segments.queue.front(), segments.queue.back()) else {
+            return false;
+        };
+        (oldest.first..=newest.last()).contains(&cursor)
+    }
+
+    /// Frames from `cursor` on, each by itself: those of one commit, or of some that lie together. `None` when the
+    /// one at the cursor is not here.
+    pub(crate) fn frames(&self, cursor: u64) -> Option<Vec<Bytes>> {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = segments.queue.partition_point(|segment| segment.last() < cursor);
+        segments
+            .queue
+            .get(at)
+            .filter(|segment| segment.first <= cursor)
+            .map(|segment| segment.each_from(cursor))
     }
 
     /// Frames from `cursor` on, as many as fit one write.

@@ -22,11 +22,23 @@ pub trait Performer: Send + Sync + 'static {
     fn forget(&self, whose: Whose) -> BoxFuture<'static, ()>;
 }
 
-/// What was deleted.
+/// What runs belong to: what was deleted, or what is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     Task(TaskId),
     Session(SessionId),
+}
+
+impl From<TaskId> for Whose {
+    fn from(task: TaskId) -> Self {
+        Whose::Task(task)
+    }
+}
+
+impl From<SessionId> for Whose {
+    fn from(session: SessionId) -> Self {
+        Whose::Session(session)
+    }
 }
 
 /// Why a run cannot be.

@@ -4,6 +4,7 @@
 //! nobody, not even who sent a command, learns of an event before the store has confirmed it. When an
 //! append fails the state in hand is thrown away and read again from the log; there is no other repair.
 
+mod beside;
 mod removal;
 
 use std::pin::pin;
@@ -20,12 +21,16 @@ use crate::artifact::{self, Blobs, Quotas};
 use crate::catalogue::{Fold, asked_for, next_deadline};
 use crate::dispatch::Dispatch;
 use crate::error::run_erased;
+use crate::fresh::Fresh;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
 use crate::redaction::{Masking, Redaction, Texts};
 use crate::sealed::Seal;
 use crate::timers::Timers;
-use crate::{Error, Performer, journal, limits, prompts, rows};
+
+use crate::{Error, Performer, Profiles, journal, limits, prompts, rows};
+
+pub(crate) use self::beside::{Beside, Beyond, Told};
 
 /// Where the events of a command landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,8 @@ pub(crate) enum Work {
     Report { claim: Option<u64>, drafts: Vec<Draft>, out: Reported },
     /// The time has come for which the run was armed.
     Due { at_ms: u64 },
+    /// A wish, with what else is to be written in the same append.
+    Beside { command: Command, beside: Box<Beside> },
     /// Takes the events before a place away, at most those before the ending.
     Prune { before: Option<u64>, reason: String },
     /// Takes all of an ended run away but for a tombstone.
@@ -62,9 +69,9 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Whether it takes away and is no part of an append with others.
-    fn removes(&self) -> bool {
-        matches!(self, Work::Prune { .. } | Work::Erase { .. })
+    /// Whether it is no part of an append with others: what takes away, and what may be refused for what it brings.
+    fn is_alone(&self) -> bool {
+        matches!(self, Work::Beside { .. } | Work::Prune { .. } | Work::Erase { .. })
     }
 }
 
@@ -89,6 +96,8 @@ pub(crate) struct Tools {
     pub(crate) seal: Seal,
     pub(crate) dispatch: Dispatch,
     pub(crate) performer: OnceLock<Arc<dyn Performer>>,
+    pub(crate) profiles: OnceLock<Arc<Profiles>>,
+    pub(crate) fresh: Fresh,
 }
 
 pub(crate) struct Writer {
@@ -99,7 +108,7 @@ pub(crate) struct Writer {
 }
 
 /// The state in hand.
-struct Awake {
+pub(crate) struct Awake {
     state: State,
     fold: Fold,
     producers: Producers,
@@ -179,9 +188,9 @@ impl Writer {
     async fn serve(&mut self, messages: &mut Vec<Inbox>) {
         let mut left = messages.drain(..);
         while let Some(first) = left.as_slice().first() {
-            if first.work.removes() {
+            if first.work.is_alone() {
                 if let Some(Inbox { work, reply }) = left.next() {
-                    send(reply, Answer::Done(self.remove(work).await));
+                    send(reply, Answer::Done(self.serve_alone(work).await));
                 }
             } else {
                 self.serve_some(&mut left).await;
@@ -212,7 +221,7 @@ impl Writer {
         // Whether the timers wait to hear what is due next.
         let mut looked = false;
         while bytes < limits::APPEND_BYTES_MAX {
-            if left.as_slice().first().is_none_or(|next| next.work.removes()) {
+            if left.as_slice().first().is_none_or(|next| next.work.is_alone()) {
                 break;
             }
             let Some(Inbox { work, reply }) = left.next() else { break };
@@ -227,7 +236,9 @@ impl Writer {
                 }
                 Work::Report { claim, drafts, out } => self.report(&mut awake, claim, drafts, &out).await,
                 Work::Ingest(triple, drafts) => self.ingest(&mut awake, triple, drafts, &mut rows).await,
-                Work::Prune { .. } | Work::Erase { .. } => Err(Error::bug("what takes away is served alone")),
+                Work::Beside { .. } | Work::Prune { .. } | Work::Erase { .. } => {
+                    Err(Error::bug("what is served alone came with others"))
+                }
             };
             let outcome = match decided {
                 Ok(Decided::Events(events)) if events.is_empty() => Outcome::Nothing,
@@ -248,17 +259,7 @@ impl Writer {
         match self.append(first, records, rows).await {
             Ok(first_position) => {
                 self.tools.blobs.named(Some(self.run), named);
-                awake.producers.settled();
-                if awake.state.is_ended() && !had_ended {
-                    self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
-                }
-                let deadline = next_deadline(&awake.state);
-                if looked || deadline != awake.deadline {
-                    awake.deadline = deadline;
-                    self.tools.timers.set(self.run, deadline, &self.tools.world);
-                }
-                self.tell_dispatch(&awake.state);
-                self.awake = Some(awake);
+                self.landed(awake, had_ended, looked);
                 for pending in pending {
                     let answer = self.answer(pending.outcome, first, first_position).await;
                     send(pending.reply, Answer::Done(answer));
@@ -295,7 +296,38 @@ impl Writer {
         }
     }
 
+    /// An append has happened: what follows from it outside of the run.
+    fn landed(&mut self, mut awake: Box<Awake>, had_ended: bool, looked: bool) {
+        awake.producers.settled();
+        if awake.state.is_ended() && !had_ended {
+            self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
+        }
+        let deadline = next_deadline(&awake.state);
+        if looked || deadline != awake.deadline {
+            awake.deadline = deadline;
+            self.tools.timers.set(self.run, deadline, &self.tools.world);
+        }
+        self.tell_dispatch(&awake.state);
+        self.awake = Some(awake);
+    }
+
+    async fn serve_alone(&mut self, work: Work) -> Result<Option<Receipt>, Error> {
+        let awake = match self.awake.take() {
+            Some(awake) => awake,
+            None => self.wake().await?,
+        };
+        match work {
+            Work::Beside { command, beside } => self.beside(awake, command, *beside).await,
+            work => self.remove(awake, work).await,
+        }
+    }
+
     async fn wake(&self) -> Result<Box<Awake>, Error> {
+        if let Some(awake) = self.tools.fresh.take_awake(self.run) {
+            // Nobody has written to it yet, and what is due of it was never told.
+            self.tools.timers.set(self.run, awake.deadline, &self.tools.world);
+            return Ok(awake);
+        }
         let mut fold: Option<Fold> = None;
         let mut texts = Texts::default();
         let redactor = &self.tools.redaction.redactor;
@@ -461,6 +493,12 @@ enum Decided {
 }
 
 impl Awake {
+    /// A run that has just been made.
+    pub(crate) fn begun(state: State, fold: Fold, texts: Texts) -> Self {
+        let deadline = next_deadline(&state);
+        Awake { state, fold, producers: Producers::default(), texts, deadline }
+    }
+
     fn apply(&mut self, events: &[Event], masking: Masking, redaction: &Redaction) {
         for event in events {
             recount_run::apply(&mut self.state, event);

@@ -70,10 +70,12 @@ impl Writers {
         if let Some(inbox) = self.awake.lock().unwrap_or_else(PoisonError::into_inner).get(&run) {
             return Ok(inbox.clone());
         }
-        match self.tools.store.end(&journal::stream_of(run)).await? {
-            None => return Err(run_not_found(run)),
-            Some(tail) if tail.erased => return Err(run_erased(run)),
-            Some(_) => {}
+        if !self.tools.fresh.is_asleep(run) {
+            match self.tools.store.end(&journal::stream_of(run)).await? {
+                None => return Err(run_not_found(run)),
+                Some(tail) if tail.erased => return Err(run_erased(run)),
+                Some(_) => {}
+            }
         }
         self.wake(run)
     }

@@ -106,6 +106,13 @@ pub trait Framing: Send + Sync + 'static {
     /// `cursor` is the record's place in what is read. Called where the record lies, so that it is copied
     /// once: on a thread of the store.
     fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut);
+
+    /// The record that a frame holds, as it was given; `None` where frames cannot be taken apart, and whoever needs
+    /// the record asks the store.
+    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
+        let _not_known = frame;
+        None
+    }
 }
 
 /// A page of records that were framed one after the other.

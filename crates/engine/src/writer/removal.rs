@@ -48,17 +48,15 @@ enum Extent {
 }
 
 impl Writer {
-    pub(super) async fn remove(&mut self, work: Work) -> Result<Option<Receipt>, Error> {
-        let awake = match self.awake.take() {
-            Some(awake) => awake,
-            None => self.wake().await?,
-        };
+    pub(super) async fn remove(&mut self, awake: Box<Awake>, work: Work) -> Result<Option<Receipt>, Error> {
         match work {
             Work::Erase { by } => self.erase(awake, by).await.map(|()| None),
             Work::Prune { before, reason } => self.prune(awake, before, reason).await,
-            Work::Command(_) | Work::Report { .. } | Work::Ingest(..) | Work::Due { .. } => {
-                Err(Error::bug("what takes nothing away is served with others"))
-            }
+            Work::Beside { .. }
+            | Work::Command(_)
+            | Work::Report { .. }
+            | Work::Ingest(..)
+            | Work::Due { .. } => Err(Error::bug("what takes nothing away is served elsewhere")),
         }
     }
 
@@ -171,6 +169,7 @@ impl Writer {
         self.tools.publisher.forget(&self.stream, tail.last_position);
         self.tools.publisher.mark_ended(&self.stream, tail.next_sequence);
         self.tools.timers.set(self.run, None, &self.tools.world);
+        self.tools.fresh.forget(self.run);
         // What was kept for it and never named.
         let kept = self.tools.blobs.forget_run(self.run);
         self.let_go(task, kept).await;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Receipt, Subscription, Triple};
+use recount_engine::{
+    Delivery, Engine, Error, Framing, NewRun, Receipt, Redactor, SEAL_KEY_BYTES, Subscription, Triple,
+};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, ForeignId, RunId, SessionId, TaskId, codec, door};
 use recount_run::{Auditor, CancelledBy, Command};
@@ -27,6 +29,10 @@ impl Framing for Padded {
         }
         out.extend_from_slice(envelope);
         out.resize(out.len() + self.padding, b' ');
+    }
+
+    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
+        frame.get(24..frame.len() - self.padding)
     }
 }
 
@@ -52,6 +58,8 @@ pub(crate) struct Scene {
     pub(crate) disk: Arc<Disk>,
     padding: usize,
     lives: u64,
+    /// What originals are sealed with by the next engine, and those after it.
+    pub(crate) key: u8,
 }
 
 impl Scene {
@@ -63,14 +71,14 @@ impl Scene {
     pub(crate) async fn padded(padding: usize) -> Self {
         let disk = Disk::new();
         let store = Handle::new(&disk);
-        let engine = open(&store, 0, START_MS, padding).await;
-        Scene { engine, store, disk, padding, lives: 1 }
+        let engine = open(&store, 0, START_MS, padding, 7).await;
+        Scene { engine, store, disk, padding, lives: 1, key: 7 }
     }
 
     /// Kills the engine and opens another one on what was durable, at a clock that shows `now_ms`.
     pub(crate) async fn reopen_at(&mut self, now_ms: u64) {
         self.cut().await;
-        self.engine = open(&self.store, self.lives, now_ms, self.padding).await;
+        self.engine = open(&self.store, self.lives, now_ms, self.padding, self.key).await;
     }
 
     /// The same, at a clock that is set back by a minute when it has first shown `at_ms`.
@@ -207,9 +215,11 @@ impl Clock for StepsBack {
     }
 }
 
-async fn open(store: &Arc<Handle>, life: u64, now_ms: u64, padding: usize) -> Engine {
+async fn open(store: &Arc<Handle>, life: u64, now_ms: u64, padding: usize, key: u8) -> Engine {
     let world = World::seeded(life, now_ms);
-    let engine = Engine::open(store.clone(), world, Arc::new(Padded { padding })).await.unwrap();
+    let (framing, redactor) = (Arc::new(Padded { padding }), Arc::new(Redactor::shapes()));
+    let key = Some([key; SEAL_KEY_BYTES]);
+    let engine = Engine::open_with_key(store.clone(), world, framing, redactor, key).await.unwrap();
     // What is counted is what comes of requests.
     store.count_appends_from_here();
     engine

@@ -75,6 +75,7 @@ async fn another_key_reads_nothing_and_what_was_moved_is_not_taken_for_another()
     scene.disk.memory.append(append).await.unwrap();
     assert_eq!(code(scene.engine.unseal(two, &call).await), Code::StoreCorrupt);
     // A process without the key cannot read what the one before has sealed.
+    scene.key += 1;
     scene.reopen().await;
     assert_eq!(code(scene.engine.unseal(one, &call).await), Code::StoreCorrupt);
 }

@@ -91,7 +91,7 @@ async fn it_is_gone(scene: &Scene, session: SessionId, [ended, active, neighbour
     assert_eq!(left.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), [neighbour.to_string()]);
     assert!(scene.engine.list_clarifications(&query).await.unwrap().items.is_empty());
     // The task of a run that went is there, and free.
-    let task = scene.engine.list_tasks(&query).await.unwrap().items[0].id.parse().unwrap();
+    let task: TaskId = scene.engine.list_tasks(&query).await.unwrap().items[0].id.parse().unwrap();
     assert_eq!(scene.engine.active_run(task).await.unwrap(), None);
     assert_eq!(scene.engine.count_task_runs(task).await.unwrap(), 0);
     scene.check().await;

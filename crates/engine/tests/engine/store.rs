@@ -123,6 +123,7 @@ pub(crate) struct Handle {
     closed: AtomicBool,
     reads_fail: AtomicBool,
     appends: AtomicUsize,
+    reads: AtomicUsize,
 }
 
 impl Handle {
@@ -133,6 +134,7 @@ impl Handle {
             closed: AtomicBool::new(false),
             reads_fail: AtomicBool::new(false),
             appends: AtomicUsize::new(0),
+            reads: AtomicUsize::new(0),
         })
     }
 
@@ -153,6 +155,11 @@ impl Handle {
         self.appends.store(0, Ordering::SeqCst);
     }
 
+    /// How often anything was read of records and rows.
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn cut(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
@@ -166,6 +173,7 @@ impl Handle {
     }
 
     fn read_with<T: Send + 'static>(&self, read: impl FnOnce(&MemoryStore) -> Answer<T>) -> Answer<T> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
         match self.refusal() {
             Some(fault) => Box::pin(ready(Err(fault))),
             None => read(&self.disk.memory),

@@ -54,7 +54,10 @@ async fn a_task_and_its_first_run_come_together_or_not_at_all() {
     assert!(scene.engine.list_runs(&query).await.unwrap().items.is_empty());
     let (row, run) = scene.engine.create_task(None, queued()).await.unwrap();
     let run = run.unwrap();
-    assert_eq!(scene.engine.active_run(row.id.parse().unwrap()).await.unwrap(), Some(run));
+    assert_eq!(
+        scene.engine.active_run(row.id.parse::<recount_event::TaskId>().unwrap()).await.unwrap(),
+        Some(run)
+    );
     assert_eq!(scene.events(run).await[0].task_id.unwrap().to_string(), row.id);
     assert_eq!(scene.engine.run(run).await.unwrap().unwrap().task_id, Some(row.id));
     scene.check().await;

@@ -1,0 +1,205 @@
+//! How runs begin: what is asked for is settled and masked, and stands in the log, before anybody goes to work.
+//!
+//! [`Beginning`] is a run that nobody knows of yet: its first events and the rows that come with them, to be appended
+//! by itself or beside what ends another run.
+
+use bytes::Bytes;
+use recount_event::family::run::Driver;
+use recount_event::{Code, Payload, RunId};
+use recount_log::{Append, AppendError, Guard, Landed, RowPut, StreamAppend};
+use recount_redact::with_paths;
+use recount_run::{Command, State};
+
+use crate::catalogue::Fold;
+use crate::error::{session_erased, task_erased};
+use crate::fresh::Seat;
+use crate::once::Once;
+use crate::redaction::Texts;
+use crate::writer::{Awake, Receipt, Tools, may_have_happened};
+use crate::{Engine, Error, NewRun, journal, limits, rows};
+
+/// A run that is about to begin.
+pub(crate) struct Beginning {
+    pub(crate) run: RunId,
+    state: State,
+    fold: Fold,
+    texts: Texts,
+    records: Vec<Bytes>,
+    rows: Vec<RowPut>,
+}
+
+/// What became of it.
+pub(crate) enum Begun {
+    Here(Receipt),
+    /// A row has changed since it was looked at: look again.
+    Stale,
+}
+
+impl Engine {
+    pub(crate) async fn queue(
+        &self,
+        mut new: NewRun,
+        rows: Vec<RowPut>,
+        once: Option<&Once>,
+    ) -> Result<(RunId, Receipt), Error> {
+        self.settle(&mut new)?;
+        for _ in 0..limits::QUEUE_TRIES {
+            let (mut new, mut rows) = (new.clone(), rows.clone());
+            rows.extend(self.charge(&mut new).await?);
+            let beginning = self.prepare(new, rows, once)?;
+            let run = beginning.run;
+            if let Begun::Here(receipt) = self.begin(beginning).await? {
+                return Ok((run, receipt));
+            }
+        }
+        Err(Error::too_many_at_once("the task"))
+    }
+
+    /// Has what a request left open filled in. Without a performer, whoever made the run drives it.
+    pub(crate) fn settle(&self, new: &mut NewRun) -> Result<(), Error> {
+        if new.queued.driver == Driver::Own
+            && let Some(performer) = self.tools.performer.get()
+        {
+            performer.accept(new)?;
+        }
+        Ok(())
+    }
+
+    /// Works out how a run begins. Nothing is written.
+    pub(crate) fn prepare(
+        &self,
+        new: NewRun,
+        mut rows: Vec<RowPut>,
+        once: Option<&Once>,
+    ) -> Result<Beginning, Error> {
+        let stamp = self.stamp();
+        let run = RunId::new(self.mint(stamp));
+        let mut state = State::blank(run, new.task, new.session);
+        let (queued, masked) = self.tools.redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
+        let Payload::RunQueued(queued) = queued else {
+            return Err(Error::bug("masking made something else"));
+        };
+        let command = Command::Queue { queued, resumed_from: new.resumed_from.map(Box::new) };
+        let mut events = recount_run::decide(&state, command, stamp)?;
+        if !masked.is_empty() {
+            for event in events.iter_mut().filter(|event| matches!(event.payload(), Payload::RunQueued(_))) {
+                event.body.verbatim = Some(with_paths(&event.payload().write(), &masked).into());
+            }
+        }
+        let (mut fold, mut texts) = (Fold::new(run, new.task, new.session), Texts::default());
+        for event in &events {
+            recount_run::apply(&mut state, event);
+            fold.event(event);
+            texts.event(event, !self.redactor().is_off(), self.redactor());
+        }
+        rows.extend(fold.rows(&state));
+        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &run.to_string())));
+        if let Some(task) = new.task {
+            rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
+            rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
+        }
+        if let Some(session) = new.session {
+            rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
+            if state.driver() == Driver::Own {
+                let (key, run) = (session.to_string(), run.to_string());
+                rows.push(rows::put(rows::SESSION_ACTIVE, key, Guard::Absent, &run));
+            }
+        }
+        let records = journal::encode(&events, 0);
+        Ok(Beginning { run, state, fold, texts, records, rows })
+    }
+
+    /// Writes it down, and gives it to whoever works here.
+    pub(crate) async fn begin(&self, mut beginning: Beginning) -> Result<Begun, Error> {
+        let mut birth = Birth::of(&self.tools, &beginning);
+        let append =
+            Append { streams: vec![beginning.stream()], rows: beginning.take_rows(), ..Append::default() };
+        let committed = match self.store().append(append).await {
+            Ok(committed) => committed,
+            Err(error) => {
+                birth.is_known = !may_have_happened(&error);
+                return not_begun(error);
+            }
+        };
+        let Some(landed) = committed.streams.first() else {
+            return Err(Error::bug("an append of one stream landed in none"));
+        };
+        birth.happened(beginning);
+        Ok(Begun::Here(receipt(landed)))
+    }
+}
+
+/// Why a run could not begin.
+pub(crate) fn not_begun(error: AppendError) -> Result<Begun, Error> {
+    let AppendError::GuardFailed { space, key, .. } = &error else { return Err(error.into()) };
+    let busy = |code, what| {
+        Error::rejected(
+            code,
+            format!("{what} {key} has an active run already; wait for it to end or cancel it"),
+        )
+    };
+    match &**space {
+        rows::TASKS | rows::SETUPS => Ok(Begun::Stale),
+        rows::TASK_ACTIVE => Err(busy(Code::TaskBusy, "task")),
+        rows::SESSION_ACTIVE => Err(busy(Code::SessionBusy, "session")),
+        rows::TASKS_ERASED => Err(task_erased(key)),
+        rows::SESSIONS_ERASED => Err(session_erased(key)),
+        _ => Err(error.into()),
+    }
+}
+
+pub(crate) fn receipt(landed: &Landed) -> Receipt {
+    Receipt {
+        first_sequence: landed.first_sequence,
+        last_sequence: landed.last_sequence,
+        position: landed.first_position + (landed.last_sequence - landed.first_sequence),
+    }
+}
+
+impl Beginning {
+    pub(crate) fn stream(&mut self) -> StreamAppend {
+        let records = std::mem::take(&mut self.records);
+        StreamAppend { stream: journal::stream_of(self.run), expected_tail: 0, records }
+    }
+
+    pub(crate) fn take_rows(&mut self) -> Vec<RowPut> {
+        std::mem::take(&mut self.rows)
+    }
+}
+
+/// What is left to do when a run was to begin: it is given to whoever works here, or, where nobody heard whether it
+/// began, looked at again. So nobody who goes away in the middle leaves a run behind that waits for ever.
+pub(crate) struct Birth<'a> {
+    tools: &'a Tools,
+    run: RunId,
+    /// Made before the append, so that it hears of it. `None` where nobody works here.
+    list: Option<std::sync::Arc<crate::live::List>>,
+    /// Whether it is known what became of it.
+    pub(crate) is_known: bool,
+}
+
+impl<'a> Birth<'a> {
+    pub(crate) fn of(tools: &'a Tools, beginning: &Beginning) -> Self {
+        let is_ours = beginning.state.driver() == Driver::Own && tools.performer.get().is_some();
+        let list = is_ours.then(|| tools.publisher.run(&journal::stream_of(beginning.run)));
+        Birth { tools, run: beginning.run, list, is_known: false }
+    }
+
+    pub(crate) fn happened(mut self, beginning: Beginning) {
+        self.is_known = true;
+        let Beginning { run, state, fold, texts, .. } = beginning;
+        if let Some(list) = self.list.take() {
+            let (next, seat) = (state.next_sequence(), Seat { state: state.clone(), list });
+            self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts));
+            self.tools.dispatch.owed(run, next, true);
+        }
+    }
+}
+
+impl Drop for Birth<'_> {
+    fn drop(&mut self) {
+        if !self.is_known {
+            self.tools.timers.look_again(self.run, &self.tools.world);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What somebody says in a session that an application has set up: a message begins a run, or takes the place of one
+//! that waits; an answer lets one go on that waits. What changes of the setup with it lasts, in the same append.
+
+use recount_event::{RunId, SessionId};
+use recount_log::RowPut;
+use recount_run::{CancelledBy, Command};
+
+use crate::queue::Begun;
+use crate::writer::{Beside, Beyond, Receipt, Work};
+use crate::{Engine, Error, NewRun, Once, Overrides, SetupRow, limits};
+
+/// A message that begins a run.
+#[derive(Debug, Clone)]
+pub struct Saying {
+    pub session: SessionId,
+    pub new: NewRun,
+    /// The setup as whoever asks has read it; read here when missing.
+    pub before: Option<SetupRow>,
+    pub overrides: Overrides,
+    pub supersedes: Option<Superseded>,
+}
+
+/// A run that waits for somebody who says something else instead of answering.
+#[derive(Debug, Clone)]
+pub struct Superseded {
+    pub run: RunId,
+    pub reason: String,
+}
+
+/// Answers to a run that waits.
+#[derive(Debug, Clone)]
+pub struct Answering {
+    pub session: SessionId,
+    pub run: RunId,
+    pub command: Command,
+    /// As in [`Saying`].
+    pub before: Option<SetupRow>,
+    pub overrides: Overrides,
+}
+
+impl Engine {
+    /// Begins a run in a session; its first event is durable when this answers. With `supersedes` a run that waits ends
+    /// in the same append. Refused with `session_busy` while another one of the session is at work.
+    pub async fn say(&self, saying: Saying, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
+        let Saying { session, mut new, mut before, overrides, mut supersedes } = saying;
+        new.session = Some(session);
+        self.settle(&mut new)?;
+        for _ in 0..limits::QUEUE_TRIES {
+            let mut new = new.clone();
+            let mut rows = self.lasting(session, &mut before, &overrides).await?;
+            rows.extend(self.charge(&mut new).await?);
+            let beginning = self.prepare(new, rows, once)?;
+            let run = beginning.run;
+            let Some(superseded) = &supersedes else {
+                match self.begin(beginning).await? {
+                    Begun::Here(receipt) => return Ok((run, receipt)),
+                    Begun::Stale => before = None,
+                }
+                continue;
+            };
+            let reason = superseded.reason.clone();
+            let command = Command::Cancel { by: CancelledBy::Operator, reason };
+            match self.beside(superseded.run, command, Vec::new(), Some(beginning)).await? {
+                (_, Some(Beyond::Begun(receipt))) => return Ok((run, receipt)),
+                (_, Some(Beyond::Stale)) => before = None,
+                (_, Some(Beyond::Ended)) => supersedes = None,
+                (_, None) => return Err(Error::bug(format!("nobody knows what became of {run}"))),
+            }
+        }
+        Err(Error::too_many_at_once(&format!("the session {session}")))
+    }
+
+    /// Answers a run that waits. `None`: there was nothing to write of the run.
+    pub async fn answer(&self, answering: Answering) -> Result<Option<Receipt>, Error> {
+        let Answering { session, run, command, mut before, overrides } = answering;
+        for _ in 0..limits::QUEUE_TRIES {
+            if overrides.is_empty() {
+                return self.submit(run, command).await;
+            }
+            let rows = self.lasting(session, &mut before, &overrides).await?;
+            match self.beside(run, command.clone(), rows, None).await? {
+                (_, Some(Beyond::Stale)) => before = None,
+                (receipt, _) => return Ok(receipt),
+            }
+        }
+        Err(Error::too_many_at_once(&format!("the session {session}")))
+    }
+
+    async fn beside(
+        &self,
+        run: RunId,
+        command: Command,
+        rows: Vec<RowPut>,
+        successor: Option<crate::queue::Beginning>,
+    ) -> Result<(Option<Receipt>, Option<Beyond>), Error> {
+        let out = crate::writer::Told::default();
+        let beside = Box::new(Beside { rows, successor, out: out.clone() });
+        let receipt = self.writers.ask(run, Work::Beside { command, beside }).await?;
+        let beyond = out.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        Ok((receipt, beyond))
+    }
+
+    /// What makes overrides last. They change the setup as it was looked at, or nothing.
+    async fn lasting(
+        &self,
+        session: SessionId,
+        before: &mut Option<SetupRow>,
+        overrides: &Overrides,
+    ) -> Result<Vec<RowPut>, Error> {
+        if before.is_none() {
+            *before = self.setup(session).await?;
+        }
+        match before {
+            Some(before) => self.override_rows(session, before, overrides),
+            None if overrides.is_empty() && self.session(session).await?.is_some() => Ok(Vec::new()),
+            None => Err(self.missing_session(session).await),
+        }
+    }
+}

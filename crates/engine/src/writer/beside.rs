@@ -1,0 +1,134 @@
+//! A command whose append carries more than the run's own events: rows of its session, or the beginning of the run that
+//! takes its place. All of it happens, or nothing.
+//!
+//! It is served by itself, so that what it brings can be refused without anybody else being to blame.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recount_event::Code;
+use recount_log::{Append, Guard, RowPut, StreamAppend};
+use recount_run::{Command, Status};
+
+use super::{Awake, Decided, Receipt, Writer, may_have_happened};
+use crate::artifact;
+use crate::queue::{Beginning, Begun, Birth, not_begun, receipt};
+use crate::{Error, journal, rows};
+
+/// See the file's head.
+pub(crate) struct Beside {
+    pub(crate) rows: Vec<RowPut>,
+    /// A run of the same session. The command ends the one before it, which must be waiting.
+    pub(crate) successor: Option<Beginning>,
+    pub(crate) out: Told,
+}
+
+/// Where it is found what became of what was brought, because a receipt only tells of the command.
+pub(crate) type Told = Arc<Mutex<Option<Beyond>>>;
+
+pub(crate) enum Beyond {
+    /// The successor is there.
+    Begun(Receipt),
+    /// A row was changed by somebody else meanwhile, and nothing was written: look again.
+    Stale,
+    /// The run has ended by itself, and nothing was written.
+    Ended,
+}
+
+impl Writer {
+    pub(super) async fn beside(
+        &mut self,
+        mut awake: Box<Awake>,
+        command: Command,
+        beside: Beside,
+    ) -> Result<Option<Receipt>, Error> {
+        let Beside { mut rows, mut successor, out } = beside;
+        let tell = |beyond| *out.lock().unwrap_or_else(PoisonError::into_inner) = Some(beyond);
+        if successor.is_some() && awake.state.status() != Status::Waiting {
+            let ended = awake.state.is_ended();
+            self.awake = Some(awake);
+            if ended {
+                tell(Beyond::Ended);
+                return Ok(None);
+            }
+            let goes_on =
+                format!("{} was answered meanwhile and goes on; wait for it, or cancel it", self.run);
+            return Err(Error::rejected(Code::SessionBusy, goes_on));
+        }
+        let first = awake.state.next_sequence();
+        let had_ended = awake.state.is_ended();
+        let decided = self.command(&mut awake, command, self.stamp()).await;
+        let events = match decided {
+            Ok(Decided::Events(events)) => events,
+            Ok(Decided::Landed(_)) => return Err(Error::bug("a command is no batch that came again")),
+            Err(error) => {
+                self.awake = Some(awake);
+                return Err(error);
+            }
+        };
+        rows.extend(awake.fold.rows(&awake.state));
+        let named = artifact::named(&rows);
+        let mut append = Append::default();
+        if !events.is_empty() {
+            let records = journal::encode(&events, first);
+            append.streams.push(StreamAppend { stream: self.stream.clone(), expected_tail: first, records });
+        }
+        let tools = self.tools.clone();
+        let mut birth = None;
+        if let Some(successor) = &mut successor {
+            birth = Some(Birth::of(&tools, successor));
+            append.streams.push(successor.stream());
+            rows = self.handed_over(rows, successor.take_rows()).await?;
+        }
+        append.rows = rows;
+        if append.streams.is_empty() && append.rows.is_empty() {
+            self.awake = Some(awake);
+            return Ok(None);
+        }
+        let committed = match tools.store.append(append).await {
+            Ok(committed) => committed,
+            Err(error) => {
+                tracing::warn!(run = %self.run, %error, "append failed; the run is read again from the log");
+                let unclear = may_have_happened(&error);
+                if unclear {
+                    tools.timers.look_again(self.run, &tools.world);
+                }
+                if let Some(birth) = &mut birth {
+                    birth.is_known = !unclear;
+                }
+                if let Begun::Stale = not_begun(error)? {
+                    tell(Beyond::Stale);
+                }
+                return Ok(None);
+            }
+        };
+        tools.blobs.named(Some(self.run), named);
+        self.landed(awake, had_ended, false);
+        let mut landed = committed.streams.iter();
+        let own = if events.is_empty() { None } else { landed.next().map(receipt) };
+        if let (Some(birth), Some(successor), Some(landed)) = (birth, successor, landed.next()) {
+            birth.happened(successor);
+            tell(Beyond::Begun(receipt(landed)));
+        }
+        Ok(own)
+    }
+
+    /// The rows of both runs together. That the session is busy passes from one to the other in one change of one
+    /// row, which must still be as this run left it.
+    async fn handed_over(&self, ending: Vec<RowPut>, beginning: Vec<RowPut>) -> Result<Vec<RowPut>, Error> {
+        let mut rows = ending;
+        for mut put in beginning {
+            if &*put.space == rows::SESSION_ACTIVE {
+                rows.retain(|other| other.space != put.space || other.key != put.key);
+                let found = self.tools.store.row(&put.space, &put.key).await?;
+                // One of a store that did not note this yet has none.
+                let is_own = |value: &[u8]| value == rows::written(&self.run.to_string());
+                put.guard = match found {
+                    Some(row) if is_own(&row.value) => Guard::Version(row.version),
+                    _ => Guard::Absent,
+                };
+            }
+            rows.push(put);
+        }
+        Ok(rows)
+    }
+}
