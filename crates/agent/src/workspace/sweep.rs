@@ -47,7 +47,7 @@ impl Agent {
 
     /// Whether a run works in it, or may again: of its task or session, or the run itself.
     async fn is_in_use(&self, engine: &Engine, unused: &Unused) -> Result<bool, Error> {
-        if let Ok(task) = unused.whose.parse()
+        if let Ok(task) = unused.whose.parse::<recount_event::TaskId>()
             && engine.active_run(task).await?.is_some()
         {
             return Ok(true);
