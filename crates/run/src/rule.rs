@@ -142,6 +142,8 @@ rules! {
         "limit.batch" at most BATCH_DRAFTS_MAX = "Events reported in one batch; a door may allow fewer.";
         "limit.words" at most WORDS_BYTES_MAX = "Bytes of a name, comment or reason that comes with a command.";
         "limit.response" at most RESPONSE_BYTES_MAX = "Bytes of an answer to a question.";
+        "limit.output" at most OUTPUT_BYTES_MAX = "Bytes of what an application says came of a call.";
+        "limit.config" at most CONFIG_BYTES_MAX = "Bytes of what an answer changes of the configuration of a run.";
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules, by tables, by properties and by cost.
 
+mod calls;
 mod commands;
 mod cost;
 mod dice;

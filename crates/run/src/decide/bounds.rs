@@ -1,7 +1,7 @@
 //! The limits of [`crate::limits`], held against what is reported and against words that come with commands.
 
-use recount_event::Payload;
 use recount_event::family::assistant::{TextComplete, TextDelta};
+use recount_event::{Json, Payload};
 
 use crate::command::{CallAnswer, CallSaid, Command};
 use crate::limits;
@@ -53,7 +53,9 @@ fn answer(answer: &CallAnswer) -> Result<(), Rejection> {
             at_most("limit.words", "a reason", size, limits::WORDS_BYTES_MAX, "bytes")
         }
         CallSaid::Output { output, text } => {
-            let size = output.text().len().max(text.len());
+            // As they will be written down: a text of unusual characters is longer there.
+            let quoted = Json::of(text).map_or(usize::MAX, |quoted| quoted.text().len());
+            let size = output.text().len().max(quoted);
             at_most("limit.output", "the result of a call", size, limits::OUTPUT_BYTES_MAX, "bytes")
         }
     }

@@ -49,8 +49,10 @@ pub(super) fn answer(batch: &mut Batch, answers: Vec<CallAnswer>, whose: Whose) 
         match (open(&batch.state, &tool_call_id)?, what) {
             (Open::Nothing, _) if whose.lenient => {}
             (Open::Nothing, _) => {
-                let settled = format!("call {tool_call_id} was answered before");
-                return Err(Rejection::new(Code::CallNotPending, settled));
+                let idle = format!(
+                    "call {tool_call_id} waits for no answer: it was answered before, or never was the application's to answer"
+                );
+                return Err(Rejection::new(Code::CallNotPending, idle));
             }
             (Open::Output, CallSaid::Output { output, .. }) => {
                 let call = batch.state.calls[&tool_call_id].clone();
@@ -90,7 +92,8 @@ fn open(state: &State, id: &ForeignId) -> Result<Open, Rejection> {
         return Ok(Open::Nothing);
     }
     if call.is_with_client() {
-        return Ok(Open::Output);
+        // A command that runs is told of by whoever runs it, its exit before its outcome.
+        return Ok(if call.runs_command() { Open::Nothing } else { Open::Output });
     }
     let asked = state.prompts.iter().find(|(name, prompt)| {
         name.kind == PromptKind::Approval && prompt.tool_call_id().is_some_and(|call| call == id)

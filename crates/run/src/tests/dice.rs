@@ -11,7 +11,7 @@ use super::story::{fid, json, payload};
 use crate::apply::apply;
 use crate::judge::judge;
 use crate::state::{Block, BlockKind, Call, CallStage, Phase, PromptKind, State};
-use crate::{CancelledBy, Command};
+use crate::{CallAnswer, CallSaid, CancelledBy, Command};
 
 pub(super) struct Dice<'a> {
     numbers: &'a [u16],
@@ -66,6 +66,9 @@ pub(super) fn queue(dice: &mut Dice<'_>, own: bool) -> Command {
 pub(super) fn command(dice: &mut Dice<'_>, state: &State) -> Command {
     let by = || "ann".to_owned();
     let throw = if state.phase == Phase::Waiting && dice.one_in(3) { 80 } else { dice.below(100) };
+    if throw >= 77 && dice.one_in(if state.phase == Phase::Waiting { 2 } else { 6 }) {
+        return answers(dice, state);
+    }
     match throw {
         0..72 => report(dice, state),
         72..77 => Command::Tick,
@@ -128,6 +131,35 @@ fn drafts(dice: &mut Dice<'_>, state: &State) -> Vec<Draft> {
     drafts
 }
 
+/// What an application says of calls, most of which wait for it.
+fn answers(dice: &mut Dice<'_>, state: &State) -> Command {
+    let mut answers: Vec<CallAnswer> = Vec::new();
+    let waited_for: Vec<ForeignId> = state
+        .calls
+        .iter()
+        .filter(|(id, call)| call.is_with_client() || state.approval_pending(id))
+        .map(|(id, _)| id.clone())
+        .collect();
+    for _ in 0..dice.below(4) {
+        let id = dice.pick(&waited_for).filter(|_| !dice.one_in(9));
+        let id = id.unwrap_or_else(|| call(dice, state, |_| true).0);
+        let call = state.calls.get(&id);
+        let own = call.is_some_and(Call::is_with_client);
+        let said = match dice.below(4) {
+            0 | 1 if own => CallSaid::Output { output: json("'o'"), text: "o".into() },
+            0 => CallSaid::Denied { reason: dice.one_in(2).then(|| "why".into()) },
+            1 => CallSaid::Output { output: json("'o'"), text: "o".into() },
+            2 if own && !dice.one_in(6) => CallSaid::Output { output: json("[]"), text: String::new() },
+            _ => CallSaid::Granted,
+        };
+        if dice.one_in(8) || answers.iter().all(|answer| answer.tool_call_id != id) {
+            answers.push(CallAnswer { tool_call_id: id, said });
+        }
+    }
+    let config = dice.one_in(6).then(|| json("{'tools':[]}"));
+    Command::AnswerCalls { answers, by: "app".into(), via: "aap".into(), config, lenient: dice.one_in(2) }
+}
+
 fn prompt(dice: &mut Dice<'_>, state: &State, kind: PromptKind) -> ForeignId {
     let pending: Vec<ForeignId> =
         state.prompts.keys().filter(|name| name.kind == kind).map(|name| name.id.clone()).collect();
@@ -160,7 +192,7 @@ fn is_invoked(call: &Call) -> bool {
 fn tool(dice: &mut Dice<'_>, call: Option<&Call>) -> String {
     match call.and_then(|call| call.tool_name.as_deref()) {
         Some(name) if !dice.one_in(20) => name.to_owned(),
-        _ => ["read", "shell"][dice.below(2)].to_owned(),
+        _ => ["read", "shell", "read", "shell", "ask_user"][dice.below(5)].to_owned(),
     }
 }
 

@@ -254,10 +254,19 @@ fn much_happens_in_the_stories() {
         *seen.entry("commands".into()).or_default() += lived.commands;
         for event in &lived.events {
             *seen.entry(event.type_name().to_owned()).or_default() += 1;
+            if let Payload::ApprovalResolved(resolved) = event.payload() {
+                *seen.entry("allowed or not by an application".into()).or_default() +=
+                    u64::from(resolved.via.is_some());
+                *seen.entry("answered in the place of a call".into()).or_default() +=
+                    u64::from(resolved.answer.is_some());
+            }
         }
         for pair in lived.events.windows(2) {
             if pair[0].type_name() == "run.continued" && pair[1].type_name() == "tool.invoked" {
                 *seen.entry("granted after a wait".into()).or_default() += 1;
+            }
+            if pair[0].type_name() == "run.continued" && pair[1].type_name() == "run.waiting" {
+                *seen.entry("answered in part".into()).or_default() += 1;
             }
             if is_ending(&pair[1]) && pair[0].payload().write().contains(r#""by":"producer""#) {
                 *seen.entry("withdrawn by an ending".into()).or_default() += 1;
@@ -288,6 +297,9 @@ fn much_happens_in_the_stories() {
         ("granted after a wait", 3),
         ("refused after a wait", 3),
         ("withdrawn by an ending", 20),
+        ("allowed or not by an application", 20),
+        ("answered in the place of a call", 5),
+        ("answered in part", 20),
         ("a turn again", 60),
         ("approval.requested", 200),
         ("approval.resolved", 60),

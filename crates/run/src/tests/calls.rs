@@ -1,0 +1,377 @@
+//! What an application may say of the calls that wait for it, told by what it makes happen.
+
+use recount_event::Code;
+
+use super::story::{Story, drafts, fid, json, progress};
+use crate::{CallAnswer, CallSaid, CancelledBy, Command, Status, Work, limits, outstanding};
+
+/// One call waits for leave and one for the application.
+const SUSPENDED: &str = "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask a c\n@client d\n\
+                         @wait approval a client_tool d";
+
+const CONTINUED: &str = r#"{"by":"app"}"#;
+
+fn brings(text: &str) -> CallSaid {
+    CallSaid::Output { output: json(&format!("[{{'type':'text','text':'{text}'}}]")), text: text.to_owned() }
+}
+
+fn denies(reason: &str) -> CallSaid {
+    CallSaid::Denied { reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()) }
+}
+
+fn answers(answers: &[(&str, CallSaid)], lenient: bool) -> Command {
+    let answers =
+        answers.iter().map(|(id, said)| CallAnswer { tool_call_id: fid(id), said: said.clone() }).collect();
+    Command::AnswerCalls { answers, by: "app".into(), via: "aap".into(), config: None, lenient }
+}
+
+fn strictly(all: &[(&str, CallSaid)]) -> Command {
+    answers(all, false)
+}
+
+fn leniently(all: &[(&str, CallSaid)]) -> Command {
+    answers(all, true)
+}
+
+fn work(story: &Story) -> Vec<Work> {
+    outstanding(&story.state).work
+}
+
+#[test]
+fn all_answers_at_once_let_the_run_go_on() {
+    // P-047, P-048, P-049: what is granted runs, what is denied is told, in one append.
+    let by_case: &[(CallSaid, &str, &str, &[&str], &str)] = &[
+        (
+            CallSaid::Granted,
+            "tool.invoked",
+            r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"executor":"server","args_summary":"may I"}"#,
+            &["RunTool"],
+            r#"{"approval_id":"a","decision":"approved","by":"app","tool_call_id":"c","via":"aap"}"#,
+        ),
+        (
+            denies(""),
+            "tool.refused",
+            r#"{"tool_call_id":"c","tool_name":"tool","code":"denied","message":"Tool call denied"}"#,
+            &["CallModel"],
+            r#"{"approval_id":"a","decision":"rejected","by":"app","tool_call_id":"c","via":"aap"}"#,
+        ),
+        (
+            denies("not today"),
+            "tool.refused",
+            r#"{"tool_call_id":"c","tool_name":"tool","code":"denied","message":"Tool call denied: not today"}"#,
+            &["CallModel"],
+            r#"{"approval_id":"a","decision":"rejected","by":"app","tool_call_id":"c","comment":"not today","via":"aap"}"#,
+        ),
+        (
+            // P-053: it does not know the tool, and answers as if it were its own.
+            brings("Unknown tool: tool"),
+            "tool.refused",
+            r#"{"tool_call_id":"c","tool_name":"tool","code":"denied","message":"Unknown tool: tool"}"#,
+            &["CallModel"],
+            r#"{"approval_id":"a","decision":"rejected","by":"app","tool_call_id":"c","via":"aap","answer":"Unknown tool: tool"}"#,
+        ),
+    ];
+    for (said, then, told, owed, resolved) in by_case {
+        for turned in [false, true] {
+            let mut story = Story::of(SUSPENDED);
+            let mut all = vec![("d", brings("rain")), ("c", said.clone())];
+            let mut expected = vec!["tool.completed", "approval.resolved", "run.continued", then];
+            if turned {
+                all.reverse();
+                expected.swap(0, 1);
+            }
+            assert_eq!(story.does(strictly(&all)), expected, "{said:?}");
+            assert_eq!(story.last(then), *told);
+            assert_eq!(story.last("approval.resolved"), *resolved);
+            assert_eq!(
+                story.last("tool.completed"),
+                r#"{"tool_call_id":"d","tool_name":"tool","turn_index":0,"output":[{"type":"text","text":"rain"}]}"#
+            );
+            assert_eq!(story.last("run.continued"), CONTINUED);
+            let work: Vec<String> = work(&story).iter().map(|one| format!("{one:?}")).collect();
+            let kinds: Vec<&str> = work.iter().map(|one| one.split(' ').next().unwrap()).collect();
+            assert_eq!(kinds, *owed, "{said:?}");
+        }
+    }
+}
+
+#[test]
+fn some_answers_are_kept_and_the_run_waits_for_the_rest() {
+    // P-050: nothing runs and no model is called before the last answer.
+    for first in [CallSaid::Granted, denies("no")] {
+        let mut story = Story::of(SUSPENDED);
+        assert_eq!(
+            story.does(strictly(&[("c", first.clone())])),
+            ["approval.resolved", "run.continued", "run.waiting"]
+        );
+        assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
+        assert_eq!((story.state.status(), work(&story)), (Status::Waiting, vec![]));
+        let last = if first == CallSaid::Granted { "tool.invoked" } else { "tool.refused" };
+        assert_eq!(story.does(strictly(&[("d", brings("rain"))])), ["tool.completed", "run.continued", last]);
+    }
+    let mut story = Story::of(SUSPENDED);
+    story.does(strictly(&[("d", brings("rain"))]));
+    assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"approval","id":"a"}]}"#);
+    // Whoever answers the rest, on whatever face, the run goes on.
+    let approve =
+        Command::ResolveApproval { approval_id: fid("a"), approve: true, by: "ann".into(), comment: None };
+    assert_eq!(story.does(approve), ["approval.resolved", "run.continued", "tool.invoked"]);
+}
+
+#[test]
+fn what_the_application_changes_stands_where_the_run_goes_on() {
+    let mut story = Story::of(SUSPENDED);
+    let Command::AnswerCalls { answers, by, via, lenient, .. } =
+        strictly(&[("c", CallSaid::Granted), ("d", brings("rain"))])
+    else {
+        unreachable!()
+    };
+    let config = Some(json("{'tools':[]}"));
+    story.does(Command::AnswerCalls { answers, by, via, config, lenient });
+    assert_eq!(story.last("run.continued"), r#"{"by":"app","config":{"tools":[]}}"#);
+}
+
+#[test]
+fn what_does_not_wait_for_an_answer_is_refused_or_left_out() {
+    // P-051, P-052: each case is what happened, and what an application then says of call c or d.
+    let answered = format!("{SUSPENDED}\n@say a approved");
+    let by_case: &[(&str, String, (&str, CallSaid), &[&str])] = &[
+        (
+            "settled before, while the run still waits",
+            format!("{SUSPENDED}\n@complete d"),
+            ("d", brings("late")),
+            &["run.continued", "run.waiting"],
+        ),
+        (
+            "allowed before, while the run still waits",
+            answered.clone(),
+            ("c", denies("late")),
+            &["run.continued", "run.waiting"],
+        ),
+        (
+            "allowed before, and the run went on",
+            format!("{answered}\n@complete d\nrun.continued {{'by':'x'}}\n@invoke c"),
+            ("c", denies("late")),
+            &[],
+        ),
+        (
+            "never to be allowed",
+            "@own\n@turn 0\n@propose c\n@turned 0\n@invoke c".into(),
+            ("c", CallSaid::Granted),
+            &[],
+        ),
+        (
+            "a question whose turn has not come",
+            "@own\n@turn 0\nassistant.tool_call_proposed {'turn_index':0,'tool_call_id':'c',\
+             'tool_name':'ask_user','input':{}}\n@propose d\n@turned 0\n@client d\n@wait client_tool d"
+                .into(),
+            ("c", brings("left")),
+            &["run.continued", "run.waiting"],
+        ),
+        (
+            "the application's, and its command still runs",
+            "@own\n@turn 0\n@propose c\n@turned 0\n@client c\n@command c\n@wait client_tool c".into(),
+            ("c", brings("done")),
+            &["run.continued", "run.waiting"],
+        ),
+        (
+            "a question that is asked",
+            "@own\n@turn 0\n@propose c\n@turned 0\n@question q c\n@wait clarification q".into(),
+            ("c", brings("left")),
+            &["run.continued", "run.waiting"],
+        ),
+        (
+            "a run that has ended",
+            format!(
+                "{answered}\ntool.cancelled {{'tool_call_id':'d','tool_name':'tool'}}\n\
+          tool.refused {{'tool_call_id':'c','tool_name':'tool','code':'cancelled','message':'m'}}\n\
+          run.cancelled {{'by':'operator','reason':'r'}}"
+            ),
+            ("d", brings("late")),
+            &[],
+        ),
+    ];
+    for (case, text, (id, said), lenient) in by_case {
+        let story = Story::of(text);
+        let no = story.refuses(strictly(&[(id, said.clone())]));
+        assert_eq!(no.code, Code::CallNotPending, "{case}");
+        assert_eq!(
+            no.message,
+            format!(
+                "call {id} waits for no answer: it was answered before, or never was the application's to answer"
+            ),
+        );
+        assert_eq!(Story::of(text).does(leniently(&[(id, said.clone())])), **lenient, "{case}");
+        for command in [strictly, leniently] {
+            let no = story.refuses(command(&[("nobody", said.clone())]));
+            assert_eq!(no.code, Code::CallNotFound, "{case}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_answer_is_refused_whoever_is_lenient() {
+    for command in [strictly, leniently] {
+        let story = Story::of(SUSPENDED);
+        let twice = story.refuses(command(&[("c", CallSaid::Granted), ("c", denies("or not"))]));
+        assert_eq!(twice.code, Code::CallNotPending);
+        assert_eq!(twice.message, "call c is answered twice in one request: send one answer");
+        for said in [CallSaid::Granted, denies("")] {
+            let own = story.refuses(command(&[("c", CallSaid::Granted), ("d", said)]));
+            assert_eq!(own.code, Code::CallNotPending);
+            assert_eq!(
+                own.message,
+                "call d is the application's own to carry out: send its result, not a permission"
+            );
+        }
+        let foreign = Story::of("@ext\n@ask a c").refuses(command(&[("c", CallSaid::Granted)]));
+        assert_eq!(foreign.code, Code::EventRefused);
+    }
+}
+
+#[test]
+fn questions_are_asked_behind_the_answers() {
+    let mut story = Story::of(
+        "@own\n@turn 0\n@propose c\nassistant.tool_call_proposed {'turn_index':0,'tool_call_id':'q',\
+         'tool_name':'ask_user','input':{}}\n@turned 0\n@ask a c\n@wait approval a",
+    );
+    assert_eq!(
+        story.does(strictly(&[("c", CallSaid::Granted)])),
+        ["approval.resolved", "run.continued", "tool.invoked"]
+    );
+    story.does(progress("@complete c\n@question q1 q\n@wait clarification q1"));
+    let left = Command::AnswerClarification {
+        clarification_id: fid("q1"),
+        response: json("'left'"),
+        by: "app".into(),
+    };
+    assert_eq!(
+        story.does(left),
+        ["clarification.answered", "run.continued", "tool.invoked", "tool.completed"]
+    );
+    // Asked at once with the rest, it is the rest.
+    let mut both = Story::of(&format!(
+        "{}\n@question q1 d\n@wait approval a clarification q1",
+        "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask a c"
+    ));
+    both.does(strictly(&[("c", CallSaid::Granted)]));
+    assert_eq!(both.last("run.waiting"), r#"{"for":[{"kind":"clarification","id":"q1"}]}"#);
+}
+
+#[test]
+fn a_run_that_answers_were_given_to_in_part_can_be_cancelled() {
+    let mut story = Story::of(SUSPENDED);
+    story.does(strictly(&[("c", CallSaid::Granted)]));
+    let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
+    assert_eq!(story.does(cancel), ["tool.cancelled", "tool.refused", "run.cancelled"]);
+}
+
+#[test]
+fn answers_have_limits() {
+    let story = Story::of(SUSPENDED);
+    let long = |bytes: usize| "x".repeat(bytes);
+    let many: Vec<String> = (0..=limits::CALLS_OPEN_MAX).map(|n| format!("c{n}")).collect();
+    let too_many: Vec<(&str, CallSaid)> = many.iter().map(|id| (id.as_str(), CallSaid::Granted)).collect();
+    let config = |bytes: usize| Command::AnswerCalls {
+        answers: Vec::new(),
+        by: "app".into(),
+        via: "aap".into(),
+        config: Some(json(&format!("'{}'", long(bytes)))),
+        lenient: true,
+    };
+    let named = |by: String| Command::AnswerCalls {
+        answers: Vec::new(),
+        by,
+        via: "aap".into(),
+        config: None,
+        lenient: true,
+    };
+    let text = CallSaid::Output { output: json("''"), text: long(limits::OUTPUT_BYTES_MAX) };
+    let odd = CallSaid::Output { output: json("''"), text: "\u{1}".repeat(limits::OUTPUT_BYTES_MAX / 5) };
+    let by_case: Vec<(Command, &str)> = vec![
+        (strictly(&too_many), "limit.batch"),
+        (strictly(&[("d", brings(&long(limits::OUTPUT_BYTES_MAX)))]), "limit.output"),
+        (strictly(&[("d", text)]), "limit.output"),
+        (strictly(&[("c", odd)]), "limit.output"),
+        (strictly(&[("c", denies(&long(limits::WORDS_BYTES_MAX + 1)))]), "limit.words"),
+        (config(limits::CONFIG_BYTES_MAX), "limit.config"),
+        (named(long(limits::WORDS_BYTES_MAX + 1)), "limit.words"),
+    ];
+    for (command, rule) in by_case {
+        let no = story.refuses(command);
+        assert_eq!((no.code, no.rule), (Code::LimitReached, Some(rule)), "{}", no.message);
+        let row = crate::RULES.iter().find(|row| row.id == rule);
+        assert!(row.is_some_and(|row| row.at_most.is_some()), "{rule} has no row");
+    }
+    // The longest that may be said fits in one event.
+    let most = CallSaid::Output {
+        output: json(&format!("'{}'", long(limits::OUTPUT_BYTES_MAX - 2))),
+        text: long(limits::OUTPUT_BYTES_MAX - 2),
+    };
+    let mut story = Story::of(SUSPENDED);
+    story.does(strictly(&[("d", most.clone()), ("c", most)]));
+    let longest = story.events.iter().map(|event| event.payload().write().len()).max().unwrap();
+    assert!(longest <= recount_event::limits::DATA_BYTES_MAX, "{longest}");
+}
+
+#[test]
+fn the_models_thoughts_are_blocks_of_its_turn() {
+    let thinks = |block: u64, rest: &str| {
+        format!("assistant.thinking_{rest}").replace("N", &format!("'turn_index':0,'block_index':{block}"))
+    };
+    let mut story = Story::of("@own\n@turn 0");
+    story.does(progress(&thinks(0, "delta {N,'delta':'Hm'}")));
+    assert_eq!(story.state.open_text(0, 0).as_deref(), Some("Hm"));
+    // A turn does not end while a thought is open, well or badly.
+    let failed = "turn.failed {'turn_index':0,'code':'overloaded','message':'m','will_retry':true}";
+    for ending in ["@turned 0", failed] {
+        assert_eq!(story.refuses(progress(ending)).rule, Some("turn.text_open"), "{ending}");
+    }
+    // Thoughts and texts share their indexes, and a thought is its pieces, joined.
+    let text = "assistant.text_delta {'turn_index':0,'block_index':0,'delta':'Hi'}";
+    assert_eq!(story.refuses(progress(text)).rule, Some("text.kind"));
+    assert_eq!(story.refuses(progress(&thinks(0, "complete {N,'text':'Oh'}"))).rule, Some("text.joined"));
+    // What is cut is cut as a thought, and the turn may be tried again under new indexes.
+    let mut cut = story.state.cut_texts();
+    assert_eq!(cut.len(), 1);
+    assert_eq!(cut[0].type_name(), "assistant.thinking_complete");
+    assert_eq!(cut[0].write(), r#"{"turn_index":0,"block_index":0,"text":"Hm","aborted":true}"#);
+    let mut all = vec![cut.remove(0).into()];
+    all.extend(drafts(failed));
+    story.does(Command::Progress { drafts: all });
+    story.does(progress("@turn 0"));
+    assert_eq!(story.refuses(progress(&thinks(0, "complete {N,'text':'Hm'}"))).rule, Some("text.closed"));
+    story.does(progress(&thinks(1, "complete {N,'text':'whole'}")));
+    story.does(progress("assistant.text_complete {'turn_index':0,'block_index':2,'text':'Hi'}\n@turned 0"));
+    // Who is cancelled in the middle of a thought closes it first.
+    let mut story = Story::of("@own\n@turn 0");
+    story.does(progress(&thinks(0, "delta {N,'delta':'Hm'}")));
+    let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
+    assert_eq!(story.does(cancel), ["assistant.thinking_complete", "turn.failed", "run.cancelled"]);
+    // A producer may not: the type is experimental.
+    let external = Story::of("@ext\n@turn 0");
+    let no = external.refuses(super::story::append(&thinks(0, "complete {N,'text':'Hm'}")));
+    assert_eq!(no.rule, Some("append.experimental_off"));
+}
+
+#[test]
+fn a_summary_of_what_was_said_stands_between_turns_of_a_run_that_goes_on() {
+    let compacted = "context.compacted {'through_run_id':'run_01HZX3Q0M0000000000000000A',\
+                     'through_sequence':1,'summary':'they spoke'}";
+    let by_case: &[(&str, &str, Option<&str>)] = &[
+        ("before the first turn", "@own", None),
+        ("between turns", "@own\n@turn 0\n@turned 0", None),
+        ("in a turn, before the model speaks", "@own\n@turn 0", None),
+        ("before the run began", "run.queued {'kind':'agent_loop','prior_run_id':null}", Some("start.first")),
+        ("while it waits", SUSPENDED, Some("wait.quiet")),
+    ];
+    for (case, text, rule) in by_case {
+        match rule {
+            None => assert_eq!(Story::of(text).does(progress(compacted)), ["context.compacted"], "{case}"),
+            Some(_) => assert_eq!(Story::of(text).refuses(progress(compacted)).rule, *rule, "{case}"),
+        }
+    }
+    assert_eq!(Story::of("@own\n@finished").refuses(progress(compacted)).code, Code::RunEnded);
+    let external = Story::of("@ext").refuses(super::story::append(compacted));
+    assert_eq!(external.rule, Some("append.runtime_only"));
+}
