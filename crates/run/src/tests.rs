@@ -9,4 +9,5 @@ mod illegal;
 mod limits;
 mod properties;
 mod pruning;
+mod reports;
 mod story;
