@@ -11,6 +11,8 @@ mod dice;
 mod properties;
 #[path = "turns/reader.rs"]
 mod reader;
+#[path = "turns/table.rs"]
+mod table;
 #[path = "turns/told.rs"]
 mod told;
 #[path = "turns/transcripts.rs"]

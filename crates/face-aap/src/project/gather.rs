@@ -11,9 +11,8 @@ use crate::wire::{
 #[derive(Debug, Clone)]
 pub struct Gathered {
     projector: Projector,
+    /// The last one goes on where it is the assistant's.
     messages: Vec<Generated>,
-    /// Whether the last message is the assistant's and goes on.
-    gathers: bool,
     stop: Option<TurnEvent>,
 }
 
@@ -28,7 +27,7 @@ impl Gathered {
     /// For the segment that opens at the event of this sequence.
     pub fn new(opening: u64) -> Self {
         let projector = Projector::new(Mode::Message, opening);
-        Gathered { projector, messages: Vec::new(), gathers: false, stop: None }
+        Gathered { projector, messages: Vec::new(), stop: None }
     }
 
     pub fn is_over(&self) -> bool {
@@ -44,7 +43,6 @@ impl Gathered {
     fn frame(&mut self, frame: Frame) {
         match frame.told {
             Told::ToolResult { tool_call_id, content } => {
-                self.gathers = false;
                 self.messages.push(Generated::Tool { tool_call_id, content });
             }
             Told::Event(TurnEvent::Text { text }) => self.block(ContentBlock::Text { text }),
@@ -65,10 +63,9 @@ impl Gathered {
 
     fn block(&mut self, block: ContentBlock) {
         match self.messages.last_mut() {
-            Some(Generated::Assistant(blocks)) if self.gathers => blocks.push(block),
+            Some(Generated::Assistant(blocks)) => blocks.push(block),
             _ => self.messages.push(Generated::Assistant(vec![block])),
         }
-        self.gathers = true;
     }
 
     /// The pictures that have to be put in.

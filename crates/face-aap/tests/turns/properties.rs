@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use recount_event::family::run::WaitKind;
+use recount_event::family::turn;
 use recount_event::{Event, ForeignId, Payload};
 use recount_face_aap::project::{Mode, Projector};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::checker::{Folded, Session, Wanted, as_deltas_tell, check};
 use super::dice::live;
@@ -48,10 +50,51 @@ pub(super) fn holds(events: &[Event]) -> BTreeMap<String, u64> {
         );
         assert_eq!((&message.stop, &message.pending), (&delta.stop, &delta.pending));
         agrees(&reply(events, segment.opening), &message);
+        stops_for_the_right_reason(events, segment, &message.stop);
         let reason = message.stop["stopReason"].as_str().unwrap().to_owned();
         *seen.entry(reason).or_default() += 1;
     }
     seen
+}
+
+/// The stop and its figures, by the events of the segment.
+fn stops_for_the_right_reason(events: &[Event], segment: Segment, stop: &Map<String, Value>) {
+    let within = |event: &&Event| segment.opening <= event.sequence && event.sequence <= segment.close;
+    let turns: Vec<&turn::Completed> = events
+        .iter()
+        .filter(within)
+        .filter_map(|event| match event.payload() {
+            Payload::TurnCompleted(completed) => Some(completed.as_ref()),
+            _ => None,
+        })
+        .collect();
+    let sum = |of: fn(&turn::Completed) -> Option<u64>| turns.iter().filter_map(|turn| of(turn)).sum::<u64>();
+    let mut usage = json!({
+        "inputTokens": sum(|turn| turn.input_tokens),
+        "outputTokens": sum(|turn| turn.output_tokens),
+        "cachedInputTokens": sum(|turn| turn.cached_input_tokens),
+    });
+    if turns.iter().any(|turn| turn.cost_micros_usd.is_some()) {
+        usage["costMicrosUsd"] = json!(sum(|turn| turn.cost_micros_usd));
+    }
+    assert_eq!(stop["usage"], usage);
+    let close = events.iter().find(|event| event.sequence == segment.close).unwrap();
+    let (reason, error, awaiting) = match close.payload() {
+        Payload::RunFailed(failed) => ("error", Some(failed.code.as_str()), None),
+        Payload::RunCancelled(_) => ("error", Some("cancelled"), None),
+        Payload::RunWaiting(waiting) => match waiting.waits_for[0].kind {
+            WaitKind::Approval | WaitKind::ClientTool => ("tool_use", None, None),
+            kind => ("end_turn", None, Some(kind.as_str())),
+        },
+        _ => match turns.last().map_or("end_turn", |turn| turn.stop_reason.as_str()) {
+            "tool_use" => ("end_turn", None, None),
+            "error" => ("error", Some("model_error"), None),
+            reason => (reason, None, None),
+        },
+    };
+    assert_eq!(stop["stopReason"], reason);
+    assert_eq!(stop.get("error").map(|error| error["code"].as_str().unwrap()), error);
+    assert_eq!(stop.get("awaiting").map(|awaiting| awaiting["kind"].as_str().unwrap()), awaiting);
 }
 
 /// What became of calls between two turns: the application brought it, or reads it in the history.

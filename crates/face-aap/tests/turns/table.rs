@@ -1,0 +1,290 @@
+//! What each event says, one by one: the registry's column for this protocol, held against the projection; and the
+//! cases that no usual run shows.
+
+use std::path::Path;
+
+use recount_event::codec::decode;
+use recount_event::{Event, EventId, Payload, registry};
+use recount_face_aap::project::{Mode, Pictures, Projector, opens_segment};
+use serde_json::{Value, json};
+
+/// An event in its place.
+fn event(sequence: u64, payload: Payload) -> Event {
+    Event {
+        event_id: format!("evt_01HZX3Q0M0{sequence:016}").parse::<EventId>().unwrap(),
+        run_id: "run_01HZX3Q0M0000000000000000A".parse().unwrap(),
+        task_id: None,
+        session_id: None,
+        sequence,
+        occurred_ms: 1_777_803_825_000 + sequence,
+        body: payload.into(),
+        extra: Vec::new(),
+    }
+}
+
+/// One event a line: a type and its data, with single quotes for double ones.
+fn script(text: &str) -> Vec<Event> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let payloads = lines.map(|line| {
+        let (type_name, data) = line.split_once(' ').unwrap();
+        Payload::read(type_name, &data.replace('\'', "\"")).unwrap_or_else(|why| panic!("{line}: {why}"))
+    });
+    (0..).zip(payloads).map(|(sequence, payload)| event(sequence, payload)).collect()
+}
+
+const QUEUED: &str = "run.queued {'kind':'agent_loop','prior_run_id':null}";
+
+/// Name and data of what is told of a script, from the opening at `opening` on.
+fn told(mode: Mode, opening: u64, text: &str) -> Vec<(String, Value)> {
+    let mut projector = Projector::new(mode, opening);
+    script(text)
+        .iter()
+        .flat_map(|event| projector.event(event))
+        .map(|frame| {
+            let event = frame.event(&Pictures::default());
+            (event.name().to_owned(), serde_json::to_value(&event).unwrap())
+        })
+        .collect()
+}
+
+fn names(mode: Mode, opening: u64, text: &str) -> Vec<String> {
+    told(mode, opening, text).into_iter().map(|(name, _)| name).collect()
+}
+
+/// What the registry's words for this protocol mean: what is told in pieces, and what in whole blocks.
+fn meant(words: &str) -> [&'static [&'static str]; 2] {
+    match words {
+        words if words.starts_with("silent") => [&[], &[]],
+        "segment opens: turn_start" => [&["turn_start"], &["turn_start"]],
+        "remembered: its stop_reason is the segment's" | "usage of turn_stop" => [&[], &[]],
+        "text_delta" => [&["text_delta"], &[]],
+        "thinking_delta" => [&["thinking_delta"], &[]],
+        "text; in delta mode one delta when it had none" => [&["text_delta"], &["text"]],
+        "thinking" => [&["thinking_delta"], &["thinking"]],
+        words if words.starts_with("tool_call;") => [&["tool_call"], &["tool_call"]],
+        words if words.starts_with("tool_result") => [&["tool_result"], &["tool_result"]],
+        words if words.starts_with("turn_stop") => [&["turn_stop"], &["turn_stop"]],
+        other => panic!("{other:?} is a new answer: say here what it means"),
+    }
+}
+
+#[test]
+fn every_type_is_told_as_the_registry_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/events");
+    for row in registry::TABLE {
+        let text = std::fs::read_to_string(folder.join(format!("{}.json", row.type_name))).unwrap();
+        let mut fixture = decode(text.trim_end().as_bytes()).unwrap();
+        let Value::Object(data) = serde_json::from_str(&fixture.payload().write()).unwrap() else {
+            unreachable!()
+        };
+        for (mode, expected) in [Mode::Delta, Mode::Message].into_iter().zip(meant(row.aap)) {
+            let mut before = script(QUEUED);
+            // Outcomes are told of calls that the model asked for.
+            if let (Some(id), false) =
+                (data.get("tool_call_id"), row.type_name == "assistant.tool_call_proposed")
+            {
+                let name = data.get("tool_name").and_then(Value::as_str).unwrap_or("f");
+                let call = json!({"turn_index": 0, "tool_call_id": id, "tool_name": name, "input": {}});
+                let proposed = Payload::read("assistant.tool_call_proposed", &call.to_string()).unwrap();
+                before.push(event(1, proposed));
+            }
+            let opens = row.type_name == "run.queued";
+            fixture.sequence = if opens { 0 } else { before.len() as u64 };
+            let mut projector = Projector::new(mode, 0);
+            if !opens {
+                before.iter().for_each(|event| drop(projector.event(event)));
+            }
+            let frames = projector.event(&fixture);
+            let told: Vec<&str> =
+                frames.iter().map(|frame| frame.event(&Pictures::default()).name()).collect();
+            assert_eq!(told, expected, "{} in {mode:?}", row.type_name);
+            assert_eq!(opens_segment(&fixture), matches!(row.type_name, "run.queued" | "run.continued"));
+            // Outside of a segment nothing is told.
+            let mut behind = Projector::new(mode, 1_000);
+            assert_eq!(behind.event(&fixture), []);
+            let over = Payload::read("run.finished", r#"{"final_status":"completed"}"#).unwrap();
+            projector.event(&event(fixture.sequence + 1, over));
+            assert!(projector.is_over());
+            fixture.sequence += 2;
+            assert_eq!(projector.event(&fixture), [], "{} behind the close", row.type_name);
+        }
+    }
+}
+
+/// P-038: whatever becomes of a call that the application carries out, it is not told a result.
+#[test]
+fn what_a_client_carries_out_has_no_result() {
+    for end in ["tool.completed", "tool.failed", "tool.cancelled", "tool.timed_out"] {
+        let text = format!(
+            "{QUEUED}
+             assistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'c','tool_name':'f','input':{{}}}}
+             tool.invoked {{'tool_call_id':'c','tool_name':'f','turn_index':0,'executor':'client'}}
+             {end} {{'tool_call_id':'c','tool_name':'f','output':'x'}}"
+        );
+        assert_eq!(names(Mode::Message, 0, &text), ["turn_start", "tool_call"], "{end}");
+        let by_the_server = text.replace("client", "server");
+        assert_eq!(
+            names(Mode::Message, 0, &by_the_server),
+            ["turn_start", "tool_call", "tool_result"],
+            "{end}"
+        );
+    }
+}
+
+/// A call that nobody proposed, as of a command that a person gave, is no part of the conversation.
+#[test]
+fn calls_that_were_not_proposed_are_silent() {
+    let text = format!(
+        "{QUEUED}
+         tool.invoked {{'tool_call_id':'c','tool_name':'f'}}
+         tool.completed {{'tool_call_id':'c','tool_name':'f','output':'x'}}
+         tool.refused {{'tool_call_id':'d','tool_name':'f','code':'denied','message':'no'}}"
+    );
+    assert_eq!(names(Mode::Message, 0, &text), ["turn_start"]);
+}
+
+/// P-047, P-048: the answers are told first in the turn that they open.
+#[test]
+fn what_was_allowed_and_what_was_denied_are_told_in_the_turn_of_the_answer() {
+    let text = "run.continued {'by':'app'}
+         tool.invoked {'tool_call_id':'c','tool_name':'f','turn_index':0}
+         tool.refused {'tool_call_id':'d','tool_name':'f','code':'denied','message':'Tool call denied: no'}
+         tool.completed {'tool_call_id':'c','tool_name':'f','output':'x'}";
+    let told = told(Mode::Delta, 0, text);
+    let results: Vec<&Value> = told.iter().skip(1).map(|(_, data)| data).collect();
+    assert_eq!(
+        results,
+        [
+            &json!({"toolCallId": "d", "content": "Tool call denied: no"}),
+            &json!({"toolCallId": "c", "content": "x"})
+        ]
+    );
+}
+
+/// P-039, P-055, and how pictures are told.
+#[test]
+fn inputs_are_objects_and_outputs_are_texts_or_blocks() {
+    for (input, shown) in [
+        ("{'a':1}", json!({"a": 1})),
+        ("null", json!({})),
+        ("7", json!({"input": 7})),
+        ("[1]", json!({"input": [1]})),
+    ] {
+        let text = format!(
+            "{QUEUED}\nassistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'c','tool_name':'f','input':{input}}}"
+        );
+        assert_eq!(told(Mode::Delta, 0, &text)[1].1["input"], shown, "{input}");
+    }
+    for (output, shown) in [
+        ("'output':'x'", json!("x")),
+        ("'output':''", json!("")),
+        ("'output':'','error':'e'", json!("")),
+        ("'error':'e','summary':'s'", json!("e")),
+        ("'summary':'s'", json!("s")),
+        ("'code':'c'", json!("")),
+        ("'output':{'a':[1,2]}", json!("{\"a\":[1,2]}")),
+        ("'output':null", json!("")),
+        ("'output':7", json!("7")),
+        ("'output':[]", json!("[]")),
+        ("'output':[{'type':'text','text':'x'}]", json!([{"type": "text", "text": "x"}])),
+        ("'output':[{'type':'text','text':'x'},1]", json!("[{\"type\":\"text\",\"text\":\"x\"},1]")),
+        ("'output':[{'type':'chart','of':1}]", json!("[{\"type\":\"chart\",\"of\":1}]")),
+        (
+            "'output':[{'type':'image','url':'https://x.example/'}]",
+            json!([{"type": "image", "url": "https://x.example/"}]),
+        ),
+        (
+            "'output':[{'type':'image','artifact_id':'art_1','mime':'image/png'}]",
+            json!([{"type": "text", "text": "[the picture art_1 is not kept any more]"}]),
+        ),
+    ] {
+        let text = format!(
+            "{QUEUED}
+             assistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'c','tool_name':'f','input':{{}}}}
+             tool.invoked {{'tool_call_id':'c','tool_name':'f','turn_index':0}}
+             tool.failed {{'tool_call_id':'c','tool_name':'f',{output}}}"
+        );
+        assert_eq!(told(Mode::Delta, 0, &text)[2].1["content"], shown, "{output}");
+    }
+}
+
+/// P-031: what came in pieces is not told again, and what came in none is one piece.
+#[test]
+fn a_block_is_told_once() {
+    let text = format!(
+        "{QUEUED}
+         assistant.thinking_delta {{'turn_index':0,'block_index':0,'delta':'hm'}}
+         assistant.thinking_complete {{'turn_index':0,'block_index':0,'text':'hm'}}
+         assistant.text_delta {{'turn_index':0,'block_index':1,'delta':''}}
+         assistant.text_delta {{'turn_index':0,'block_index':1,'delta':'a'}}
+         assistant.text_complete {{'turn_index':0,'block_index':1,'text':'a'}}
+         assistant.text_complete {{'turn_index':0,'block_index':2,'text':'b'}}
+         assistant.text_complete {{'turn_index':0,'block_index':3,'text':''}}
+         assistant.text_complete {{'turn_index':1,'block_index':1,'text':'c'}}"
+    );
+    let words = |mode| {
+        let told = told(mode, 0, &text).into_iter().skip(1);
+        told.map(|(name, data)| format!("{name} {data}")).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(Mode::Delta),
+        [
+            r#"thinking_delta {"delta":"hm"}"#,
+            r#"text_delta {"delta":"a"}"#,
+            r#"text_delta {"delta":"b"}"#,
+            r#"text_delta {"delta":"c"}"#
+        ]
+    );
+    assert_eq!(
+        words(Mode::Message),
+        [
+            r#"thinking {"thinking":"hm"}"#,
+            r#"text {"text":"a"}"#,
+            r#"text {"text":"b"}"#,
+            r#"text {"text":"c"}"#
+        ]
+    );
+}
+
+/// P-033, P-034, P-035.
+#[test]
+fn a_turn_stops_for_the_reason_that_the_model_or_the_run_had() {
+    let completed = |reason: &str| format!("turn.completed {{'turn_index':0,'stop_reason':'{reason}'}}\n");
+    let finished = "run.finished {'final_status':'completed'}";
+    for (end, reason, error) in [
+        (finished.to_owned(), "end_turn", None),
+        (completed("end_turn") + finished, "end_turn", None),
+        (completed("tool_use") + finished, "end_turn", None),
+        (completed("max_tokens") + finished, "max_tokens", None),
+        (completed("refusal") + finished, "refusal", None),
+        (completed("refusal") + &completed("end_turn") + finished, "end_turn", None),
+        (
+            completed("error") + finished,
+            "error",
+            Some(
+                json!({"code": "model_error", "message": "the model stopped with an error", "retryable": true}),
+            ),
+        ),
+        (
+            completed("end_turn") + "run.failed {'code':'turns_used_up','message':'m','retriable':false}",
+            "error",
+            Some(json!({"code": "turns_used_up", "message": "m", "retryable": false})),
+        ),
+        (
+            "run.cancelled {'by':'operator','reason':'enough'}".to_owned(),
+            "error",
+            Some(json!({"code": "cancelled", "message": "enough", "retryable": false})),
+        ),
+        ("run.waiting {'for':[{'kind':'client_tool','id':'c'}]}".to_owned(), "tool_use", None),
+        (
+            "run.waiting {'for':[{'kind':'handoff','id':'h'},{'kind':'approval','id':'a'}]}".to_owned(),
+            "tool_use",
+            None,
+        ),
+    ] {
+        let told = told(Mode::Delta, 0, &format!("{QUEUED}\n{end}"));
+        let (name, stop) = told.last().unwrap();
+        assert_eq!((name.as_str(), stop["stopReason"].as_str()), ("turn_stop", Some(reason)), "{end}");
+        assert_eq!(stop.get("error"), error.as_ref(), "{end}");
+    }
+}
