@@ -188,6 +188,9 @@ impl Engine {
                 erased += 1;
             }
         }
+        if let Whole::Session(session) = whole {
+            self.forget_secrets(session).await?;
+        }
         self.forget_answers().await?;
         if let Some(performer) = self.tools.performer.get() {
             performer.forget(whole.whose()).await;
@@ -198,6 +201,26 @@ impl Engine {
         }
         self.store().append(Append { rows, ..Append::default() }).await?;
         Ok(erased)
+    }
+
+    /// Takes away what is sealed with a session. Most of it went with its setup; what was given in the moment of the
+    /// deletion goes here.
+    async fn forget_secrets(&self, session: SessionId) -> Result<(), Error> {
+        loop {
+            let range = RowRange {
+                space: rows::SEALED.into(),
+                prefix: rows::sealed_of_session(session).into(),
+                after: None,
+                backwards: false,
+                limit: limits::ERASE_PAGE,
+            };
+            let page = self.store().rows(range).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let rows = page.into_iter().map(|row| rows::delete(rows::SEALED, row.key)).collect();
+            self.store().append(Append { rows, ..Append::default() }).await?;
+        }
     }
 
     async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {

@@ -219,3 +219,24 @@ pub const SEALED_BYTES_MAX: usize = 2 << 20;
 
 /// How often a run is queued again when somebody has just changed its task; then `store_busy`.
 pub const QUEUE_TRIES: usize = 8;
+
+// ---- sessions of applications ----
+
+/// Bytes of what was said before a session began; more is refused with `limit_reached`.
+pub const SEED_BYTES_MAX: usize = 24 << 20;
+
+/// Bytes of it that one row holds; the rest goes into more rows.
+pub const SEED_ROW_BYTES: usize = 1 << 20;
+
+/// Bytes of what is chosen for a session, tools of the application included, and of one secret; more is refused with
+/// `limit_reached`.
+pub const SETUP_BYTES_MAX: usize = 1 << 20;
+
+/// Events that a session's history is made of; a longer one is refused with `limit_reached`.
+pub const HISTORY_EVENTS_MAX: usize = 500_000;
+
+/// Bytes of those; more is refused with `limit_reached`.
+pub const HISTORY_BYTES_MAX: usize = 64 << 20;
+
+/// Runs of a session whose use is added up, the latest first; those before them are left out.
+pub const STANDING_RUNS_MAX: usize = 1_000;

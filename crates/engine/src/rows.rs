@@ -66,7 +66,7 @@ pub(crate) const TASK_ACTIVE: &str = "record.task_active";
 pub(crate) const SESSIONS: &str = "record.sessions";
 /// Record: with which agent an application set a session up, and what it chose. Key: tenant / session.
 pub(crate) const SETUPS: &str = "record.session_setups";
-/// Record: what was said before a session began, as it came. Key: tenant / session.
+/// Record: what was said before a session began, as it came, cut into parts. Key: tenant / session / part.
 pub(crate) const SEEDS: &str = "record.session_seeds";
 /// Record: the run of ours that a session is busy with. Key: session.
 pub(crate) const SESSION_ACTIVE: &str = "record.session_active";
@@ -199,6 +199,11 @@ pub(crate) fn within(id: impl std::fmt::Display) -> String {
 /// What the keys of secret options of a session begin with.
 pub(crate) fn sealed_of_session(session: SessionId) -> String {
     format!("{session}/")
+}
+
+/// Parts are padded, so that the order of keys is theirs.
+pub(crate) fn seed_key(session: SessionId, part: usize) -> String {
+    format!("{}{part:06}", within(session))
 }
 
 pub(crate) fn session_runs_prefix(session: SessionId) -> String {

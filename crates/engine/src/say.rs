@@ -45,6 +45,10 @@ impl Engine {
         let Saying { session, mut new, mut before, overrides, mut supersedes } = saying;
         new.session = Some(session);
         self.settle(&mut new)?;
+        if let Some(superseded) = &supersedes {
+            // The runs of a session are told in the order of their ids.
+            self.mint_after(superseded.run.ulid());
+        }
         for _ in 0..limits::QUEUE_TRIES {
             let mut new = new.clone();
             let mut rows = self.lasting(session, &mut before, &overrides).await?;

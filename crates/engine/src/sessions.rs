@@ -3,12 +3,13 @@
 //! A session is a record; which runs are in it is a fold. Deleting one stands in `erase`.
 
 use recount_event::{Code, SessionId, time};
-use recount_log::{Append, Guard, RowPut, Store};
+use recount_log::{Append, AppendError, Guard, RowPut, Store};
 use recount_run::State;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::read_row;
 use crate::error::session_erased;
-use crate::{Engine, Error, ListQuery, Listed, RunRow, rows};
+use crate::{Engine, Error, ListQuery, Listed, RunRow, limits, rows};
 
 /// A session as it was begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,27 @@ impl Engine {
         let rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
         self.store().append(Append { rows, ..Append::default() }).await?;
         Ok(row)
+    }
+
+    /// Gives a session another title.
+    pub async fn set_title(&self, session: SessionId, title: Option<String>) -> Result<SessionRow, Error> {
+        let key = rows::tenant_key(session);
+        let title = title.map(|title| self.redactor().text(&title).into_owned());
+        for _ in 0..limits::QUEUE_TRIES {
+            let Some(found) = self.store().row(rows::SESSIONS, &key).await? else {
+                return Err(self.missing_session(session).await);
+            };
+            let before: SessionRow = read_row(rows::SESSIONS, &found.key, &found.value)?;
+            let row = SessionRow { title: title.clone(), ..before };
+            let rows = vec![rows::put(rows::SESSIONS, key.as_str(), Guard::Version(found.version), &row)];
+            match self.store().append(Append { rows, ..Append::default() }).await {
+                Ok(_) => return Ok(row),
+                // Somebody else named it, or it was deleted.
+                Err(AppendError::GuardFailed { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::too_many_at_once(&format!("session {session}")))
     }
 
     pub async fn session(&self, session: SessionId) -> Result<Option<SessionRow>, Error> {

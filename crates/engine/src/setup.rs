@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recount_event::{Json, SessionId, time};
-use recount_log::{Append, Guard, RowPut};
+use recount_event::{Code, Json, SessionId, time};
+use recount_log::{Append, Guard, RowPut, RowRange};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
 use crate::order::ClientTool;
 use crate::profile::{Choice, ToolRef};
-use crate::{Engine, Error, ListQuery, Listed, Once, SessionRow, rows};
+use crate::{Engine, Error, ListQuery, Listed, Once, SessionRow, limits, rows};
 
 /// What was chosen for a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct SetupRow {
     /// How many messages were said before the session began.
     #[serde(default)]
     pub seeded: usize,
+    /// In how many rows those lie.
+    #[serde(default)]
+    pub seed_rows: usize,
     pub updated_at: String,
     /// Which version of the record it was read as; what changes it names it.
     #[serde(skip)]
@@ -66,6 +69,14 @@ pub struct Overrides {
     /// New values of secret options.
     pub secrets: BTreeMap<String, String>,
     pub client_tools: Option<Vec<ClientTool>>,
+}
+
+/// A session to be that goes on from another one, with the same setup.
+#[derive(Debug, Clone, Default)]
+pub struct NewFork {
+    pub title: Option<String>,
+    /// What was said before, as in [`NewSetup`].
+    pub seed: Vec<Json>,
 }
 
 impl Overrides {
@@ -108,16 +119,21 @@ impl Engine {
         let now = time::format_ms(stamp.now_ms);
         let title = new.title.map(|title| self.redactor().text(&title).into_owned());
         let row = SessionRow { id: session.to_string(), title, created_at: now.clone() };
-        let seed = new.seed.iter().map(|message| self.masked_json(message)).collect::<Result<Vec<_>, _>>()?;
-        let setup = SetupRow { setup: new.setup, seeded: seed.len(), updated_at: now, version: 0 };
+        let seed = self.seed_rows(session, &new.seed)?;
+        let setup = SetupRow {
+            setup: new.setup,
+            seeded: new.seed.len(),
+            seed_rows: seed.len(),
+            updated_at: now,
+            version: 0,
+        };
         let key = rows::tenant_key(session);
         let mut puts = vec![
             rows::put(rows::SESSIONS, key.as_str(), Guard::Absent, &row),
             rows::put(rows::SETUPS, key.as_str(), Guard::Absent, &setup),
         ];
-        if !seed.is_empty() {
-            puts.push(rows::put(rows::SEEDS, key.as_str(), Guard::Absent, &seed));
-        }
+        fits("what is chosen for a session", puts.iter().map(bytes_of).max(), limits::SETUP_BYTES_MAX)?;
+        puts.extend(seed);
         puts.extend(self.sealed_options(session, &new.secrets)?);
         puts.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
         self.store().append(Append { rows: puts, ..Append::default() }).await?;
@@ -135,7 +151,70 @@ impl Engine {
 
     /// What was said before a session began.
     pub async fn seed(&self, session: SessionId) -> Result<Vec<Json>, Error> {
-        Ok(self.row(rows::SEEDS, &rows::tenant_key(session)).await?.unwrap_or_default())
+        let range = RowRange {
+            space: rows::SEEDS.into(),
+            prefix: rows::within(session).into(),
+            after: None,
+            backwards: false,
+            limit: limits::SEED_BYTES_MAX / limits::SEED_ROW_BYTES + 1,
+        };
+        let parts = self.store().rows(range).await?;
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole: Vec<u8> = parts.iter().flat_map(|part| part.value.iter().copied()).collect();
+        read_row(rows::SEEDS, &rows::tenant_key(session), &whole)
+    }
+
+    /// The same setup, with the same secrets, for another conversation that begins with what is given.
+    pub async fn fork(
+        &self,
+        session: SessionId,
+        new: NewFork,
+        once: Option<&Once>,
+    ) -> Result<SessionRow, Error> {
+        let Some(SetupRow { setup, .. }) = self.setup(session).await? else {
+            return Err(self.missing_setup(session).await);
+        };
+        let mut secrets = BTreeMap::new();
+        for name in &setup.secrets {
+            let Some(value) = self.secret_option(session, name).await? else {
+                return Err(self.missing_setup(session).await);
+            };
+            secrets.insert(name.clone(), value);
+        }
+        let NewFork { title, seed } = new;
+        self.create_setup(NewSetup { title, setup, secrets, seed }, once).await
+    }
+
+    /// Why a session has no setup: it is not there, or nobody set it up.
+    async fn missing_setup(&self, session: SessionId) -> Error {
+        match self.session(session).await {
+            Ok(Some(_)) => Error::rejected(
+                Code::SessionNotFound,
+                format!("session {session} was not set up with an agent"),
+            ),
+            Ok(None) => self.missing_session(session).await,
+            Err(error) => error,
+        }
+    }
+
+    /// What was said before, masked, in as many rows as it takes.
+    fn seed_rows(&self, session: SessionId, seed: &[Json]) -> Result<Vec<RowPut>, Error> {
+        if seed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let masked = seed.iter().map(|message| self.masked_json(message)).collect::<Result<Vec<_>, _>>()?;
+        let whole = rows::written(&masked);
+        fits("what was said before a session", Some(whole.len()), limits::SEED_BYTES_MAX)?;
+        let parts =
+            (0..whole.len()).step_by(limits::SEED_ROW_BYTES).enumerate().map(|(part, start)| RowPut {
+                space: rows::SEEDS.into(),
+                key: rows::seed_key(session, part).into(),
+                guard: Guard::Absent,
+                value: Some(whole.slice(start..whole.len().min(start + limits::SEED_ROW_BYTES))),
+            });
+        Ok(parts.collect())
     }
 
     /// The value of a secret option of a session.
@@ -172,6 +251,7 @@ impl Engine {
         let setup = SetupRow { setup: before.setup.changed(overrides), updated_at, ..before.clone() };
         let guard = Guard::Version(before.version);
         let mut puts = vec![rows::put(rows::SETUPS, rows::tenant_key(session), guard, &setup)];
+        fits("what is chosen for a session", puts.first().map(bytes_of), limits::SETUP_BYTES_MAX)?;
         puts.extend(self.sealed_options(session, &overrides.secrets)?);
         Ok(puts)
     }
@@ -182,11 +262,14 @@ impl Engine {
         Ok(masked)
     }
 
-    /// What takes a setup away with its session.
+    /// What takes a setup away with its session. Secrets that are given in this moment go when the session is taken
+    /// away for good.
     pub(crate) async fn setup_gone(&self, session: SessionId) -> Result<Vec<RowPut>, Error> {
-        let Some(SetupRow { setup, .. }) = self.setup(session).await? else { return Ok(Vec::new()) };
-        let key = rows::tenant_key(session);
-        let mut gone = vec![rows::delete(rows::SETUPS, key.as_str()), rows::delete(rows::SEEDS, key)];
+        let Some(SetupRow { setup, seed_rows, .. }) = self.setup(session).await? else {
+            return Ok(Vec::new());
+        };
+        let mut gone = vec![rows::delete(rows::SETUPS, rows::tenant_key(session))];
+        gone.extend((0..seed_rows).map(|part| rows::delete(rows::SEEDS, rows::seed_key(session, part))));
         gone.extend(setup.secrets.iter().map(|name| rows::delete(rows::SEALED, option_key(session, name))));
         Ok(gone)
     }
@@ -196,9 +279,26 @@ impl Engine {
         session: SessionId,
         secrets: &BTreeMap<String, String>,
     ) -> Result<Vec<RowPut>, Error> {
-        let sealed =
-            |(name, value): (&String, &String)| self.sealed_row(&option_key(session, name), value.as_bytes());
+        let sealed = |(name, value): (&String, &String)| {
+            fits("the value of a secret option", Some(value.len()), limits::SETUP_BYTES_MAX)?;
+            self.sealed_row(&option_key(session, name), value.as_bytes())
+        };
         secrets.iter().map(sealed).collect()
+    }
+}
+
+fn bytes_of(put: &RowPut) -> usize {
+    put.value.as_ref().map_or(0, bytes::Bytes::len)
+}
+
+/// Refuses what would be more than is kept.
+fn fits(what: &str, found: Option<usize>, most: usize) -> Result<(), Error> {
+    match found.filter(|found| *found > most) {
+        Some(found) => {
+            let message = format!("{what} comes to {found} bytes; send at most {most}");
+            Err(Error::rejected(Code::LimitReached, message))
+        }
+        None => Ok(()),
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
 use crate::once::Once;
-use crate::{Engine, Error, Failure, ListQuery, Listed, NewRun, RunRow, limits, rows};
+use crate::{Engine, Error, ListQuery, Listed, NewRun, RunRow, limits, rows};
 
 /// A task as it was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -166,11 +166,7 @@ impl Engine {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Error::Failed(Failure {
-            code: Code::StoreBusy,
-            message: format!("others change task {task} in the same moment; try again"),
-            retry_after: Some(limits::TRY_AGAIN),
-        }))
+        Err(Error::too_many_at_once(&format!("task {task}")))
     }
 
     /// What a task may spend, and what it has spent by now.

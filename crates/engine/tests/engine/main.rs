@@ -23,5 +23,6 @@ mod say;
 mod scene;
 mod sealed;
 mod sessions;
+mod setups;
 mod store;
 mod tasks;

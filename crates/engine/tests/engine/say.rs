@@ -12,7 +12,7 @@ use recount_run::{CallAnswer, CallSaid, Command};
 use crate::scene::{Scene, code, drafts};
 use crate::store::Fate;
 
-async fn begin(scene: &Scene) -> SessionId {
+pub(crate) async fn begin(scene: &Scene) -> SessionId {
     let setup = Setup { agent: "clerk".into(), ..Setup::default() };
     let secrets = BTreeMap::from([("key".to_owned(), "first".to_owned())]);
     let setup = Setup { secrets: ["key".to_owned()].into(), ..setup };
@@ -20,7 +20,7 @@ async fn begin(scene: &Scene) -> SessionId {
     scene.engine.create_setup(new, None).await.unwrap().id.parse().unwrap()
 }
 
-fn message(words: &str) -> NewRun {
+pub(crate) fn message(words: &str) -> NewRun {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = Some(words.into());
     NewRun { queued, task: None, session: None, resumed_from: None }
@@ -31,11 +31,11 @@ async fn saying(scene: &Scene, session: SessionId, words: &str) -> Saying {
     Saying { session, new: message(words), before, overrides: Overrides::default(), supersedes: None }
 }
 
-async fn say(scene: &Scene, session: SessionId, words: &str) -> RunId {
+pub(crate) async fn say(scene: &Scene, session: SessionId, words: &str) -> RunId {
     scene.engine.say(saying(scene, session, words).await, None).await.unwrap().0
 }
 
-fn speaking(language: &str, key: &str) -> Overrides {
+pub(crate) fn speaking(language: &str, key: &str) -> Overrides {
     Overrides {
         options: BTreeMap::from([("language".to_owned(), language.to_owned())]),
         secrets: BTreeMap::from([("key".to_owned(), key.to_owned())]),
@@ -50,7 +50,7 @@ async fn spoken(scene: &Scene, session: SessionId) -> (Option<String>, String) {
     (setup.options.get("language").cloned(), key)
 }
 
-async fn progress(scene: &Scene, run: RunId, events: &[(&str, &str)]) {
+pub(crate) async fn progress(scene: &Scene, run: RunId, events: &[(&str, &str)]) {
     let command = Command::Progress { drafts: drafts(events) };
     scene.engine.submit(run, command).await.unwrap();
 }
@@ -80,7 +80,7 @@ fn output(said: &str) -> Command {
     }
 }
 
-async fn waiting(scene: &Scene, session: SessionId) -> RunId {
+pub(crate) async fn waiting(scene: &Scene, session: SessionId) -> RunId {
     let run = say(scene, session, "look").await;
     progress(scene, run, &UP_TO_A_CALL).await;
     run

@@ -75,6 +75,19 @@ impl Disk {
         Arc::new(disk)
     }
 
+    /// All rows of a space, as text.
+    pub(crate) async fn rows_of(&self, space: &str) -> Vec<String> {
+        let range = RowRange {
+            space: space.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: usize::MAX,
+        };
+        let rows = self.memory.rows(range).await.unwrap();
+        rows.iter().map(|row| format!("{} {}", row.key, String::from_utf8_lossy(&row.value))).collect()
+    }
+
     /// All rows of the spaces whose name begins with `catalogue.`, as `fold_again` gives them.
     pub(crate) async fn catalogue(&self) -> std::collections::BTreeMap<(String, String), Bytes> {
         let mut found = std::collections::BTreeMap::new();

@@ -1,0 +1,293 @@
+//! Sessions that applications set up: what is kept of them, what of it goes when they go, and what they add up to.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use recount_engine::{NewFork, NewSetup, Profile, Profiles, Saying, Setup, limits};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, Json, SessionId};
+use recount_log::FaultKind;
+use recount_run::view::Line;
+
+use crate::say::{begin, message, progress, say, speaking, waiting};
+use crate::scene::{Scene, code};
+use crate::store::Fate;
+
+/// In the shape of a secret.
+const SECRET: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+
+/// The same as it is kept: what kind of secret it is may be told.
+fn masked() -> String {
+    format!("ghp_{}", "*".repeat(SECRET.len() - 4))
+}
+
+fn said(words: &str) -> Json {
+    Json::parse(&format!(r#"{{"role":"user","content":{}}}"#, serde_json::to_string(words).unwrap())).unwrap()
+}
+
+async fn seeded(scene: &Scene, seed: Vec<Json>) -> Result<SessionId, recount_engine::Error> {
+    let setup = Setup { agent: "clerk".into(), secrets: ["key".to_owned()].into(), ..Setup::default() };
+    let secrets = BTreeMap::from([("key".to_owned(), "very secret".to_owned())]);
+    let new = NewSetup { title: Some("a talk".into()), setup, secrets, seed };
+    Ok(scene.engine.create_setup(new, None).await?.id.parse().unwrap())
+}
+
+/// All that is kept of sessions beside the log.
+async fn kept(scene: &Scene) -> Vec<String> {
+    let mut found = Vec::new();
+    for space in [
+        "record.sessions",
+        "record.session_setups",
+        "record.session_seeds",
+        "record.session_active",
+        "record.sealed",
+    ] {
+        found.extend(scene.disk.rows_of(space).await.into_iter().map(|row| format!("{space} {row}")));
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_comes_back_as_it_came_but_for_secrets() {
+    let mut scene = Scene::new().await;
+    let seed = vec![said("hello"), said(&format!("my key is {SECRET}, keep it")), said("é and ✓")];
+    let new = NewSetup { title: Some(format!("about {SECRET}")), seed: seed.clone(), ..NewSetup::default() };
+    let row = scene.engine.create_setup(new, None).await.unwrap();
+    let session: SessionId = row.id.parse().unwrap();
+    scene.reopen().await;
+    let back = scene.engine.seed(session).await.unwrap();
+    let stars = masked();
+    assert_eq!(back, [seed[0].clone(), said(&format!("my key is {stars}, keep it")), seed[2].clone()]);
+    let title = scene.engine.session(session).await.unwrap().unwrap().title;
+    assert_eq!(title, Some(format!("about {stars}")));
+    let renamed = scene.engine.set_title(session, Some(format!("{SECRET}!"))).await.unwrap();
+    assert_eq!(renamed.title, Some(format!("{stars}!")));
+    assert_eq!(scene.engine.session(session).await.unwrap(), Some(renamed));
+    assert_eq!(scene.engine.set_title(session, None).await.unwrap().title, None);
+    assert!(kept(&scene).await.iter().all(|row| !row.contains(SECRET)));
+    let setup = scene.engine.setup(session).await.unwrap().unwrap();
+    assert_eq!(setup.seeded, 3);
+    let nobody: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
+    assert_eq!(code(scene.engine.set_title(nobody, None).await), Code::SessionNotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_much_may_have_been_said_as_a_request_can_hold_and_more_is_refused() {
+    let scene = Scene::new().await;
+    // A picture, as data.
+    let large = said(&"QUJD".repeat(limits::SEED_ROW_BYTES));
+    let seed = vec![large.clone(), said("ü"), large.clone(), large.clone()];
+    assert!(seed.iter().map(|message| message.text().len()).sum::<usize>() > 12 << 20);
+    let session = seeded(&scene, seed.clone()).await.unwrap();
+    assert_eq!(scene.engine.seed(session).await.unwrap(), seed);
+    let too_much = vec![large; 7];
+    let position = kept(&scene).await.len();
+    assert_eq!(code(seeded(&scene, too_much).await), Code::LimitReached);
+    assert_eq!(kept(&scene).await.len(), position);
+    let options = BTreeMap::from([("language".to_owned(), "x".repeat(limits::SETUP_BYTES_MAX))]);
+    let setup = Setup { agent: "clerk".into(), options, ..Setup::default() };
+    let chosen = scene.engine.create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
+    assert_eq!(code(chosen), Code::LimitReached);
+    let before = scene.engine.setup(session).await.unwrap();
+    let large = "x".repeat(limits::SETUP_BYTES_MAX + 1);
+    for overrides in [speaking(&large, "key"), speaking("Dutch", &large)] {
+        let (new, before) = (message("hello"), before.clone());
+        let saying = Saying { session, new, before, overrides, supersedes: None };
+        assert_eq!(code(scene.engine.say(saying, None).await), Code::LimitReached);
+    }
+    assert_eq!(scene.engine.setup(session).await.unwrap(), before);
+}
+
+fn seeds() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec("\\PC{0,40}", 0..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_words_come_back_with_their_lengths(words in seeds(), secret_at in 0_usize..6) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let scene = Scene::new().await;
+            let mut words = words;
+            if let Some(words) = words.get_mut(secret_at) {
+                *words = format!("{words} {SECRET} {words}");
+            }
+            let seed: Vec<Json> = words.iter().map(|words| said(words)).collect();
+            let session = seeded(&scene, seed.clone()).await.unwrap();
+            let back = scene.engine.seed(session).await.unwrap();
+            assert_eq!(back.len(), seed.len());
+            for (back, seed) in back.iter().zip(&seed) {
+                assert_eq!(back.text().len(), seed.text().len());
+                assert!(!back.text().contains(SECRET));
+                let agrees = |(back, seed): (u8, u8)| back == seed || back == b'*';
+                assert!(back.text().bytes().zip(seed.text().bytes()).all(agrees));
+            }
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_session_leaves_nothing_of_its_setup_whoever_dies() {
+    for passes in 0..14 {
+        let mut scene = Scene::new().await;
+        let session = seeded(&scene, vec![said("a word nobody else says"), said("another")]).await.unwrap();
+        let neighbour = begin(&scene).await;
+        let run = waiting(&scene, session).await;
+        let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
+        scene.store.next_appends(fates);
+        let deleted = scene.engine.delete_session(session, "ann").await;
+        if passes > 0 {
+            // From the first append on nothing is told any more.
+            assert_eq!(scene.engine.setup(session).await.unwrap(), None);
+            assert!(scene.engine.seed(session).await.unwrap().is_empty());
+            assert_eq!(scene.engine.secret_option(session, "key").await.unwrap(), None);
+        }
+        scene.reopen().await;
+        if passes == 0 {
+            assert!(deleted.is_err());
+            assert!(scene.engine.setup(session).await.unwrap().is_some());
+            scene.engine.delete_session(session, "ann").await.unwrap();
+        }
+        let finished = async {
+            while !scene.disk.rows_of("record.erasing").await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
+        let left = kept(&scene).await;
+        assert!(left.iter().all(|row| !row.contains(&session.to_string())), "{left:?}");
+        assert!(left.iter().all(|row| !row.contains("a word nobody else says")), "{left:?}");
+        assert_eq!(scene.engine.active_run(session).await.unwrap(), None);
+        assert_eq!(code(scene.engine.read_run(run, None, 9).await), Code::RunErased);
+        assert_eq!(code(scene.engine.fork(session, NewFork::default(), None).await), Code::SessionErased);
+        assert_eq!(code(scene.engine.set_title(session, None).await), Code::SessionErased);
+        // The one beside it keeps what it has.
+        assert_eq!(scene.engine.secret_option(neighbour, "key").await.unwrap().as_deref(), Some("first"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_comes_while_its_session_is_deleted_goes_too() {
+    let scene = Scene::new().await;
+    let session = seeded(&scene, Vec::new()).await.unwrap();
+    let before = scene.engine.setup(session).await.unwrap();
+    let mut overrides = speaking("Dutch", "second");
+    overrides.secrets.insert("other".into(), "third".into());
+    // The deletion has looked at the setup, and is held up before it writes.
+    let (go, held) = tokio::sync::oneshot::channel();
+    scene.store.next_appends([Fate::Hold(held)]);
+    let says = async {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        let new = message("hello");
+        let saying = Saying { session, new, before, overrides, supersedes: None };
+        scene.engine.say(saying, None).await.unwrap();
+        go.send(()).unwrap();
+    };
+    let (deleted, ()) = tokio::join!(scene.engine.delete_session(session, "ann"), says);
+    assert_eq!(deleted.unwrap(), 1);
+    assert_eq!(kept(&scene).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_has_the_same_setup_and_its_own_secrets() {
+    let mut scene = Scene::new().await;
+    let session = seeded(&scene, vec![said("before")]).await.unwrap();
+    let new = NewFork { title: Some("another way".into()), seed: vec![said("before"), said(SECRET)] };
+    let fork = scene.engine.fork(session, new, None).await.unwrap();
+    assert_eq!(fork.title.as_deref(), Some("another way"));
+    let fork: SessionId = fork.id.parse().unwrap();
+    assert_ne!(fork, session);
+    let setup_of = async |session| scene.engine.setup(session).await.unwrap().unwrap().setup;
+    assert_eq!(setup_of(fork).await, setup_of(session).await);
+    assert_eq!(scene.engine.seed(fork).await.unwrap(), [said("before"), said(&masked())]);
+    scene.engine.delete_session(session, "ann").await.unwrap();
+    scene.reopen().await;
+    assert_eq!(scene.engine.secret_option(fork, "key").await.unwrap().as_deref(), Some("very secret"));
+    let plain = scene.engine.create_session(None).await.unwrap().id.parse().unwrap();
+    assert_eq!(code(scene.engine.fork(plain, NewFork::default(), None).await), Code::SessionNotFound);
+}
+
+/// A turn that uses ten tokens, three and seven millionths; so much `times` over by then.
+async fn work(scene: &Scene, run: recount_event::RunId, times: u64) {
+    let tick = format!(
+        r#"{{"cumulative_input_tokens":{},"cumulative_output_tokens":{},"cumulative_cost_micros_usd":{}}}"#,
+        10 * times,
+        3 * times,
+        7 * times
+    );
+    let used = r#"{"turn_index":0,"stop_reason":"end_turn","input_tokens":10,"output_tokens":3,"cost_micros_usd":7}"#;
+    let events = [
+        ("run.started", "{}"),
+        ("turn.started", r#"{"turn_index":0}"#),
+        ("turn.completed", used),
+        ("cost.tick", tick.as_str()),
+    ];
+    progress(scene, run, &events).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_stands_as_its_latest_run_does_and_counts_what_each_has_used() {
+    let scene = Scene::new().await;
+    let session = begin(&scene).await;
+    let standing = async || scene.engine.session_standing(session).await.unwrap();
+    assert_eq!((standing().await.status(), standing().await.runs), ("idle", 0));
+    let run = say(&scene, session, "hello").await;
+    work(&scene, run, 1).await;
+    assert_eq!((standing().await.status(), standing().await.input_tokens), ("running", 10));
+    scene.cancel(run).await.unwrap();
+    assert_eq!(standing().await.status(), "idle");
+    // One that goes on from it counts what was used before, too.
+    let past = scene.engine.past(run).await.unwrap();
+    let mut queued = Queued::new(RunKind::AgentLoop);
+    past.precede(&mut queued);
+    let mut new = message("more");
+    new.queued = queued;
+    let saying = Saying { session, new, before: None, overrides: Default::default(), supersedes: None };
+    let (next, _) = scene.engine.say(saying, None).await.unwrap();
+    work(&scene, next, 2).await;
+    assert_eq!(scene.engine.run(next).await.unwrap().unwrap().input_tokens, 20, "as the row counts");
+    scene.cancel(next).await.unwrap();
+    let third = waiting(&scene, session).await;
+    let all = standing().await;
+    assert_eq!((all.runs, all.input_tokens, all.output_tokens, all.cost_micros_usd), (3, 20, 6, 14));
+    assert_eq!((all.status(), all.latest.unwrap().id), ("waiting", third.to_string()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_history_tells_all_runs_in_order_and_leaves_out_work_on_files() {
+    let scene = Scene::new().await;
+    let session = begin(&scene).await;
+    let mut expected = Vec::new();
+    for words in ["one", "two", "three"] {
+        let run = say(&scene, session, words).await;
+        let told = format!(r#"{{"text":{words:?}}}"#);
+        progress(&scene, run, &[("run.started", "{}"), ("user.message", &told)]).await;
+        scene.cancel(run).await.unwrap();
+        expected.push((run, words.to_owned()));
+        let mut file = message("a file");
+        file.queued = Queued::new(RunKind::File);
+        let file =
+            Saying { session, new: file, before: None, overrides: Default::default(), supersedes: None };
+        let (file, _) = scene.engine.say(file, None).await.unwrap();
+        progress(&scene, file, &[("run.started", "{}"), ("user.message", r#"{"text":"no"}"#)]).await;
+        scene.cancel(file).await.unwrap();
+    }
+    let history = scene.engine.history(session).await.unwrap();
+    let lines = history.full().map(|placed| match &placed.line {
+        Line::User { text, .. } => (placed.run, text.clone()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn agents_are_introduced_once() {
+    let scene = Scene::new().await;
+    assert_eq!(scene.engine.profiles().iter().count(), 0);
+    let named = |name: &str| Profiles::new([Profile { name: name.into(), ..Profile::default() }]);
+    scene.engine.introduce(named("clerk").into());
+    scene.engine.introduce(named("other").into());
+    assert!(scene.engine.profiles().get("clerk").is_ok() && scene.engine.profiles().get("other").is_err());
+}
