@@ -42,6 +42,10 @@ pub const FRESH_MAX: usize = 1024;
 /// How long a writer without work stays awake; then it ends, and the next command wakes another.
 pub const WRITER_IDLE: Duration = Duration::from_secs(60);
 
+/// The same when its run has ended: many short runs may end within a minute, and hardly anything is written behind an
+/// ending.
+pub const WRITER_IDLE_ENDED: Duration = Duration::from_secs(1);
+
 /// Events read at a time when a run is replayed or history is sent.
 pub const PAGE_EVENTS: usize = 500;
 

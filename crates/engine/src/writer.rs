@@ -161,14 +161,19 @@ impl Writer {
                         }
                         self.serve(&mut waiting).await;
                         busy_until = recount_world::moment();
+                        if self.has_ended() {
+                            idle.as_mut().reset(busy_until + limits::WRITER_IDLE_ENDED);
+                        }
                     }
                     () = &mut idle => {
                         let now = recount_world::moment();
-                        let idle_since = busy_until + limits::WRITER_IDLE;
+                        let patience =
+                            if self.has_ended() { limits::WRITER_IDLE_ENDED } else { limits::WRITER_IDLE };
+                        let idle_since = busy_until + patience;
                         if idle_since <= now && retire(&mut inbox) {
                             break;
                         }
-                        idle.as_mut().reset(if idle_since > now { idle_since } else { now + limits::WRITER_IDLE });
+                        idle.as_mut().reset(if idle_since > now { idle_since } else { now + patience });
                     }
                 }
             }
@@ -183,6 +188,11 @@ impl Writer {
             };
             send(reply, answer);
         }
+    }
+
+    /// Whether little can still come.
+    fn has_ended(&self) -> bool {
+        self.awake.as_ref().is_some_and(|awake| awake.state.is_ended())
     }
 
     async fn serve(&mut self, messages: &mut Vec<Inbox>) {

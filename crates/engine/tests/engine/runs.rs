@@ -220,6 +220,17 @@ async fn a_writer_that_has_nothing_to_do_sleeps_and_wakes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_writer_of_a_run_that_has_ended_sleeps_soon() {
+    let scene = Scene::new().await;
+    let (over, goes_on) = (scene.start().await, scene.start().await);
+    scene.cancel(over).await.unwrap();
+    tokio::time::sleep(recount_engine::limits::WRITER_IDLE_ENDED * 2).await;
+    assert_eq!(scene.engine.awake(), 1);
+    scene.note(goes_on, "still here").await.unwrap();
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn shutdown_answers_what_was_accepted_and_refuses_what_comes() {
     let scene = Scene::new().await;
     let run = scene.start().await;
