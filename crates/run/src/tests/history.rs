@@ -154,16 +154,25 @@ fn a_question_is_the_agents_words_and_its_answer_the_persons() {
 }
 
 #[test]
-fn a_question_behind_leave_is_told_when_its_turn_comes_and_one_that_was_not_told_is_no_line() {
+fn a_question_that_stands_behind_others_is_no_words_and_its_answer_is_one_when_only_people_were_waited_for() {
     let both = format!(
         "@own\n@turn 0\n@propose c\n{}\n@turned 0\n@question q1 q\n@ask a c\n@wait approval a clarification q1\n",
         ask_user("q")
     );
-    let told = format!("{both}@say a approved\nrun.continued {{'by':'ann'}}\n@wait clarification q1");
-    assert_eq!(read(&told), ["3 agent c=tool{'x':1}", "11 agent which?"]);
-    let untold =
-        format!("{both}clarification.answered {{'clarification_id':'q1','response':'left','by':'ann'}}");
-    assert_eq!(read(&untold), ["3 agent c=tool{'x':1}"]);
+    let left = "clarification.answered {'clarification_id':'q1','response':'left','by':'ann'}";
+    let call = "3 agent c=tool{'x':1}";
+    // The segment in which it was asked has ended without it, so no stream tells it.
+    let behind =
+        format!("{both}@say a approved\nrun.continued {{'by':'ann'}}\n@wait clarification q1\n{left}");
+    assert_eq!(read(&behind), [call, "12 user left"]);
+    assert_eq!(read(&format!("{both}{left}")), [call]);
+    // Nor is it told again where the run waits for it again.
+    let again = format!(
+        "@own\n@turn 0\n{}\n@turned 0\n@question q1 q\n@wait clarification q1\nrun.continued {{'by':'ann'}}\n\
+         @wait clarification q1\n{left}",
+        ask_user("q")
+    );
+    assert_eq!(read(&again), ["6 agent which?", "9 user left"]);
 }
 
 #[test]
@@ -347,8 +356,10 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
             Payload::RunWaiting(waiting) => {
                 let kinds: Vec<&str> = waiting.waits_for.iter().map(|one| one.kind.as_str()).collect();
                 if !kinds.contains(&"approval") && !kinds.contains(&"client_tool") {
-                    waiting.waits_for.iter().for_each(|one| says(&mut open, asked[&one.id].clone()));
+                    let told = waiting.waits_for.iter().filter_map(|one| asked.remove(&one.id));
+                    told.for_each(|text| says(&mut open, text));
                 }
+                asked.clear();
                 open = false;
             }
             Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => open = false,

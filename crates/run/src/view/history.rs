@@ -43,17 +43,19 @@ struct Run {
     /// Calls that are not settled and that lines speak of, and whether an application carries them out.
     calls: BTreeMap<ForeignId, Executor>,
     questions: BTreeMap<ForeignId, Question>,
-    /// Handoffs without an outcome, and why the agent cannot go on.
+    /// Why the agent cannot go on, of handoffs that nobody was told yet.
     handoffs: BTreeMap<ForeignId, String>,
 }
 
 /// A question without an outcome.
 #[derive(Debug, Clone, PartialEq)]
 struct Question {
-    text: String,
+    /// Until the segment ends in which it was asked: a stream tells it there or not at all.
+    text: Option<String>,
     default: Option<Json>,
-    /// Whether a line holds it. The answer to a question that nobody was told is no line either.
-    told: bool,
+    /// Whether the run waited for nothing but people, this one among them. What else is answered, the application
+    /// was never asked, and its answer is no line.
+    awaited: bool,
 }
 
 /// A line, and the place of the last event that made it.
@@ -122,9 +124,6 @@ impl History {
             }
             Payload::ClarificationTimedOut(missed) => self.missed(event, missed),
             Payload::HandoffRequested(asked) => self.hands_off(asked),
-            Payload::HandoffAcknowledged(taken) => drop(self.run.handoffs.remove(&taken.handoff_id)),
-            Payload::HandoffRejected(refused) => drop(self.run.handoffs.remove(&refused.handoff_id)),
-            Payload::HandoffTimedOut(missed) => drop(self.run.handoffs.remove(&missed.handoff_id)),
             Payload::ContextCompacted(compacted) => self.cut = Some(Cut::of(compacted)),
             _ => self.agent(event),
         }
@@ -247,7 +246,8 @@ impl History {
     }
 
     fn asks(&mut self, asked: &clarification::Requested) {
-        let open = Question { text: question(asked), default: asked.default_response.clone(), told: false };
+        let text = Some(question(asked));
+        let open = Question { text, default: asked.default_response.clone(), awaited: false };
         self.run.questions.insert(asked.clarification_id.clone(), open);
     }
 
@@ -265,12 +265,14 @@ impl History {
                 }
             }
         }
+        self.run.handoffs.clear();
+        self.run.questions.values_mut().for_each(|asked| asked.text = None);
         self.gathers = None;
     }
 
     fn answered(&mut self, event: &Event, id: &ForeignId, response: Option<&Json>) {
         let Some(asked) = self.run.questions.remove(id) else { return };
-        let Some(response) = response.or(asked.default.as_ref()).filter(|_| asked.told) else { return };
+        let Some(response) = response.or(asked.default.as_ref()).filter(|_| asked.awaited) else { return };
         self.gathers = None;
         let line = Line::User { text: words::spoken(response), blocks: None };
         self.push(event.run_id, event.sequence, line);
@@ -289,18 +291,18 @@ impl History {
 }
 
 impl Run {
-    /// What a person is asked, who from now on was told it.
+    /// What a person is asked, who from now on is waited for.
     fn tells(&mut self, one: &WaitsFor) -> Option<String> {
         let text = match one.kind {
             WaitKind::Clarification => {
                 let asked = self.questions.get_mut(&one.id)?;
-                asked.told = true;
-                asked.text.clone()
+                asked.awaited = true;
+                asked.text.take()
             }
-            WaitKind::Handoff => self.handoffs.get(&one.id)?.clone(),
-            WaitKind::Approval | WaitKind::ClientTool => return None,
+            WaitKind::Handoff => self.handoffs.remove(&one.id),
+            WaitKind::Approval | WaitKind::ClientTool => None,
         };
-        (!text.is_empty()).then_some(text)
+        text.filter(|text| !text.is_empty())
     }
 }
 
