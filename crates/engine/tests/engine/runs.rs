@@ -226,7 +226,7 @@ async fn a_writer_of_a_run_that_has_ended_sleeps_soon() {
     scene.cancel(over).await.unwrap();
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE_ENDED * 2).await;
     assert_eq!(scene.engine.awake(), 1);
-    scene.note(goes_on, "still here").await.unwrap();
+    scene.note(goes_on, "still-here").await.unwrap();
     scene.check().await;
 }
 
