@@ -5,12 +5,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use recount_engine::{Desk, NewRun, Performer, Unacceptable, Whose};
+use recount_engine::{Desk, NewRun, Overrides, Performer, Saying, Unacceptable, Whose};
 use recount_event::family::run::{Finished, Queued, RunKind, Started};
 use recount_event::{Code, Payload, RunId};
 use tokio::sync::Semaphore;
 
 use crate::scene::{START_MS, Scene, code, drafts};
+use crate::store::Fate;
 
 /// What a worker does with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,4 +232,83 @@ async fn what_a_timer_let_go_on_before_anybody_works_is_not_taken_for_lost() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(*house.seen.lock().unwrap(), [run], "somebody sees to it");
     house.becomes(run, &granted).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn beginning_a_run_and_following_it_to_its_end_reads_nothing_back() {
+    let house = house(How::Well, 2).await;
+    let session = crate::say::begin(&house.scene).await;
+    let before = house.scene.engine.setup(session).await.unwrap();
+    house.leave.add_permits(1);
+    // Whatever an engine looks at when it opens has been looked at then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (reads, appends) = (house.scene.store.reads(), house.scene.store.appends());
+    let new = crate::say::message("hello");
+    let saying = Saying { session, new, before, overrides: Overrides::default(), supersedes: None };
+    let (run, _) = house.scene.engine.say(saying, None).await.unwrap();
+    let mut events = house.scene.engine.follow_events(run, None).await.unwrap();
+    let mut types = Vec::new();
+    while let Some(page) = events.next().await.unwrap() {
+        types.extend(page.iter().map(|event| event.type_name().to_owned()));
+    }
+    assert_eq!(types, ["run.queued", "run.started", "run.finished"]);
+    assert_eq!(house.scene.store.appends() - appends, 3);
+    // It took eleven when each part read for itself what another had just written.
+    assert_eq!(house.scene.store.reads() - reads, 0);
+    house.scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_written_to_before_anybody_sat_down_at_it_is_caught_up_with() {
+    let house = house(How::Well, 1).await;
+    let at_work = house.queue().await;
+    house.becomes(at_work, &["run.queued", "run.started"]).await;
+    let in_line = house.queue().await;
+    house.becomes(in_line, &["run.queued", "run.throttled"]).await;
+    let given_up = house.queue().await;
+    house.becomes(given_up, &["run.queued", "run.throttled"]).await;
+    house.scene.cancel(given_up).await.unwrap();
+    house.leave.add_permits(3);
+    house.becomes(in_line, &["run.queued", "run.throttled", "run.started", "run.finished"]).await;
+    house.becomes(given_up, &["run.queued", "run.throttled", "run.cancelled"]).await;
+    assert_eq!(*house.seen.lock().unwrap(), [at_work, in_line], "nobody works at what has ended");
+    house.scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_append_that_fails_has_the_run_read_from_the_log() {
+    for fate in [Fate::Refuse(recount_log::FaultKind::Io), Fate::LoseAnswer, Fate::Panic, Fate::PanicAfter] {
+        let house = house(How::Well, 1).await;
+        let run = house.queue().await;
+        // The worker says that it starts, and this becomes of it.
+        house.scene.store.next_appends([fate]);
+        house.leave.add_permits(4);
+        for _ in 0..1_000 {
+            if house.scene.engine.run(run).await.unwrap().unwrap().has_ended() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(house.scene.types(run).await.last().unwrap(), "run.finished");
+        house.scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_while_a_run_begins_leaves_it_to_be_worked_at() {
+    let house = house(How::Well, 1).await;
+    house.leave.add_permits(1);
+    let session = crate::say::begin(&house.scene).await;
+    let engine = house.scene.engine.clone();
+    let overrides = Overrides::default();
+    let saying =
+        Saying { session, new: crate::say::message("hello"), before: None, overrides, supersedes: None };
+    house.scene.store.next_appends([Fate::NeverAnswer]);
+    let said = tokio::spawn(async move { engine.say(saying, None).await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    said.abort();
+    assert!(said.await.unwrap_err().is_cancelled());
+    let run = house.scene.engine.active_run(session).await.unwrap().unwrap();
+    house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
+    house.scene.check().await;
 }

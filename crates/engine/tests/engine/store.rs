@@ -26,6 +26,8 @@ pub(crate) enum Fate {
     LandUnheard,
     /// The writer that asked dies.
     Panic,
+    /// It happens, and who asked is never answered.
+    NeverAnswer,
     /// It happens, and the writer that asked dies before it hears of it.
     PanicAfter,
     /// It happens when this is sent.
@@ -226,6 +228,10 @@ impl Store for Handle {
                 drop(memory.append(append));
                 *relay.held.lock().unwrap() = None;
                 Box::pin(ready(Err(Fault::new(FaultKind::Io, Retry::Maybe, "nothing was heard").into())))
+            }
+            Fate::NeverAnswer => {
+                drop(memory.append(append));
+                Box::pin(std::future::pending())
             }
             Fate::Panic => panic!("the append panics, as the test wants it"),
             Fate::PanicAfter => {
