@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use recount_engine::{Desk, Engine, Left, ListQuery, NewRun, Order, Performer, Unacceptable, Whose};
+use recount_engine::{
+    Desk, Engine, Left, ListQuery, NewRun, Order, Performer, Profile, Profiles, Unacceptable, Whose,
+};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::workspace::{Failed, Provisioned};
 use recount_event::{Code, Draft, ForeignId, Payload, RunId, codec};
@@ -18,7 +20,7 @@ use recount_world::{Kind, World};
 use crate::client;
 use crate::conversation::{Conversation, Picture};
 use crate::limits;
-use crate::model::{Model, ModelName, Registry, ToolSpec, Usage};
+use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::{Policy, Setting, WorkspaceMode};
 use crate::tool::{Terms, Tool};
 use crate::tools::Tools;
@@ -38,6 +40,8 @@ pub struct Settings {
     pub workspaces: Workspaces,
     /// What a model is told when nothing else is said.
     pub system: Option<String>,
+    /// The agents that are configured.
+    pub profiles: Arc<Profiles>,
 }
 
 /// See the file's head. Cheap to clone.
@@ -56,6 +60,12 @@ pub(crate) struct Chosen {
     pub(crate) rewrote: Option<(String, String)>,
 }
 
+impl Chosen {
+    pub(crate) fn can(&self, capability: Capability) -> bool {
+        self.provides.can(&self.model, capability)
+    }
+}
+
 impl Agent {
     pub fn new(settings: Settings, world: World) -> Self {
         Agent { settings: Arc::new(settings), world }
@@ -71,6 +81,17 @@ impl Agent {
 
     pub(crate) fn system(&self) -> Option<String> {
         self.settings.system.clone()
+    }
+
+    pub(crate) fn profile(&self, name: &str) -> Option<&Profile> {
+        self.settings.profiles.get(name).ok()
+    }
+
+    /// Whether a run needs a folder to work in: only what looks at files or runs commands does.
+    pub(crate) fn needs_workspace(&self, order: &Order) -> bool {
+        let works_there = |tool: &Arc<dyn Tool>| matches!(tool.kind(), "shell" | "git" | "file" | "search");
+        let names = self.settings.tools.names().filter(|name| self.offers(order, name));
+        names.filter_map(|name| self.tool(name)).any(works_there)
     }
 
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
@@ -355,15 +376,34 @@ impl Worker {
             provisioned.source = self.order.workspace_source.clone();
             opening.push(Payload::WorkspaceProvisioned(Box::new(provisioned)).into());
         }
+        self.terms = Some(self.terms_in(root));
+        Ok(true)
+    }
+
+    /// What holds for calls that work in a folder.
+    fn terms_in(&self, root: PathBuf) -> Terms {
         let timeout = self.order.timeout_seconds.map_or(limits::COMMAND_TIMEOUT_DEFAULT, Duration::from_secs);
         let output = self.order.output_bytes_max.unwrap_or(limits::COMMAND_OUTPUT_DEFAULT);
-        self.terms = Some(Terms {
+        Terms {
             root,
             network: self.order.network,
             command_timeout: timeout.min(limits::COMMAND_TIMEOUT_MAX),
             output_bytes_max: output.min(limits::COMMAND_OUTPUT_MAX),
-        });
-        Ok(true)
+        }
+    }
+
+    /// What holds for calls: nothing while a workspace is needed and not there. Tools that need none are given no folder.
+    pub(crate) fn terms(&self) -> Option<Terms> {
+        if self.needs_workspace() { self.terms.clone() } else { Some(self.terms_in(PathBuf::new())) }
+    }
+
+    /// Whether there has to be a workspace and is none yet.
+    pub(crate) fn lacks_workspace(&self) -> bool {
+        self.terms.is_none() && self.needs_workspace()
+    }
+
+    pub(crate) fn needs_workspace(&self) -> bool {
+        self.desk.state().kind() != RunKind::AgentLoop || self.agent.needs_workspace(&self.order)
     }
 
     async fn no_workspace(

@@ -60,13 +60,13 @@ impl Worker {
     }
 
     /// Ends a run whose task had nothing left before it began.
-    pub(crate) async fn halts(&mut self) -> Done<bool> {
+    pub(crate) async fn halts(&mut self, opening: &mut Vec<Draft>) -> Done<bool> {
         let (budget, used) = (self.budget().await?, self.used());
         if !budget.is_used_up(used) {
             return Ok(false);
         }
-        let exceeded = exceeded(budget, used);
-        self.report(vec![exceeded]).await?;
+        opening.push(exceeded(budget, used));
+        self.report(std::mem::take(opening)).await?;
         Ok(true)
     }
 

@@ -55,7 +55,7 @@ impl Worker {
     /// Does the next thing that calls need.
     pub(crate) async fn see_to_calls(&mut self) -> Done<()> {
         let mut opening = Vec::new();
-        if self.terms.is_none() && !self.provision(&mut opening).await? {
+        if self.lacks_workspace() && !self.provision(&mut opening).await? {
             return Ok(());
         }
         if !opening.is_empty() {

@@ -12,22 +12,20 @@ use crate::worker::{Done, Ended, Worker};
 impl Worker {
     /// Claims a run that nobody has begun, or goes on with one that is one call.
     pub(crate) async fn start(&mut self) -> Done<()> {
+        let is_loop = self.desk.state().kind() == RunKind::AgentLoop;
         if self.desk.state().claim().is_none() {
             let mut drafts = vec![self.started()];
-            if self.desk.state().kind() == RunKind::AgentLoop
-                && let Err(missing) = self.request(&mut drafts).await?
-            {
-                drafts.push(self.failed("attachment_missing", missing, false));
+            if is_loop {
+                if let Err(missing) = self.request(&mut drafts).await? {
+                    drafts.push(self.failed("attachment_missing", missing, false));
+                } else if !self.lacks_workspace() {
+                    // Nothing happens outside before the model is asked, so that one append tells of both.
+                    return self.turn(drafts).await;
+                }
             }
             self.report(drafts).await?;
-            if self.desk.state().is_ended() {
-                return Ok(());
-            }
         }
-        if self.desk.state().kind() == RunKind::AgentLoop {
-            return Ok(());
-        }
-        self.only_call().await
+        if is_loop { Ok(()) } else { self.only_call().await }
     }
 
     fn started(&self) -> Draft {
@@ -141,6 +139,14 @@ impl Worker {
     pub(crate) async fn fail(&mut self, code: &str, message: String, retriable: bool) -> Done<()> {
         let failed = self.failed(code, message, retriable);
         self.report(vec![failed]).await
+    }
+
+    /// The same where something is to be reported first.
+    pub(crate) async fn fail_behind(&mut self, opening: Vec<Draft>, code: &str, message: String) -> Done<()> {
+        if !opening.is_empty() {
+            self.report(opening).await?;
+        }
+        self.fail(code, message, false).await
     }
 
     /// Ends a run that this server cannot go on with, by whatever is still possible.

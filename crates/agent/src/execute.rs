@@ -75,7 +75,7 @@ impl Worker {
             let error = "its input held a secret that was not kept, so it cannot be carried out".to_owned();
             return self.settle(ended, outcome_failed("input_lost", error)).await;
         };
-        let Some(terms) = self.terms.clone() else {
+        let Some(terms) = self.terms() else {
             return self
                 .settle(ended, outcome_failed("workspace_gone", "there is no workspace".into()))
                 .await;

@@ -51,6 +51,9 @@ pub const MODEL_ERROR_BODY_BYTES_MAX: usize = 16 << 10;
 /// The longest that a provider's wish to be left alone is told; a longer one is cut to it.
 pub const MODEL_RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
+/// Bytes of the beginning of a key that are masked where a message was cut in the middle of it; fewer say nothing of it.
+pub const MODEL_KEY_PART_BYTES: usize = 4;
+
 /// Bytes of what a provider says of an error that go into a message; the rest is left out.
 pub const MODEL_ERROR_MESSAGE_BYTES_MAX: usize = 500;
 

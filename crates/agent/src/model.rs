@@ -42,6 +42,8 @@ pub struct Request {
     pub messages: Vec<Message>,
     pub tools: Vec<ToolSpec>,
     pub max_output_tokens: u32,
+    /// Instead of the provider's own.
+    pub key: Option<Secret>,
 }
 
 /// A tool that the model may call.

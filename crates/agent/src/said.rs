@@ -1,5 +1,5 @@
-//! What a model says on its way into the log: gathers pieces of text into deltas, masks what may be a secret as it
-//! comes, and closes each block with its whole text.
+//! What a model says, and thinks where that is told, on its way into the log: gathers pieces of text into deltas, masks
+//! what may be a secret as it comes, and closes each block with its whole text.
 //!
 //! Look at [`Saying`]. The first piece of a block can be reported at once; what comes while a report is under way
 //! gathers, up to a bound of bytes and of time for each delta. Pure but for the moment it is given.
@@ -12,8 +12,9 @@ use recount_redact::{Redactor, StreamRedactor};
 use tokio::time::Instant;
 
 use crate::limits;
+use crate::turn::Wanted;
 
-/// A turn's texts.
+/// A turn's texts, and thoughts.
 pub(crate) struct Saying {
     turn_index: u64,
     redactor: Arc<Redactor>,
@@ -23,15 +24,53 @@ pub(crate) struct Saying {
     ready_bytes: usize,
     /// The texts of complete blocks, as they were told.
     texts: Vec<String>,
+    /// Whether what the model thinks is told.
+    pub(crate) tells_thinking: bool,
+    /// Looks for the key of this run alone, which the configured redactor does not know.
+    pub(crate) key: Option<Arc<Redactor>>,
 }
 
 struct Block {
     index: u64,
-    masking: StreamRedactor,
+    kind: Kind,
+    masking: Masking,
     told: String,
     /// Not among what is ready yet.
     gathered: String,
     since: Option<Instant>,
+}
+
+/// For whom a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+}
+
+/// Masks a text that comes in pieces: first the run's own key, then all that is known or has the shape of a secret.
+struct Masking {
+    key: Option<StreamRedactor>,
+    all: StreamRedactor,
+}
+
+impl Masking {
+    fn push(&mut self, piece: &str) -> String {
+        match &mut self.key {
+            Some(key) => self.all.push(&key.push(piece)),
+            None => self.all.push(piece),
+        }
+    }
+
+    fn finish(&mut self) -> String {
+        let rest = self.key.as_mut().map(StreamRedactor::finish).unwrap_or_default();
+        let mut certain = self.all.push(&rest);
+        certain.push_str(&self.all.finish());
+        certain
+    }
+
+    fn held(&self) -> usize {
+        self.all.held() + self.key.as_ref().map_or(0, StreamRedactor::held)
+    }
 }
 
 impl Saying {
@@ -44,6 +83,8 @@ impl Saying {
             ready: Vec::new(),
             ready_bytes: 0,
             texts: Vec::new(),
+            tells_thinking: false,
+            key: None,
         }
     }
 
@@ -53,13 +94,39 @@ impl Saying {
     }
 
     pub(crate) fn text(&mut self, piece: &str, now: Instant) {
-        if self.block.as_ref().is_some_and(|block| block.would_be(piece) > limits::BLOCK_BYTES_MAX) {
+        self.piece(Kind::Text, piece, now);
+    }
+
+    /// What the model thinks, which is left out unless somebody wants to know.
+    pub(crate) fn thinking(&mut self, piece: &str, now: Instant) {
+        if self.tells_thinking {
+            self.piece(Kind::Thinking, piece, now);
+        }
+    }
+
+    /// A call without what may not be told of it, nor carried out.
+    pub(crate) fn masked(&self, mut wanted: Wanted) -> Wanted {
+        if let Some(key) = &self.key {
+            for text in [&mut wanted.provider_call_id, &mut wanted.name, &mut wanted.input] {
+                *text = key.text(text).into_owned();
+            }
+        }
+        wanted
+    }
+
+    fn piece(&mut self, kind: Kind, piece: &str, now: Instant) {
+        let is_other = |block: &Block| block.kind != kind || block.would_be(piece) > limits::BLOCK_BYTES_MAX;
+        if self.block.as_ref().is_some_and(is_other) {
             self.close();
         }
         if self.block.is_none() {
             self.block = Some(Block {
                 index: self.next_block,
-                masking: StreamRedactor::new(self.redactor.clone()),
+                kind,
+                masking: Masking {
+                    key: self.key.clone().map(StreamRedactor::new),
+                    all: StreamRedactor::new(self.redactor.clone()),
+                },
                 told: String::new(),
                 gathered: String::new(),
                 since: None,
@@ -83,16 +150,25 @@ impl Saying {
         block.gathered.push_str(&rest);
         let delta = block.delta(self.turn_index);
         self.put(delta);
-        let complete = TextComplete::new(self.turn_index, block.index, block.told.clone());
-        self.put(Some(Payload::AssistantTextComplete(Box::new(complete))));
-        self.texts.push(block.told);
+        let complete = Box::new(TextComplete::new(self.turn_index, block.index, block.told.clone()));
+        self.put(Some(match block.kind {
+            Kind::Text => Payload::AssistantTextComplete(complete),
+            Kind::Thinking => Payload::AssistantThinkingComplete(complete),
+        }));
+        if block.kind == Kind::Text {
+            self.texts.push(block.told);
+        }
     }
 
     fn put(&mut self, payload: Option<Payload>) {
         if let Some(payload) = payload {
             self.ready_bytes += match &payload {
-                Payload::AssistantTextDelta(delta) => delta.delta.len(),
-                Payload::AssistantTextComplete(complete) => complete.text.len(),
+                Payload::AssistantTextDelta(delta) | Payload::AssistantThinkingDelta(delta) => {
+                    delta.delta.len()
+                }
+                Payload::AssistantTextComplete(complete) | Payload::AssistantThinkingComplete(complete) => {
+                    complete.text.len()
+                }
                 _ => 0,
             };
             self.ready.push(payload.into());
@@ -147,9 +223,14 @@ impl Block {
     fn delta(&mut self, turn_index: u64) -> Option<Payload> {
         self.since = None;
         let text = std::mem::take(&mut self.gathered);
-        let delta =
-            || Payload::AssistantTextDelta(Box::new(TextDelta::new(turn_index, self.index, text.clone())));
-        (!text.is_empty()).then(delta)
+        if text.is_empty() {
+            return None;
+        }
+        let delta = Box::new(TextDelta::new(turn_index, self.index, text));
+        Some(match self.kind {
+            Kind::Text => Payload::AssistantTextDelta(delta),
+            Kind::Thinking => Payload::AssistantThinkingDelta(delta),
+        })
     }
 }
 
@@ -188,6 +269,46 @@ mod tests {
         assert_eq!(said(&saying.take()), rest);
         assert!(!saying.has_more());
         assert_eq!(saying.whole(), "one two three next");
+    }
+
+    #[test]
+    fn thoughts_are_told_in_blocks_of_their_own_where_they_are_wanted() {
+        let now = recount_world::moment();
+        for wanted in [true, false] {
+            let mut saying = saying();
+            saying.tells_thinking = wanted;
+            saying.thinking("hm ", now);
+            saying.thinking("so", now);
+            saying.text("Yes.", now);
+            saying.close();
+            let told: Vec<_> =
+                saying.take().iter().map(|draft| draft.payload.type_name().to_owned()).collect();
+            let text = ["assistant.text_delta", "assistant.text_complete"];
+            let thought = ["assistant.thinking_delta", "assistant.thinking_complete"];
+            assert_eq!(told, if wanted { [thought, text].concat() } else { text.to_vec() });
+            assert_eq!((saying.next_block(), saying.whole().as_str()), (1 + u64::from(wanted), "Yes."));
+        }
+    }
+
+    #[test]
+    fn the_key_of_a_run_is_masked_in_all_that_its_model_says() {
+        let now = recount_world::moment();
+        let mut saying = saying();
+        saying.key = crate::model::Secret::new("plain words").searched();
+        saying.text("I was asked with plain", now);
+        saying.text(" words, so.", now);
+        saying.close();
+        assert_eq!(saying.whole(), "I was asked with ***********, so.");
+        let call = |text: &str| Wanted {
+            provider_call_id: text.into(),
+            name: text.into(),
+            input: format!("{{\"at\":\"{text}\"}}"),
+        };
+        let masked = saying.masked(call("plain words"));
+        assert_eq!(
+            (masked.name.as_str(), masked.input.as_str()),
+            ("***********", "{\"at\":\"***********\"}")
+        );
     }
 
     #[test]

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recount_event::family::assistant::{FinalAnswer, ToolCallProposed};
-use recount_event::family::error::{ModelCapabilityMissing, Upstream};
-use recount_event::family::policy::ModelRewrote;
+use recount_event::family::error::Upstream;
 use recount_event::family::run::CheckpointSaved;
 use recount_event::family::turn::{Completed, Failed, Started, StopReason};
 use recount_event::{Draft, Json, Payload, door};
@@ -16,13 +15,13 @@ use serde_json::{Value, json};
 
 use crate::agent::Chosen;
 use crate::limits;
-use crate::model::{Capability, Failure, Piece, Reply, Request, Usage};
+use crate::model::{Failure, Piece, Reply, Request, Secret, Usage};
 use crate::said::Saying;
 use crate::worker::{Done, Worker};
 
 /// What an attempt brought.
 enum Attempt {
-    Answered(Answer),
+    Answered(Box<Answer>),
     /// `told`: some of it stands in the log, so that the turn has to be failed before it is begun again.
     Failed {
         failure: Failure,
@@ -39,33 +38,38 @@ struct Answer {
 }
 
 /// A call as the model wrote it.
-struct Wanted {
-    provider_call_id: String,
-    name: String,
-    input: String,
+pub(crate) struct Wanted {
+    pub(crate) provider_call_id: String,
+    pub(crate) name: String,
+    pub(crate) input: String,
 }
 
 impl Worker {
-    /// Begins a turn, or begins one again, and sees it to its end.
-    pub(crate) async fn turn(&mut self) -> Done<()> {
-        if self.halts().await? {
+    /// Begins a turn, or begins one again, and sees it to its end. `opening` is what stands in the log before it and was
+    /// not reported yet.
+    pub(crate) async fn turn(&mut self, mut opening: Vec<Draft>) -> Done<()> {
+        if self.halts(&mut opening).await? {
             return Ok(());
         }
         let most = self.order.max_turns.unwrap_or(limits::TURNS_DEFAULT);
         if self.desk.state().turns_completed() >= most {
             let message = format!("the model went on for {most} turns without coming to an end");
-            return self.fail("turn_limit", message, false).await;
+            return self.fail_behind(opening, "turn_limit", message).await;
         }
-        let mut opening = Vec::new();
-        if self.terms.is_none() && !self.provision(&mut opening).await? {
+        if self.lacks_workspace() && !self.provision(&mut opening).await? {
             return Ok(());
         }
         let chosen = match self.agent.choose(&self.queued) {
             Ok(chosen) => chosen,
-            Err(message) => return self.fail("model_unknown", message, false).await,
+            Err(message) => return self.fail_behind(opening, "model_unknown", message).await,
         };
-        let request = self.request_for(&chosen, &mut opening).await;
-        let index = self.begin(&chosen, opening).await?;
+        let key = match self.key().await? {
+            Ok(key) => key,
+            Err(message) => return self.fail_behind(opening, "secret_lost", message).await,
+        };
+        let tokens = self.prepare(&chosen, &mut opening);
+        let index = self.begin(&chosen, opening, tokens).await?;
+        let request = self.request_for(&chosen, key).await;
         let began = recount_world::moment();
         let mut index = index;
         for attempt in 1.. {
@@ -90,76 +94,24 @@ impl Worker {
     }
 
     /// Writes `turn.started`, and before it what there is to say first.
-    async fn begin(&mut self, chosen: &Chosen, mut opening: Vec<Draft>) -> Done<u64> {
+    async fn begin(&mut self, chosen: &Chosen, mut opening: Vec<Draft>, tokens: u64) -> Done<u64> {
         let state = self.desk.state();
         if state.turns_completed() > 0 {
             let checkpoint = CheckpointSaved::new(self.desk.mint("ckpt_"));
             opening.push(Payload::RunCheckpointSaved(Box::new(checkpoint)).into());
         }
         let index = state.retry_turn().unwrap_or_else(|| state.next_turn_index());
-        opening.push(self.turn_started(chosen, index));
+        opening.push(turn_started(chosen, index, tokens));
         self.report(opening).await?;
         Ok(index)
-    }
-
-    fn turn_started(&self, chosen: &Chosen, index: u64) -> Draft {
-        let mut started = Started::new(index);
-        started.model = Some(chosen.model.clone());
-        started.provider = Some(chosen.provider.clone());
-        started.input_tokens_estimate = Some(self.conversation.tokens_estimate());
-        Payload::TurnStarted(Box::new(started)).into()
-    }
-
-    /// What the model is asked. What it cannot do is left out, and that is told.
-    async fn request_for(&mut self, chosen: &Chosen, opening: &mut Vec<Draft>) -> Arc<Request> {
-        if !self.model_told {
-            self.model_told = true;
-            opening.extend(chosen.rewrote.as_ref().map(|(from, reason)| {
-                let rewrote = ModelRewrote::new(from.clone(), chosen.model.clone(), reason.clone());
-                Draft::from(Payload::PolicyModelRewrote(Box::new(rewrote)))
-            }));
-        }
-        let mut tools = self.agent.tool_specs(&self.order);
-        if !tools.is_empty() && !chosen.provides.can(&chosen.model, Capability::Tools) {
-            tools.clear();
-            self.missing(chosen, "tool_use", "answers_without_tools", opening);
-        }
-        let mut pictures = None;
-        if chosen.provides.can(&chosen.model, Capability::Images) {
-            pictures = Some(self.agent.fetch(&self.desk, &self.conversation.pictures()).await);
-        } else if self.conversation.has_pictures() {
-            self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
-        }
-        let messages = self.conversation.messages(pictures.as_ref());
-        Arc::new(Request {
-            model: chosen.model.clone(),
-            system: self.system(),
-            messages,
-            tools,
-            max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
-        })
-    }
-
-    /// What the model is told before the conversation: its agent's words, then what the session began with.
-    fn system(&self) -> Option<String> {
-        let own = self.order.system.clone().or_else(|| self.agent.system());
-        let words: Vec<String> = own.into_iter().chain(self.conversation.system().iter().cloned()).collect();
-        (!words.is_empty()).then(|| words.join("\n\n"))
-    }
-
-    /// Tells, once a run, what the model cannot do.
-    fn missing(&mut self, chosen: &Chosen, capability: &str, fallback: &str, opening: &mut Vec<Draft>) {
-        if self.missing_told.insert(capability.to_owned()) {
-            let mut missing = ModelCapabilityMissing::new(chosen.model.clone(), capability.to_owned());
-            missing.fallback_strategy = Some(fallback.to_owned());
-            opening.push(Payload::ErrorModelCapabilityMissing(Box::new(missing)).into());
-        }
     }
 
     /// Asks once, and reports what comes as it comes.
     async fn attempt(&mut self, chosen: &Chosen, request: &Arc<Request>, index: u64) -> Done<Attempt> {
         let redactor = self.desk.engine().redactor().clone();
         let mut saying = Saying::new(index, self.next_block, redactor);
+        saying.tells_thinking = self.order.thinking;
+        saying.key = request.key.as_ref().and_then(Secret::searched);
         let mut reply = chosen.provides.begin(request.clone());
         let mut watch = self.desk.watch();
         let mut heard = Heard { calls: Vec::new(), over: None };
@@ -186,7 +138,7 @@ impl Worker {
         self.next_block = saying.next_block();
         match heard.over {
             Some(Ok((stop, usage))) => {
-                Ok(Attempt::Answered(Answer { saying, calls: heard.calls, stop, usage }))
+                Ok(Attempt::Answered(Box::new(Answer { saying, calls: heard.calls, stop, usage })))
             }
             Some(Err(failure)) => Ok(Attempt::Failed { failure, told }),
             None => {
@@ -222,7 +174,7 @@ impl Worker {
         if !again {
             drafts.push(self.failed(failure.code, failure.message.clone(), failure.retriable));
         } else if told {
-            drafts.push(self.turn_started(chosen, index));
+            drafts.push(turn_started(chosen, index, self.conversation.tokens_estimate()));
         }
         self.report(drafts).await?;
         Ok(index)
@@ -242,16 +194,25 @@ impl Worker {
 
     /// Writes down what the turn came to: its last words, its calls, its figures, the budget, and where nothing is
     /// left to do, the ending.
-    async fn complete(&mut self, chosen: &Chosen, index: u64, answer: Answer, took: Duration) -> Done<()> {
-        let Answer { mut saying, calls, stop, usage } = answer;
+    async fn complete(
+        &mut self,
+        chosen: &Chosen,
+        index: u64,
+        answer: Box<Answer>,
+        took: Duration,
+    ) -> Done<()> {
+        let Answer { mut saying, calls, stop, usage } = *answer;
         let mut drafts = saying.take();
         let mut sealed = Vec::new();
-        for wanted in &calls {
-            let (proposed, original) = self.proposed(index, wanted);
+        let only = calls.first().filter(|_| calls.len() == 1).map(|wanted| tool_name(&wanted.name));
+        let called = calls.len();
+        for wanted in calls {
+            let (proposed, original) = self.proposed(index, saying.masked(wanted));
             sealed.push((proposed.tool_call_id.clone(), original));
             drafts.push(Payload::AssistantToolCallProposed(Box::new(proposed)).into());
         }
-        let stop = match (stop, calls.is_empty()) {
+        let last = called == 0;
+        let stop = match (stop, last) {
             (StopReason::EndTurn, false) => StopReason::ToolUse,
             (StopReason::ToolUse, true) => StopReason::EndTurn,
             (stop, _) => stop,
@@ -263,8 +224,7 @@ impl Worker {
         completed.cached_input_tokens = Some(usage.cached_input_tokens);
         completed.cost_micros_usd = cost;
         completed.duration_ms = u64::try_from(took.as_millis()).ok();
-        completed.tool_calls = Some(calls.len() as u64);
-        let last = calls.is_empty();
+        completed.tool_calls = Some(called as u64);
         if last && stop == StopReason::EndTurn {
             let summary = shortened(&saying.whole());
             drafts.push(Payload::AssistantFinalAnswer(Box::new(FinalAnswer::new(index, summary))).into());
@@ -274,8 +234,8 @@ impl Worker {
         if last {
             drafts.push(self.finished_with_turn(stop, cost.unwrap_or(0)));
         }
-        let only = sealed.first().filter(|_| calls.len() == 1 && stop == StopReason::ToolUse);
-        let only = only.map(|(id, _)| (id.clone(), tool_name(&calls[0].name)));
+        let only = only.filter(|_| stop == StopReason::ToolUse);
+        let only = sealed.first().map(|(id, _)| id.clone()).zip(only);
         self.keep_originals(&mut drafts, sealed).await?;
         let halts = drafts.iter().any(|draft| matches!(draft.payload, Payload::CostBudgetExceeded(_)));
         if let Some((id, name)) = only.filter(|_| !halts) {
@@ -285,14 +245,22 @@ impl Worker {
     }
 
     /// The call for the log, and what it really asks for.
-    fn proposed(&self, index: u64, wanted: &Wanted) -> (ToolCallProposed, Value) {
+    fn proposed(&self, index: u64, wanted: Wanted) -> (ToolCallProposed, Value) {
         let original = read_input(&wanted.input);
         let input = Json::of(&original).unwrap_or_else(|_| empty());
         let id = self.desk.mint("call_");
         let mut proposed = ToolCallProposed::new(index, id, tool_name(&wanted.name), input);
-        proposed.provider_call_id = Some(wanted.provider_call_id.clone());
+        proposed.provider_call_id = Some(wanted.provider_call_id);
         (proposed, original)
     }
+}
+
+fn turn_started(chosen: &Chosen, index: u64, tokens: u64) -> Draft {
+    let mut started = Started::new(index);
+    started.model = Some(chosen.model.clone());
+    started.provider = Some(chosen.provider.clone());
+    started.input_tokens_estimate = Some(tokens);
+    Payload::TurnStarted(Box::new(started)).into()
 }
 
 /// Listens to the model while a report is under way.
@@ -322,8 +290,7 @@ impl Heard {
     fn take(&mut self, piece: Result<Piece, Failure>, saying: &mut Saying) {
         match piece {
             Ok(Piece::Text(text)) => saying.text(&text, recount_world::moment()),
-            // What it thinks is told only where somebody has asked for it, which nobody can yet.
-            Ok(Piece::Thinking(_)) => {}
+            Ok(Piece::Thinking(text)) => saying.thinking(&text, recount_world::moment()),
             Ok(Piece::Call { provider_call_id, name, input }) => {
                 saying.close();
                 if self.calls.len() == limits::CALLS_PER_TURN_MAX {

@@ -112,7 +112,7 @@ impl Worker {
                 None => return Ok(()),
                 Some(Work::Start) => self.start().await?,
                 Some(Work::RunTool { .. }) => self.see_to_calls().await?,
-                Some(Work::CallModel) => self.turn().await?,
+                Some(Work::CallModel) => self.turn(Vec::new()).await?,
                 Some(Work::Conclude) => self.conclude().await?,
             }
         }
@@ -146,7 +146,7 @@ impl Worker {
                 }
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
                 Payload::TurnCompleted(_) => self.next_block = 0,
-                Payload::AssistantTextComplete(text) => {
+                Payload::AssistantTextComplete(text) | Payload::AssistantThinkingComplete(text) => {
                     self.next_block = self.next_block.max(text.block_index + 1);
                 }
                 Payload::ToolShellExited(exited) => {

@@ -89,6 +89,7 @@ impl Crew {
                 forbidden: [self.data.clone()].into(),
             },
             system: None,
+            profiles: Default::default(),
         };
         let agent = Agent::new(settings, engine.world().clone());
         engine.employ(Arc::new(agent.clone()), self.at_once).await?;

@@ -8,7 +8,7 @@ mod request;
 
 use std::sync::Arc;
 
-use super::stream::Answer;
+use super::stream::{Answer, NoAnswer};
 use super::{Capability, Endpoint, EndpointError, Model, Reply, Request, Secret};
 
 /// Where Anthropic itself is.
@@ -55,7 +55,14 @@ impl Model for Anthropic {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
         let body = request::body(&request, self.options);
         let events = events::Events::new(self.endpoint.who(), self.options.thinking_tokens.is_some());
-        Box::new(Answer::begin(&self.endpoint, "messages", body, events))
+        let endpoint = match &request.key {
+            Some(key) => self.endpoint.under("x-api-key", key, key),
+            None => Ok(self.endpoint.clone()),
+        };
+        match endpoint {
+            Ok(endpoint) => Box::new(Answer::begin(&endpoint, "messages", body, events)),
+            Err(failure) => Box::new(NoAnswer(failure)),
+        }
     }
 
     fn can(&self, _model: &str, _capability: Capability) -> bool {

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use recount_redact::Redactor;
 use recount_world::Clock;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
@@ -33,6 +34,12 @@ impl Secret {
     /// The token of a header such as `Bearer TOKEN`; else the whole.
     pub(super) fn token(&self) -> Secret {
         Secret::new(self.0.rsplit(' ').next().unwrap_or_default())
+    }
+
+    /// What finds it in texts; `None` of one that is too short to be told from innocent text.
+    pub(crate) fn searched(&self) -> Option<Arc<Redactor>> {
+        let known = recount_redact::Secret::new(&self.0).ok()?;
+        Some(Arc::new(Redactor::new(vec![known], false)))
     }
 
     /// For a header, or for who masks it elsewhere.
@@ -121,6 +128,17 @@ impl Endpoint {
         self.headers.contains_key(name)
     }
 
+    /// The same with another key in the header that carries it.
+    pub(super) fn under(&self, name: &str, value: &Secret, key: &Secret) -> Result<Endpoint, Failure> {
+        let endpoint = self.clone().with_header(name, value, true).map_err(|_| {
+            let who = self.who();
+            let message = format!("the key for {who} holds characters that no header can carry");
+            failure::plain("model_unauthorized", message)
+        })?;
+        let secrets = endpoint.secrets.iter().cloned().chain([key.clone()]).collect();
+        Ok(Endpoint { secrets, ..endpoint })
+    }
+
     pub(super) fn host(&self) -> &str {
         self.base.host_str().unwrap_or_default()
     }
@@ -168,7 +186,8 @@ impl Endpoint {
         let wait = self.retry_after(response.headers());
         let body = self.short_body(response).await;
         let (word, said) = error_in(&body);
-        self.scrub(failure::of_status(&self.who(), status, word.as_deref(), &said, wait))
+        let (word, said) = (word.map(|word| self.without_keys(&word)), self.without_keys(&said));
+        failure::of_status(&self.who(), status, word.as_deref(), &said, wait)
     }
 
     /// A good status, and yet no stream: an error in disguise, or a server that does not stream.
@@ -224,10 +243,29 @@ impl Endpoint {
 
     /// Takes out keys that the other side said back.
     pub(super) fn scrub(&self, mut failure: Failure) -> Failure {
-        for secret in self.secrets.iter().map(Secret::reveal).filter(|secret| !secret.is_empty()) {
-            failure.message = failure.message.replace(secret, "***");
-        }
+        failure.message = self.without_keys(&failure.message);
         failure
+    }
+
+    /// A key is masked at its length; and where a text was cut in the middle of one, what is left of it.
+    fn without_keys(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        let secrets = self.secrets.iter().map(Secret::reveal).filter(|secret| !secret.is_empty());
+        let mut secrets: Vec<&str> = secrets.collect();
+        // One may stand within another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        for secret in secrets {
+            text = text.replace(secret, &"*".repeat(secret.len()));
+            let ends = secret
+                .char_indices()
+                .map(|(at, _)| at)
+                .rev()
+                .filter(|at| *at >= limits::MODEL_KEY_PART_BYTES);
+            for end in ends {
+                text = text.replace(&format!("{}…", &secret[..end]), &format!("{}…", "*".repeat(end)));
+            }
+        }
+        text
     }
 }
 

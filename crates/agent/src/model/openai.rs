@@ -9,7 +9,7 @@ mod request;
 
 use std::sync::Arc;
 
-use super::stream::Answer;
+use super::stream::{Answer, NoAnswer};
 use super::wire::calls_before;
 use super::{Capability, Endpoint, EndpointError, Model, Reply, Request, Secret};
 
@@ -38,8 +38,7 @@ impl OpenAi {
         if let Some(key) = key
             && !endpoint.has_header("authorization")
         {
-            let bearer = Secret::new(format!("Bearer {}", key.reveal()));
-            endpoint = endpoint.with_header("authorization", &bearer, true)?;
+            endpoint = endpoint.with_header("authorization", &bearer(key), true)?;
         }
         let host = endpoint.host();
         let newer_bound = host == "api.openai.com" || host.ends_with(".azure.com");
@@ -47,11 +46,24 @@ impl OpenAi {
     }
 }
 
+fn bearer(key: &Secret) -> Secret {
+    Secret::new(format!("Bearer {}", key.reveal()))
+}
+
 impl Model for OpenAi {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
         let body = request::body(&request, self.options);
         let chunks = chunks::Chunks::new(self.endpoint.who(), calls_before(&request));
-        Box::new(Answer::begin(&self.endpoint, "chat/completions", body, chunks))
+        let endpoint = match &request.key {
+            // Azure has a header of its own.
+            Some(key) if self.endpoint.has_header("api-key") => self.endpoint.under("api-key", key, key),
+            Some(key) => self.endpoint.under("authorization", &bearer(key), key),
+            None => Ok(self.endpoint.clone()),
+        };
+        match endpoint {
+            Ok(endpoint) => Box::new(Answer::begin(&endpoint, "chat/completions", body, chunks)),
+            Err(failure) => Box::new(NoAnswer(failure)),
+        }
     }
 
     fn can(&self, _model: &str, _capability: Capability) -> bool {

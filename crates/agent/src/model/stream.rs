@@ -51,6 +51,15 @@ pub(super) struct Answer<P> {
     words_until: Option<Instant>,
 }
 
+/// The answer to what could not be asked.
+pub(super) struct NoAnswer(pub(super) Failure);
+
+impl Reply for NoAnswer {
+    fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
+        std::future::ready(Err(self.0.clone())).boxed()
+    }
+}
+
 enum Stage {
     Opening(BoxFuture<'static, Result<Chunks, Failure>>),
     Reading(Chunks),

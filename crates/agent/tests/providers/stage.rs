@@ -40,7 +40,14 @@ pub(crate) fn model(api: &str, base_url: &str, settings: &str) -> Arc<dyn Model>
 }
 
 pub(crate) fn request(messages: Vec<Message>) -> Request {
-    Request { model: "recorded-1".into(), system: None, messages, tools: vec![], max_output_tokens: 1000 }
+    Request {
+        model: "recorded-1".into(),
+        system: None,
+        messages,
+        tools: vec![],
+        max_output_tokens: 1000,
+        key: None,
+    }
 }
 
 pub(crate) fn user(text: &str) -> Message {

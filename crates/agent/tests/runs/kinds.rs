@@ -175,6 +175,7 @@ fn commands_are_refused_where_none_can_run() {
             forbidden: [].into(),
         },
         system: None,
+        profiles: Default::default(),
     };
     let agent = recount_agent::Agent::new(settings, recount_world::World::real());
     for kind in [RunKind::Shell, RunKind::Git] {

@@ -7,6 +7,7 @@ mod applications;
 mod beginnings;
 mod budgets;
 mod calls;
+mod chats;
 mod crashes;
 mod endings;
 mod kinds;

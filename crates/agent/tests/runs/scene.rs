@@ -12,7 +12,9 @@ use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
-use recount_engine::{Delivery, Engine, Framing, ListQuery, NewRun, Order, Redactor, SEAL_KEY_BYTES};
+use recount_engine::{
+    Delivery, Engine, Framing, ListQuery, NewRun, Order, Profiles, Redactor, SEAL_KEY_BYTES,
+};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, codec};
 use recount_run::{CancelledBy, Command};
@@ -50,6 +52,7 @@ pub(crate) struct Setup {
     pub(crate) redactor: Arc<Redactor>,
     /// Under which originals are sealed; without one it is another with each start.
     pub(crate) key: Option<[u8; SEAL_KEY_BYTES]>,
+    pub(crate) profiles: Arc<Profiles>,
 }
 
 impl Default for Setup {
@@ -64,6 +67,7 @@ impl Default for Setup {
             clock: None,
             redactor: Arc::new(Redactor::shapes()),
             key: Some([7; SEAL_KEY_BYTES]),
+            profiles: Arc::default(),
         }
     }
 }
@@ -352,6 +356,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
             forbidden: [root.join("data")].into(),
         },
         system: None,
+        profiles: setup.profiles.clone(),
     };
     let agent = Agent::new(settings, world);
     engine.employ(Arc::new(agent.clone()), setup.at_once).await.unwrap();

@@ -22,7 +22,14 @@ fn result(text: &str) -> Message {
 }
 
 fn ask(messages: Vec<Message>) -> Arc<Request> {
-    Arc::new(Request { model: "any".into(), system: None, messages, tools: vec![], max_output_tokens: 1000 })
+    Arc::new(Request {
+        model: "any".into(),
+        system: None,
+        messages,
+        tools: vec![],
+        max_output_tokens: 1000,
+        key: None,
+    })
 }
 
 fn scripted(text: &str) -> Scripted {

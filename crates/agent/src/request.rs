@@ -1,0 +1,119 @@
+//! What a model is asked in a turn: who is told what, with which pictures, under whose key, and what it cannot do.
+//!
+//! Look at [`Worker::prepare`], which says what is to be written down before the turn begins, and
+//! [`Worker::request_for`], which makes the request when that is there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use recount_engine::{Error, Purpose};
+use recount_event::family::error::ModelCapabilityMissing;
+use recount_event::family::policy::ModelRewrote;
+use recount_event::{Code, Draft, Payload};
+
+use crate::agent::Chosen;
+use crate::conversation::Conversation;
+use crate::limits;
+use crate::model::{Capability, Request, Secret, ToolSpec};
+use crate::worker::{Done, Worker};
+
+impl Worker {
+    /// Adds what is to be told before a turn begins: who answers instead of whom, and what they cannot do. Answers about
+    /// how many tokens the model will be sent.
+    pub(crate) fn prepare(&mut self, chosen: &Chosen, opening: &mut Vec<Draft>) -> u64 {
+        if !self.model_told {
+            self.model_told = true;
+            opening.extend(chosen.rewrote.as_ref().map(|(from, reason)| {
+                let rewrote = ModelRewrote::new(from.clone(), chosen.model.clone(), reason.clone());
+                Draft::from(Payload::PolicyModelRewrote(Box::new(rewrote)))
+            }));
+        }
+        let conversation = self.conversation_with(opening);
+        let tokens = conversation.tokens_estimate();
+        let has_pictures = conversation.has_pictures();
+        if !chosen.can(Capability::Tools) && !self.agent.tool_specs(&self.order).is_empty() {
+            self.missing(chosen, "tool_use", "answers_without_tools", opening);
+        }
+        if has_pictures && !chosen.can(Capability::Images) {
+            self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
+        }
+        tokens
+    }
+
+    /// The conversation with what is about to be reported.
+    fn conversation_with(&self, opening: &[Draft]) -> Cow<'_, Conversation> {
+        let is_said =
+            |draft: &&Draft| matches!(draft.payload, Payload::UserMessage(_) | Payload::UserAttachment(_));
+        if !opening.iter().any(|draft| is_said(&draft)) {
+            return Cow::Borrowed(&self.conversation);
+        }
+        let mut conversation = self.conversation.clone();
+        let (run, next) = (self.desk.run(), self.desk.state().next_sequence());
+        for (draft, sequence) in opening.iter().zip(next..) {
+            conversation.take(&draft.payload, (run, sequence));
+        }
+        Cow::Owned(conversation)
+    }
+
+    /// What the model is asked. What it cannot do is left out.
+    pub(crate) async fn request_for(&self, chosen: &Chosen, key: Option<Secret>) -> Arc<Request> {
+        let mut pictures = None;
+        if chosen.can(Capability::Images) {
+            pictures = Some(self.agent.fetch(&self.desk, &self.conversation.pictures()).await);
+        }
+        Arc::new(Request {
+            model: chosen.model.clone(),
+            system: self.system(),
+            messages: self.conversation.messages(pictures.as_ref()),
+            tools: self.tools_for(chosen),
+            max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
+            key,
+        })
+    }
+
+    fn tools_for(&self, chosen: &Chosen) -> Vec<ToolSpec> {
+        if chosen.can(Capability::Tools) { self.agent.tool_specs(&self.order) } else { Vec::new() }
+    }
+
+    /// What the model is told before the conversation: its agent's words, then what the session began with.
+    fn system(&self) -> Option<String> {
+        let own = self.order.system.clone().or_else(|| self.agent.system());
+        let words: Vec<String> = own.into_iter().chain(self.conversation.system().iter().cloned()).collect();
+        (!words.is_empty()).then(|| words.join("\n\n"))
+    }
+
+    /// Tells, once a run, what the model cannot do.
+    fn missing(&mut self, chosen: &Chosen, capability: &str, fallback: &str, opening: &mut Vec<Draft>) {
+        if self.missing_told.insert(capability.to_owned()) {
+            let mut missing = ModelCapabilityMissing::new(chosen.model.clone(), capability.to_owned());
+            missing.fallback_strategy = Some(fallback.to_owned());
+            opening.push(Payload::ErrorModelCapabilityMissing(Box::new(missing)).into());
+        }
+    }
+
+    /// The key under which the provider is asked, where it is not the provider's own: what was chosen for the session,
+    /// or else what the agent says. `Err`: it was chosen and cannot be read any more.
+    pub(crate) async fn key(&self) -> Done<Result<Option<Secret>, String>> {
+        let Some(option) = self.order.secrets.get(&Purpose::ApiKey) else { return Ok(Ok(None)) };
+        let mut chosen = None;
+        if let Some(session) = self.desk.state().session_id() {
+            chosen = match self.desk.engine().secret_option(session, option).await {
+                Ok(chosen) => chosen,
+                Err(Error::Failed(failure)) if failure.code == Code::StoreCorrupt => {
+                    let run = self.desk.run();
+                    tracing::warn!(%run, option, why = failure.message, "a secret option cannot be read");
+                    return Ok(Err(format!(
+                        "the value of the option {option} cannot be read any more; set it anew"
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            };
+        }
+        let default = || {
+            let agent = self.queued.agent.as_ref()?;
+            self.agent.profile(&agent.name)?.option(option).map(|option| option.default.clone())
+        };
+        let key = chosen.or_else(default).unwrap_or_default();
+        Ok(Ok((!key.trim().is_empty()).then(|| Secret::new(key.trim()))))
+    }
+}
