@@ -14,6 +14,7 @@ use recount_event::{Event, Payload};
 use recount_run::{State, Status, apply, audit};
 
 mod stories {
+    pub(crate) mod applications;
     pub(crate) mod endings;
     pub(crate) mod people;
     pub(crate) mod plain;
@@ -33,6 +34,7 @@ fn all() -> Vec<(Story, Status)> {
         stories::people::all(),
         stories::endings::all(),
         stories::workspaces::all(),
+        stories::applications::all(),
     ] {
         told.extend(family);
     }
