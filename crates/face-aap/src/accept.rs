@@ -1,0 +1,127 @@
+//! What a request means: pure, from the protocol's JSON to what is asked of the engine. Everything from outside is
+//! checked here once; what cannot be done by the agent as it is configured is refused here, too.
+
+mod image;
+mod message;
+mod query;
+mod seed;
+mod setup;
+mod turn;
+
+use recount_event::{Code, Json, RunId, SessionId};
+use serde::de::DeserializeOwned;
+
+pub(crate) use self::image::{Picture, data_url};
+pub(crate) use self::message::{Piece, Said, run_title};
+pub(crate) use self::query::{
+    Kind, Listing, cursor, history_kind, idempotency_key, last_event_id, listing, traceparent, watching,
+};
+pub(crate) use self::seed::call_ids;
+pub(crate) use self::setup::{Change, config, fitting, fork, new_title, session};
+pub(crate) use self::turn::{Answer, AnswerSaid, Asked, Turn, no_call, turn};
+use crate::error::Refusal;
+use crate::wire;
+
+pub(crate) type Accepted<T> = Result<T, Refusal>;
+
+/// What stands in the place of a secret that is not told; sent back it means that nothing changes.
+pub(crate) const PLACEHOLDER: &str = "***";
+
+fn malformed(detail: impl Into<String>) -> Refusal {
+    Refusal::new(Code::BodyMalformed, detail)
+}
+
+/// A JSON object from outside, read as what it must be.
+pub(crate) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Accepted<T> {
+    wire::read(bytes).map_err(|why| malformed(why.to_string()))
+}
+
+/// The session that a path names. What cannot be the id of one names none.
+pub(crate) fn session_id(text: &str) -> Accepted<SessionId> {
+    text.parse().map_err(|_| no_session(text))
+}
+
+/// The same words for one that never was, that was deleted, and that is not the caller's to know of.
+pub(crate) fn no_session(text: &str) -> Refusal {
+    let advice = "GET /sessions lists those there are";
+    Refusal::new(Code::SessionNotFound, format!("there is no session {:?}; {advice}", shortened(text)))
+}
+
+/// A turn by the run that it is a part of, and the event that opened it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TurnId {
+    pub(crate) run: RunId,
+    pub(crate) opening: u64,
+}
+
+impl std::fmt::Display for TurnId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.run.ulid(), self.opening)
+    }
+}
+
+pub(crate) fn turn_id(text: &str) -> Accepted<TurnId> {
+    let parsed = text.split_once('-').and_then(|(run, opening)| {
+        let run: RunId = format!("{}{run}", RunId::PREFIX).parse().ok()?;
+        let opening = plain_number(opening)?;
+        Some(TurnId { run, opening })
+    });
+    parsed.filter(|turn| turn.to_string() == text).ok_or_else(|| no_turn(text))
+}
+
+pub(crate) fn no_turn(text: impl std::fmt::Display) -> Refusal {
+    let text = text.to_string();
+    let advice = "the header aap-turn-id of the answer to a turn says its id";
+    Refusal::new(Code::TurnNotFound, format!("the session has no turn {:?}; {advice}", shortened(&text)))
+}
+
+/// A number as we write it: nothing else was ever given out as one.
+fn plain_number(text: &str) -> Option<u64> {
+    text.parse::<u64>().ok().filter(|number| number.to_string() == text && *number < (1 << 53))
+}
+
+/// How many bytes something is as JSON.
+fn encoded_len(value: &impl serde::Serialize) -> usize {
+    Json::of(value).map_or(usize::MAX, |json| json.text().len())
+}
+
+/// Enough of a text from outside to recognise it.
+pub(crate) fn shortened(text: &str) -> &str {
+    text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_named_by_its_run_and_its_opening() {
+        let text = "01JZZZZZZZZZZZZZZZZZZZZZZZ-17";
+        let turn = turn_id(text).unwrap();
+        assert_eq!((turn.opening, turn.to_string().as_str()), (17, text));
+        for bad in [
+            "",
+            "x",
+            "01JZZZZZZZZZZZZZZZZZZZZZZZ",
+            "01JZZZZZZZZZZZZZZZZZZZZZZZ-",
+            "01JZZZZZZZZZZZZZZZZZZZZZZZ-017",
+            "01JZZZZZZZZZZZZZZZZZZZZZZZ--1",
+            "run_01JZZZZZZZZZZZZZZZZZZZZZZZ-1",
+        ] {
+            assert_eq!(turn_id(bad).unwrap_err().code, Code::TurnNotFound, "{bad}");
+        }
+    }
+
+    // P-077
+    #[test]
+    fn bodies_that_not_every_reader_reads_alike_are_refused() {
+        let long = format!("{}1{}", "[".repeat(80), "]".repeat(80));
+        for bad in
+            ["", "{", "[]", "null", "{\"a\":1,\"a\":2}", "{\"a\":\"\\ud800\"}", "{\"a\":1} x", long.as_str()]
+        {
+            let refusal = body::<serde_json::Value>(bad.as_bytes()).unwrap_err();
+            assert_eq!(refusal.code, Code::BodyMalformed, "{bad}");
+        }
+        assert_eq!(body::<serde_json::Value>(b"{\"a\":\"\xff\"}").unwrap_err().code, Code::BodyMalformed);
+    }
+}

@@ -1,0 +1,140 @@
+//! Pictures in messages: as data, or by an address that nobody here ever asks for anything.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use recount_engine::Capabilities;
+use recount_event::Code;
+
+use super::{Accepted, shortened};
+use crate::error::Refusal;
+use crate::limits;
+
+/// What models can look at.
+const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// A picture as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Picture {
+    At(String),
+    Data { mime: String, bytes: Bytes },
+}
+
+fn refused(detail: impl Into<String>) -> Refusal {
+    Refusal::new(Code::ImageRefused, detail)
+}
+
+/// Reads the address of a picture, as far as the agent takes such. Data must be written as everybody writes it, so
+/// that it can be told again exactly as it came.
+pub(super) fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
+    if let Some(rest) = url.strip_prefix("data:") {
+        if !can.images_data {
+            return Err(refused("the agent takes no pictures as data; send none, or by address if it takes those"));
+        }
+        return data(rest);
+    }
+    if !url.starts_with("https://") {
+        let forms = "send a data: URL, or an https:// address";
+        return Err(refused(format!("the picture {:?} cannot be taken; {forms}", shortened(url))));
+    }
+    if !can.images_http {
+        return Err(refused("the agent takes no pictures by address; send a data: URL"));
+    }
+    let rest = &url["https://".len()..];
+    let has_host = rest.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'[');
+    if !has_host || !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(refused(format!("{:?} is no address of a picture", shortened(url))));
+    }
+    if url.len() > limits::IMAGE_URL_BYTES_MAX {
+        let most = limits::IMAGE_URL_BYTES_MAX;
+        return Err(refused(format!("the address of a picture has {} bytes; stay below {most}", url.len())));
+    }
+    Ok(Picture::At(url.to_owned()))
+}
+
+fn data(rest: &str) -> Accepted<Picture> {
+    let form = format!("send data:TYPE;base64,DATA with one of {}", TYPES.join(", "));
+    let Some((mime, encoded)) = rest.split_once(";base64,") else {
+        return Err(refused(format!("the picture data:{:?} is not base64; {form}", shortened(rest))));
+    };
+    if !TYPES.contains(&mime) {
+        return Err(refused(format!("a picture of type {:?} cannot be taken; {form}", shortened(mime))));
+    }
+    let most = limits::IMAGE_BYTES_MAX;
+    if encoded.len() / 4 * 3 > most + 3 {
+        return Err(refused(format!("a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one")));
+    }
+    let bytes = STANDARD
+        .decode(encoded)
+        .map_err(|why| refused(format!("a picture is no base64 with its padding: {why}; send it so")))?;
+    if bytes.is_empty() {
+        return Err(refused("a picture is empty; send its bytes"));
+    }
+    if bytes.len() > most {
+        return Err(refused(format!("a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one")));
+    }
+    Ok(Picture::Data { mime: mime.to_owned(), bytes: bytes.into() })
+}
+
+/// A picture as the client that sent it knows it.
+pub(crate) fn data_url(mime: &str, bytes: &[u8]) -> String {
+    let mut url = format!("data:{mime};base64,");
+    STANDARD.encode_string(bytes, &mut url);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Capabilities = Capabilities {
+        history_full: true,
+        history_compacted: true,
+        client_tools: true,
+        images_http: true,
+        images_data: true,
+    };
+
+    // P-071
+    #[test]
+    fn pictures_that_are_taken_come_back_exactly() {
+        let url = "data:image/png;base64,iVBORw0KGgo=";
+        let Picture::Data { mime, bytes } = picture(url, BOTH).unwrap() else { panic!("data is data") };
+        assert_eq!(data_url(&mime, &bytes), url);
+        let url = "https://example.org/a.png?b=c";
+        assert_eq!(picture(url, BOTH).unwrap(), Picture::At(url.into()));
+    }
+
+    // P-071
+    #[test]
+    fn pictures_that_are_not_taken() {
+        let none = Capabilities { images_http: false, images_data: false, ..BOTH };
+        assert!(picture("data:image/png;base64,AAAA", none).unwrap_err().detail.contains("as data"));
+        assert!(picture("https://example.org/a", none).unwrap_err().detail.contains("by address"));
+        let large = format!("data:image/png;base64,{}", "AAAA".repeat(limits::IMAGE_BYTES_MAX / 3 + 1));
+        let long = format!("https://example.org/{}", "a".repeat(limits::IMAGE_URL_BYTES_MAX));
+        for bad in [
+            "",
+            "a.png",
+            "http://example.org/a.png",
+            "HTTPS://example.org/a.png",
+            "file:///etc/passwd",
+            "https://",
+            "https:///a",
+            "https://exa mple.org",
+            "https://example.org/\u{e9}",
+            "data:,x",
+            "data:image/png,AAAA",
+            "data:image/svg+xml;base64,AAAA",
+            "data:text/html;base64,AAAA",
+            "data:image/png;base64,",
+            "data:image/png;base64,AAA",
+            "data:image/png;base64,AAB=",
+            "data:image/png;base64,AA A",
+            large.as_str(),
+            long.as_str(),
+        ] {
+            assert_eq!(picture(bad, BOTH).unwrap_err().code, Code::ImageRefused, "{}", shortened(bad));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a message says: a text, or blocks of text and pictures.
+
+use recount_engine::Capabilities;
+use recount_event::{Code, Json};
+use serde_json::json;
+
+use super::image::{Picture, picture};
+use super::{Accepted, encoded_len, malformed};
+use crate::error::Refusal;
+use crate::limits;
+use crate::wire::{Content, ContentBlock};
+
+/// What somebody said, as it came: the difference between a text and a list with one text is kept, so that it can
+/// be told again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Said {
+    Text(String),
+    Pieces(Vec<Piece>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Text(String),
+    Picture(Picture),
+}
+
+impl Said {
+    /// All its texts.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Said::Text(text) => text.clone(),
+            Said::Pieces(pieces) => {
+                let texts = pieces.iter().filter_map(|piece| match piece {
+                    Piece::Text(text) => Some(text.as_str()),
+                    Piece::Picture(_) => None,
+                });
+                texts.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    pub(crate) fn has_pictures(&self) -> bool {
+        matches!(self, Said::Pieces(pieces) if pieces.iter().any(|piece| matches!(piece, Piece::Picture(_))))
+    }
+
+    /// As the log has it, where each picture that came as data has become something else.
+    pub(crate) fn blocks(&self, mut kept: impl FnMut() -> Option<Json>) -> Option<Vec<Json>> {
+        let Said::Pieces(pieces) = self else { return None };
+        let block = |piece: &Piece| match piece {
+            Piece::Text(text) => Some(of(&json!({ "type": "text", "text": text }))),
+            Piece::Picture(Picture::At(url)) => Some(of(&json!({ "type": "image", "url": url }))),
+            Piece::Picture(Picture::Data { .. }) => kept(),
+        };
+        Some(pieces.iter().filter_map(block).collect())
+    }
+}
+
+fn of(value: &serde_json::Value) -> Json {
+    Json::of(value).expect("a value is JSON")
+}
+
+/// What a person or a tool said, as far as the agent takes such.
+pub(super) fn said(whose: &str, content: Content, can: Capabilities) -> Accepted<Said> {
+    let said = match content {
+        Content::Text(text) => Said::Text(text),
+        Content::Blocks(blocks) => Said::Pieces(pieces(whose, blocks, can)?),
+    };
+    let bytes = match &said {
+        Said::Text(text) => encoded_len(text),
+        Said::Pieces(pieces) => pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => encoded_len(text),
+                Piece::Picture(Picture::At(url)) => url.len(),
+                Piece::Picture(Picture::Data { .. }) => 0,
+            })
+            .sum(),
+    };
+    fits(whose, bytes)?;
+    Ok(said)
+}
+
+/// Refuses what no event could hold.
+pub(super) fn fits(whose: &str, bytes: usize) -> Accepted<()> {
+    let most = limits::MESSAGE_BYTES_MAX;
+    if bytes <= most {
+        return Ok(());
+    }
+    let detail = format!("the texts of {whose} have {bytes} bytes as JSON; send at most {most} (MESSAGE_BYTES_MAX)");
+    Err(Refusal::new(Code::BodyTooLarge, detail))
+}
+
+fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted<Vec<Piece>> {
+    if blocks.is_empty() {
+        return Err(malformed(format!("the content of {whose} has no block; send one at least")));
+    }
+    few_blocks(whose, &blocks)?;
+    let piece = |block| match block {
+        ContentBlock::Text { text } => Ok(Piece::Text(text)),
+        ContentBlock::Image { url } => Ok(Piece::Picture(picture(&url, can)?)),
+        ContentBlock::Thinking { .. } | ContentBlock::ToolUse { .. } => {
+            Err(malformed(format!("the content of {whose} may hold text and image blocks only")))
+        }
+    };
+    let pieces = blocks.into_iter().map(piece).collect::<Accepted<Vec<_>>>()?;
+    let pictures = pieces.iter().filter(|piece| matches!(piece, Piece::Picture(_))).count();
+    if pictures > limits::IMAGES_MAX {
+        let most = limits::IMAGES_MAX;
+        let detail = format!("{whose} brings {pictures} pictures; send at most {most} (IMAGES_MAX)");
+        return Err(Refusal::new(Code::ImageRefused, detail));
+    }
+    Ok(pieces)
+}
+
+pub(super) fn few_blocks(whose: &str, blocks: &[ContentBlock]) -> Accepted<()> {
+    if blocks.len() > limits::BLOCKS_MAX {
+        let (count, most) = (blocks.len(), limits::BLOCKS_MAX);
+        let detail = format!("{whose} has {count} blocks; send at most {most} (BLOCKS_MAX)");
+        return Err(Refusal::new(Code::LimitReached, detail));
+    }
+    Ok(())
+}
+
+/// What a run is called that answers this: the beginning of the first line that says something.
+pub(crate) fn run_title(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    match line.char_indices().nth(limits::RUN_TITLE_CHARS) {
+        None => Some(line.to_owned()),
+        Some((end, _)) => Some(format!("{}…", line[..end].trim_end())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(content: &str) -> Accepted<Said> {
+        let can = Capabilities { images_http: true, ..Capabilities::default() };
+        said("messages[0]", serde_json::from_str(content).unwrap(), can)
+    }
+
+    #[test]
+    fn a_text_and_a_list_with_one_text_stay_apart() {
+        assert_eq!(check(r#""hi""#).unwrap(), Said::Text("hi".into()));
+        let list = check(r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#).unwrap();
+        assert_eq!(list.text(), "a\nb");
+        assert_eq!(list.blocks(|| None).unwrap().len(), 2);
+        assert_eq!(check(r#""hi""#).unwrap().blocks(|| None), None);
+    }
+
+    #[test]
+    fn what_is_no_content_is_refused() {
+        for bad in ["[]", r#"[{"type":"thinking","thinking":"x"}]"#] {
+            assert_eq!(check(bad).unwrap_err().code, Code::BodyMalformed, "{bad}");
+        }
+        let many = format!("[{}]", vec![r#"{"type":"image","url":"https://a.b/c"}"#; 21].join(","));
+        assert_eq!(check(&many).unwrap_err().code, Code::ImageRefused);
+    }
+
+    // P-027
+    #[test]
+    fn a_text_as_large_as_the_limit_is_taken_and_not_one_byte_more() {
+        let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+        assert!(check(&text(256 << 10)).is_ok());
+        assert!(check(&text(limits::MESSAGE_BYTES_MAX)).is_ok());
+        assert_eq!(check(&text(limits::MESSAGE_BYTES_MAX + 1)).unwrap_err().code, Code::BodyTooLarge);
+        // Each of these is six bytes as JSON.
+        let controls = format!("\"{}\"", "\\u0000".repeat(limits::MESSAGE_BYTES_MAX / 6 + 1));
+        assert_eq!(check(&controls).unwrap_err().code, Code::BodyTooLarge);
+    }
+
+    #[test]
+    fn a_run_is_called_by_the_beginning_of_what_was_said() {
+        assert_eq!(run_title("\n  Hello \nyou"), Some("Hello".into()));
+        assert_eq!(run_title(" \n"), None);
+        let title = run_title(&"é".repeat(200)).unwrap();
+        assert_eq!(title.chars().count(), limits::RUN_TITLE_CHARS + 1);
+    }
+}

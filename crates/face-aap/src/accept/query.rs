@@ -1,0 +1,200 @@
+//! Queries and headers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderValue};
+use recount_event::{Code, SessionId};
+
+use super::{Accepted, plain_number, shortened};
+use crate::error::Refusal;
+use crate::limits;
+use crate::wire::{SessionStatus, StreamMode};
+
+/// What a query says of one thing; said twice it is refused.
+fn get(raw: Option<&str>, name: &str) -> Accepted<Option<String>> {
+    let mut found = form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).filter(|(key, _)| key == name);
+    let first = found.next().map(|(_, value)| value.into_owned());
+    match found.next() {
+        None => Ok(first),
+        Some(_) => Err(invalid(format!("{name} comes twice; send it once"))),
+    }
+}
+
+fn invalid(detail: impl Into<String>) -> Refusal {
+    Refusal::new(Code::ParameterInvalid, detail)
+}
+
+/// Which sessions are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listing {
+    /// Only sessions older than this one.
+    pub(crate) after: Option<SessionId>,
+    pub(crate) limit: usize,
+    pub(crate) agent: Option<String>,
+    pub(crate) status: Option<SessionStatus>,
+}
+
+pub(crate) fn listing(raw: Option<&str>) -> Accepted<Listing> {
+    let limit = match get(raw, "limit")? {
+        None => limits::LIST_LIMIT_DEFAULT,
+        Some(text) => {
+            let most = limits::LIST_LIMIT_MAX;
+            let number = plain_number(&text).and_then(|number| usize::try_from(number).ok());
+            number.filter(|number| (1..=most).contains(number)).ok_or_else(|| {
+                invalid(format!("limit is {:?}; send a whole number from 1 to {most}", shortened(&text)))
+            })?
+        }
+    };
+    let status = match get(raw, "status")? {
+        None => None,
+        Some(text) => {
+            let known = SessionStatus::ALL.iter().copied().find(|status| status.as_str() == text);
+            Some(known.ok_or_else(|| {
+                let shown = shortened(&text);
+                invalid(format!("status is {shown:?}; send idle, running or waiting"))
+            })?)
+        }
+    };
+    let after = get(raw, "after")?.filter(|text| !text.is_empty()).map(|text| after(&text)).transpose()?;
+    Ok(Listing { after, limit, agent: get(raw, "agent")?, status })
+}
+
+/// What the ids of a list's cursors begin with, so that no id of a session passes for one.
+const CURSOR: &str = "s1:";
+
+/// A place in the list of sessions, as it is given out.
+pub(crate) fn cursor(session: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{CURSOR}{session}"))
+}
+
+fn after(text: &str) -> Accepted<SessionId> {
+    let decoded = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let id = decoded.as_deref().and_then(|text| text.strip_prefix(CURSOR)).and_then(|id| id.parse().ok());
+    id.ok_or_else(|| {
+        let detail = format!("after is {:?}; send the next of the page before", shortened(text));
+        Refusal::new(Code::CursorMalformed, detail)
+    })
+}
+
+/// Which history is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Full,
+    Compacted,
+}
+
+pub(crate) fn history_kind(raw: Option<&str>) -> Accepted<Kind> {
+    match get(raw, "type")?.as_deref() {
+        Some("full") => Ok(Kind::Full),
+        Some("compacted") => Ok(Kind::Compacted),
+        Some(other) => Err(invalid(format!("type is {:?}; send full or compacted", shortened(other)))),
+        None => Err(invalid("type is missing; send full or compacted")),
+    }
+}
+
+/// How somebody wants to be told of a turn that was made before.
+pub(crate) fn watching(raw: Option<&str>) -> Accepted<StreamMode> {
+    match get(raw, "stream")?.as_deref() {
+        None | Some("delta") => Ok(StreamMode::Delta),
+        Some("message") => Ok(StreamMode::Message),
+        Some(other) => Err(invalid(format!("stream is {:?}; send delta or message", shortened(other)))),
+    }
+}
+
+/// The last frame that somebody has: the event it came from, and which of its frames it was.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Accepted<Option<(u64, u32)>> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let text = value.to_str().unwrap_or("?");
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parsed = text.split_once('.').and_then(|(sequence, part)| {
+        Some((plain_number(sequence)?, u32::try_from(plain_number(part)?).ok()?))
+    });
+    parsed.map(Some).ok_or_else(|| {
+        let detail = format!("Last-Event-ID is {:?}; send the id of the last frame", shortened(text));
+        Refusal::new(Code::CursorMalformed, detail)
+    })
+}
+
+/// A key that a client chose for something that is to be done once.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Accepted<Option<&str>> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let plain = |text: &&str| {
+        (1..=limits::IDEMPOTENCY_KEY_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    value.to_str().ok().filter(plain).map(Some).ok_or_else(|| {
+        let most = limits::IDEMPOTENCY_KEY_MAX;
+        Refusal::new(Code::HeaderInvalid, format!("Idempotency-Key is not 1 to {most} plain characters"))
+    })
+}
+
+/// Where a request belongs in a trace of others, where the header says so as the standard has it. One that does
+/// not is passed over, as the standard demands.
+pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
+    let text = value?.to_str().ok()?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let zero = |part: &str| part.bytes().all(|byte| byte == b'0');
+    match parts.as_slice() {
+        [version, trace, parent, flags, rest @ ..]
+            if hex(version, 2) && *version != "ff" && (rest.is_empty() || *version != "00") =>
+        {
+            let named = hex(trace, 32) && !zero(trace) && hex(parent, 16) && !zero(parent) && hex(flags, 2);
+            named.then(|| format!("{version}-{trace}-{parent}-{flags}"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "chat_01JZZZZZZZZZZZZZZZZZZZZZZZ";
+
+    // P-019
+    #[test]
+    fn a_cursor_comes_back_and_nothing_else_is_one() {
+        let given = cursor(SESSION);
+        let asked = listing(Some(&format!("after={given}&limit=3&status=waiting&agent=a%20b&x=y"))).unwrap();
+        assert_eq!(asked.after.unwrap().to_string(), SESSION);
+        assert_eq!((asked.limit, asked.status), (3, Some(SessionStatus::Waiting)));
+        assert_eq!(asked.agent.as_deref(), Some("a b"));
+        for bad in [SESSION, "x", "!!!", "czE6eA", &given[1..], "%00"] {
+            let refusal = listing(Some(&format!("after={bad}"))).unwrap_err();
+            assert_eq!(refusal.code, Code::CursorMalformed, "{bad}");
+        }
+        for bad in ["limit=0", "limit=201", "limit=x", "limit=-1", "status=done", "limit=1&limit=2"] {
+            assert_eq!(listing(Some(bad)).unwrap_err().code, Code::ParameterInvalid, "{bad}");
+        }
+        assert_eq!(listing(Some("after=")).unwrap().after, None);
+    }
+
+    // P-068
+    #[test]
+    fn there_are_two_histories() {
+        assert_eq!(history_kind(Some("type=full")).unwrap(), Kind::Full);
+        assert_eq!(history_kind(Some("type=compacted")).unwrap(), Kind::Compacted);
+        for bad in [None, Some(""), Some("type="), Some("type=Full"), Some("type=full&type=full")] {
+            assert_eq!(history_kind(bad).unwrap_err().code, Code::ParameterInvalid, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_frame_is_an_event_and_a_part() {
+        let headers = |text: &'static str| HeaderMap::from_iter([(
+            http::HeaderName::from_static("last-event-id"),
+            HeaderValue::from_static(text),
+        )]);
+        assert_eq!(last_event_id(&headers("17.2")).unwrap(), Some((17, 2)));
+        assert_eq!(last_event_id(&headers("")).unwrap(), None);
+        assert_eq!(last_event_id(&HeaderMap::new()).unwrap(), None);
+        for bad in ["17", "17.", ".1", "-1.0", "1.2.3", "01.0", "1.02", "1.4294967296", "a.b", "9007199254740992.0"] {
+            assert_eq!(last_event_id(&headers(bad)).unwrap_err().code, Code::CursorMalformed, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What was said before a session began, as an application tells it: kept exactly as it came, once it is clear that a
+//! model can be told it.
+
+use std::collections::BTreeSet;
+
+use recount_engine::Capabilities;
+use recount_event::{Code, Json};
+
+use super::image::picture;
+use super::message::{few_blocks, fits, said};
+use super::{Accepted, encoded_len, malformed, shortened};
+use crate::error::Refusal;
+use crate::limits;
+use crate::wire::{AsSent, Content, ContentBlock, HistoryMessage};
+
+/// Checks the messages and lets go of what was read of them. Calls may be left without a result at the end.
+pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> Accepted<Vec<Json>> {
+    if messages.len() > limits::SEED_MESSAGES_MAX {
+        let (count, most) = (messages.len(), limits::SEED_MESSAGES_MAX);
+        let detail = format!("the session begins with {count} messages; send at most {most} (SEED_MESSAGES_MAX)");
+        return Err(Refusal::new(Code::LimitReached, detail));
+    }
+    let bytes: usize = messages.iter().map(|message| message.json().text().len() + 1).sum();
+    if bytes > limits::SEED_BYTES_MAX {
+        let most = limits::SEED_BYTES_MAX;
+        let detail =
+            format!("the messages that the session begins with have {bytes} bytes; send at most {most} (SEED_BYTES_MAX)");
+        return Err(Refusal::new(Code::BodyTooLarge, detail));
+    }
+    let (mut called, mut answered) = (BTreeSet::new(), BTreeSet::new());
+    for (index, message) in messages.iter().enumerate() {
+        let whose = format!("messages[{index}]");
+        match message.value() {
+            HistoryMessage::System { content } => fits(&whose, encoded_len(content))?,
+            HistoryMessage::User { content } => drop(said(&whose, content.clone(), can)?),
+            HistoryMessage::Assistant { content } => assistant(&whose, content, can, &mut called)?,
+            HistoryMessage::Tool { tool_call_id, content } => {
+                said(&whose, content.clone(), can)?;
+                if !called.contains(tool_call_id) {
+                    let id = shortened(tool_call_id);
+                    return Err(malformed(format!("{whose} is the result of {id:?}, which nothing before it calls")));
+                }
+                if !answered.insert(tool_call_id.clone()) {
+                    let id = shortened(tool_call_id);
+                    return Err(malformed(format!("{whose} is another result of {id:?}; send one for each call")));
+                }
+            }
+        }
+    }
+    Ok(messages.into_iter().map(AsSent::into_json).collect())
+}
+
+fn assistant(
+    whose: &str,
+    content: &Content,
+    can: Capabilities,
+    called: &mut BTreeSet<String>,
+) -> Accepted<()> {
+    let blocks = match content {
+        Content::Text(text) => return fits(whose, encoded_len(text)),
+        Content::Blocks(blocks) => blocks,
+    };
+    few_blocks(whose, blocks)?;
+    let mut bytes = 0;
+    for block in blocks {
+        match block {
+            ContentBlock::Text { text } | ContentBlock::Thinking { thinking: text } => bytes += encoded_len(text),
+            ContentBlock::Image { url } => drop(picture(url, can)?),
+            ContentBlock::ToolUse { tool_call_id, name, input } => {
+                bytes += input.text().len();
+                let shown = shortened(tool_call_id);
+                if tool_call_id.is_empty() || tool_call_id.len() > limits::SEED_CALL_ID_BYTES_MAX {
+                    let most = limits::SEED_CALL_ID_BYTES_MAX;
+                    return Err(malformed(format!("{whose} has a toolCallId {shown:?}; send 1 to {most} bytes")));
+                }
+                if name.is_empty() {
+                    return Err(malformed(format!("{whose} calls {shown:?} without the name of a tool")));
+                }
+                if !called.insert(tool_call_id.clone()) {
+                    return Err(malformed(format!("{whose} has the toolCallId {shown:?} of an earlier call")));
+                }
+            }
+        }
+    }
+    fits(whose, bytes)
+}
+
+/// The calls that stand in messages that were kept.
+pub(crate) fn call_ids(seed: &[Json]) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for message in seed {
+        if let Ok(HistoryMessage::Assistant { content: Content::Blocks(blocks) }) =
+            serde_json::from_str(message.text())
+        {
+            ids.extend(blocks.into_iter().filter_map(|block| match block {
+                ContentBlock::ToolUse { tool_call_id, .. } => Some(tool_call_id),
+                _ => None,
+            }));
+        }
+    }
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(messages: &str) -> Accepted<Vec<Json>> {
+        seed(serde_json::from_str(messages).unwrap(), Capabilities::default())
+    }
+
+    #[test]
+    fn what_is_kept_is_what_came() {
+        let messages = concat!(
+            r#"[{"role":"system","content":"Be brief."},"#,
+            r#"{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","url":"data:image/png;base64,AAAA"}],"x":1},"#,
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"tool_use","toolCallId":"c1","name":"f","input":{"b":1,"a":2.0}}]},"#,
+            r#"{"role":"tool","toolCallId":"c1","content":"sun"},"#,
+            r#"{"role":"assistant","content":[{"type":"tool_use","toolCallId":"c2","name":"f","input":{}}]}]"#,
+        );
+        let kept = check(messages).unwrap();
+        let texts: Vec<&str> = kept.iter().map(Json::text).collect();
+        assert_eq!(format!("[{}]", texts.join(",")), messages);
+        assert_eq!(call_ids(&kept), BTreeSet::from(["c1".to_owned(), "c2".to_owned()]));
+    }
+
+    #[test]
+    fn what_no_model_could_be_told_is_refused() {
+        let call = r#"{"role":"assistant","content":[{"type":"tool_use","toolCallId":"c","name":"f","input":{}}]}"#;
+        let result = r#"{"role":"tool","toolCallId":"c","content":"x"}"#;
+        for bad in [
+            format!("[{result}]"),
+            format!("[{result},{call}]"),
+            format!("[{call},{result},{result}]"),
+            format!("[{call},{call}]"),
+            format!("[{}]", call.replace(r#""c""#, r#""""#)),
+        ] {
+
+            let refusal = check(&bad).unwrap_err();
+            assert_eq!(refusal.code, Code::BodyMalformed, "{bad}");
+        }
+        let http = r#"[{"role":"user","content":[{"type":"image","url":"https://a.b/c"}]}]"#;
+        assert_eq!(check(http).unwrap_err().code, Code::ImageRefused);
+    }
+}

@@ -1,0 +1,212 @@
+//! What a turn brings: one message of a person, or answers to what a run waits for.
+
+use std::collections::BTreeSet;
+
+use recount_engine::{Profile, Setup};
+use recount_event::{Code, ForeignId, Json};
+use recount_run::{CallAnswer, CallSaid};
+
+use super::message::{Said, said};
+use super::setup::{Change, change};
+use super::{Accepted, malformed, shortened};
+use crate::error::Refusal;
+use crate::limits;
+use crate::wire::{ApplicationMessage, PostSessionTurnRequest, StreamMode};
+
+/// See the file's head.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) mode: StreamMode,
+    pub(crate) change: Change,
+    pub(crate) asked: Asked,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    Message(Said),
+    Answers(Vec<Answer>),
+}
+
+/// What was said of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) call: ForeignId,
+    pub(crate) said: AnswerSaid,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum AnswerSaid {
+    Result(Said),
+    Granted,
+    Denied { reason: Option<String> },
+}
+
+impl Answer {
+    /// As the rules take it. `blocks`: what the result says where it is more than a text.
+    pub(crate) fn command(self, blocks: Option<Vec<Json>>) -> CallAnswer {
+        let said = match self.said {
+            AnswerSaid::Granted => CallSaid::Granted,
+            AnswerSaid::Denied { reason } => CallSaid::Denied { reason },
+            AnswerSaid::Result(said) => {
+                let text = said.text();
+                let output = match blocks {
+                    Some(blocks) => Json::of(&blocks),
+                    None => Json::of(&text),
+                };
+                CallSaid::Output { output: output.expect("texts and blocks are JSON"), text }
+            }
+        };
+        CallAnswer { tool_call_id: self.call, said }
+    }
+}
+
+/// Reads a turn of a session, as its agent is configured now.
+pub(crate) fn turn(request: PostSessionTurnRequest, setup: &Setup, profile: &Profile) -> Accepted<Turn> {
+    let change = change(setup, profile, request.agent, request.tools)?;
+    let asked = asked(request.messages, profile)?;
+    Ok(Turn { mode: request.stream, change, asked })
+}
+
+fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<Asked> {
+    let can = profile.capabilities;
+    if messages.len() > limits::TURN_MESSAGES_MAX {
+        let (count, most) = (messages.len(), limits::TURN_MESSAGES_MAX);
+        let detail = format!("the turn has {count} messages; send at most {most} (TURN_MESSAGES_MAX)");
+        return Err(Refusal::new(Code::LimitReached, detail));
+    }
+    let is_user = |message: &ApplicationMessage| matches!(message, ApplicationMessage::User { .. });
+    if messages.is_empty() {
+        let forms = "send one user message, or results and permissions";
+        return Err(malformed(format!("messages is empty; {forms}")));
+    }
+    if messages.iter().any(is_user) && messages.len() > 1 {
+        let forms = "send one user message alone, or results and permissions";
+        return Err(malformed(format!("messages has a user message beside others; {forms}")));
+    }
+    if let Some(ApplicationMessage::User { .. }) = messages.first()
+        && let Some(ApplicationMessage::User { content }) = messages.pop()
+    {
+        let said = said("messages[0]", content, can)?;
+        if said.text().trim().is_empty() && !said.has_pictures() {
+            return Err(malformed("messages[0] is empty; say something"));
+        }
+        return Ok(Asked::Message(said));
+    }
+    let mut calls = BTreeSet::new();
+    let mut answers = Vec::with_capacity(messages.len());
+    let mut bytes = 0;
+    for (index, message) in messages.into_iter().enumerate() {
+        let whose = format!("messages[{index}]");
+        let (id, said) = match message {
+            ApplicationMessage::Tool { tool_call_id, content } => {
+                let said = said(&whose, content, can)?;
+                bytes += super::encoded_len(&said.text());
+                (tool_call_id, AnswerSaid::Result(said))
+            }
+            ApplicationMessage::ToolPermission { tool_call_id, granted: true, .. } => {
+                (tool_call_id, AnswerSaid::Granted)
+            }
+            ApplicationMessage::ToolPermission { tool_call_id, granted: false, reason } => {
+                (tool_call_id, AnswerSaid::Denied { reason: reason_of(&whose, reason)? })
+            }
+            ApplicationMessage::User { .. } => {
+                return Err(malformed(format!("{whose} is a user message beside others; send it alone")));
+            }
+        };
+        // What cannot be the id of a call never was one.
+        let call = ForeignId::parse(&id).map_err(|_| no_call(&id))?;
+        if !calls.insert(call.clone()) {
+            return Err(malformed(format!("{whose} answers {call} again; send one answer for each call")));
+        }
+        answers.push(Answer { call, said });
+    }
+    if bytes > limits::ANSWERS_BYTES_MAX {
+        let most = limits::ANSWERS_BYTES_MAX;
+        let detail = format!("the results have {bytes} bytes as JSON; send at most {most} (ANSWERS_BYTES_MAX)");
+        return Err(Refusal::new(Code::BodyTooLarge, detail));
+    }
+    Ok(Asked::Answers(answers))
+}
+
+fn reason_of(whose: &str, reason: Option<String>) -> Accepted<Option<String>> {
+    let Some(reason) = reason else { return Ok(None) };
+    if reason.len() > limits::REASON_BYTES_MAX {
+        let (bytes, most) = (reason.len(), limits::REASON_BYTES_MAX);
+        let detail = format!("the reason of {whose} has {bytes} bytes; send at most {most} (REASON_BYTES_MAX)");
+        return Err(Refusal::new(Code::BodyTooLarge, detail));
+    }
+    Ok(Some(reason).filter(|reason| !reason.trim().is_empty()))
+}
+
+/// What those are told who answer a call that never waited for anybody.
+pub(crate) fn no_call(id: &str) -> Refusal {
+    let advice = "answer the calls that the last turn stopped with";
+    let detail = format!("no call {:?} was ever open in this session; {advice}", shortened(id));
+    Refusal::new(Code::CallNotFound, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str) -> Accepted<Turn> {
+        let profile = Profile { name: "clerk".into(), version: "1.0.0".into(), ..Profile::default() };
+        let setup = Setup { agent: "clerk".into(), ..Setup::default() };
+        turn(super::super::body(body.as_bytes())?, &setup, &profile)
+    }
+
+    fn check_messages(messages: &str) -> Accepted<Asked> {
+        check(&format!(r#"{{"messages":{messages}}}"#)).map(|turn| turn.asked)
+    }
+
+    #[test]
+    fn one_message_or_answers() {
+        let hi = check_messages(r#"[{"role":"user","content":"hi"}]"#).unwrap();
+        assert_eq!(hi, Asked::Message(Said::Text("hi".into())));
+        let asked = check_messages(
+            r#"[{"role":"tool","toolCallId":"a","content":"x"},
+                {"role":"tool_permission","toolCallId":"b","granted":true,"reason":"fine"},
+                {"role":"tool_permission","toolCallId":"c","granted":false,"reason":" "}]"#,
+        );
+        let Asked::Answers(answers) = asked.unwrap() else { panic!("they are answers") };
+        let said: Vec<_> = answers.into_iter().map(|answer| answer.command(None).said).collect();
+        assert_eq!(
+            said,
+            [
+                CallSaid::Output { output: Json::parse("\"x\"").unwrap(), text: "x".into() },
+                CallSaid::Granted,
+                CallSaid::Denied { reason: None }
+            ]
+        );
+    }
+
+    // P-030
+    #[test]
+    fn turns_that_mean_nothing_are_refused() {
+        let user = r#"{"role":"user","content":"hi"}"#;
+        let tool = r#"{"role":"tool","toolCallId":"a","content":"x"}"#;
+        for bad in [
+            "[]".to_owned(),
+            format!("[{user},{user}]"),
+            format!("[{user},{tool}]"),
+            format!("[{tool},{user}]"),
+            format!("[{tool},{tool}]"),
+            r#"[{"role":"system","content":"x"}]"#.into(),
+            r#"[{"role":"assistant","content":"x"}]"#.into(),
+            r#"[{"role":"user","content":""}]"#.into(),
+            r#"[{"role":"user","content":[]}]"#.into(),
+            r#"[{"role":"tool","content":"x"}]"#.into(),
+            r#"[{"role":"tool_permission","toolCallId":"a"}]"#.into(),
+            "{}".into(),
+        ] {
+            assert_eq!(check_messages(&bad).unwrap_err().code, Code::BodyMalformed, "{bad}");
+        }
+        let odd = r#"[{"role":"tool","toolCallId":"a b","content":"x"}]"#;
+        assert_eq!(check_messages(odd).unwrap_err().code, Code::CallNotFound);
+        for stream in ["\"sse\"", "\"\"", "7", "null", "\"Delta\""] {
+            let body = format!(r#"{{"messages":[{user}],"stream":{stream}}}"#);
+            assert_eq!(check(&body).unwrap_err().code, Code::BodyMalformed, "{stream}");
+        }
+        assert_eq!(check(&format!(r#"{{"messages":[{user}]}}"#)).unwrap().mode, StreamMode::None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Refusals and failures as this face words them: one flat step from code to response.
+//!
+//! The protocol knows statuses and no more; what is said beside `error` is ours, and additive.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use recount_engine::{Error, Redactor, Unacceptable};
+use recount_event::Code;
+use serde::Serialize;
+
+use crate::limits;
+
+/// Why a request was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: Code,
+    pub(crate) detail: String,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Refusal { code, detail: detail.into(), retry_after: None }
+    }
+
+    /// The same without secrets: many refusals repeat what was sent.
+    pub(crate) fn masked(self, redactor: &Redactor) -> Self {
+        Refusal { detail: redactor.quotes(&self.detail), ..self }
+    }
+
+    pub(crate) fn response(&self, request_id: Option<&str>) -> Response {
+        refusal_response(self.code, &self.detail, self.retry_after, request_id)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Rejected(rejection) => Refusal::new(rejection.code, rejection.message),
+            Error::Failed(failure) => {
+                Refusal { retry_after: failure.retry_after, ..Refusal::new(failure.code, failure.message) }
+            }
+        }
+    }
+}
+
+impl From<Unacceptable> for Refusal {
+    fn from(no: Unacceptable) -> Self {
+        Refusal::new(no.code, no.message)
+    }
+}
+
+/// A refusal on its way to where the request's id is known.
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Said<'a> {
+    error: &'a str,
+    code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+    retryable: bool,
+}
+
+/// The status that carries a code here. The protocol wants other ones than our own face in places.
+fn status(code: Code) -> u16 {
+    match code {
+        // Of what never was an open call, or cannot be chosen, the request is to be corrected.
+        Code::CallNotFound | Code::CursorAhead | Code::OrderRefused | Code::ModelUnknown => 400,
+        // What was deleted is not there any more than what never was.
+        Code::SessionErased | Code::RunErased | Code::RunNotFound => 404,
+        Code::TooManyStreams => 429,
+        code => code.row().status,
+    }
+}
+
+/// A refusal as the clients of this face read it. Whoever refuses on this face's paths before it is reached words
+/// that with this; nothing is masked here.
+pub fn refusal_response(
+    code: Code,
+    message: &str,
+    retry_after: Option<Duration>,
+    request_id: Option<&str>,
+) -> Response {
+    match code {
+        Code::Internal => tracing::error!(request_id, detail = message, "a belief of ours was false"),
+        Code::StoreCorrupt => tracing::error!(request_id, detail = message, "the store is damaged"),
+        _ => {}
+    }
+    let row = code.row();
+    let said = Said { error: message, code: row.name, request_id, retryable: row.retryable };
+    let body = serde_json::to_vec(&said).expect("refusals hold nothing that JSON cannot say");
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if is_unauthorized {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(wait) = retry_after.or(row.retryable.then_some(limits::TRY_AGAIN)) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+    }
+    response
+}
