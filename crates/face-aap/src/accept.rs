@@ -8,7 +8,7 @@ mod seed;
 mod setup;
 mod turn;
 
-use recount_event::{Code, Json, RunId, SessionId};
+use recount_event::{Code, Json, SessionId};
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::image::{Picture, data_url};
@@ -20,6 +20,7 @@ pub(crate) use self::seed::call_ids;
 pub(crate) use self::setup::{Change, config, fitting, fork, new_title, session};
 pub(crate) use self::turn::{Answer, AnswerSaid, Asked, Turn, no_call, turn};
 use crate::error::Refusal;
+use crate::project::TurnId;
 use crate::wire;
 
 pub(crate) type Accepted<T> = Result<T, Refusal>;
@@ -47,26 +48,8 @@ pub(crate) fn no_session(text: &str) -> Refusal {
     Refusal::new(Code::SessionNotFound, format!("there is no session {:?}; {advice}", shortened(text)))
 }
 
-/// A turn by the run that it is a part of, and the event that opened it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TurnId {
-    pub(crate) run: RunId,
-    pub(crate) opening: u64,
-}
-
-impl std::fmt::Display for TurnId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.run.ulid(), self.opening)
-    }
-}
-
 pub(crate) fn turn_id(text: &str) -> Accepted<TurnId> {
-    let parsed = text.split_once('-').and_then(|(run, opening)| {
-        let run: RunId = format!("{}{run}", RunId::PREFIX).parse().ok()?;
-        let opening = plain_number(opening)?;
-        Some(TurnId { run, opening })
-    });
-    parsed.filter(|turn| turn.to_string() == text).ok_or_else(|| no_turn(text))
+    text.parse().map_err(|_| no_turn(text))
 }
 
 pub(crate) fn no_turn(text: impl std::fmt::Display) -> Refusal {
@@ -93,24 +76,6 @@ pub(crate) fn shortened(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_turn_is_named_by_its_run_and_its_opening() {
-        let text = "01JZZZZZZZZZZZZZZZZZZZZZZZ-17";
-        let turn = turn_id(text).unwrap();
-        assert_eq!((turn.opening, turn.to_string().as_str()), (17, text));
-        for bad in [
-            "",
-            "x",
-            "01JZZZZZZZZZZZZZZZZZZZZZZZ",
-            "01JZZZZZZZZZZZZZZZZZZZZZZZ-",
-            "01JZZZZZZZZZZZZZZZZZZZZZZZ-017",
-            "01JZZZZZZZZZZZZZZZZZZZZZZZ--1",
-            "run_01JZZZZZZZZZZZZZZZZZZZZZZZ-1",
-        ] {
-            assert_eq!(turn_id(bad).unwrap_err().code, Code::TurnNotFound, "{bad}");
-        }
-    }
 
     // P-077
     #[test]

@@ -6,6 +6,12 @@
 //!
 //! It must never know other faces, stores or the agent.
 
+mod accept;
+mod error;
 pub mod limits;
 pub mod project;
+mod serve;
 pub mod wire;
+
+pub use error::refusal_response;
+pub use serve::{Places, router};

@@ -1,4 +1,110 @@
 //! Every bound of this face, and what happens at it.
 
+use std::time::Duration;
+
 /// Bytes of a request's body; more is refused with `body_too_large`.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
+
+/// How long a body may take to arrive; then `body_timeout`.
+pub const BODY_WAIT: Duration = Duration::from_secs(30);
+
+/// Bytes of the texts of one message, as JSON; more is refused with `body_too_large`. A message stands twice in its
+/// event, as text and as blocks, and an event holds a mebibyte.
+pub const MESSAGE_BYTES_MAX: usize = 400 << 10;
+
+/// Bytes of all answers of one request, as JSON, which land in one append; more is refused with `body_too_large`.
+pub const ANSWERS_BYTES_MAX: usize = 4 << 20;
+
+/// Messages of one turn; more are refused with `limit_reached`.
+pub const TURN_MESSAGES_MAX: usize = 256;
+
+/// Blocks of one message; more are refused with `limit_reached`.
+pub const BLOCKS_MAX: usize = 256;
+
+/// Messages that a session begins with; more are refused with `limit_reached`.
+pub const SEED_MESSAGES_MAX: usize = 10_000;
+
+/// Bytes of those, as JSON, pictures included: they are kept in one row; more is refused with `body_too_large`.
+pub const SEED_BYTES_MAX: usize = (4 << 20) - (64 << 10);
+
+/// Pictures of one message; more are refused with `image_refused`.
+pub const IMAGES_MAX: usize = 20;
+
+/// Bytes of one picture; a larger one is refused with `image_refused`.
+pub const IMAGE_BYTES_MAX: usize = 5 << 20;
+
+/// Bytes of the address of a picture; a longer one is refused with `image_refused`.
+pub const IMAGE_URL_BYTES_MAX: usize = 2048;
+
+/// Bytes of pictures that one look at a history brings along; of those beyond only their kind is told.
+pub const HISTORY_IMAGE_BYTES_MAX: usize = 32 << 20;
+
+/// Tools that an application brings along; more are refused with `limit_reached`.
+pub const CLIENT_TOOLS_MAX: usize = 128;
+
+/// Bytes of those, as JSON: they stand in the first event of each run; more is refused with `body_too_large`.
+pub const CLIENT_TOOLS_BYTES_MAX: usize = 128 << 10;
+
+/// Characters of the name of a tool; a longer one is refused with `body_malformed`.
+pub const TOOL_NAME_MAX: usize = 64;
+
+/// Tools of an agent that are named in one list; more are refused with `limit_reached`.
+pub const TOOLS_MAX: usize = 256;
+
+/// Bytes of the value of an option; a longer one is refused with `option_invalid`.
+pub const OPTION_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of the reason of a refused permission; a longer one is refused with `body_too_large`.
+pub const REASON_BYTES_MAX: usize = 16 << 10;
+
+/// Characters of the title of a session; a longer one is refused with `limit_reached`.
+pub const TITLE_CHARS_MAX: usize = 200;
+
+/// Characters of a first message that become the title of its run; the rest is left out.
+pub const RUN_TITLE_CHARS: usize = 80;
+
+/// Sessions of a page when nothing is said, and at most.
+pub const LIST_LIMIT_DEFAULT: usize = 50;
+pub const LIST_LIMIT_MAX: usize = 200;
+
+/// Sessions looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
+pub const LIST_LOOKED_AT_MAX: usize = 1_000;
+
+/// Turns that are told at a time, streamed or waited for; the next one is refused with `too_many_streams`.
+pub const STREAMS_MAX: usize = 20_000;
+
+/// When to come again after that.
+pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
+
+/// How long a stream stays silent; then it says that it lives.
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
+
+/// Runs of a session, the newest first, in which a call is looked for that is answered late; one before them is as if
+/// it had never been open.
+pub const RUNS_LOOKED_AT_MAX: usize = 50;
+
+/// Runs of a session that are added up to tell what it cost; those before them are left out.
+pub const RUNS_ADDED_UP_MAX: usize = 1_000;
+
+/// How often a message is tried again because its session changed in the same moment; then `session_busy`.
+pub const SAY_TRIES: usize = 4;
+
+/// Events read at a time where a turn is looked at without following it.
+pub const PAGE_EVENTS: usize = 500;
+
+/// Characters of an `Idempotency-Key`; more is refused with `header_invalid`.
+pub const IDEMPOTENCY_KEY_MAX: usize = 255;
+
+/// When to come again after a failure that may pass and names no time of its own.
+pub const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Bytes of the id of a call in what was said before a session; a longer one is refused with `body_malformed`.
+pub const SEED_CALL_ID_BYTES_MAX: usize = 256;
+
+/// Bytes of one result, as JSON, its pictures included: they stand in the event that tells it; more is refused with
+/// `image_refused`.
+pub const RESULT_BYTES_MAX: usize = 768 << 10;
+
+/// Events looked at to learn what became of calls that are answered late; those before them are as if they had never
+/// been.
+pub const LATE_EVENTS_MAX: usize = 100_000;

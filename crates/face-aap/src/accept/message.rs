@@ -1,10 +1,11 @@
 //! What a message says: a text, or blocks of text and pictures.
 
-use recount_engine::Capabilities;
+use bytes::Bytes;
+use recount_engine::{Attached, Capabilities};
 use recount_event::{Code, Json};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::image::{Picture, picture};
+use super::image::{Picture, data_url, picture};
 use super::{Accepted, encoded_len, malformed};
 use crate::error::Refusal;
 use crate::limits;
@@ -43,19 +44,50 @@ impl Said {
         matches!(self, Said::Pieces(pieces) if pieces.iter().any(|piece| matches!(piece, Piece::Picture(_))))
     }
 
-    /// As the log has it, where each picture that came as data has become something else.
-    pub(crate) fn blocks(&self, mut kept: impl FnMut() -> Option<Json>) -> Option<Vec<Json>> {
-        let Said::Pieces(pieces) = self else { return None };
-        let block = |piece: &Piece| match piece {
-            Piece::Text(text) => Some(of(&json!({ "type": "text", "text": text }))),
-            Piece::Picture(Picture::At(url)) => Some(of(&json!({ "type": "image", "url": url }))),
-            Piece::Picture(Picture::Data { .. }) => kept(),
+    /// The pictures that came as data, in order.
+    pub(crate) fn data(&self) -> impl Iterator<Item = (&str, &Bytes)> {
+        let pieces = match self {
+            Said::Text(_) => &[],
+            Said::Pieces(pieces) => pieces.as_slice(),
         };
-        Some(pieces.iter().filter_map(block).collect())
+        pieces.iter().filter_map(|piece| match piece {
+            Piece::Picture(Picture::Data { mime, bytes }) => Some((mime.as_str(), bytes)),
+            Piece::Picture(Picture::At(_)) | Piece::Text(_) => None,
+        })
+    }
+
+    /// As a request has it, where those that came as data have become artifacts.
+    pub(crate) fn blocks(&self, kept: &[Attached]) -> Vec<Json> {
+        let mut kept = kept.iter();
+        self.blocks_with(|_, _| {
+            kept.next().map(|kept| json!({ "type": "image", "artifact_id": kept.artifact_id, "mime": kept.mime }))
+        })
+    }
+
+    /// As the outcome of a call has it: whole, since nothing else would keep its pictures.
+    pub(crate) fn output(&self) -> Json {
+        match self {
+            Said::Text(text) => of(&json!(text)),
+            Said::Pieces(_) => {
+                let image = |mime: &str, bytes: &Bytes| json!({ "type": "image", "url": data_url(mime, bytes) });
+                let blocks = self.blocks_with(|mime, bytes| Some(image(mime, bytes)));
+                Json::of(&blocks).expect("blocks are JSON")
+            }
+        }
+    }
+
+    fn blocks_with(&self, mut data: impl FnMut(&str, &Bytes) -> Option<Value>) -> Vec<Json> {
+        let Said::Pieces(pieces) = self else { return Vec::new() };
+        let block = |piece: &Piece| match piece {
+            Piece::Text(text) => Some(json!({ "type": "text", "text": text })),
+            Piece::Picture(Picture::At(url)) => Some(json!({ "type": "image", "url": url })),
+            Piece::Picture(Picture::Data { mime, bytes }) => data(mime, bytes),
+        };
+        pieces.iter().filter_map(block).map(|block| of(&block)).collect()
     }
 }
 
-fn of(value: &serde_json::Value) -> Json {
+fn of(value: &Value) -> Json {
     Json::of(value).expect("a value is JSON")
 }
 
@@ -144,8 +176,16 @@ mod tests {
         assert_eq!(check(r#""hi""#).unwrap(), Said::Text("hi".into()));
         let list = check(r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#).unwrap();
         assert_eq!(list.text(), "a\nb");
-        assert_eq!(list.blocks(|| None).unwrap().len(), 2);
-        assert_eq!(check(r#""hi""#).unwrap().blocks(|| None), None);
+        assert_eq!(list.blocks(&[]).len(), 2);
+        assert!(check(r#""hi""#).unwrap().blocks(&[]).is_empty());
+    }
+
+    // P-066
+    #[test]
+    fn a_result_is_kept_as_it_came() {
+        let list = r#"[{"type":"text","text":"a"},{"type":"image","url":"data:image/png;base64,iVBORw0KGgo="}]"#;
+        let kept: Value = serde_json::from_str(check(list).unwrap().output().text()).unwrap();
+        assert_eq!(kept, serde_json::from_str::<Value>(list).unwrap());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use recount_engine::{Profile, Setup};
-use recount_event::{Code, ForeignId, Json};
+use recount_event::{Code, ForeignId};
 use recount_run::{CallAnswer, CallSaid};
 
 use super::message::{Said, said};
@@ -42,19 +42,12 @@ pub(crate) enum AnswerSaid {
 }
 
 impl Answer {
-    /// As the rules take it. `blocks`: what the result says where it is more than a text.
-    pub(crate) fn command(self, blocks: Option<Vec<Json>>) -> CallAnswer {
+    /// As the rules take it.
+    pub(crate) fn command(self) -> CallAnswer {
         let said = match self.said {
             AnswerSaid::Granted => CallSaid::Granted,
             AnswerSaid::Denied { reason } => CallSaid::Denied { reason },
-            AnswerSaid::Result(said) => {
-                let text = said.text();
-                let output = match blocks {
-                    Some(blocks) => Json::of(&blocks),
-                    None => Json::of(&text),
-                };
-                CallSaid::Output { output: output.expect("texts and blocks are JSON"), text }
-            }
+            AnswerSaid::Result(said) => CallSaid::Output { output: said.output(), text: said.text() },
         };
         CallAnswer { tool_call_id: self.call, said }
     }
@@ -100,7 +93,15 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<A
         let (id, said) = match message {
             ApplicationMessage::Tool { tool_call_id, content } => {
                 let said = said(&whose, content, can)?;
-                bytes += super::encoded_len(&said.text());
+                let size = said.output().text().len();
+                if size > limits::RESULT_BYTES_MAX {
+                    let most = limits::RESULT_BYTES_MAX;
+                    let detail = format!(
+                        "{whose} has {size} bytes as JSON with its pictures; send at most {most} (RESULT_BYTES_MAX)"
+                    );
+                    return Err(Refusal::new(Code::ImageRefused, detail));
+                }
+                bytes += size;
                 (tool_call_id, AnswerSaid::Result(said))
             }
             ApplicationMessage::ToolPermission { tool_call_id, granted: true, .. } => {
@@ -147,6 +148,8 @@ pub(crate) fn no_call(id: &str) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use recount_event::Json;
+
     use super::*;
 
     fn check(body: &str) -> Accepted<Turn> {
@@ -169,7 +172,7 @@ mod tests {
                 {"role":"tool_permission","toolCallId":"c","granted":false,"reason":" "}]"#,
         );
         let Asked::Answers(answers) = asked.unwrap() else { panic!("they are answers") };
-        let said: Vec<_> = answers.into_iter().map(|answer| answer.command(None).said).collect();
+        let said: Vec<_> = answers.into_iter().map(|answer| answer.command().said).collect();
         assert_eq!(
             said,
             [

@@ -1,0 +1,86 @@
+//! Who asks a handler, and what of the house is theirs.
+//!
+//! Who comes in is decided before the routes; what was decided travels with the request as a [`Visitor`]. A request
+//! without one gets nowhere but to `/meta`.
+
+use std::sync::Arc;
+
+use ::http::request::Parts;
+use axum::extract::FromRequestParts;
+use recount_engine::{Caller, Engine, Profile, Scope, SessionRow, SetupRow, Visitor};
+use recount_event::{Code, SessionId};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Places;
+use crate::accept;
+use crate::error::Refusal;
+use crate::limits;
+
+/// What one request works with.
+pub(super) struct Face {
+    pub(super) engine: Engine,
+    pub(super) caller: Caller,
+    pub(super) places: Places,
+}
+
+impl FromRequestParts<Places> for Face {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, places: &Places) -> Result<Self, Refusal> {
+        match parts.extensions.get::<Visitor>() {
+            Some(Visitor { engine, caller }) => {
+                Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
+            }
+            None => {
+                let detail = "nothing says who asks; send authorization: Bearer and a token";
+                Err(Refusal::new(Code::TokenMissing, detail))
+            }
+        }
+    }
+}
+
+impl Face {
+    /// Refuses who may not do such a thing.
+    pub(super) fn may(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.caller.may(scope) {
+            return Ok(());
+        }
+        let held: Vec<&str> = self.caller.scopes.iter().map(|scope| scope.as_str()).collect();
+        let held = if held.is_empty() { "none".to_owned() } else { held.join(", ") };
+        let detail = format!("this needs the scope {}; the token has {held}", scope.as_str());
+        Err(Refusal::new(Code::ScopeMissing, detail))
+    }
+
+    /// Ids in requests become ids here only where the caller may know of what they name.
+    pub(super) fn session_id(&self, text: &str) -> Result<SessionId, Refusal> {
+        let session = accept::session_id(text)?;
+        match self.caller.narrowing.admits(None, Some(session)) {
+            true => Ok(session),
+            false => Err(accept::no_session(text)),
+        }
+    }
+
+    /// What a session was set up with. One that no application has set up is not there for this face.
+    pub(super) async fn setup(&self, session: SessionId) -> Result<SetupRow, Refusal> {
+        let row = self.engine.setup(session).await?;
+        row.ok_or_else(|| accept::no_session(&session.to_string()))
+    }
+
+    pub(super) async fn session(&self, session: SessionId) -> Result<(SessionRow, SetupRow), Refusal> {
+        let setup = self.setup(session).await?;
+        let row = self.engine.session(session).await?;
+        Ok((row.ok_or_else(|| accept::no_session(&session.to_string()))?, setup))
+    }
+
+    pub(super) fn profile(&self, name: &str) -> Result<&Profile, Refusal> {
+        Ok(self.places.profiles.get(name)?)
+    }
+
+    /// A place among those who are told turns.
+    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.places.streams).try_acquire_owned().map_err(|_| {
+            let detail = format!("{} turns are being told already; try again shortly", self.places.streams_max);
+            Refusal { retry_after: Some(limits::STREAMS_RETRY), ..Refusal::new(Code::TooManyStreams, detail) }
+        })
+    }
+}

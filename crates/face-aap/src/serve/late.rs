@@ -1,0 +1,166 @@
+//! What became of calls that are answered late: looked up in the log, since nothing else is kept of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recount_engine::ListQuery;
+use recount_event::family::run::WaitKind;
+use recount_event::family::tool::Executor;
+use recount_event::{Event, ForeignId, Payload, RunId, SessionId};
+
+use super::answers::VIA;
+use super::caller::Face;
+use super::turns::events;
+use crate::error::Refusal;
+use crate::limits;
+
+/// See the file's head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// No run ever waited for it.
+    NeverOpen,
+    /// It is waited for.
+    Open { by_client: bool },
+    /// It was answered through this face.
+    AnsweredHere,
+    /// Others settled it, or its time was over: the run went on at this event.
+    Elsewhere { run: RunId, reopened: u64 },
+    /// The run ended while it waited.
+    Gone,
+}
+
+/// One fate for each call.
+pub(super) async fn fates(face: &Face, session: SessionId, ids: &[ForeignId]) -> Result<Vec<Fate>, Refusal> {
+    let mut found: BTreeMap<ForeignId, Fate> = BTreeMap::new();
+    let query = ListQuery { limit: limits::RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
+    let mut looked_at = 0;
+    for row in face.engine.list_session_runs(session, &query).await?.items {
+        if found.len() == ids.len() || looked_at >= limits::LATE_EVENTS_MAX {
+            break;
+        }
+        let Ok(run) = row.id.parse::<RunId>() else { continue };
+        let mut traces = Traces::new(ids.iter().filter(|id| !found.contains_key(*id)).cloned().collect());
+        let mut from = row.first_sequence;
+        while looked_at < limits::LATE_EVENTS_MAX {
+            let page = match events(face, run, from, limits::PAGE_EVENTS).await {
+                // It was erased in the meantime, or this is its end.
+                Err(_) => break,
+                Ok(page) if page.is_empty() => break,
+                Ok(page) => page,
+            };
+            looked_at += page.len();
+            for event in &page {
+                traces.event(event);
+                from = event.sequence + 1;
+            }
+        }
+        found.extend(traces.fates(run));
+    }
+    Ok(ids.iter().map(|id| found.remove(id).unwrap_or(Fate::NeverOpen)).collect())
+}
+
+/// What the events of one run say of some calls.
+struct Traces {
+    ids: BTreeSet<ForeignId>,
+    /// Which call an approval is about.
+    approvals: BTreeMap<ForeignId, ForeignId>,
+    clients: BTreeSet<ForeignId>,
+    traces: BTreeMap<ForeignId, Trace>,
+    /// Where the run went on, in order.
+    continued: Vec<u64>,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Trace {
+    /// The last stop at which it was open.
+    stop: u64,
+    answered: Option<Whose>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    Others,
+}
+
+impl Traces {
+    fn new(ids: BTreeSet<ForeignId>) -> Self {
+        Traces {
+            ids,
+            approvals: BTreeMap::new(),
+            clients: BTreeSet::new(),
+            traces: BTreeMap::new(),
+            continued: Vec::new(),
+            ended: false,
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event.payload() {
+            Payload::ApprovalRequested(asked) if self.ids.contains(&asked.tool_call_id) => {
+                self.approvals.insert(asked.approval_id.clone(), asked.tool_call_id.clone());
+            }
+            Payload::ToolInvoked(invoked) if invoked.executor == Some(Executor::Client) => {
+                if self.ids.contains(&invoked.tool_call_id) {
+                    self.clients.insert(invoked.tool_call_id.clone());
+                }
+            }
+            Payload::RunWaiting(waiting) => {
+                for one in &waiting.waits_for {
+                    let call = match one.kind {
+                        WaitKind::Approval => self.approvals.get(&one.id).cloned(),
+                        WaitKind::ClientTool => Some(one.id.clone()).filter(|id| self.ids.contains(id)),
+                        WaitKind::Clarification | WaitKind::Handoff => None,
+                    };
+                    if let Some(call) = call {
+                        self.traces.entry(call).or_default().stop = event.sequence;
+                    }
+                }
+            }
+            Payload::ApprovalResolved(resolved) => {
+                let whose = if resolved.via.as_deref() == Some(VIA) { Whose::Ours } else { Whose::Others };
+                self.answered_approval(&resolved.approval_id, whose);
+            }
+            Payload::ApprovalTimedOut(missed) => self.answered_approval(&missed.approval_id, Whose::Others),
+            Payload::ToolCompleted(ended) if self.clients.contains(&ended.tool_call_id) => {
+                self.answered(&ended.tool_call_id.clone(), Whose::Ours);
+            }
+            Payload::ToolFailed(ended) | Payload::ToolCancelled(ended) | Payload::ToolTimedOut(ended)
+                if self.clients.contains(&ended.tool_call_id) =>
+            {
+                self.answered(&ended.tool_call_id.clone(), Whose::Others);
+            }
+            Payload::RunContinued(_) => self.continued.push(event.sequence),
+            Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => self.ended = true,
+            _ => {}
+        }
+    }
+
+    fn answered_approval(&mut self, approval: &ForeignId, whose: Whose) {
+        if let Some(call) = self.approvals.get(approval).cloned() {
+            self.answered(&call, whose);
+        }
+    }
+
+    fn answered(&mut self, call: &ForeignId, whose: Whose) {
+        if let Some(trace) = self.traces.get_mut(call) {
+            trace.answered.get_or_insert(whose);
+        }
+    }
+
+    fn fates(self, run: RunId) -> impl Iterator<Item = (ForeignId, Fate)> {
+        let Traces { clients, traces, continued, ended, .. } = self;
+        traces.into_iter().map(move |(id, trace)| {
+            let reopened = continued.iter().copied().find(|sequence| *sequence > trace.stop);
+            let fate = match (trace.answered, reopened) {
+                (Some(Whose::Ours), _) => Fate::AnsweredHere,
+                (Some(Whose::Others), Some(reopened)) => Fate::Elsewhere { run, reopened },
+                // Others answered it, and more is waited for: the answer to the rest tells what happened.
+                (Some(Whose::Others), None) if !ended => Fate::Open { by_client: false },
+                (None, None) if !ended => Fate::Open { by_client: clients.contains(&id) },
+                _ => Fate::Gone,
+            };
+            (id, fate)
+        })
+    }
+}

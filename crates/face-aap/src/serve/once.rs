@@ -1,0 +1,66 @@
+//! `Idempotency-Key`: a request that is sent again is not done again; what it made is told again.
+//!
+//! A key counts for who sends it and where to, for a day. What was refused is not remembered, so that it can be
+//! corrected.
+
+use ::http::{HeaderMap, HeaderValue, Uri};
+use axum::response::Response;
+use recount_engine::{Once, Standing, UnderWay};
+use recount_event::Code;
+
+use super::caller::Face;
+use crate::accept;
+use crate::error::Refusal;
+
+const REPLAYED: &str = "idempotency-replayed";
+
+/// A request that may have been made before.
+#[derive(Default)]
+pub(super) struct Again {
+    pub(super) once: Option<Once>,
+    /// The id of what it made then.
+    pub(super) made: Option<String>,
+    /// Nobody else does it while this is held.
+    _under_way: Option<UnderWay>,
+}
+
+impl Again {
+    pub(super) async fn of(face: &Face, uri: &Uri, headers: &HeaderMap, bytes: &[u8]) -> Result<Self, Refusal> {
+        let Some(key) = accept::idempotency_key(headers)? else { return Ok(Again::default()) };
+        let path = uri.path().trim_end_matches('/');
+        let once = Once {
+            key: named(&["aap", &face.caller.id, path, key]),
+            body: blake3::hash(bytes).to_hex().to_string(),
+        };
+        let (under_way, made) = match face.engine.take_up(&once).await? {
+            Standing::New(under_way) => (Some(under_way), None),
+            Standing::Made(under_way, made) => (Some(under_way), Some(made)),
+            Standing::Answered(answer) => (None, answer.location),
+            Standing::Other => {
+                let detail = format!("the key {key:?} came with another body before");
+                return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
+            }
+            Standing::Busy => {
+                let detail = format!("a request with the key {key:?} is being done");
+                return Err(Refusal::new(Code::IdempotencyInProgress, detail));
+            }
+        };
+        Ok(Again { once: Some(once), made, _under_way: under_way })
+    }
+}
+
+/// Says that this was made before.
+pub(super) fn replayed(mut response: Response) -> Response {
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// One text of bounded length for several; no two lists of texts share one.
+fn named(texts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}

@@ -1,0 +1,41 @@
+//! Pictures that the server keeps, as the addresses that clients know: those that they sent come back as they were.
+
+use recount_engine::{ArtifactRow, Engine, Error};
+use recount_event::{Code, SessionId};
+
+use crate::accept::data_url;
+use crate::limits;
+use crate::project::{ImageRef, Pictures};
+
+/// Those of a session, within the bound of one reply. What is not there any more is left out.
+pub(super) async fn of(
+    engine: &Engine,
+    session: SessionId,
+    wanted: impl IntoIterator<Item = ImageRef>,
+) -> Result<Pictures, Error> {
+    let mut pictures = Pictures::default();
+    let mut left = limits::HISTORY_IMAGE_BYTES_MAX;
+    for ImageRef { artifact_id, mime } in wanted {
+        if pictures.has(&artifact_id) {
+            continue;
+        }
+        let session = session.to_string();
+        let rows = engine.artifacts_called(&artifact_id).await?;
+        let is_ours = |row: &&ArtifactRow| row.session_id.as_deref() == Some(session.as_str());
+        let Some(row) = rows.iter().find(is_ours).or(rows.first()) else { continue };
+        let size = row.size_bytes.and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
+        if size > left {
+            continue;
+        }
+        match engine.artifact_bytes(row).await {
+            Ok(bytes) => {
+                left -= size;
+                let mime = mime.or(row.mime.clone()).unwrap_or_else(|| "application/octet-stream".into());
+                pictures.put(artifact_id, data_url(&mime, &bytes));
+            }
+            Err(error) if error.code() == Code::ArtifactBytesMissing => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(pictures)
+}

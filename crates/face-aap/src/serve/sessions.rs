@@ -1,0 +1,162 @@
+//! Sessions: create, list, show, name, delete.
+
+use std::collections::BTreeMap;
+
+use ::http::{HeaderMap, StatusCode, Uri};
+use axum::body::Body;
+use axum::extract::{OriginalUri, RawQuery};
+use recount_engine::{ListQuery, Scope, SessionRow, SetupRow};
+use recount_event::{Code, SessionId};
+use recount_run::Status;
+
+use super::caller::Face;
+use super::http::{Answer, Ids, body_bytes, empty, json};
+use super::once::{Again, replayed};
+use crate::accept;
+use crate::error::Refusal;
+use crate::limits;
+use crate::wire::{
+    AgentConfig, PostSessionsResponse, ServerToolRef, SessionInfo, SessionStatus, SessionsResponse, ToolSpec, Usage,
+};
+
+pub(super) async fn create_session(
+    face: Face,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    face.may(Scope::Run)?;
+    if !face.caller.narrowing.is_none() {
+        let detail = "the token is narrowed to some tasks or sessions, and a new one would lie outside";
+        return Err(Refusal::new(Code::ScopeMissing, detail));
+    }
+    let bytes = body_bytes(&headers, body).await?;
+    let again = again(&face, &uri, &headers, &bytes).await?;
+    if let Some(session_id) = again.made {
+        return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
+    }
+    let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
+    let row = face.engine.create_setup(new, again.once.as_ref()).await?;
+    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
+}
+
+async fn again(face: &Face, uri: &Uri, headers: &HeaderMap, bytes: &[u8]) -> Result<Again, Refusal> {
+    Again::of(face, uri, headers, bytes).await
+}
+
+pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
+    face.may(Scope::Read)?;
+    let asked = accept::listing(raw.as_deref())?;
+    let mut after = asked.after.map(|session| session.to_string());
+    let mut sessions = Vec::new();
+    let mut looked_at = 0;
+    let mut has_more = true;
+    while has_more && sessions.len() < asked.limit && looked_at < limits::LIST_LOOKED_AT_MAX {
+        let query = ListQuery { after: after.take(), limit: asked.limit - sessions.len(), status: None };
+        let listed = face.engine.list_setups(&query).await?;
+        looked_at += query.limit;
+        (after, has_more) = (listed.next, listed.has_more);
+        for (row, setup) in listed.items {
+            let session = accept::session_id(&row.id)?;
+            let is_theirs = face.caller.narrowing.admits(None, Some(session));
+            if !is_theirs || asked.agent.as_ref().is_some_and(|agent| *agent != setup.setup.agent) {
+                continue;
+            }
+            let status = status(&face, session).await?;
+            if asked.status.is_none_or(|wanted| wanted == status) {
+                sessions.push(info(row, setup, status));
+            }
+        }
+    }
+    let next = after.filter(|_| has_more).map(|session| accept::cursor(&session));
+    Ok(json(StatusCode::OK, &SessionsResponse { sessions, next }))
+}
+
+pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer {
+    face.may(Scope::Read)?;
+    let session = face.session_id(&session)?;
+    let (row, setup) = face.session(session).await?;
+    let mut shown = info(row, setup, status(&face, session).await?);
+    shown.usage = Some(usage(&face, session).await?);
+    Ok(json(StatusCode::OK, &shown))
+}
+
+pub(super) async fn change_session(
+    face: Face,
+    Ids(session): Ids<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    face.may(Scope::Run)?;
+    let session = face.session_id(&session)?;
+    face.setup(session).await?;
+    let title = accept::new_title(&body_bytes(&headers, body).await?)?;
+    face.engine.set_title(session, title).await?;
+    let (row, setup) = face.session(session).await?;
+    Ok(json(StatusCode::OK, &info(row, setup, status(&face, session).await?)))
+}
+
+pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {
+    face.may(Scope::Run)?;
+    let session = face.session_id(&session)?;
+    face.setup(session).await?;
+    face.engine.delete_session(session, &face.caller.name).await?;
+    Ok(empty())
+}
+
+async fn status(face: &Face, session: SessionId) -> Result<SessionStatus, Refusal> {
+    let Some(run) = face.engine.active_run(session).await? else { return Ok(SessionStatus::Idle) };
+    let row = face.engine.run(run).await?;
+    let waits = row.is_some_and(|row| row.status == Status::Waiting.as_str());
+    Ok(if waits { SessionStatus::Waiting } else { SessionStatus::Running })
+}
+
+/// What its runs used; a run's figures are its own, since none of them goes on from another.
+async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
+    let query = ListQuery { limit: limits::RUNS_ADDED_UP_MAX, ..ListQuery::default() };
+    let runs = face.engine.list_session_runs(session, &query).await?.items;
+    let mut sum = Usage::default();
+    for run in runs {
+        sum.add(Usage {
+            input_tokens: run.input_tokens,
+            output_tokens: run.output_tokens,
+            cached_input_tokens: 0,
+            cost_micros_usd: Some(run.cost_micros_usd).filter(|cost| *cost > 0),
+        });
+    }
+    Ok(sum)
+}
+
+/// A session as it is shown. Secrets that were chosen are there, and are not told.
+fn info(row: SessionRow, setup: SetupRow, status: SessionStatus) -> SessionInfo {
+    let SetupRow { setup, updated_at, .. } = setup;
+    let mut options: BTreeMap<String, String> = setup.options;
+    options.extend(setup.secrets.into_iter().map(|name| (name, accept::PLACEHOLDER.to_owned())));
+    let tools = setup.tools.map(|tools| {
+        tools.into_iter().map(|tool| ServerToolRef { name: tool.name, trust: tool.trust }).collect()
+    });
+    let client_tools: Vec<ToolSpec> = setup
+        .client_tools
+        .into_iter()
+        .map(|tool| ToolSpec {
+            name: tool.name,
+            title: tool.title,
+            description: tool.description,
+            parameters: tool.parameters,
+        })
+        .collect();
+    SessionInfo {
+        session_id: row.id,
+        agent: AgentConfig {
+            name: setup.agent,
+            tools,
+            options: Some(options).filter(|options| !options.is_empty()),
+        },
+        tools: Some(client_tools).filter(|tools| !tools.is_empty()),
+        title: row.title,
+        created_at: Some(row.created_at),
+        updated_at: Some(updated_at),
+        status: Some(status),
+        usage: None,
+    }
+}

@@ -1,0 +1,250 @@
+//! How a turn is told: frame by frame, or whole when it has stopped. Who leaves decides nothing: the turn goes on.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+
+use ::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use recount_engine::{Engine, Error, Events};
+use recount_event::{Code, Event, SessionId};
+use recount_transport::sse;
+use recount_world::Kind;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep};
+
+use super::caller::Face;
+use super::http::json;
+use super::pictures;
+use crate::error::Refusal;
+use crate::limits;
+use crate::project::{Frame, FrameId, Gathered, Mode, Pictures, Projector, Told, TurnId};
+use crate::wire::{TurnError, TurnEvent};
+
+/// Which turn it is, in every answer to one.
+pub(super) const TURN_ID: HeaderName = HeaderName::from_static("aap-turn-id");
+
+/// A turn that somebody wants to be told.
+pub(super) struct Telling {
+    pub(super) session: SessionId,
+    pub(super) turn: TurnId,
+    /// Told up to here before.
+    pub(super) last: Option<FrameId>,
+    pub(super) place: OwnedSemaphorePermit,
+}
+
+/// Ends when a stream must, with its last frame.
+type End = Pin<Box<dyn Future<Output = Frame> + Send>>;
+
+fn end(face: &Face) -> End {
+    let mut shutdown = face.engine.world().tasks.shutdown_signal(Kind::Connection);
+    let mut caller = face.caller.clone();
+    Box::pin(async move {
+        tokio::select! {
+            () = shutdown.requested() => Frame::shutting_down(),
+            () = caller.revoked() => Frame::broken_off(TurnError {
+                code: Code::TokenInvalid.to_string(),
+                message: "what you came in with was taken back; the turn goes on".into(),
+                retryable: false,
+            }),
+        }
+    })
+}
+
+/// The same for a reply in one piece.
+fn error_of(last: Frame) -> Option<TurnError> {
+    match last.told {
+        Told::Event(TurnEvent::TurnStop { error, .. }) => error,
+        _ => None,
+    }
+}
+
+/// Why a turn cannot be told any further.
+fn broken(error: Error) -> TurnError {
+    match error.code() {
+        // Its session was deleted, and that cancels what goes on in it.
+        Code::RunErased | Code::RunNotFound => TurnError {
+            code: "cancelled".into(),
+            message: "the session was deleted".into(),
+            retryable: false,
+        },
+        code => {
+            let refusal = Refusal::from(error);
+            TurnError {
+                code: code.to_string(),
+                message: refusal.detail,
+                retryable: code.row().retryable,
+            }
+        }
+    }
+}
+
+/// The run's account came to its end before the turn did, which only a damaged one does.
+fn cut_short(turn: TurnId) -> TurnError {
+    TurnError {
+        code: Code::Internal.to_string(),
+        message: format!("the turn {turn} has no end"),
+        retryable: false,
+    }
+}
+
+async fn follow(engine: &Engine, turn: TurnId) -> Result<Events, Error> {
+    engine.follow_events(turn.run, turn.opening.checked_sub(1)).await
+}
+
+// ---- frame by frame ------------------------------------------------------------------------------
+
+struct Open {
+    engine: Engine,
+    session: SessionId,
+    turn: TurnId,
+    events: Events,
+    projector: Projector,
+    last: Option<FrameId>,
+    end: End,
+    /// When it is time to look whether anything was said lately.
+    quiet: Pin<Box<Sleep>>,
+    said_at: Instant,
+    over: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+/// A turn as a stream.
+pub(super) async fn streamed(face: &Face, telling: Telling, mode: Mode) -> Result<Response, Refusal> {
+    let Telling { session, turn, last, place } = telling;
+    let open = Open {
+        engine: face.engine.clone(),
+        session,
+        turn,
+        events: follow(&face.engine, turn).await?,
+        projector: Projector::new(mode, turn.opening),
+        last,
+        end: end(face),
+        quiet: Box::pin(tokio::time::sleep(limits::HEARTBEAT_EVERY)),
+        said_at: recount_world::moment(),
+        over: false,
+        _place: place,
+    };
+    let pieces = stream::unfold(open, |mut open| async move {
+        let piece = open.next().await?;
+        open.said_at = recount_world::moment();
+        Some((Ok::<Bytes, Infallible>(piece), open))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    name(&mut response, turn);
+    Ok(response)
+}
+
+/// Says which turn an answer is about.
+pub(super) fn name(response: &mut Response, turn: TurnId) {
+    if let Ok(value) = HeaderValue::from_str(&turn.to_string()) {
+        response.headers_mut().insert(TURN_ID, value);
+    }
+}
+
+impl Open {
+    /// What goes out at once: all that is ready.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        while out.is_empty() {
+            if self.over {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                last = &mut self.end => self.stop(&last, &mut out),
+                events = self.events.next() => match events {
+                    Ok(Some(events)) => self.tell(&events, &mut out).await,
+                    Ok(None) => self.stop(&Frame::broken_off(cut_short(self.turn)), &mut out),
+                    Err(error) => self.stop(&Frame::broken_off(broken(error)), &mut out),
+                },
+                () = quiet(&mut self.quiet, self.said_at) => out.extend_from_slice(sse::HEARTBEAT),
+            }
+        }
+        Some(out.freeze())
+    }
+
+    fn stop(&mut self, last: &Frame, out: &mut BytesMut) {
+        self.over = true;
+        last.write(&Pictures::default(), out);
+    }
+
+    async fn tell(&mut self, events: &[Event], out: &mut BytesMut) {
+        for event in events {
+            let frames = self.projector.event(event);
+            let mut frames: Vec<Frame> = frames.into_iter().filter(|frame| self.is_new(frame)).collect();
+            let wanted: Vec<_> = frames.iter().flat_map(Frame::pictures).cloned().collect();
+            let pictures = match wanted.is_empty() {
+                true => Pictures::default(),
+                false => match pictures::of(&self.engine, self.session, wanted).await {
+                    Ok(pictures) => pictures,
+                    Err(error) => return self.stop(&Frame::broken_off(broken(error)), out),
+                },
+            };
+            frames.drain(..).for_each(|frame| frame.write(&pictures, out));
+            if self.projector.is_over() {
+                self.over = true;
+                return;
+            }
+        }
+    }
+
+    fn is_new(&self, frame: &Frame) -> bool {
+        !self.last.is_some_and(|last| frame.is_through(last))
+    }
+}
+
+/// Returns when nothing was said for too long. The timer is not set back with each piece, but looked at when it goes
+/// off.
+async fn quiet(timer: &mut Pin<Box<Sleep>>, said_at: Instant) {
+    loop {
+        timer.as_mut().await;
+        let due = said_at + limits::HEARTBEAT_EVERY;
+        let is_quiet = recount_world::moment() >= due;
+        timer.as_mut().reset(if is_quiet { recount_world::moment() + limits::HEARTBEAT_EVERY } else { due });
+        if is_quiet {
+            return;
+        }
+    }
+}
+
+// ---- whole ---------------------------------------------------------------------------------------
+
+/// A turn in one piece, once it has stopped. What goes wrong by then is told in the reply, as it would be in a stream.
+pub(super) async fn whole(face: &Face, telling: Telling) -> Result<Response, Refusal> {
+    let Telling { session, turn, place, .. } = telling;
+    let mut events = follow(&face.engine, turn).await?;
+    let mut gathered = Gathered::new(turn.opening);
+    let mut end = end(face);
+    let error = loop {
+        if gathered.is_over() {
+            break None;
+        }
+        tokio::select! {
+            biased;
+            last = &mut end => break error_of(last),
+            next = events.next() => match next {
+                Ok(Some(events)) => events.iter().for_each(|event| gathered.event(event)),
+                Ok(None) => break Some(cut_short(turn)),
+                Err(error) => break Some(broken(error)),
+            },
+        }
+    };
+    drop(place);
+    let wanted: Vec<_> = gathered.pictures().cloned().collect();
+    let pictures = pictures::of(&face.engine, session, wanted).await?;
+    let reply = match (error, gathered.response(&pictures)) {
+        (None, Some(reply)) => reply,
+        (error, _) => gathered.broken_off(error.unwrap_or_else(|| cut_short(turn)), &pictures),
+    };
+    let mut response = json(StatusCode::OK, &reply);
+    name(&mut response, turn);
+    Ok(response)
+}

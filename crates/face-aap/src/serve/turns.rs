@@ -1,0 +1,175 @@
+//! Turns: what somebody says or answers, and how it is told what came of it.
+
+use ::http::HeaderMap;
+use axum::body::Body;
+use axum::extract::{OriginalUri, RawQuery};
+use axum::response::Response;
+use recount_engine::{KeptAnswer, Profile, Scope, SetupRow};
+use recount_event::{Code, Event, RunId, SessionId, codec};
+
+use super::caller::Face;
+use super::http::{Answer, Ids, body_bytes, empty};
+use super::once::{Again, replayed};
+use super::stream::{Telling, streamed, whole};
+use super::{answers, say};
+use crate::accept::{self, AnswerSaid, Asked, Change};
+use crate::error::Refusal;
+use crate::limits;
+use crate::project::{FrameId, Mode, Projector, TurnId, opens_segment};
+use crate::wire::{PostSessionTurnRequest, StreamMode};
+
+/// A turn that is to begin: where, of which agent, with what.
+pub(super) struct Beginning<'a> {
+    pub(super) face: &'a Face,
+    pub(super) session: SessionId,
+    pub(super) row: SetupRow,
+    pub(super) profile: &'a Profile,
+    pub(super) change: Change,
+    pub(super) traceparent: Option<String>,
+    pub(super) again: &'a Again,
+}
+
+pub(super) async fn create_turn(
+    face: Face,
+    Ids(session): Ids<String>,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    face.may(Scope::Run)?;
+    let session = face.session_id(&session)?;
+    let row = face.setup(session).await?;
+    let place = face.place()?;
+    let bytes = body_bytes(&headers, body).await?;
+    let request: PostSessionTurnRequest = accept::body(&bytes)?;
+    let mode = request.stream;
+    let again = Again::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(turn) = again.made.as_deref().and_then(made) {
+        let telling = Telling { session, turn, last: None, place };
+        return Ok(replayed(tell(&face, telling, mode).await?));
+    }
+    let profile = face.profile(&row.setup.agent)?;
+    let accept::Turn { change, asked, .. } = accept::turn(request, &row.setup, profile)?;
+    let traceparent = accept::traceparent(headers.get("traceparent"));
+    let beginning =
+        Beginning { face: &face, session, row, profile, change, traceparent, again: &again };
+    let turn = match asked {
+        Asked::Message(said) => say::message(beginning, said).await?,
+        Asked::Answers(answers) => {
+            if answers.iter().any(|answer| answer.said == AnswerSaid::Granted) {
+                face.may(Scope::Approve)?;
+            }
+            answers::answer(beginning, answers).await?
+        }
+    };
+    drop(again);
+    tell(&face, Telling { session, turn, last: None, place }, mode).await
+}
+
+async fn tell(face: &Face, telling: Telling, mode: StreamMode) -> Result<Response, Refusal> {
+    match mode {
+        StreamMode::None => whole(face, telling).await,
+        StreamMode::Message => streamed(face, telling, Mode::Message).await,
+        StreamMode::Delta => streamed(face, telling, Mode::Delta).await,
+    }
+}
+
+/// The turn that a request began before: by its run, which it is the beginning of, or by itself.
+fn made(text: &str) -> Option<TurnId> {
+    match text.parse::<RunId>() {
+        Ok(run) => Some(TurnId { run, opening: 0 }),
+        Err(_) => text.parse().ok(),
+    }
+}
+
+impl Beginning<'_> {
+    /// Remembers which turn an answer began. An answer makes nothing that would remember it.
+    pub(super) async fn remember(&self, turn: TurnId) -> Result<(), Refusal> {
+        if let Some(once) = &self.again.once {
+            let answer =
+                KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
+            self.face.engine.keep_answer(once, answer).await?;
+        }
+        Ok(())
+    }
+}
+
+// ---- turns that were made before -------------------------------------------------------------------
+
+pub(super) async fn watch_turn(
+    face: Face,
+    Ids((session, turn)): Ids<(String, String)>,
+    RawQuery(raw): RawQuery,
+    headers: HeaderMap,
+) -> Answer {
+    face.may(Scope::Read)?;
+    let session = face.session_id(&session)?;
+    face.setup(session).await?;
+    let mode = match accept::watching(raw.as_deref())? {
+        StreamMode::Message => Mode::Message,
+        StreamMode::Delta | StreamMode::None => Mode::Delta,
+    };
+    let last = accept::last_event_id(&headers)?;
+    let turn = find(&face, session, &turn).await?;
+    if let Some(last) = last
+        && is_through(&face, turn, mode, last).await?
+    {
+        return Ok(empty());
+    }
+    let place = face.place()?;
+    streamed(&face, Telling { session, turn, last, place }, mode).await
+}
+
+/// The turn of a session that a path names.
+pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<TurnId, Refusal> {
+    let turn = accept::turn_id(text)?;
+    let row = face.engine.run(turn.run).await?;
+    if !row.is_some_and(|row| row.session_id == Some(session.to_string())) {
+        return Err(accept::no_turn(text));
+    }
+    match events(face, turn.run, turn.opening, 1).await {
+        Ok(events) if events.first().is_some_and(opens_segment) => Ok(turn),
+        Ok(_) => Err(accept::no_turn(text)),
+        Err(refusal) if refusal.code == Code::CursorAhead => Err(accept::no_turn(text)),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Some events of a run, from one on.
+pub(super) async fn events(face: &Face, run: RunId, from: u64, count: usize) -> Result<Vec<Event>, Refusal> {
+    let (page, _) = face.engine.read_run(run, from.checked_sub(1), count).await?;
+    let read = |(sequence, bytes): &(u64, bytes::Bytes)| {
+        codec::decode(bytes).map_err(|why| {
+            Refusal::new(Code::StoreCorrupt, format!("event {sequence} of {run} cannot be read: {why}"))
+        })
+    };
+    page.iter().map(read).collect()
+}
+
+/// Whether somebody who has this frame has the whole turn. Refuses a frame that there is not.
+async fn is_through(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
+    if last.sequence < turn.opening {
+        let detail = format!("the frame {last} is of another turn than {turn}");
+        return Err(Refusal::new(Code::CursorForeign, detail));
+    }
+    let tail = face.engine.tail(turn.run).await?.unwrap_or(0);
+    if last.sequence >= tail {
+        let detail = format!("the frame {last} was never given; send the id of the last frame");
+        return Err(Refusal::new(Code::CursorAhead, detail));
+    }
+    let mut projector = Projector::new(mode, turn.opening);
+    let mut from = turn.opening;
+    while from <= last.sequence {
+        let page = events(face, turn.run, from, limits::PAGE_EVENTS).await?;
+        let Some(end) = page.last().map(|event| event.sequence) else { return Ok(false) };
+        for event in page.iter().filter(|event| event.sequence <= last.sequence) {
+            let frames = projector.event(event);
+            if projector.is_over() {
+                return Ok(frames.iter().all(|frame| frame.is_through(last)));
+            }
+        }
+        from = end + 1;
+    }
+    Ok(false)
+}
+
