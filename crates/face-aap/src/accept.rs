@@ -11,13 +11,11 @@ mod turn;
 use recount_event::{Code, Json, SessionId};
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::image::{Picture, data_url};
-pub(crate) use self::message::{Piece, Said, run_title};
-pub(crate) use self::query::{
-    Kind, Listing, cursor, history_kind, idempotency_key, last_event_id, listing, traceparent, watching,
-};
+pub(crate) use self::image::data_url;
+pub(crate) use self::message::{Said, run_title};
+pub(crate) use self::query::{cursor, idempotency_key, last_event_id, listing, traceparent, watching};
 pub(crate) use self::seed::call_ids;
-pub(crate) use self::setup::{Change, config, fitting, fork, new_title, session};
+pub(crate) use self::setup::{Change, config, session};
 pub(crate) use self::turn::{Answer, AnswerSaid, Asked, Turn, no_call, turn};
 use crate::error::Refusal;
 use crate::project::TurnId;

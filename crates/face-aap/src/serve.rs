@@ -55,10 +55,7 @@ pub fn router(places: Places) -> Router {
     let routes: [(&str, MethodRouter<Places>); 5] = [
         ("/meta", get(meta::get_meta)),
         ("/sessions", get(sessions::list_sessions).post(sessions::create_session)),
-        (
-            "/sessions/{session}",
-            get(sessions::get_session).patch(sessions::change_session).delete(sessions::delete_session),
-        ),
+        ("/sessions/{session}", get(sessions::get_session).delete(sessions::delete_session)),
         ("/sessions/{session}/turns", post(turns::create_turn)),
         ("/sessions/{session}/turns/{turn}/events", get(turns::watch_turn)),
     ];

@@ -29,7 +29,9 @@ fn refused(detail: impl Into<String>) -> Refusal {
 pub(super) fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
     if let Some(rest) = url.strip_prefix("data:") {
         if !can.images_data {
-            return Err(refused("the agent takes no pictures as data; send none, or by address if it takes those"));
+            return Err(refused(
+                "the agent takes no pictures as data; send none, or by address if it takes those",
+            ));
         }
         return data(rest);
     }
@@ -62,7 +64,9 @@ fn data(rest: &str) -> Accepted<Picture> {
     }
     let most = limits::IMAGE_BYTES_MAX;
     if encoded.len() / 4 * 3 > most + 3 {
-        return Err(refused(format!("a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one")));
+        return Err(refused(format!(
+            "a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
+        )));
     }
     let bytes = STANDARD
         .decode(encoded)
@@ -71,7 +75,9 @@ fn data(rest: &str) -> Accepted<Picture> {
         return Err(refused("a picture is empty; send its bytes"));
     }
     if bytes.len() > most {
-        return Err(refused(format!("a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one")));
+        return Err(refused(format!(
+            "a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
+        )));
     }
     Ok(Picture::Data { mime: mime.to_owned(), bytes: bytes.into() })
 }

@@ -60,7 +60,8 @@ impl Said {
     pub(crate) fn blocks(&self, kept: &[Attached]) -> Vec<Json> {
         let mut kept = kept.iter();
         self.blocks_with(|_, _| {
-            kept.next().map(|kept| json!({ "type": "image", "artifact_id": kept.artifact_id, "mime": kept.mime }))
+            kept.next()
+                .map(|kept| json!({ "type": "image", "artifact_id": kept.artifact_id, "mime": kept.mime }))
         })
     }
 
@@ -69,7 +70,8 @@ impl Said {
         match self {
             Said::Text(text) => of(&json!(text)),
             Said::Pieces(_) => {
-                let image = |mime: &str, bytes: &Bytes| json!({ "type": "image", "url": data_url(mime, bytes) });
+                let image =
+                    |mime: &str, bytes: &Bytes| json!({ "type": "image", "url": data_url(mime, bytes) });
                 let blocks = self.blocks_with(|mime, bytes| Some(image(mime, bytes)));
                 Json::of(&blocks).expect("blocks are JSON")
             }
@@ -118,7 +120,8 @@ pub(super) fn fits(whose: &str, bytes: usize) -> Accepted<()> {
     if bytes <= most {
         return Ok(());
     }
-    let detail = format!("the texts of {whose} have {bytes} bytes as JSON; send at most {most} (MESSAGE_BYTES_MAX)");
+    let detail =
+        format!("the texts of {whose} have {bytes} bytes as JSON; send at most {most} (MESSAGE_BYTES_MAX)");
     Err(Refusal::new(Code::BodyTooLarge, detail))
 }
 
@@ -183,7 +186,8 @@ mod tests {
     // P-066
     #[test]
     fn a_result_is_kept_as_it_came() {
-        let list = r#"[{"type":"text","text":"a"},{"type":"image","url":"data:image/png;base64,iVBORw0KGgo="}]"#;
+        let list =
+            r#"[{"type":"text","text":"a"},{"type":"image","url":"data:image/png;base64,iVBORw0KGgo="}]"#;
         let kept: Value = serde_json::from_str(check(list).unwrap().output().text()).unwrap();
         assert_eq!(kept, serde_json::from_str::<Value>(list).unwrap());
     }

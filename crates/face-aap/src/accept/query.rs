@@ -184,10 +184,12 @@ mod tests {
 
     #[test]
     fn the_last_frame_is_an_event_and_a_part() {
-        let headers = |text: &'static str| HeaderMap::from_iter([(
-            http::HeaderName::from_static("last-event-id"),
-            HeaderValue::from_static(text),
-        )]);
+        let headers = |text: &'static str| {
+            HeaderMap::from_iter([(
+                http::HeaderName::from_static("last-event-id"),
+                HeaderValue::from_static(text),
+            )])
+        };
         assert_eq!(last_event_id(&headers("17.2")).unwrap(), Some(FrameId { sequence: 17, part: 2 }));
         assert_eq!(last_event_id(&headers("")).unwrap(), None);
         assert_eq!(last_event_id(&HeaderMap::new()).unwrap(), None);

@@ -17,14 +17,16 @@ use crate::wire::{AsSent, Content, ContentBlock, HistoryMessage};
 pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> Accepted<Vec<Json>> {
     if messages.len() > limits::SEED_MESSAGES_MAX {
         let (count, most) = (messages.len(), limits::SEED_MESSAGES_MAX);
-        let detail = format!("the session begins with {count} messages; send at most {most} (SEED_MESSAGES_MAX)");
+        let detail =
+            format!("the session begins with {count} messages; send at most {most} (SEED_MESSAGES_MAX)");
         return Err(Refusal::new(Code::LimitReached, detail));
     }
     let bytes: usize = messages.iter().map(|message| message.json().text().len() + 1).sum();
     if bytes > limits::SEED_BYTES_MAX {
         let most = limits::SEED_BYTES_MAX;
-        let detail =
-            format!("the messages that the session begins with have {bytes} bytes; send at most {most} (SEED_BYTES_MAX)");
+        let detail = format!(
+            "the messages that the session begins with have {bytes} bytes; send at most {most} (SEED_BYTES_MAX)"
+        );
         return Err(Refusal::new(Code::BodyTooLarge, detail));
     }
     let (mut called, mut answered) = (BTreeSet::new(), BTreeSet::new());
@@ -38,11 +40,15 @@ pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> 
                 said(&whose, content.clone(), can)?;
                 if !called.contains(tool_call_id) {
                     let id = shortened(tool_call_id);
-                    return Err(malformed(format!("{whose} is the result of {id:?}, which nothing before it calls")));
+                    return Err(malformed(format!(
+                        "{whose} is the result of {id:?}, which nothing before it calls"
+                    )));
                 }
                 if !answered.insert(tool_call_id.clone()) {
                     let id = shortened(tool_call_id);
-                    return Err(malformed(format!("{whose} is another result of {id:?}; send one for each call")));
+                    return Err(malformed(format!(
+                        "{whose} is another result of {id:?}; send one for each call"
+                    )));
                 }
             }
         }
@@ -64,20 +70,26 @@ fn assistant(
     let mut bytes = 0;
     for block in blocks {
         match block {
-            ContentBlock::Text { text } | ContentBlock::Thinking { thinking: text } => bytes += encoded_len(text),
+            ContentBlock::Text { text } | ContentBlock::Thinking { thinking: text } => {
+                bytes += encoded_len(text)
+            }
             ContentBlock::Image { url } => drop(picture(url, can)?),
             ContentBlock::ToolUse { tool_call_id, name, input } => {
                 bytes += input.text().len();
                 let shown = shortened(tool_call_id);
                 if tool_call_id.is_empty() || tool_call_id.len() > limits::SEED_CALL_ID_BYTES_MAX {
                     let most = limits::SEED_CALL_ID_BYTES_MAX;
-                    return Err(malformed(format!("{whose} has a toolCallId {shown:?}; send 1 to {most} bytes")));
+                    return Err(malformed(format!(
+                        "{whose} has a toolCallId {shown:?}; send 1 to {most} bytes"
+                    )));
                 }
                 if name.is_empty() {
                     return Err(malformed(format!("{whose} calls {shown:?} without the name of a tool")));
                 }
                 if !called.insert(tool_call_id.clone()) {
-                    return Err(malformed(format!("{whose} has the toolCallId {shown:?} of an earlier call")));
+                    return Err(malformed(format!(
+                        "{whose} has the toolCallId {shown:?} of an earlier call"
+                    )));
                 }
             }
         }
@@ -126,7 +138,8 @@ mod tests {
 
     #[test]
     fn what_no_model_could_be_told_is_refused() {
-        let call = r#"{"role":"assistant","content":[{"type":"tool_use","toolCallId":"c","name":"f","input":{}}]}"#;
+        let call =
+            r#"{"role":"assistant","content":[{"type":"tool_use","toolCallId":"c","name":"f","input":{}}]}"#;
         let result = r#"{"role":"tool","toolCallId":"c","content":"x"}"#;
         for bad in [
             format!("[{result}]"),
@@ -135,7 +148,6 @@ mod tests {
             format!("[{call},{call}]"),
             format!("[{}]", call.replace(r#""c""#, r#""""#)),
         ] {
-
             let refusal = check(&bad).unwrap_err();
             assert_eq!(refusal.code, Code::BodyMalformed, "{bad}");
         }

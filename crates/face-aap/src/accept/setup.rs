@@ -108,7 +108,10 @@ fn enabled(tools: Vec<ServerToolRef>, client_tools: &[ClientTool]) -> Accepted<V
     let mut enabled = Vec::with_capacity(tools.len());
     for tool in tools {
         if !seen.insert(tool.name.clone()) {
-            return Err(malformed(format!("agent.tools names {:?} twice; send it once", shortened(&tool.name))));
+            return Err(malformed(format!(
+                "agent.tools names {:?} twice; send it once",
+                shortened(&tool.name)
+            )));
         }
         // Whoever carries a tool out need not be trusted with it.
         if !client_tools.iter().any(|own| own.name == tool.name) {
@@ -126,7 +129,8 @@ fn options(options: BTreeMap<String, String>, profile: &Profile) -> Accepted<Opt
     for (name, value) in options {
         if value.len() > limits::OPTION_BYTES_MAX {
             let (name, bytes, most) = (shortened(&name), value.len(), limits::OPTION_BYTES_MAX);
-            let detail = format!("the option {name:?} has {bytes} bytes; send at most {most} (OPTION_BYTES_MAX)");
+            let detail =
+                format!("the option {name:?} has {bytes} bytes; send at most {most} (OPTION_BYTES_MAX)");
             return Err(Refusal::new(Code::OptionInvalid, detail));
         }
         match profile.option(&name).map(|option| &option.kind) {
@@ -294,7 +298,11 @@ mod tests {
             ("", format!(r#","tools":[{}]"#, tool("a b")), Code::BodyMalformed),
             ("", r#","tools":[{"name":"f","description":""}]"#.into(), Code::BodyMalformed),
             ("", r#","tools":[{"name":"f","description":"","parameters":[]}]"#.into(), Code::BodyMalformed),
-            ("", r#","messages":[{"role":"tool_permission","toolCallId":"x","granted":true}]"#.into(), Code::BodyMalformed),
+            (
+                "",
+                r#","messages":[{"role":"tool_permission","toolCallId":"x","granted":true}]"#.into(),
+                Code::BodyMalformed,
+            ),
             ("", r#","messages":"hi""#.into(), Code::BodyMalformed),
         ] {
             let refusal = begun_with(agent, &more).unwrap_err();
@@ -318,7 +326,8 @@ mod tests {
     #[test]
     fn a_turn_replaces_lists_and_merges_options() {
         let profile = profile();
-        let new = begun_with(r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry"}"#, "").unwrap();
+        let new =
+            begun_with(r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry"}"#, "").unwrap();
         let agent = |text: &str| -> Option<AgentOverrides> { Some(serde_json::from_str(text).unwrap()) };
         let changed = change(
             &new.setup,
@@ -328,7 +337,10 @@ mod tests {
         );
         let changed = changed.unwrap();
         assert_eq!(changed.setup.tools, Some(Vec::new()));
-        assert_eq!((changed.setup.options["name"].as_str(), changed.setup.options["tone"].as_str()), ("Bo", "dry"));
+        assert_eq!(
+            (changed.setup.options["name"].as_str(), changed.setup.options["tone"].as_str()),
+            ("Bo", "dry")
+        );
         assert!(changed.overrides.secrets.is_empty());
         assert!(config(&changed, &profile).unwrap().is_some());
         let same = change(&new.setup, &profile, None, None).unwrap();
@@ -341,7 +353,8 @@ mod tests {
     fn an_agent_that_was_configured_anew_leaves_no_session_behind() {
         let mut profile = profile();
         let new =
-            begun_with(r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry","key":"k"}"#, "").unwrap();
+            begun_with(r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry","key":"k"}"#, "")
+                .unwrap();
         profile.tools.clear();
         profile.options.clear();
         let same = change(&new.setup, &profile, None, None).unwrap();

@@ -123,7 +123,8 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<A
     }
     if bytes > limits::ANSWERS_BYTES_MAX {
         let most = limits::ANSWERS_BYTES_MAX;
-        let detail = format!("the results have {bytes} bytes as JSON; send at most {most} (ANSWERS_BYTES_MAX)");
+        let detail =
+            format!("the results have {bytes} bytes as JSON; send at most {most} (ANSWERS_BYTES_MAX)");
         return Err(Refusal::new(Code::BodyTooLarge, detail));
     }
     Ok(Asked::Answers(answers))
@@ -133,7 +134,8 @@ fn reason_of(whose: &str, reason: Option<String>) -> Accepted<Option<String>> {
     let Some(reason) = reason else { return Ok(None) };
     if reason.len() > limits::REASON_BYTES_MAX {
         let (bytes, most) = (reason.len(), limits::REASON_BYTES_MAX);
-        let detail = format!("the reason of {whose} has {bytes} bytes; send at most {most} (REASON_BYTES_MAX)");
+        let detail =
+            format!("the reason of {whose} has {bytes} bytes; send at most {most} (REASON_BYTES_MAX)");
         return Err(Refusal::new(Code::BodyTooLarge, detail));
     }
     Ok(Some(reason).filter(|reason| !reason.trim().is_empty()))

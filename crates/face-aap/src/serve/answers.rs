@@ -43,10 +43,13 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
                 }
             }
             Fate::Gone => {
-                let detail = format!("the turn that waited for call {id} was given up, and the conversation went on");
+                let detail =
+                    format!("the turn that waited for call {id} was given up, and the conversation went on");
                 return Err(Refusal::new(Code::CallNotPending, detail));
             }
-            Fate::Elsewhere { run, reopened } => elsewhere = elsewhere.or(Some(TurnId { run, opening: reopened })),
+            Fate::Elsewhere { run, reopened } => {
+                elsewhere = elsewhere.or(Some(TurnId { run, opening: reopened }))
+            }
         }
     }
     if let Some(run) = active
@@ -113,7 +116,10 @@ pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Resul
     let appended = events(face, run, receipt.first_sequence, count).await?;
     let continued = appended.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
     continued.map(|event| TurnId { run, opening: event.sequence }).ok_or_else(|| {
-        Refusal::new(Code::Internal, format!("{run} was answered at {} and did not go on", receipt.first_sequence))
+        Refusal::new(
+            Code::Internal,
+            format!("{run} was answered at {} and did not go on", receipt.first_sequence),
+        )
     })
 }
 

@@ -79,7 +79,8 @@ impl Face {
     /// A place among those who are told turns.
     pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         Arc::clone(&self.places.streams).try_acquire_owned().map_err(|_| {
-            let detail = format!("{} turns are being told already; try again shortly", self.places.streams_max);
+            let detail =
+                format!("{} turns are being told already; try again shortly", self.places.streams_max);
             Refusal { retry_after: Some(limits::STREAMS_RETRY), ..Refusal::new(Code::TooManyStreams, detail) }
         })
     }

@@ -61,7 +61,8 @@ pub(super) async fn body_bytes(headers: &HeaderMap, body: Body) -> Result<Bytes,
     let too_large =
         || Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes (BODY_BYTES_MAX)"));
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
-        let detail = format!("the body is encoded as {encoding:?}; send it as it is, without content-encoding");
+        let detail =
+            format!("the body is encoded as {encoding:?}; send it as it is, without content-encoding");
         return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
     }
     if body.size_hint().lower() > max as u64 {

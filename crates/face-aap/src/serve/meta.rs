@@ -9,8 +9,8 @@ use recount_engine::{self as engine, Profile, Profiles};
 use super::Places;
 use super::http::json_bytes;
 use crate::wire::{
-    AgentInfo, AgentOption, ApplicationCapability, Capabilities, HistoryCapability, ImageCapability, MetaResponse,
-    OptionKind, Present, StreamCapability, ToolSpec,
+    AgentInfo, AgentOption, ApplicationCapability, Capabilities, HistoryCapability, ImageCapability,
+    MetaResponse, OptionKind, Present, StreamCapability, ToolSpec,
 };
 
 pub(super) async fn get_meta(State(places): State<Places>) -> Response {

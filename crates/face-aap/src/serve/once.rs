@@ -25,7 +25,12 @@ pub(super) struct Again {
 }
 
 impl Again {
-    pub(super) async fn of(face: &Face, uri: &Uri, headers: &HeaderMap, bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(super) async fn of(
+        face: &Face,
+        uri: &Uri,
+        headers: &HeaderMap,
+        bytes: &[u8],
+    ) -> Result<Self, Refusal> {
         let Some(key) = accept::idempotency_key(headers)? else { return Ok(Again::default()) };
         let path = uri.path().trim_end_matches('/');
         let once = Once {

@@ -20,7 +20,10 @@ enum Active {
     None,
     Working,
     /// It asked a question, and nothing else is open.
-    Asks { run: RunId, clarification: ForeignId },
+    Asks {
+        run: RunId,
+        clarification: ForeignId,
+    },
     Waits(RunId),
 }
 
@@ -62,10 +65,8 @@ fn is_over(code: Code) -> bool {
 }
 
 fn busy(beginning: &Beginning<'_>) -> Refusal {
-    let detail = format!(
-        "a turn of session {} is running; wait for it to stop, or cancel it",
-        beginning.session
-    );
+    let detail =
+        format!("a turn of session {} is running; wait for it to stop, or cancel it", beginning.session);
     Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::SessionBusy, detail) }
 }
 
@@ -131,15 +132,17 @@ async fn keep(beginning: &Beginning<'_>, said: &Said) -> Result<Vec<Attached>, R
             by: beginning.face.caller.id.clone(),
         };
         let row = beginning.face.engine.upload(upload).await?;
-        let artifact_id = ForeignId::parse(&row.id)
-            .map_err(|why| Refusal::new(Code::Internal, format!("an upload is called {:?}: {why}", row.id)))?;
+        let artifact_id = ForeignId::parse(&row.id).map_err(|why| {
+            Refusal::new(Code::Internal, format!("an upload is called {:?}: {why}", row.id))
+        })?;
         kept.push(Attached { artifact_id, mime: mime.to_owned(), name: None });
     }
     Ok(kept)
 }
 
 fn new_run(beginning: &Beginning<'_>, said: &Said, kept: Vec<Attached>) -> Result<NewRun, Refusal> {
-    let (mut queued, mut order): (Queued, Order) = beginning.profile.order(&beginning.change.setup.choice())?;
+    let (mut queued, mut order): (Queued, Order) =
+        beginning.profile.order(&beginning.change.setup.choice())?;
     let text = said.text();
     queued.title = accept::run_title(&text);
     queued.request_text = Some(text);

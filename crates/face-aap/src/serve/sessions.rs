@@ -16,7 +16,8 @@ use crate::accept;
 use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{
-    AgentConfig, PostSessionsResponse, ServerToolRef, SessionInfo, SessionStatus, SessionsResponse, ToolSpec, Usage,
+    AgentConfig, PostSessionsResponse, ServerToolRef, SessionInfo, SessionStatus, SessionsResponse, ToolSpec,
+    Usage,
 };
 
 pub(super) async fn create_session(
@@ -79,21 +80,6 @@ pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer
     let mut shown = info(row, setup, status(&face, session).await?);
     shown.usage = Some(usage(&face, session).await?);
     Ok(json(StatusCode::OK, &shown))
-}
-
-pub(super) async fn change_session(
-    face: Face,
-    Ids(session): Ids<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Answer {
-    face.may(Scope::Run)?;
-    let session = face.session_id(&session)?;
-    face.setup(session).await?;
-    let title = accept::new_title(&body_bytes(&headers, body).await?)?;
-    face.engine.set_title(session, title).await?;
-    let (row, setup) = face.session(session).await?;
-    Ok(json(StatusCode::OK, &info(row, setup, status(&face, session).await?)))
 }
 
 pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {

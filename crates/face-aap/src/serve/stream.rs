@@ -73,11 +73,7 @@ fn broken(error: Error) -> TurnError {
         },
         code => {
             let refusal = Refusal::from(error);
-            TurnError {
-                code: code.to_string(),
-                message: refusal.detail,
-                retryable: code.row().retryable,
-            }
+            TurnError { code: code.to_string(), message: refusal.detail, retryable: code.row().retryable }
         }
     }
 }

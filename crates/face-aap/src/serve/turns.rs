@@ -51,8 +51,7 @@ pub(super) async fn create_turn(
     let profile = face.profile(&row.setup.agent)?;
     let accept::Turn { change, asked, .. } = accept::turn(request, &row.setup, profile)?;
     let traceparent = accept::traceparent(headers.get("traceparent"));
-    let beginning =
-        Beginning { face: &face, session, row, profile, change, traceparent, again: &again };
+    let beginning = Beginning { face: &face, session, row, profile, change, traceparent, again: &again };
     let turn = match asked {
         Asked::Message(said) => say::message(beginning, said).await?,
         Asked::Answers(answers) => {
@@ -86,8 +85,7 @@ impl Beginning<'_> {
     /// Remembers which turn an answer began. An answer makes nothing that would remember it.
     pub(super) async fn remember(&self, turn: TurnId) -> Result<(), Refusal> {
         if let Some(once) = &self.again.once {
-            let answer =
-                KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
+            let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
             self.face.engine.keep_answer(once, answer).await?;
         }
         Ok(())
@@ -172,4 +170,3 @@ async fn is_through(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Res
     }
     Ok(false)
 }
-
