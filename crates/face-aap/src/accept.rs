@@ -13,9 +13,11 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use self::image::data_url;
 pub(crate) use self::message::{Said, run_title};
-pub(crate) use self::query::{cursor, idempotency_key, last_event_id, listing, traceparent, watching};
+pub(crate) use self::query::{
+    Kind, cursor, history_kind, idempotency_key, last_event_id, listing, traceparent, watching,
+};
 pub(crate) use self::seed::call_ids;
-pub(crate) use self::setup::{Change, config, session};
+pub(crate) use self::setup::{Change, config, fork, new_title, session};
 pub(crate) use self::turn::{Answer, AnswerSaid, Asked, Turn, no_call, turn};
 use crate::error::Refusal;
 use crate::project::TurnId;

@@ -24,9 +24,6 @@ pub const BLOCKS_MAX: usize = 256;
 /// Messages that a session begins with; more are refused with `limit_reached`.
 pub const SEED_MESSAGES_MAX: usize = 10_000;
 
-/// Bytes of those, as JSON, pictures included: they are kept in one row; more is refused with `body_too_large`.
-pub const SEED_BYTES_MAX: usize = (4 << 20) - (64 << 10);
-
 /// Pictures of one message; more are refused with `image_refused`.
 pub const IMAGES_MAX: usize = 20;
 

@@ -4,6 +4,7 @@
 
 mod answers;
 mod caller;
+mod history;
 mod http;
 mod late;
 mod meta;
@@ -52,11 +53,18 @@ impl Places {
 /// All routes, relative to wherever this is nested. To be served behind something that gives each request a
 /// [`RequestId`] and says with a [`Visitor`] who asks; `/meta` does without one.
 pub fn router(places: Places) -> Router {
-    let routes: [(&str, MethodRouter<Places>); 5] = [
+    let routes: [(&str, MethodRouter<Places>); 9] = [
         ("/meta", get(meta::get_meta)),
         ("/sessions", get(sessions::list_sessions).post(sessions::create_session)),
-        ("/sessions/{session}", get(sessions::get_session).delete(sessions::delete_session)),
+        (
+            "/sessions/{session}",
+            get(sessions::get_session).patch(sessions::change_session).delete(sessions::delete_session),
+        ),
+        ("/sessions/{session}/history", get(history::get_history)),
+        ("/sessions/{session}/fork", post(history::fork_session)),
         ("/sessions/{session}/turns", post(turns::create_turn)),
+        ("/sessions/{session}/turns/{turn}", get(turns::get_turn)),
+        ("/sessions/{session}/turns/{turn}/cancel", post(turns::cancel_turn)),
         ("/sessions/{session}/turns/{turn}/events", get(turns::watch_turn)),
     ];
     let mut router = Router::new();

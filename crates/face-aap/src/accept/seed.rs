@@ -21,14 +21,6 @@ pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> 
             format!("the session begins with {count} messages; send at most {most} (SEED_MESSAGES_MAX)");
         return Err(Refusal::new(Code::LimitReached, detail));
     }
-    let bytes: usize = messages.iter().map(|message| message.json().text().len() + 1).sum();
-    if bytes > limits::SEED_BYTES_MAX {
-        let most = limits::SEED_BYTES_MAX;
-        let detail = format!(
-            "the messages that the session begins with have {bytes} bytes; send at most {most} (SEED_BYTES_MAX)"
-        );
-        return Err(Refusal::new(Code::BodyTooLarge, detail));
-    }
     let (mut called, mut answered) = (BTreeSet::new(), BTreeSet::new());
     for (index, message) in messages.iter().enumerate() {
         let whose = format!("messages[{index}]");

@@ -51,6 +51,15 @@ impl Face {
         Err(Refusal::new(Code::ScopeMissing, detail))
     }
 
+    /// Refuses to make something outside of what the caller was narrowed to.
+    pub(super) fn may_make(&self) -> Result<(), Refusal> {
+        if self.caller.narrowing.is_none() {
+            return Ok(());
+        }
+        let detail = "the token is narrowed to some tasks or sessions, and a new one would lie outside";
+        Err(Refusal::new(Code::ScopeMissing, detail))
+    }
+
     /// Ids in requests become ids here only where the caller may know of what they name.
     pub(super) fn session_id(&self, text: &str) -> Result<SessionId, Refusal> {
         let session = accept::session_id(text)?;

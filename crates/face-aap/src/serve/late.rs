@@ -100,10 +100,10 @@ impl Traces {
             Payload::ApprovalRequested(asked) if self.ids.contains(&asked.tool_call_id) => {
                 self.approvals.insert(asked.approval_id.clone(), asked.tool_call_id.clone());
             }
-            Payload::ToolInvoked(invoked) if invoked.executor == Some(Executor::Client) => {
-                if self.ids.contains(&invoked.tool_call_id) {
-                    self.clients.insert(invoked.tool_call_id.clone());
-                }
+            Payload::ToolInvoked(invoked)
+                if invoked.executor == Some(Executor::Client) && self.ids.contains(&invoked.tool_call_id) =>
+            {
+                self.clients.insert(invoked.tool_call_id.clone());
             }
             Payload::RunWaiting(waiting) => {
                 for one in &waiting.waits_for {

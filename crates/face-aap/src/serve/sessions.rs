@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ::http::{HeaderMap, StatusCode, Uri};
+use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
 use recount_engine::{ListQuery, Scope, SessionRow, SetupRow};
-use recount_event::{Code, SessionId};
+use recount_event::SessionId;
 use recount_run::Status;
 
 use super::caller::Face;
@@ -27,22 +27,15 @@ pub(super) async fn create_session(
     body: Body,
 ) -> Answer {
     face.may(Scope::Run)?;
-    if !face.caller.narrowing.is_none() {
-        let detail = "the token is narrowed to some tasks or sessions, and a new one would lie outside";
-        return Err(Refusal::new(Code::ScopeMissing, detail));
-    }
+    face.may_make()?;
     let bytes = body_bytes(&headers, body).await?;
-    let again = again(&face, &uri, &headers, &bytes).await?;
+    let again = Again::of(&face, &uri, &headers, &bytes).await?;
     if let Some(session_id) = again.made {
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
     let row = face.engine.create_setup(new, again.once.as_ref()).await?;
     Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
-}
-
-async fn again(face: &Face, uri: &Uri, headers: &HeaderMap, bytes: &[u8]) -> Result<Again, Refusal> {
-    Again::of(face, uri, headers, bytes).await
 }
 
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -80,6 +73,21 @@ pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer
     let mut shown = info(row, setup, status(&face, session).await?);
     shown.usage = Some(usage(&face, session).await?);
     Ok(json(StatusCode::OK, &shown))
+}
+
+pub(super) async fn change_session(
+    face: Face,
+    Ids(session): Ids<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    face.may(Scope::Run)?;
+    let session = face.session_id(&session)?;
+    face.setup(session).await?;
+    let title = accept::new_title(&body_bytes(&headers, body).await?)?;
+    face.engine.set_title(session, title).await?;
+    let (row, setup) = face.session(session).await?;
+    Ok(json(StatusCode::OK, &info(row, setup, status(&face, session).await?)))
 }
 
 pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {

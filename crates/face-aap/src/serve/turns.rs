@@ -1,22 +1,26 @@
 //! Turns: what somebody says or answers, and how it is told what came of it.
 
-use ::http::HeaderMap;
+use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
 use axum::response::Response;
 use recount_engine::{KeptAnswer, Profile, Scope, SetupRow};
 use recount_event::{Code, Event, RunId, SessionId, codec};
+use recount_run::{CancelledBy, Command};
+use serde::Serialize;
 
 use super::caller::Face;
-use super::http::{Answer, Ids, body_bytes, empty};
+use super::http::{Answer, Ids, body_bytes, empty, json};
 use super::once::{Again, replayed};
 use super::stream::{Telling, streamed, whole};
-use super::{answers, say};
+use super::{answers, pictures, say};
 use crate::accept::{self, AnswerSaid, Asked, Change};
 use crate::error::Refusal;
 use crate::limits;
-use crate::project::{FrameId, Mode, Projector, TurnId, opens_segment};
-use crate::wire::{PostSessionTurnRequest, StreamMode};
+use crate::project::{FrameId, Gathered, Mode, Projector, TurnId, opens_segment};
+use crate::wire::{
+    Awaiting, HistoryMessage, PostSessionTurnRequest, StopReason, StreamMode, TurnError, Usage,
+};
 
 /// A turn that is to begin: where, of which agent, with what.
 pub(super) struct Beginning<'a> {
@@ -118,11 +122,127 @@ pub(super) async fn watch_turn(
     streamed(&face, Telling { session, turn, last, place }, mode).await
 }
 
+/// A turn as it stands.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    turn_id: String,
+    /// `running` or `stopped`.
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<StopReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<Vec<HistoryMessage>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<TurnError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    awaiting: Option<Awaiting>,
+}
+
+const RUNNING: &str = "running";
+const STOPPED: &str = "stopped";
+
+/// What was generated so far, whole blocks of it, and why it stopped if it did.
+pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> Answer {
+    face.may(Scope::Read)?;
+    let session = face.session_id(&session)?;
+    face.setup(session).await?;
+    let turn = find(&face, session, &turn).await?;
+    let gathered = gathered(&face, turn).await?;
+    let wanted: Vec<_> = gathered.pictures().cloned().collect();
+    let pictures = pictures::of(&face.engine, session, wanted).await?;
+    let turn_id = turn.to_string();
+    let shown = match gathered.response(&pictures) {
+        Some(reply) => Shown {
+            turn_id,
+            status: STOPPED,
+            stop_reason: Some(reply.stop_reason),
+            messages: Some(reply.messages),
+            usage: reply.usage,
+            error: reply.error,
+            awaiting: reply.awaiting,
+        },
+        None => {
+            let so_far = gathered.broken_off(running(), &pictures);
+            Shown { messages: Some(so_far.messages), ..Shown::only(turn_id, RUNNING) }
+        }
+    };
+    Ok(json(StatusCode::OK, &shown))
+}
+
+/// Why there is no more of a turn yet; nobody is told.
+fn running() -> TurnError {
+    TurnError { code: RUNNING.into(), message: RUNNING.into(), retryable: true }
+}
+
+impl Shown {
+    fn only(turn_id: String, status: &'static str) -> Self {
+        Shown { turn_id, status, stop_reason: None, messages: None, usage: None, error: None, awaiting: None }
+    }
+}
+
+/// Stops a turn that runs, and gives up what one waits for that was the last of its run. One that is over stays as it
+/// is: asked again, the answer is the same.
+pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> Answer {
+    face.may(Scope::Run)?;
+    let session = face.session_id(&session)?;
+    face.setup(session).await?;
+    let turn = find(&face, session, &turn).await?;
+    let stops_at = stop_of(&face, turn).await?;
+    let tail = face.engine.tail(turn.run).await?;
+    if stops_at.is_none_or(|stop| tail == Some(stop + 1)) {
+        let reason = format!("cancelled by {}", face.caller.name);
+        let command = Command::Cancel { by: CancelledBy::Operator, reason };
+        match face.engine.submit(turn.run, command).await {
+            Ok(_) => {}
+            Err(error) if error.code() == Code::RunEnded => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(json(StatusCode::OK, &Shown::only(turn.to_string(), STOPPED)))
+}
+
+/// What there is of a turn.
+async fn gathered(face: &Face, turn: TurnId) -> Result<Gathered, Refusal> {
+    let mut gathered = Gathered::new(turn.opening);
+    let mut from = turn.opening;
+    loop {
+        let page = events(face, turn.run, from, limits::PAGE_EVENTS).await?;
+        let Some(last) = page.last() else { return Ok(gathered) };
+        from = last.sequence + 1;
+        for event in &page {
+            gathered.event(event);
+            if gathered.is_over() {
+                return Ok(gathered);
+            }
+        }
+    }
+}
+
+/// The event at which a turn stopped.
+async fn stop_of(face: &Face, turn: TurnId) -> Result<Option<u64>, Refusal> {
+    let mut projector = Projector::new(Mode::Message, turn.opening);
+    let mut from = turn.opening;
+    loop {
+        let page = events(face, turn.run, from, limits::PAGE_EVENTS).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        from = last.sequence + 1;
+        for event in &page {
+            projector.event(event);
+            if projector.is_over() {
+                return Ok(Some(event.sequence));
+            }
+        }
+    }
+}
+
 /// The turn of a session that a path names.
 pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<TurnId, Refusal> {
     let turn = accept::turn_id(text)?;
     let row = face.engine.run(turn.run).await?;
-    if !row.is_some_and(|row| row.session_id == Some(session.to_string())) {
+    if row.is_none_or(|row| row.session_id != Some(session.to_string())) {
         return Err(accept::no_turn(text));
     }
     match events(face, turn.run, turn.opening, 1).await {

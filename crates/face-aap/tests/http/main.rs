@@ -1,7 +1,7 @@
 //! Whole conversations over HTTP: the face, a real engine on a store in memory, a real agent, and a model that plays a
 //! script. Each test names the requirements that it shows.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, dead_code)]
 
 mod stage;
 mod stream;

@@ -444,7 +444,7 @@ impl Tool for Toy {
                     format!("value of {}", job.input.get("key").and_then(Value::as_str).unwrap_or("nothing"))
                 }
                 "fails" => {
-                    how = How::Failed { code: "broken".into(), error: "the toy is broken".into() };
+                    how = How::Failed { code: "broken", error: "the toy is broken".into() };
                     "the toy is broken".to_owned()
                 }
                 _ => {

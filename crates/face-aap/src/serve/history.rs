@@ -1,0 +1,108 @@
+//! The history of a session: what was said before it, exactly as it came, then what its runs add up to. And a session
+//! that goes on from a place in another one's.
+
+use ::http::{HeaderMap, StatusCode};
+use axum::body::Body;
+use axum::extract::{OriginalUri, RawQuery};
+use recount_engine::{NewFork, Scope};
+use recount_event::{Code, Json, SessionId};
+use recount_run::view::{Line, Placed};
+
+use super::caller::Face;
+use super::http::{Answer, Ids, body_bytes, json};
+use super::once::{Again, replayed};
+use super::pictures;
+use crate::accept::{self, Kind};
+use crate::error::Refusal;
+use crate::project::{history_message, line_pictures};
+use crate::wire::{Content, HistoryLists, HistoryMessage, HistoryResponse, PostSessionsResponse};
+
+pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
+    face.may(Scope::Read)?;
+    let session = face.session_id(&session)?;
+    let setup = face.setup(session).await?.setup;
+    let kind = accept::history_kind(raw.as_deref())?;
+    let can = face.profile(&setup.agent)?.capabilities;
+    let (is_declared, word) = match kind {
+        Kind::Full => (can.history_full, "full"),
+        Kind::Compacted => (can.history_compacted, "compacted"),
+    };
+    if !is_declared {
+        let detail = format!("the agent {} offers no {word} history", setup.agent);
+        return Err(Refusal::new(Code::HistoryUndeclared, detail));
+    }
+    let messages = messages(&face, session, kind).await?;
+    let history = match kind {
+        Kind::Full => HistoryLists { full: Some(messages), compacted: None },
+        Kind::Compacted => HistoryLists { full: None, compacted: Some(messages) },
+    };
+    Ok(json(StatusCode::OK, &HistoryResponse { history }))
+}
+
+async fn messages(face: &Face, session: SessionId, kind: Kind) -> Result<Vec<Json>, Refusal> {
+    let mut messages = face.engine.seed(session).await?;
+    let history = face.engine.history(session).await?;
+    let lines: Vec<&Placed> = match kind {
+        Kind::Full => history.full().collect(),
+        Kind::Compacted => {
+            let (summary, lines) = history.compacted();
+            if let Some(summary) = summary {
+                // It stands for all that was said before, but not for how the agent was told to be.
+                messages.retain(is_system);
+                messages.push(sent(&HistoryMessage::User { content: Content::Text(summary.to_owned()) }));
+            }
+            lines.collect()
+        }
+    };
+    let lines: Vec<&Line> = lines.into_iter().map(|placed| &placed.line).collect();
+    let wanted = lines.iter().flat_map(|line| line_pictures(line));
+    let pictures = pictures::of(&face.engine, session, wanted.collect::<Vec<_>>()).await?;
+    for line in lines {
+        messages.push(sent(&history_message(line, &pictures)));
+    }
+    Ok(messages)
+}
+
+fn is_system(message: &Json) -> bool {
+    matches!(serde_json::from_str(message.text()), Ok(HistoryMessage::System { .. }))
+}
+
+fn sent(message: &HistoryMessage) -> Json {
+    Json::of(message).expect("messages hold nothing that JSON cannot say")
+}
+
+pub(super) async fn fork_session(
+    face: Face,
+    Ids(session): Ids<String>,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    face.may(Scope::Run)?;
+    face.may_make()?;
+    let session = face.session_id(&session)?;
+    face.setup(session).await?;
+    let bytes = body_bytes(&headers, body).await?;
+    let asked = accept::fork(&bytes)?;
+    let again = Again::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(session_id) = again.made {
+        return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
+    }
+    let messages = messages(&face, session, Kind::Full).await?;
+    let there_are = messages.len();
+    let at = match asked.at.map(usize::try_from) {
+        None => there_are,
+        Some(Ok(at)) if at <= there_are => at,
+        Some(_) => {
+            let detail = format!(
+                "at is {}, but the history has {there_are} messages; send how many of them the new session begins with",
+                asked.at.unwrap_or_default()
+            );
+            return Err(Refusal::new(Code::ParameterInvalid, detail));
+        }
+    };
+    let seed = messages.into_iter().take(at).collect();
+    let new = NewFork { title: asked.title, seed };
+    let row = face.engine.fork(session, new, again.once.as_ref()).await?;
+    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
+}
