@@ -60,8 +60,10 @@ pub const TITLE_CHARS_MAX: usize = 200;
 /// Characters of a first message that become the title of its run; the rest is left out.
 pub const RUN_TITLE_CHARS: usize = 80;
 
-/// Sessions of a page when nothing is said, and at most.
+/// Sessions of a page when nothing is said.
 pub const LIST_LIMIT_DEFAULT: usize = 50;
+
+/// Sessions of a page; more are refused with `parameter_invalid`.
 pub const LIST_LIMIT_MAX: usize = 200;
 
 /// Sessions looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
