@@ -5,6 +5,7 @@ mod approve;
 mod artifact;
 mod backup;
 mod cancel;
+mod chat;
 mod completion;
 mod config;
 mod delete;
@@ -77,6 +78,8 @@ enum Verb {
     Serve(serve::Serve),
     /// Have something done, and stay with it: follow it, answer what it asks
     Run(Box<run::Run>),
+    /// Talk with an agent, of any server that speaks the agent application protocol
+    Chat(Box<chat::Chat>),
     /// Show what a run is, in under a minute, without a key or a network
     Demo(demo::Demo),
     /// List runs, or tasks, newest first
@@ -178,6 +181,10 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             let is_named = was_said(matches, "url");
             return staying(run.run(common, is_named));
         }
+        Verb::Chat(chat) => {
+            let token_is_typed = is_typed(matches, "token");
+            return staying(chat.run(common, token_is_typed));
+        }
         Verb::Demo(demo) => return staying(demo.run(common.json)),
         verb => verb,
     };
@@ -194,6 +201,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
         match verb {
             Verb::Serve(_)
             | Verb::Run(_)
+            | Verb::Chat(_)
             | Verb::Demo(_)
             | Verb::Export(_)
             | Verb::Import(_)
@@ -248,6 +256,12 @@ fn staying(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failur
 fn was_said(matches: &ArgMatches, name: &str) -> bool {
     let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
     matches!(matches.value_source(name), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+}
+
+/// Whether an option of every verb was said on the command line itself.
+fn is_typed(matches: &ArgMatches, name: &str) -> bool {
+    let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
+    matches.value_source(name) == Some(ValueSource::CommandLine)
 }
 
 /// One run, or all of them.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use recount_client::ClientError;
+use recount_client::aap::AapError;
 
 use crate::render::clean;
 
@@ -77,6 +78,22 @@ impl From<ClientError> for Failure {
             }
             ClientError::Unusable(_) => Failure::Usage(why.to_string()),
             ClientError::Protocol { .. } => Failure::Protocol(why.to_string()),
+        }
+    }
+}
+
+impl From<AapError> for Failure {
+    fn from(why: AapError) -> Self {
+        match &why {
+            AapError::Refused { status: 401, .. } => Failure::Refused(format!(
+                "{why}; the server wants a token: say --token-file FILE, or RECOUNT_TOKEN for the server at --url"
+            )),
+            AapError::Refused { .. } | AapError::BrokenOff { .. } => Failure::Refused(why.to_string()),
+            AapError::Unreachable { .. } => {
+                Failure::Unreachable(format!("{why}; is a server running there?"))
+            }
+            AapError::Unusable(_) => Failure::Usage(why.to_string()),
+            AapError::Protocol { .. } => Failure::Protocol(why.to_string()),
         }
     }
 }

@@ -30,3 +30,20 @@ pub(crate) const STAYING_THREADS: usize = 2;
 
 /// Names that are tried for a temporary folder; when all are taken the demo does not begin.
 pub(crate) const FOLDER_ATTEMPTS_MAX: u32 = 100;
+
+/// Bytes of one message that is typed or read from a pipe in a chat; a longer one is refused, and the chat ends.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a picture that is sent in a chat; a larger one is refused before anything is sent. As text it is a third
+/// larger.
+pub(crate) const IMAGE_BYTES_MAX: u64 = 10 * 1024 * 1024;
+
+/// Bytes of a file that an option or a token is read from; a larger one is refused.
+pub(crate) const VALUE_FILE_BYTES_MAX: u64 = 256 * 1024;
+
+/// Messages that are told of a session that is gone on with; how many came before is said.
+pub(crate) const HISTORY_SHOWN_MAX: usize = 10;
+
+/// Turns in a row in which answers are given by rule and not by somebody; then the chat ends, so that an agent that
+/// asks for ever is not answered for ever.
+pub(crate) const RULED_TURNS_MAX: usize = 100;

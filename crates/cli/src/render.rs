@@ -4,6 +4,7 @@
 //! no colour carries meaning, and no text from an event can drive the terminal (see [`clean`]).
 
 mod account;
+pub(crate) mod chat;
 pub(crate) mod clean;
 pub(crate) mod list;
 pub(crate) mod live;

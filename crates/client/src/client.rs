@@ -1,6 +1,6 @@
 //! One call a route. See [`Client`].
 
-mod address;
+pub(crate) mod address;
 mod artifacts;
 mod prompts;
 mod sessions;
@@ -63,28 +63,8 @@ impl Client {
     pub fn in_world(world: World, base_url: &str, token: Option<&str>) -> Result<Self, ClientError> {
         let base = base_url.trim_end_matches('/').to_owned();
         check_base(&base)?;
-        let token = match token {
-            Some(token) => {
-                let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
-                    unusable("the token holds characters that no header can carry".to_owned())
-                })?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-            None => None,
-        };
-        // The library speaks TLS for others in this program, and wants to know whose cryptography before any client
-        // is built. This one speaks plain HTTP and reads no certificates (docs/decisions/0005).
-        rustls::crypto::ring::default_provider().install_default().ok();
-        let http = reqwest::Client::builder()
-            .tls_certs_only([])
-            .connect_timeout(limits::CONNECT_TIMEOUT)
-            .pool_idle_timeout(limits::REST_MAX)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .tcp_nodelay(true)
-            .build()
-            .map_err(|why| ClientError::unreachable(&base, &why))?;
+        let token = token.map(bearer).transpose()?;
+        let http = connections(&base)?;
         Ok(Client { http, base, token, world })
     }
 
@@ -419,24 +399,8 @@ impl Client {
         }
     }
 
-    async fn body(&self, mut response: Response) -> Result<Bytes, ClientError> {
-        let mut body = BytesMut::new();
-        loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() <= limits::REPLY_BYTES_MAX => {
-                    body.extend_from_slice(&chunk);
-                }
-                Ok(Some(_)) => {
-                    let reason = format!(
-                        "the reply is larger than {} bytes (REPLY_BYTES_MAX)",
-                        limits::REPLY_BYTES_MAX
-                    );
-                    return Err(ClientError::protocol(&self.base, reason));
-                }
-                Ok(None) => return Ok(body.freeze()),
-                Err(why) => return Err(ClientError::unreachable(&self.base, &why)),
-            }
-        }
+    async fn body(&self, response: Response) -> Result<Bytes, ClientError> {
+        whole_body(&self.base, response).await
     }
 
     async fn refusal(&self, response: Response) -> ClientError {
@@ -457,8 +421,51 @@ impl Client {
     }
 }
 
+/// All of a reply, up to the bound.
+pub(crate) async fn whole_body(base: &str, mut response: Response) -> Result<Bytes, ClientError> {
+    let mut body = BytesMut::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() <= limits::REPLY_BYTES_MAX => {
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Some(_)) => {
+                let reason =
+                    format!("the reply is larger than {} bytes (REPLY_BYTES_MAX)", limits::REPLY_BYTES_MAX);
+                return Err(ClientError::protocol(base, reason));
+            }
+            Ok(None) => return Ok(body.freeze()),
+            Err(why) => return Err(ClientError::unreachable(base, &why)),
+        }
+    }
+}
+
+/// What carries the calls to a server.
+pub(crate) fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
+    // The library speaks TLS for others in this program, and wants to know whose cryptography before any client
+    // is built. This one speaks plain HTTP and reads no certificates (docs/decisions/0005).
+    rustls::crypto::ring::default_provider().install_default().ok();
+    reqwest::Client::builder()
+        .tls_certs_only([])
+        .connect_timeout(limits::CONNECT_TIMEOUT)
+        .pool_idle_timeout(limits::REST_MAX)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .tcp_nodelay(true)
+        .build()
+        .map_err(|why| ClientError::unreachable(base, &why))
+}
+
+/// A token as the header that shows it.
+pub(crate) fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|_| unusable("the token holds characters that no header can carry".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 /// Refuses what is no address of a server, before anything is sent.
-fn check_base(base: &str) -> Result<(), ClientError> {
+pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
     const WANTED: &str = "give one such as http://127.0.0.1:8765";
     let address = Url::parse(base)
         .map_err(|why| unusable(format!("{base:?} is no address of a server ({why}); {WANTED}")))?;
@@ -480,7 +487,7 @@ fn unusable(why: String) -> ClientError {
 }
 
 /// Whether a response declares a media type, parameters aside.
-fn has_type(response: &Response, media_type: &str) -> bool {
+pub(crate) fn has_type(response: &Response, media_type: &str) -> bool {
     let declared = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let essence = declared.split(';').next().unwrap_or("").trim();
     essence.eq_ignore_ascii_case(media_type)

@@ -2,8 +2,10 @@
 //!
 //! [`Client`] has a call for each route. [`Tail`] follows a run or the feed over any number of
 //! connections and gives each event once. Envelopes are handed on as the bytes the server sent;
-//! this crate must never know what they say, nor anything of the engine.
+//! this crate must never know what they say, nor anything of the engine. [`aap`] is a client of another protocol, for
+//! any server that speaks it.
 
+pub mod aap;
 mod client;
 mod error;
 pub mod limits;

@@ -28,3 +28,24 @@ pub const ATTEMPTS_MAX: u32 = 5;
 /// How long a connection may rest before it is not used again: less than the server waits for the head of a request,
 /// so that no request is sent into a connection that the server just closed.
 pub const REST_MAX: Duration = Duration::from_secs(10);
+
+/// Characters of a refusal in no form of ours that are told; the rest is left out.
+pub const REFUSAL_CHARS_MAX: usize = 1_000;
+
+/// How long a turn of an agent may bring nothing, not even a sign of life, where the server has given none so far: its
+/// tools may be at work. Then it counts as broken off.
+pub const TURN_SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// How long a server may take to answer a turn at all; longer than any tool should take, because some servers work
+/// before they answer. Then it counts as unreachable.
+pub const TURN_HEAD_MAX: Duration = TURN_SILENCE_MAX;
+
+/// Bytes of all events of one turn; more breaks it off, so that a broken server cannot fill our memory.
+pub const TURN_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How often in a row a turn that was interrupted is asked for in vain, over about a minute; then it counts as broken
+/// off.
+pub const TURN_ATTEMPTS_MAX: u32 = 8;
+
+/// The wait before a turn that was interrupted is asked for again; it doubles with each attempt in vain.
+pub const TURN_RETRY_MS: u64 = 500;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod backups;
+mod chat;
 mod checks;
 mod crowd;
 mod demo;

@@ -82,6 +82,7 @@ fn help_is_as_it_was() {
         "",
         "serve",
         "run",
+        "chat",
         "demo",
         "ls",
         "show",

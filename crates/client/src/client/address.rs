@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use crate::error::ClientError;
 
 /// A URL in the making: every part is escaped, so no identifier can lead elsewhere.
-pub(super) struct Address {
+pub(crate) struct Address {
     url: String,
     has_query: bool,
     /// A part that cannot be in a path: servers and libraries resolve it, even when it is escaped.
@@ -13,12 +13,12 @@ pub(super) struct Address {
 }
 
 impl Address {
-    pub(super) fn new(base: &str, path: &[&str]) -> Self {
+    pub(crate) fn new(base: &str, path: &[&str]) -> Self {
         Address::below(format!("{base}/v1"), path)
     }
 
     /// What is not of the native face.
-    pub(super) fn outside(base: &str, path: &[&str]) -> Self {
+    pub(crate) fn outside(base: &str, path: &[&str]) -> Self {
         Address::below(base.to_owned(), path)
     }
 
@@ -34,7 +34,7 @@ impl Address {
         Address { url, has_query: false, refused }
     }
 
-    pub(super) fn with(mut self, name: &str, value: Option<impl Display>) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: Option<impl Display>) -> Self {
         if let Some(value) = value {
             self.url.push(if self.has_query { '&' } else { '?' });
             self.has_query = true;
@@ -45,7 +45,7 @@ impl Address {
         self
     }
 
-    pub(super) fn into_url(self) -> Result<String, ClientError> {
+    pub(crate) fn into_url(self) -> Result<String, ClientError> {
         match self.refused {
             None => Ok(self.url),
             Some(part) => Err(ClientError::Unusable(format!(

@@ -7,23 +7,23 @@
 pub(crate) struct Paint(pub(crate) bool);
 
 impl Paint {
-    pub(super) fn dim(self, text: &str) -> String {
+    pub(in crate::render) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
 
-    pub(super) fn bold(self, text: &str) -> String {
+    pub(in crate::render) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    pub(super) fn good(self, text: &str) -> String {
+    pub(in crate::render) fn good(self, text: &str) -> String {
         self.with("32", text)
     }
 
-    pub(super) fn bad(self, text: &str) -> String {
+    pub(in crate::render) fn bad(self, text: &str) -> String {
         self.with("31", text)
     }
 
-    pub(super) fn notable(self, text: &str) -> String {
+    pub(in crate::render) fn notable(self, text: &str) -> String {
         self.with("33", text)
     }
 

@@ -1,0 +1,162 @@
+//! What is chosen on the command line, held against what the server says of its agents. Pure.
+
+use std::path::PathBuf;
+
+use recount_client::aap::wire::{AgentInfo, AgentOption, ServerToolRef};
+
+/// The agent that is meant; `None` when somebody must choose.
+pub(super) fn agent<'a>(
+    agents: &'a [AgentInfo],
+    wanted: Option<&str>,
+) -> Result<Option<&'a AgentInfo>, String> {
+    match (agents, wanted) {
+        ([], _) => Err("the server has no agent".to_owned()),
+        (agents, Some(wanted)) => match agents.iter().find(|agent| agent.name == wanted) {
+            Some(agent) => Ok(Some(agent)),
+            None => Err(format!("the server has no agent {wanted:?}; it has {}", names(agents))),
+        },
+        ([only], None) => Ok(Some(only)),
+        (_, None) => Ok(None),
+    }
+}
+
+/// The agent that a typed line names, by name or by its number counted from 1.
+pub(super) fn typed<'a>(agents: &'a [AgentInfo], line: &str) -> Option<&'a AgentInfo> {
+    let line = line.trim();
+    let by_name = agents.iter().find(|agent| agent.name == line);
+    by_name.or_else(|| agents.get(line.parse::<usize>().ok()?.checked_sub(1)?))
+}
+
+pub(super) fn names(agents: &[AgentInfo]) -> String {
+    agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the value of an option comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    Value(String),
+    File(PathBuf),
+    /// From somebody at the terminal, unseen.
+    Asked,
+}
+
+/// An option as it was said, `NAME`, `NAME=VALUE` or `NAME=@FILE`.
+pub(super) fn option<'a>(agent: &'a AgentInfo, said: &str) -> Result<(&'a AgentOption, Given), String> {
+    let (name, value) = said.split_once('=').map_or((said, None), |(name, value)| (name, Some(value)));
+    let Some(option) = agent.options.iter().find(|option| option.name == name) else {
+        let known: Vec<&str> = agent.options.iter().map(|option| option.name.as_str()).collect();
+        return Err(match known[..] {
+            [] => format!("--option {name}: the agent {} lets nothing be chosen", agent.name),
+            _ => format!("--option {name}: the agent {} lets choose {}", agent.name, known.join(", ")),
+        });
+    };
+    match value {
+        Some(value) => match value.strip_prefix('@') {
+            Some(text) if text.starts_with('@') => Ok((option, Given::Value(text.to_owned()))),
+            Some(path) => Ok((option, Given::File(PathBuf::from(path)))),
+            None => Ok((option, Given::Value(value.to_owned()))),
+        },
+        None if option.is_secret() => Ok((option, Given::Asked)),
+        None => Err(format!("--option {name}: say its value, as --option {name}=VALUE")),
+    }
+}
+
+/// Refuses a value that the option does not have. The value itself is never told of a secret one.
+pub(super) fn check(option: &AgentOption, value: &str) -> Result<(), String> {
+    if option.is_select() && !option.options.iter().any(|allowed| allowed == value) {
+        let allowed = option.options.join(", ");
+        return Err(format!("--option {}: {value:?} is none of {allowed}", option.name));
+    }
+    Ok(())
+}
+
+/// The server's tools that are enabled: all of them, or those that are named; trusted ones are enabled too.
+pub(super) fn tools(
+    agent: &AgentInfo,
+    wanted: Option<&[String]>,
+    trusted: &[String],
+) -> Result<Vec<ServerToolRef>, String> {
+    let has = |name: &String| agent.tools.iter().any(|tool| tool.name == *name);
+    if let Some(unknown) = wanted.unwrap_or_default().iter().chain(trusted).find(|name| !has(name)) {
+        let known: Vec<&str> = agent.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(format!("the agent {} has no tool {unknown:?} to enable; it has {known}", agent.name));
+    }
+    let enabled = agent.tools.iter().filter_map(|tool| {
+        let trust = trusted.contains(&tool.name);
+        let is_wanted = trust || wanted.is_none_or(|wanted| wanted.contains(&tool.name));
+        is_wanted.then(|| ServerToolRef { name: tool.name.clone(), trust })
+    });
+    Ok(enabled.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn agent_info() -> AgentInfo {
+        let info = json!({
+            "name": "helper", "version": "1.0.0",
+            "tools": [{"name": "look", "description": ""}, {"name": "keep", "description": ""}],
+            "options": [
+                {"type": "text", "name": "tone", "default": "calm"},
+                {"type": "secret", "name": "key", "default": ""},
+                {"type": "select", "name": "size", "options": ["small", "large"], "default": "small"},
+            ],
+        });
+        serde_json::from_value(info).unwrap()
+    }
+
+    #[test]
+    fn an_agent_is_the_one_named_the_only_one_or_somebody_chooses() {
+        let one = [agent_info()];
+        let two = [agent_info(), AgentInfo { name: "other".into(), ..agent_info() }];
+        let name = |chosen: Result<Option<&AgentInfo>, String>| {
+            chosen.map(|chosen| chosen.map(|agent| agent.name.clone()))
+        };
+        assert_eq!(name(agent(&one, None)), Ok(Some("helper".into())));
+        assert_eq!(name(agent(&two, None)), Ok(None));
+        assert_eq!(name(agent(&two, Some("other"))), Ok(Some("other".into())));
+        assert!(agent(&two, Some("x")).unwrap_err().contains("it has helper, other"));
+        assert!(agent(&[], None).is_err());
+        assert_eq!(typed(&two, " 2\n").unwrap().name, "other");
+        assert_eq!(typed(&two, "helper\n").unwrap().name, "helper");
+        for line in ["", "0", "3", "help", "-1"] {
+            assert!(typed(&two, line).is_none(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn options_are_those_of_the_agent_and_values_come_from_words_files_or_somebody() {
+        let agent = agent_info();
+        let given = |said: &str| option(&agent, said).map(|(option, given)| (option.name.clone(), given));
+        assert_eq!(given("tone=a=b"), Ok(("tone".into(), Given::Value("a=b".into()))));
+        assert_eq!(given("tone="), Ok(("tone".into(), Given::Value(String::new()))));
+        assert_eq!(given("key=@/a/b"), Ok(("key".into(), Given::File("/a/b".into()))));
+        assert_eq!(given("tone=@@me"), Ok(("tone".into(), Given::Value("@me".into()))));
+        assert_eq!(given("key"), Ok(("key".into(), Given::Asked)));
+        assert!(given("tone").unwrap_err().contains("--option tone=VALUE"));
+        assert!(given("mood=x").unwrap_err().contains("lets choose tone, key, size"));
+        let (size, _) = option(&agent, "size=x").unwrap();
+        assert_eq!(check(size, "large"), Ok(()));
+        assert!(check(size, "huge").unwrap_err().contains("none of small, large"));
+    }
+
+    #[test]
+    fn all_tools_ask_unless_others_are_named_or_trusted() {
+        let agent = agent_info();
+        let enabled = |wanted: Option<&[&str]>, trusted: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            tools(&agent, wanted.map(owned).as_deref(), &owned(trusted))
+        };
+        let tool = |name: &str, trust| ServerToolRef { name: name.into(), trust };
+        assert_eq!(enabled(None, &[]), Ok(vec![tool("look", false), tool("keep", false)]));
+        assert_eq!(enabled(None, &["keep"]), Ok(vec![tool("look", false), tool("keep", true)]));
+        assert_eq!(enabled(Some(&["keep"]), &[]), Ok(vec![tool("keep", false)]));
+        assert_eq!(enabled(Some(&["keep"]), &["look"]), Ok(vec![tool("look", true), tool("keep", false)]));
+        assert_eq!(enabled(Some(&[]), &[]), Ok(Vec::new()));
+        assert!(enabled(Some(&["rm"]), &[]).unwrap_err().contains("it has look, keep"));
+        assert!(enabled(None, &["rm"]).is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! How a talk begins: which agent, with what it may choose and use, in a new session or one that is there.
+
+use std::collections::BTreeMap;
+
+use recount_client::aap::AapClient;
+use recount_client::aap::wire::{
+    AgentConfig, AgentInfo, HistoryMessage, Meta, NewSession, Overrides, ServerToolRef, SessionInfo,
+};
+
+use super::choose::{self, Given};
+use super::typed::{Input, Typed, ask};
+use super::{Chat, named, small_file};
+use crate::exit::Failure;
+use crate::output::note;
+use crate::render::clean;
+
+pub(super) struct Opened {
+    pub(super) agent: AgentInfo,
+    pub(super) session: SessionInfo,
+    pub(super) typed: Typed,
+    /// What is chosen anew in a session that is there.
+    pub(super) overrides: Option<Overrides>,
+    /// What was said in it, where the server tells.
+    pub(super) past: Vec<HistoryMessage>,
+}
+
+pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> Result<Opened, Failure> {
+    let meta = client.meta().await.map_err(|why| at_another_path(client, why.into()))?;
+    if let Some(id) = &chat.session {
+        let session = client.session(id).await.map_err(|why| match why.status() {
+            Some(404 | 410) => Failure::Refused(format!("the server has no session {id} ({why})")),
+            _ => why.into(),
+        })?;
+        let agent = of_session(&meta, &session, chat.agent.as_deref())?;
+        let overrides = overrides(chat, &agent, &mut typed).await?;
+        let past = match agent.capabilities.history() {
+            Some(kind) => client.history(&session.session_id, kind).await?,
+            None => Vec::new(),
+        };
+        return Ok(Opened { agent, session, typed, overrides, past });
+    }
+    let agent = chosen(&meta, chat.agent.as_deref(), &mut typed).await?;
+    let options = options(chat, &agent, &mut typed).await?;
+    let config = AgentConfig { name: agent.name.clone(), tools: Some(tools(chat, &agent)?), options };
+    let new = NewSession { agent: config.clone(), messages: Vec::new(), tools: Vec::new() };
+    let session_id = client.create_session(&new).await?;
+    let session = SessionInfo { session_id, agent: config, tools: Vec::new() };
+    Ok(Opened { agent, session, typed, overrides: None, past: Vec::new() })
+}
+
+/// Where nothing speaks the protocol, an address without a path is the likely cause.
+fn at_another_path(client: &AapClient, why: Failure) -> Failure {
+    let base = client.base_url();
+    let has_path = base.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+    let hint = |why: String| format!("{why}; the protocol may be at {base}/aap");
+    match why {
+        Failure::Refused(why) if !has_path && !why.contains("status 401") => Failure::Protocol(hint(why)),
+        Failure::Protocol(why) if !has_path => Failure::Protocol(hint(why)),
+        why => why,
+    }
+}
+
+/// The agent of a session that is there. It may have gone from the server since; the session still tells its name.
+fn of_session(meta: &Meta, session: &SessionInfo, wanted: Option<&str>) -> Result<AgentInfo, Failure> {
+    let name = &session.agent.name;
+    if let Some(wanted) = wanted.filter(|wanted| wanted != name) {
+        let id = &session.session_id;
+        return Err(Failure::Usage(format!("the session {id} is with the agent {name}, not {wanted}")));
+    }
+    let found = meta.agents.iter().find(|agent| agent.name == *name);
+    Ok(found.cloned().unwrap_or_else(|| {
+        note(&format!("the server does not name the agent {name} any more"));
+        AgentInfo { name: name.clone(), ..AgentInfo::default() }
+    }))
+}
+
+async fn chosen(meta: &Meta, wanted: Option<&str>, typed: &mut Typed) -> Result<AgentInfo, Failure> {
+    if let Some(agent) = choose::agent(&meta.agents, wanted).map_err(Failure::Usage)? {
+        return Ok(agent.clone());
+    }
+    if !typed.is_terminal() {
+        let names = choose::names(&meta.agents);
+        return Err(Failure::Usage(format!(
+            "the server has several agents; say --agent with one of {names}"
+        )));
+    }
+    note("The server has these agents:");
+    for (place, agent) in meta.agents.iter().enumerate() {
+        let about = agent.title.as_ref().or(agent.description.as_ref());
+        let about =
+            about.and_then(|about| about.lines().next()).map_or(String::new(), |about| format!(": {about}"));
+        note(&format!("  {} {}{about}", place + 1, agent.name));
+    }
+    loop {
+        ask("Which one? Type its number or its name:");
+        match typed.next().await? {
+            Input::Line(line) => match choose::typed(&meta.agents, &line) {
+                Some(agent) => return Ok(agent.clone()),
+                None => note(&format!("There is no agent {:?}.", line.trim())),
+            },
+            Input::End => return Err(Failure::Usage("no agent was chosen".to_owned())),
+            Input::Interrupt => return Err(Failure::Interrupted),
+        }
+    }
+}
+
+fn tools(chat: &Chat, agent: &AgentInfo) -> Result<Vec<ServerToolRef>, Failure> {
+    let wanted = chat.tools.as_deref().map(named);
+    choose::tools(agent, wanted.as_deref(), &named(&chat.trust)).map_err(Failure::Usage)
+}
+
+/// What is chosen, if anything; what is not keeps its default.
+async fn options(
+    chat: &Chat,
+    agent: &AgentInfo,
+    typed: &mut Typed,
+) -> Result<Option<BTreeMap<String, String>>, Failure> {
+    let mut values = BTreeMap::new();
+    for said in &chat.option {
+        let (option, given) = choose::option(agent, said).map_err(Failure::Usage)?;
+        let name = &option.name;
+        let value = match given {
+            Given::Value(value) => value,
+            Given::File(path) => small_file(&path)?,
+            Given::Asked if typed.is_terminal() => {
+                match typed.unseen(&format!("{} (not shown):", clean::line(name))).await? {
+                    Input::Line(line) => line.trim_end_matches(['\r', '\n']).to_owned(),
+                    Input::End => return Err(Failure::Usage(format!("--option {name}: no value was typed"))),
+                    Input::Interrupt => return Err(Failure::Interrupted),
+                }
+            }
+            Given::Asked => {
+                let why =
+                    format!("--option {name}: there is no terminal to ask at; say --option {name}=@FILE");
+                return Err(Failure::Usage(why));
+            }
+        };
+        choose::check(option, &value).map_err(Failure::Usage)?;
+        values.insert(name.clone(), value);
+    }
+    Ok((!values.is_empty()).then_some(values))
+}
+
+/// What changes in a session that is there: only what was said.
+async fn overrides(chat: &Chat, agent: &AgentInfo, typed: &mut Typed) -> Result<Option<Overrides>, Failure> {
+    let names_tools = chat.tools.is_some() || !chat.trust.is_empty();
+    let tools = if names_tools { Some(tools(chat, agent)?) } else { None };
+    let options = options(chat, agent, typed).await?;
+    Ok((tools.is_some() || options.is_some()).then_some(Overrides { tools, options }))
+}

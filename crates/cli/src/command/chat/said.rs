@@ -1,0 +1,104 @@
+//! What somebody types in a talk, read. Pure; see [`Said::read`] and [`Leave::read`].
+
+use std::path::PathBuf;
+
+/// A line at the prompt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Message(String),
+    Image(PathBuf),
+    Tools,
+    Session,
+    History,
+    Cancel,
+    Quit,
+    Help,
+    Nothing,
+    /// What is wrong with it.
+    Unclear(String),
+}
+
+pub(super) const HELP: &str = "/image FILE sends a picture along with the next message, /tools tells what the agent may use, \
+/session where this is kept, /history what was said, /cancel ends a turn, /quit leaves; // begins a message with a slash";
+
+impl Said {
+    pub(super) fn read(line: &str) -> Said {
+        let line = line.trim();
+        if line.is_empty() {
+            return Said::Nothing;
+        }
+        let Some(command) = line.strip_prefix('/') else { return Said::Message(line.to_owned()) };
+        if command.starts_with('/') {
+            return Said::Message(command.to_owned());
+        }
+        let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        match (word, rest.trim()) {
+            ("image", "") => Said::Unclear("/image FILE: say which file".to_owned()),
+            ("image", path) => Said::Image(PathBuf::from(path)),
+            ("tools", "") => Said::Tools,
+            ("session", "") => Said::Session,
+            ("history", "") => Said::History,
+            ("cancel", "") => Said::Cancel,
+            ("quit" | "exit", "") => Said::Quit,
+            ("help", "") => Said::Help,
+            _ => Said::Unclear(format!("/{word} means nothing here, and was not sent: {HELP}")),
+        }
+    }
+}
+
+/// A line that answers whether a call may be made.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Leave {
+    Granted,
+    /// With what the agent is to be told.
+    Denied(Option<String>),
+    Quit,
+    Unclear,
+}
+
+impl Leave {
+    /// Nothing is taken for a yes but a yes that stands alone: what stands behind it may be a condition.
+    pub(super) fn read(line: &str) -> Leave {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
+        match (word.to_lowercase().as_str(), rest) {
+            ("y" | "yes", None) => Leave::Granted,
+            ("n" | "no", reason) => Leave::Denied(reason.map(str::to_owned)),
+            ("/quit", None) => Leave::Quit,
+            _ => Leave::Unclear,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_messages_unless_they_begin_with_a_slash() {
+        let message = |text: &str| Said::Message(text.to_owned());
+        assert_eq!(Said::read("  hi there \n"), message("hi there"));
+        assert_eq!(Said::read("//etc is a folder"), message("/etc is a folder"));
+        assert_eq!(Said::read(" \n"), Said::Nothing);
+        assert_eq!(Said::read("/image a b.png\n"), Said::Image("a b.png".into()));
+        assert_eq!(Said::read("/tools"), Said::Tools);
+        assert_eq!(Said::read("/quit"), Said::Quit);
+        assert_eq!(Said::read("/cancel "), Said::Cancel);
+        for line in ["/image", "/nothing", "/", "/quit now", "/etc/passwd"] {
+            assert!(matches!(Said::read(line), Said::Unclear(_)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_yes_that_stands_alone_is_a_yes() {
+        assert_eq!(Leave::read(" Y \n"), Leave::Granted);
+        assert_eq!(Leave::read("yes"), Leave::Granted);
+        assert_eq!(Leave::read("no"), Leave::Denied(None));
+        assert_eq!(Leave::read("n  not that one "), Leave::Denied(Some("not that one".into())));
+        assert_eq!(Leave::read("/quit"), Leave::Quit);
+        for line in ["", "y but only once", "ye", "ok", "1", "yno", "/y"] {
+            assert_eq!(Leave::read(line), Leave::Unclear, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The talk itself: messages and answers go out, turns come in. See [`Talk`].
+//!
+//! What waits for an answer is what the last turn left open. Where a turn was not heard to its end, the history is
+//! asked, and so is it for who comes back.
+
+mod turn;
+
+use recount_client::aap::wire::{
+    AgentInfo, Block, Content, HistoryMessage, NewTurn, Overrides, SessionInfo, TurnMessage,
+};
+use recount_client::aap::{AapClient, AapError, OpenCall, Stop, StopReason, open_calls};
+
+use self::turn::Outcome;
+use super::image;
+use super::said::{HELP, Leave, Said};
+use super::typed::{Input, Typed, ask};
+use crate::exit::Failure;
+use crate::limits;
+use crate::output::{Output, note};
+use crate::render::chat::{self as words, Telling};
+use crate::render::live::Paint;
+
+/// What is allowed without asking anybody here.
+pub(super) struct Consent {
+    pub(super) all: bool,
+    pub(super) names: Vec<String>,
+}
+
+impl Consent {
+    fn allows(&self, name: &str) -> bool {
+        self.all || self.names.iter().any(|allowed| allowed == name)
+    }
+}
+
+pub(super) struct Talk {
+    client: AapClient,
+    agent: AgentInfo,
+    session: SessionInfo,
+    typed: Typed,
+    consent: Consent,
+    json: bool,
+    out: Output,
+    telling: Telling,
+    /// To be sent with the next turn.
+    overrides: Option<Overrides>,
+    /// To be sent with the next message.
+    images: Vec<Block>,
+    open: Vec<OpenCall>,
+    /// Whether something happened at the server that was not heard here.
+    is_unsure: bool,
+    /// Whether somebody can be asked.
+    asks: bool,
+}
+
+/// How one exchange ended: a message, and answers until nothing is open.
+enum Exchange {
+    Done(Stop),
+    /// Nobody listened to its end.
+    Left,
+    Failed(AapError),
+    Quit,
+}
+
+impl Talk {
+    pub(super) fn new(
+        client: AapClient,
+        agent: AgentInfo,
+        session: SessionInfo,
+        typed: Typed,
+        consent: Consent,
+        json: bool,
+    ) -> Self {
+        let out = Output::new();
+        let colours = !json && out.may_be_coloured();
+        Talk {
+            client,
+            agent,
+            session,
+            asks: typed.is_terminal(),
+            typed,
+            consent,
+            json,
+            out,
+            telling: Telling::new(Paint(colours)),
+            overrides: None,
+            images: Vec::new(),
+            open: Vec::new(),
+            is_unsure: false,
+        }
+    }
+
+    /// What it begins with: something chosen anew, pictures for the first message, what was said before.
+    pub(super) fn with(
+        mut self,
+        overrides: Option<Overrides>,
+        images: Vec<Block>,
+        past: Vec<HistoryMessage>,
+    ) -> Result<Self, Failure> {
+        self.overrides = overrides;
+        self.images = images;
+        if self.json {
+            let session = serde_json::json!({"sessionId": self.session.session_id});
+            self.out.value(&serde_json::json!({"event": "session", "data": session}))?;
+        }
+        note(&format!("session {} with {}", self.session.session_id, self.agent.name));
+        words::history(&past, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| eprintln!("{line}"));
+        self.opened(&past);
+        Ok(self)
+    }
+
+    pub(super) async fn run(mut self, message: Option<String>) -> Result<(), Failure> {
+        match message {
+            Some(message) => {
+                self.asks = false;
+                let exchange = self.exchange_past_open(message).await?;
+                self.verdict(exchange).await
+            }
+            None if self.asks => self.at_a_terminal().await,
+            None => self.lines_of_a_pipe().await,
+        }
+    }
+
+    /// Each line is a message; one turn that does not end well does not keep the others from being sent, unless
+    /// the server could not be spoken to.
+    async fn lines_of_a_pipe(&mut self) -> Result<(), Failure> {
+        let mut worst = Ok(());
+        loop {
+            let line = match self.typed.next().await? {
+                Input::Line(line) => line.trim_end_matches(['\r', '\n']).to_owned(),
+                Input::End => return worst,
+                Input::Interrupt => return Err(Failure::Interrupted),
+            };
+            if line.trim().is_empty() {
+                continue;
+            }
+            let exchange = self.exchange_past_open(line).await?;
+            match self.verdict(exchange).await {
+                Err(Failure::No) => worst = Err(Failure::No),
+                verdict => verdict?,
+            }
+        }
+    }
+
+    async fn at_a_terminal(&mut self) -> Result<(), Failure> {
+        note("Type a message, or /help.");
+        loop {
+            if std::mem::take(&mut self.is_unsure) {
+                self.reload().await?;
+            }
+            let exchange = if self.open.is_empty() {
+                if self.typed.is_over() {
+                    return self.leave();
+                }
+                ask("you:");
+                match self.typed.next().await? {
+                    Input::Line(line) => match Said::read(&line) {
+                        Said::Message(text) => {
+                            let message = self.message(text);
+                            self.exchange(vec![message]).await?
+                        }
+                        Said::Quit => return self.leave(),
+                        said => {
+                            self.command(said).await?;
+                            continue;
+                        }
+                    },
+                    Input::End => {
+                        eprintln!();
+                        return self.leave();
+                    }
+                    Input::Interrupt => {
+                        eprintln!();
+                        self.leave()?;
+                        return Err(Failure::Interrupted);
+                    }
+                }
+            } else {
+                match self.answers().await? {
+                    Some(answers) => self.exchange(answers).await?,
+                    None => Exchange::Quit,
+                }
+            };
+            match exchange {
+                Exchange::Done(_) => {}
+                Exchange::Left => self.is_unsure = true,
+                Exchange::Quit => return self.leave(),
+                Exchange::Failed(why) => {
+                    if self.is_gone(&why) || matches!(why.status(), Some(401 | 403)) {
+                        return Err(self.failed(why));
+                    }
+                    self.is_unsure = true;
+                    note(&told(&why));
+                }
+            }
+        }
+    }
+
+    /// Says how to come back.
+    fn leave(&self) -> Result<(), Failure> {
+        let (id, base) = (&self.session.session_id, self.client.base_url());
+        note(&format!("the session stays: recount chat --session {id} {base}"));
+        Ok(())
+    }
+
+    async fn command(&mut self, said: Said) -> Result<(), Failure> {
+        match said {
+            Said::Image(_) if self.agent.capabilities.image.data.is_none() => {
+                note(&image::not_taken(&self.agent.name));
+            }
+            Said::Image(path) => match image::block(&path) {
+                Ok(block) => {
+                    self.images.push(block);
+                    note("the picture goes along with the next message");
+                }
+                Err(why) => note(&why.to_string()),
+            },
+            Said::Tools => self.tell_tools(),
+            Said::Session => {
+                let (id, base) = (&self.session.session_id, self.client.base_url());
+                note(&format!("session {id} with {} at {base}", self.agent.name));
+            }
+            Said::History => match self.history().await {
+                Ok(Some(past)) => {
+                    words::history(&past, usize::MAX).iter().for_each(|line| eprintln!("{line}"))
+                }
+                Ok(None) => note("the agent tells no history"),
+                Err(why) => note(&told(&why)),
+            },
+            Said::Cancel => note("there is no turn to cancel"),
+            Said::Help => note(HELP),
+            Said::Unclear(why) => note(&why),
+            Said::Nothing | Said::Message(_) | Said::Quit => {}
+        }
+        Ok(())
+    }
+
+    fn tell_tools(&self) {
+        let enabled = self.session.agent.tools.as_deref().unwrap_or_default();
+        if self.agent.tools.is_empty() {
+            note("the agent names no tools");
+        }
+        for tool in &self.agent.tools {
+            let state = match enabled.iter().find(|enabled| enabled.name == tool.name) {
+                Some(enabled) if enabled.trust => "allowed without asking",
+                Some(_) => "asks",
+                None => "not enabled",
+            };
+            let about = tool.description.lines().next().unwrap_or_default();
+            note(&format!("{} ({state}): {about}", tool.name));
+        }
+    }
+
+    /// A message with the pictures that are to go along.
+    fn message(&mut self, text: String) -> TurnMessage {
+        if self.images.is_empty() {
+            return TurnMessage::User { content: Content::Text(text) };
+        }
+        let mut blocks = vec![Block::Text { text }];
+        blocks.append(&mut self.images);
+        TurnMessage::User { content: Content::Blocks(blocks) }
+    }
+
+    /// One exchange without anybody to ask, behind what a session that is gone on with has left open.
+    async fn exchange_past_open(&mut self, text: String) -> Result<Exchange, Failure> {
+        if !self.open.is_empty() {
+            match self.answers().await? {
+                Some(answers) => match self.exchange(answers).await? {
+                    Exchange::Done(_) => {}
+                    other => return Ok(other),
+                },
+                None => return Ok(Exchange::Quit),
+            }
+        }
+        let message = self.message(text);
+        self.exchange(vec![message]).await
+    }
+
+    /// A turn, and turns with answers, until nothing is open.
+    async fn exchange(&mut self, first: Vec<TurnMessage>) -> Result<Exchange, Failure> {
+        let mut messages = first;
+        let mut ruled = 0;
+        loop {
+            let stop = match self.turn(messages).await? {
+                Outcome::Stopped(stop) => stop,
+                Outcome::Left => return Ok(Exchange::Left),
+                Outcome::Quit => return Ok(Exchange::Quit),
+                Outcome::Failed(why) => return Ok(Exchange::Failed(why)),
+            };
+            if stop.reason != StopReason::ToolUse {
+                return Ok(Exchange::Done(stop));
+            }
+            if self.open.is_empty() {
+                // Something is open, and it was not told here.
+                self.reload_open().await;
+            }
+            if self.open.is_empty() {
+                note("the agent waits for a call that it does not name");
+                return Ok(Exchange::Done(stop));
+            }
+            let nobody_is_asked = !self.asks || self.open.iter().all(|call| self.is_ruled(call));
+            ruled = if nobody_is_asked { ruled + 1 } else { 0 };
+            if ruled > limits::RULED_TURNS_MAX {
+                let most = limits::RULED_TURNS_MAX;
+                return Err(Failure::Refused(format!(
+                    "the agent went on asking after {most} turns that were answered by rule (RULED_TURNS_MAX)"
+                )));
+            }
+            match self.answers().await? {
+                Some(answers) => messages = answers,
+                None => return Ok(Exchange::Quit),
+            }
+        }
+    }
+
+    /// How the program ends after an exchange without anybody there.
+    async fn verdict(&mut self, exchange: Exchange) -> Result<(), Failure> {
+        match exchange {
+            Exchange::Done(stop) if stop.reason == StopReason::EndTurn => Ok(()),
+            Exchange::Done(stop) => match stop.error {
+                Some(error) if error.code == "cancelled" => Err(Failure::Cancelled),
+                _ => Err(Failure::No),
+            },
+            Exchange::Left | Exchange::Quit => Err(Failure::Interrupted),
+            Exchange::Failed(why) => {
+                if matches!(why, AapError::BrokenOff { .. }) {
+                    note(&why.to_string());
+                    self.reload().await?;
+                    return Err(Failure::No);
+                }
+                Err(self.failed(why))
+            }
+        }
+    }
+
+    // Answers.
+
+    /// Answers to all that is open, in one; `None` when somebody leaves instead.
+    async fn answers(&mut self) -> Result<Option<Vec<TurnMessage>>, Failure> {
+        let mut results = Vec::new();
+        let mut permissions = Vec::new();
+        for call in self.open.clone() {
+            self.telling.remember(&call.tool_call_id, &call.name);
+            let tool_call_id = call.tool_call_id.clone();
+            if self.is_clients(&call) {
+                let content = Content::Text(format!("Unknown tool: {}", call.name));
+                results.push(TurnMessage::Tool { tool_call_id, content });
+                continue;
+            }
+            let (granted, reason) = if self.consent.allows(&call.name) {
+                note(&format!("{} is allowed, as was said", call.name));
+                (true, None)
+            } else if self.asks {
+                match self.ask_leave(&call).await? {
+                    Leave::Granted => (true, None),
+                    Leave::Denied(reason) => (false, reason),
+                    Leave::Quit | Leave::Unclear => return Ok(None),
+                }
+            } else {
+                note(&format!("{} is denied: nobody is asked here, and --allow does not name it", call.name));
+                (false, Some("nobody was there to be asked".to_owned()))
+            };
+            permissions.push(TurnMessage::ToolPermission { tool_call_id, granted, reason });
+        }
+        results.append(&mut permissions);
+        Ok(Some(results))
+    }
+
+    /// Whether a call is for the application, which this is not: what is not named among its tools is the server's.
+    fn is_clients(&self, call: &OpenCall) -> bool {
+        self.session.tools.iter().any(|tool| tool.name == call.name)
+    }
+
+    fn is_ruled(&self, call: &OpenCall) -> bool {
+        self.is_clients(call) || self.consent.allows(&call.name)
+    }
+
+    async fn ask_leave(&mut self, call: &OpenCall) -> Result<Leave, Failure> {
+        let tool = self.agent.tools.iter().find(|tool| tool.name == call.name);
+        let description = tool.map(|tool| tool.description.as_str()).filter(|about| !about.is_empty());
+        words::permission(call, description).iter().for_each(|line| eprintln!("{line}"));
+        loop {
+            ask("Allow it? [y]es / [n]o / n REASON:");
+            let leave = match self.typed.next().await? {
+                Input::Line(line) => Leave::read(&line),
+                Input::End => Leave::Quit,
+                Input::Interrupt => {
+                    eprintln!();
+                    self.leave()?;
+                    return Err(Failure::Interrupted);
+                }
+            };
+            match leave {
+                Leave::Unclear => note("Type y, n or n and a reason; nothing was decided."),
+                leave => return Ok(leave),
+            }
+        }
+    }
+
+    // The history.
+
+    async fn history(&self) -> Result<Option<Vec<HistoryMessage>>, AapError> {
+        match self.agent.capabilities.history() {
+            Some(kind) => self.client.history(&self.session.session_id, kind).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn opened(&mut self, past: &[HistoryMessage]) {
+        self.open = open_calls(past);
+        match self.open.len() {
+            0 => {}
+            1 => note("a call is open:"),
+            open => note(&format!("{open} calls are open:")),
+        }
+    }
+
+    /// Tells what the server has, after something was not heard.
+    async fn reload(&mut self) -> Result<(), Failure> {
+        match self.history().await {
+            Ok(Some(past)) => {
+                let begin = past.iter().rposition(|message| matches!(message, HistoryMessage::User { .. }));
+                let since = &past[begin.unwrap_or(0)..];
+                note("what the server has kept since the last message:");
+                words::history(since, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| eprintln!("{line}"));
+                self.opened(&past);
+            }
+            Ok(None) => {
+                self.open.clear();
+                note("the agent tells no history: what became of the turn is not known here");
+            }
+            Err(why) if self.is_gone(&why) => return Err(self.failed(why)),
+            Err(why) => {
+                self.open.clear();
+                note(&format!("the history cannot be had: {}", told(&why)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn reload_open(&mut self) {
+        if let Ok(Some(past)) = self.history().await {
+            self.opened(&past);
+        }
+    }
+
+    fn is_gone(&self, why: &AapError) -> bool {
+        matches!(why.status(), Some(404 | 410))
+    }
+
+    fn failed(&self, why: AapError) -> Failure {
+        if self.is_gone(&why) {
+            let id = &self.session.session_id;
+            return Failure::Refused(format!("the session {id} is not there any more: {why}"));
+        }
+        why.into()
+    }
+
+    fn new_turn(&self, messages: Vec<TurnMessage>) -> NewTurn {
+        NewTurn { messages, stream: self.agent.capabilities.way(), agent: self.overrides.clone() }
+    }
+}
+
+/// A refusal in words, with when to try again.
+fn told(why: &AapError) -> String {
+    match why {
+        AapError::Refused { retry_after_seconds: Some(seconds), .. } => {
+            format!("{why}; it may do in {seconds} seconds")
+        }
+        why => why.to_string(),
+    }
+}

@@ -1,0 +1,256 @@
+//! One turn, heard: told as it comes, cancelled by Ctrl-C where the server can, left where it cannot.
+
+use std::pin::Pin;
+
+use recount_client::aap::wire::{Block, Content, TurnMessage};
+use recount_client::aap::{AapError, Fold, Frame, Heard, Stop, StopReason, Turn, TurnEvent, open_calls};
+use serde_json::value::RawValue;
+
+use super::Talk;
+use crate::command::chat::said::Said;
+use crate::command::chat::typed::Input;
+use crate::exit::Failure;
+use crate::output::note;
+use crate::render::chat as words;
+
+/// How hearing a turn ended.
+pub(super) enum Outcome {
+    Stopped(Stop),
+    /// Nobody listens any more; it may go on at the server.
+    Left,
+    Quit,
+    Failed(AapError),
+}
+
+/// What came first.
+enum Next<T> {
+    Came(T),
+    Typed(Result<Input, Failure>),
+    Cancelled(Result<bool, AapError>),
+}
+
+type Cancelling = Pin<Box<dyn Future<Output = Result<bool, AapError>>>>;
+
+impl Talk {
+    pub(super) async fn turn(&mut self, messages: Vec<TurnMessage>) -> Result<Outcome, Failure> {
+        let new = self.new_turn(messages);
+        let (client, session) = (self.client.clone(), self.session.session_id.clone());
+        let mut beginning = Box::pin(client.turn(&session, &new));
+        let begun = loop {
+            let next = tokio::select! {
+                biased;
+                typed = self.typed.meanwhile() => Next::Typed(typed),
+                begun = &mut beginning => Next::Came(begun),
+            };
+            match next {
+                Next::Came(begun) => break begun,
+                Next::Typed(input) => match meant(input?) {
+                    Meant::Cancel => {
+                        note("no longer waiting for an answer; the turn may go on at the server");
+                        return Ok(Outcome::Left);
+                    }
+                    Meant::Quit => return Ok(Outcome::Quit),
+                    Meant::Nothing => {}
+                },
+                Next::Cancelled(_) => {}
+            }
+        };
+        drop(beginning);
+        match begun {
+            Ok(turn) => {
+                self.accepted();
+                self.hear(turn).await
+            }
+            Err(why) => {
+                self.take_back(new.messages);
+                Ok(Outcome::Failed(why))
+            }
+        }
+    }
+
+    /// The server has taken what was chosen anew.
+    fn accepted(&mut self) {
+        self.open.clear();
+        if let Some(tools) = self.overrides.take().and_then(|overrides| overrides.tools) {
+            self.session.agent.tools = Some(tools);
+        }
+    }
+
+    /// Pictures that were not taken go along with the next message.
+    fn take_back(&mut self, messages: Vec<TurnMessage>) {
+        for message in messages {
+            if let TurnMessage::User { content: Content::Blocks(blocks) } = message {
+                self.images.extend(blocks.into_iter().filter(|block| matches!(block, Block::Image { .. })));
+            }
+        }
+    }
+
+    async fn hear(&mut self, mut turn: Turn) -> Result<Outcome, Failure> {
+        let mut fold = Fold::new();
+        let mut cancelling: Option<Cancelling> = None;
+        let mut was_interrupted = false;
+        let mut is_away = false;
+        loop {
+            let next = tokio::select! {
+                biased;
+                typed = self.typed.meanwhile() => Next::Typed(typed),
+                done = pending(&mut cancelling) => Next::Cancelled(done),
+                heard = turn.next() => Next::Came(heard),
+            };
+            match next {
+                Next::Came(Ok(Some(Heard::Event { event, frame }))) => {
+                    if std::mem::take(&mut is_away) {
+                        self.beside("connected again");
+                    }
+                    fold.event(&event);
+                    self.tell(&event, &frame)?;
+                }
+                Next::Came(Ok(Some(Heard::Interrupted { reason }))) => {
+                    if !std::mem::replace(&mut is_away, true) {
+                        self.beside(&format!(
+                            "the connection broke ({reason}); the turn goes on without it; trying again"
+                        ));
+                    }
+                }
+                Next::Came(Ok(None)) => {
+                    let Some(stop) = fold.stop().cloned() else {
+                        return Ok(Outcome::Failed(AapError::BrokenOff {
+                            reason: "it has no end".to_owned(),
+                        }));
+                    };
+                    if stop.reason == StopReason::ToolUse {
+                        self.open = open_calls(fold.messages());
+                    }
+                    return match was_interrupted && !self.asks {
+                        true => Ok(Outcome::Left),
+                        false => Ok(Outcome::Stopped(stop)),
+                    };
+                }
+                Next::Came(Err(why)) => {
+                    self.end_line()?;
+                    return Ok(Outcome::Failed(why));
+                }
+                Next::Cancelled(done) => {
+                    cancelling = None;
+                    match done {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            self.beside(
+                                "the server cannot cancel; no longer listening; the turn may go on there",
+                            );
+                            return Ok(Outcome::Left);
+                        }
+                        Err(why) => self.beside(&format!(
+                            "the turn could not be cancelled: {why}; Ctrl-C once more leaves"
+                        )),
+                    }
+                }
+                Next::Typed(input) => {
+                    let input = input?;
+                    let is_key = input == Input::Interrupt;
+                    match meant(input) {
+                        Meant::Nothing => continue,
+                        Meant::Quit => return Ok(Outcome::Quit),
+                        Meant::Cancel if was_interrupted => {
+                            if is_key {
+                                self.end_line()?;
+                                self.leave()?;
+                                return Err(Failure::Interrupted);
+                            }
+                        }
+                        Meant::Cancel => {
+                            was_interrupted = true;
+                            let Some(id) = turn.id().map(str::to_owned) else {
+                                self.beside(
+                                    "the server cannot cancel; no longer listening; the turn may go on there",
+                                );
+                                return Ok(Outcome::Left);
+                            };
+                            self.beside("cancelling the turn; Ctrl-C once more leaves");
+                            let (client, session) = (self.client.clone(), self.session.session_id.clone());
+                            cancelling =
+                                Some(Box::pin(async move { client.cancel_turn(&session, &id).await }));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, event: &TurnEvent, frame: &Frame) -> Result<(), Failure> {
+        if self.json {
+            if let Some(line) = as_line(frame) {
+                self.out.json(&line)?;
+            }
+        } else {
+            let text = self.telling.event(event);
+            if !text.is_empty() {
+                self.out.text(&text)?;
+            }
+        }
+        if let TurnEvent::Stop(stop) = event {
+            stop.usage.as_ref().and_then(words::usage).iter().for_each(|line| eprintln!("{line}"));
+            words::stopped(stop).iter().for_each(|line| eprintln!("{line}"));
+        }
+        Ok(())
+    }
+
+    /// Words between those of the turn.
+    fn beside(&mut self, line: &str) {
+        // Where the output is gone, the next piece of it will say so.
+        drop(self.end_line());
+        note(line);
+    }
+
+    fn end_line(&mut self) -> Result<(), Failure> {
+        let end = self.telling.end_line();
+        if end.is_empty() || self.json { Ok(()) } else { self.out.text(&end) }
+    }
+}
+
+/// What something typed means while a turn is under way.
+enum Meant {
+    Cancel,
+    Quit,
+    Nothing,
+}
+
+fn meant(input: Input) -> Meant {
+    match input {
+        Input::Interrupt => Meant::Cancel,
+        Input::End => Meant::Nothing,
+        Input::Line(line) => match Said::read(&line) {
+            Said::Cancel => Meant::Cancel,
+            Said::Quit => Meant::Quit,
+            Said::Nothing => Meant::Nothing,
+            _ => {
+                note("the agent is still at work; this was not sent (/cancel ends the turn)");
+                Meant::Nothing
+            }
+        },
+    }
+}
+
+/// An event as one line of JSON, with its data as it came.
+fn as_line(frame: &Frame) -> Option<String> {
+    #[derive(serde::Serialize)]
+    struct Line<'a> {
+        event: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        data: &'a RawValue,
+    }
+    // Line ends in JSON stand between its parts only.
+    let data = frame.data.replace(['\r', '\n'], " ");
+    let data = RawValue::from_string(data).ok()?;
+    let line =
+        Line { event: frame.event.as_deref().unwrap_or("message"), id: frame.id.as_deref(), data: &data };
+    serde_json::to_string(&line).ok()
+}
+
+async fn pending(cancelling: &mut Option<Cancelling>) -> Result<bool, AapError> {
+    match cancelling {
+        Some(cancelling) => cancelling.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,140 @@
+//! A talk with an agent in words: what it says as it says it, its calls and their results in short, what it asks.
+//!
+//! See [`Telling`] for a turn as it comes; the rest are lines about what is there. Thoughts are told line by line with
+//! their name before each, so that they can be told from the answer without colours. Pure, as all of this folder.
+
+mod history;
+mod words;
+
+use std::collections::BTreeMap;
+
+use recount_client::aap::TurnEvent;
+use recount_client::aap::wire::Content;
+
+pub(crate) use self::history::told as history;
+use self::words::{call, result};
+pub(crate) use self::words::{permission, stopped, usage};
+use super::clean;
+use super::live::Paint;
+
+/// Calls whose names are remembered until their results come; of more the result is told without the name.
+const CALLS_MAX: usize = 256;
+
+/// Before each line of a thought.
+const THINKING: &str = "thinking: ";
+
+/// Turns the events of turns into text.
+pub(crate) struct Telling {
+    paint: Paint,
+    /// What the open line is part of.
+    block: Option<Piece>,
+    is_mid_line: bool,
+    /// A line end that came in two pieces.
+    held_return: bool,
+    /// Names by id.
+    calls: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Text,
+    Thinking,
+}
+
+impl Telling {
+    pub(crate) fn new(paint: Paint) -> Self {
+        Telling { paint, block: None, is_mid_line: false, held_return: false, calls: BTreeMap::new() }
+    }
+
+    /// What one event says, to be written as it stands.
+    pub(crate) fn event(&mut self, event: &TurnEvent) -> String {
+        let mut out = String::new();
+        match event {
+            TurnEvent::TextDelta(piece) => self.piece(Piece::Text, piece, &mut out),
+            TurnEvent::ThinkingDelta(piece) => self.piece(Piece::Thinking, piece, &mut out),
+            TurnEvent::Text(text) => self.whole(Piece::Text, text, &mut out),
+            TurnEvent::Thinking(text) => self.whole(Piece::Thinking, text, &mut out),
+            TurnEvent::ToolCall(asked) => {
+                self.remember(&asked.tool_call_id, &asked.name);
+                out.push_str(&self.end_line());
+                out.push_str(&self.paint.bold(&format!("▸ call {}", clean::line(&asked.name))));
+                out.push_str(&call(&asked.input));
+                out.push('\n');
+            }
+            TurnEvent::ToolResult { tool_call_id, content } => {
+                out.push_str(&self.end_line());
+                self.result(tool_call_id, content, &mut out);
+            }
+            TurnEvent::Stop(_) => out.push_str(&self.end_line()),
+            TurnEvent::Start | TurnEvent::Other(_) => {}
+        }
+        out
+    }
+
+    /// Knows a call by its name, which its result does not say.
+    pub(crate) fn remember(&mut self, id: &str, name: &str) {
+        if self.calls.len() < CALLS_MAX {
+            self.calls.insert(id.to_owned(), name.to_owned());
+        }
+    }
+
+    /// Ends the line that is open, if one is.
+    pub(crate) fn end_line(&mut self) -> String {
+        self.block = None;
+        self.held_return = false;
+        if std::mem::take(&mut self.is_mid_line) { "\n".to_owned() } else { String::new() }
+    }
+
+    fn result(&mut self, id: &str, content: &Content, out: &mut String) {
+        let name = self.calls.remove(id).unwrap_or_else(|| id.to_owned());
+        for line in result(&name, content) {
+            out.push_str(&line);
+            out.push('\n');
+        }
+    }
+
+    fn whole(&mut self, block: Piece, text: &str, out: &mut String) {
+        out.push_str(&self.end_line());
+        self.piece(block, text, out);
+        out.push_str(&self.end_line());
+    }
+
+    /// A piece, where it stands.
+    fn piece(&mut self, block: Piece, piece: &str, out: &mut String) {
+        if piece.is_empty() {
+            return;
+        }
+        if self.block != Some(block) {
+            out.push_str(&self.end_line());
+            self.block = Some(block);
+        }
+        let mut text = String::with_capacity(piece.len() + 1);
+        if std::mem::take(&mut self.held_return) {
+            text.push('\r');
+        }
+        text.push_str(piece);
+        if text.ends_with('\r') {
+            text.pop();
+            self.held_return = true;
+        }
+        for (place, line) in text.replace("\r\n", "\n").split('\n').enumerate() {
+            if place > 0 {
+                out.push('\n');
+                self.is_mid_line = false;
+            }
+            if line.is_empty() {
+                continue;
+            }
+            let line = clean::line(line);
+            match block {
+                Piece::Text => out.push_str(&line),
+                Piece::Thinking if self.is_mid_line => out.push_str(&self.paint.dim(&line)),
+                Piece::Thinking => out.push_str(&self.paint.dim(&format!("{THINKING}{line}"))),
+            }
+            self.is_mid_line = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

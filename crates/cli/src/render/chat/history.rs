@@ -1,0 +1,73 @@
+//! What was said before, for who comes back to a session.
+
+use recount_client::aap::wire::{Block, Content, HistoryMessage};
+
+use super::words::{call, plain, result};
+use crate::render::clean;
+
+/// Lines of one message that are told; how many more there are is said.
+const LINES_MAX: usize = 20;
+
+/// Messages as lines: the last `shown_max` of them, and how many came before.
+pub(crate) fn told(messages: &[HistoryMessage], shown_max: usize) -> Vec<String> {
+    let left = messages.len().saturating_sub(shown_max);
+    let mut lines = Vec::new();
+    if left > 0 {
+        let what = if left == 1 { "message is" } else { "messages are" };
+        lines.push(format!("({left} earlier {what} not shown; /history tells all)"));
+    }
+    for (place, message) in messages.iter().enumerate().skip(left) {
+        match message {
+            HistoryMessage::System { content } => said("system", &plain(content), &mut lines),
+            HistoryMessage::User { content } => said("you", &plain(content), &mut lines),
+            HistoryMessage::Assistant { content: Content::Blocks(blocks) } => {
+                blocks.iter().for_each(|block| told_block(block, &mut lines));
+            }
+            HistoryMessage::Assistant { content } => said("agent", &plain(content), &mut lines),
+            HistoryMessage::Tool { tool_call_id, content } => {
+                let name = name_of(&messages[..place], tool_call_id).unwrap_or(tool_call_id);
+                lines.extend(result(name, content));
+            }
+            HistoryMessage::Unknown => {}
+        }
+    }
+    lines
+}
+
+fn told_block(block: &Block, lines: &mut Vec<String>) {
+    match block {
+        Block::Text { text } => said("agent", text, lines),
+        Block::Thinking { thinking } => said("thinking", thinking, lines),
+        Block::ToolUse { name, input, .. } => {
+            lines.push(format!("▸ call {}{}", clean::line(name), call(input)))
+        }
+        Block::Image { .. } => {
+            said("agent", &plain(&Content::Blocks(vec![block.clone()])), lines);
+        }
+        Block::Unknown => {}
+    }
+}
+
+/// Who said it, and what; the lines behind the first are set in.
+fn said(who: &str, text: &str, lines: &mut Vec<String>) {
+    let mut text_lines = clean::lines(text);
+    lines.push(format!("{who}: {}", text_lines.next().unwrap_or_default()));
+    lines.extend(text_lines.by_ref().take(LINES_MAX - 1).map(|line| format!("    {line}")));
+    let left = text_lines.count();
+    if left > 0 {
+        lines.push(format!("    ({left} more {})", if left == 1 { "line" } else { "lines" }));
+    }
+}
+
+/// What a call that was answered is called.
+fn name_of<'a>(before: &'a [HistoryMessage], id: &str) -> Option<&'a str> {
+    before.iter().rev().find_map(|message| match message {
+        HistoryMessage::Assistant { content: Content::Blocks(blocks) } => {
+            blocks.iter().find_map(|block| match block {
+                Block::ToolUse { tool_call_id, name, .. } if tool_call_id == id => Some(name.as_str()),
+                _ => None,
+            })
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,162 @@
+//! What turns and histories look like.
+
+use recount_client::aap::wire::{Block, Content, HistoryMessage};
+use recount_client::aap::{OpenCall, Stop, StopReason, TurnEvent, TurnFailure};
+use serde_json::{Value, json};
+
+use super::{Telling, history, permission, stopped, usage};
+use crate::render::live::Paint;
+
+fn text(piece: &str) -> TurnEvent {
+    TurnEvent::TextDelta(piece.into())
+}
+
+fn thought(piece: &str) -> TurnEvent {
+    TurnEvent::ThinkingDelta(piece.into())
+}
+
+fn open(id: &str, name: &str, input: Value) -> OpenCall {
+    OpenCall { tool_call_id: id.into(), name: name.into(), input }
+}
+
+fn call(id: &str, name: &str, input: Value) -> TurnEvent {
+    TurnEvent::ToolCall(open(id, name, input))
+}
+
+fn result(id: &str, content: &str) -> TurnEvent {
+    TurnEvent::ToolResult { tool_call_id: id.into(), content: Content::Text(content.into()) }
+}
+
+fn stop(reason: StopReason) -> Stop {
+    Stop { reason, error: None, usage: None, awaiting: None }
+}
+
+fn told(coloured: bool, events: &[TurnEvent]) -> String {
+    let mut telling = Telling::new(Paint(coloured));
+    events.iter().map(|event| telling.event(event)).collect()
+}
+
+#[test]
+fn a_turn_is_told_as_it_comes_and_its_parts_can_be_told_apart_without_colours() {
+    let events = [
+        TurnEvent::Start,
+        thought("first this,\nth"),
+        thought("en that"),
+        text("Let me "),
+        text("look.\r"),
+        text("\nYes."),
+        call("c1", "lookup", json!({"key": "a\u{1b}[2J"})),
+        call("c2", "now", json!({})),
+        result("c1", "one\ntwo\nthree\nfour\nfive\nsix\nseven"),
+        result("gone", "x\u{7}y"),
+        text("Done."),
+        TurnEvent::Stop(stop(StopReason::EndTurn)),
+    ];
+    let expected = "thinking: first this,\nthinking: then that\nLet me look.\nYes.\n\
+                    ▸ call lookup  {\"key\":\"a\\u001b[2J\"}\n▸ call now\n\
+                    ◂ result of lookup: one\n    two\n    three\n    four\n    five\n    (2 more lines)\n\
+                    ◂ result of gone: x\\u{7}y\nDone.\n";
+    assert_eq!(told(false, &events), expected);
+    let whole = [
+        TurnEvent::Thinking("first this,\nthen that".into()),
+        TurnEvent::Text("Let me look.\r\nYes.".into()),
+        TurnEvent::Text("Done.".into()),
+    ];
+    assert_eq!(
+        told(false, &whole),
+        "thinking: first this,\nthinking: then that\nLet me look.\nYes.\nDone.\n"
+    );
+}
+
+#[test]
+fn what_the_server_sends_cannot_steer_the_terminal() {
+    let hostile = "\u{1b}]0;x\u{7}\u{202e}\u{9b}2J";
+    let events = [
+        text(hostile),
+        thought(hostile),
+        call(hostile, hostile, json!({ hostile: hostile })),
+        result(hostile, hostile),
+        TurnEvent::Text(hostile.into()),
+    ];
+    let out = told(false, &events);
+    assert!(!out.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}']), "{out:?}");
+    let coloured = told(true, &events);
+    let left = coloured.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "").replace("\u{1b}[2m", "");
+    assert_eq!(left, out, "colours add nothing but themselves");
+    let asked = permission(&open("1", hostile, json!({ hostile: hostile })), Some(hostile)).join("\n");
+    let failed = Stop {
+        error: Some(TurnFailure { code: hostile.into(), message: hostile.into(), retryable: false }),
+        ..stop(StopReason::Error)
+    };
+    let used = usage(&json!({ hostile: 1 })).unwrap();
+    let past = history(&[HistoryMessage::User { content: Content::Text(hostile.into()) }], 1).join("\n");
+    for words in [asked, stopped(&failed).unwrap(), used, past] {
+        assert!(!words.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}']), "{words:?}");
+    }
+}
+
+#[test]
+fn who_is_asked_for_leave_sees_the_whole_input() {
+    let input = json!({"command": format!("echo {}; rm -r old", "x".repeat(400))});
+    let lines = permission(&open("1", "shell", input), Some("Runs a command.\nAnd more.")).join("\n");
+    assert!(lines.starts_with("The agent asks for leave to use shell:\n    {\n"), "{lines}");
+    assert!(lines.contains("rm -r old") && lines.ends_with("what it does: Runs a command."), "{lines}");
+    let huge = permission(&open("1", "shell", json!("y".repeat(100_000))), None).join("\n");
+    assert!(huge.contains("more bytes of the input are not shown here)"), "what is not shown is said");
+    let short = told(false, &[call("1", "shell", json!("y".repeat(1_000)))]);
+    assert!(short.ends_with("…\n") && short.lines().count() == 1 && short.len() < 300, "{short}");
+}
+
+#[test]
+fn endings_say_what_the_server_says() {
+    let words = |reason| stopped(&stop(reason));
+    assert_eq!(words(StopReason::EndTurn), None);
+    assert_eq!(words(StopReason::ToolUse), None);
+    assert!(words(StopReason::MaxTokens).unwrap().contains("max_tokens"));
+    assert!(words(StopReason::Refusal).unwrap().contains("refusal"));
+    assert_eq!(words(StopReason::Other("nap".into())).unwrap(), "stopped: nap");
+    assert!(words(StopReason::Error).unwrap().contains("does not say why"));
+    let failure = TurnFailure { code: "model_cut".into(), message: "cut off".into(), retryable: true };
+    let failed = Stop { error: Some(failure), ..stop(StopReason::Error) };
+    let expected = "✗ the turn failed: model_cut: cut off; it is worth trying again";
+    assert_eq!(stopped(&failed).unwrap(), expected);
+    let asking = Stop { awaiting: Some(json!({"kind": "clarification"})), ..stop(StopReason::EndTurn) };
+    assert_eq!(stopped(&asking).unwrap(), "the agent waits for an answer");
+    let used = json!({"costMicrosUsd": 1_500, "inputTokens": 10, "of": {"x": 1}, "output_tokens": 2});
+    assert_eq!(usage(&used).unwrap(), "usage: cost $0.001500, input tokens 10, output tokens 2");
+    assert_eq!(usage(&json!({})), None);
+}
+
+#[test]
+fn a_history_is_told_from_its_end_with_who_said_what() {
+    let used = Block::ToolUse { tool_call_id: "c".into(), name: "look".into(), input: json!({"a": 1}) };
+    let picture = Block::Image { url: "data:image/png;base64,AAAA".into() };
+    let blocks = |blocks| Content::Blocks(blocks);
+    let messages = [
+        HistoryMessage::System { content: Content::Text("Be brief.".into()) },
+        HistoryMessage::User { content: blocks(vec![Block::Text { text: "look\nat it".into() }, picture]) },
+        HistoryMessage::Assistant {
+            content: blocks(vec![
+                Block::Thinking { thinking: "hm".into() },
+                Block::Text { text: "ok".into() },
+                used,
+            ]),
+        },
+        HistoryMessage::Tool { tool_call_id: "c".into(), content: Content::Text("seen".into()) },
+        HistoryMessage::Assistant { content: Content::Text("It is red.".into()) },
+    ];
+    let expected = [
+        "(1 earlier message is not shown; /history tells all)",
+        "you: look",
+        "    at it",
+        "    [picture, image/png, 11 bytes as text]",
+        "thinking: hm",
+        "agent: ok",
+        "▸ call look  {\"a\":1}",
+        "◂ result of look: seen",
+        "agent: It is red.",
+    ];
+    assert_eq!(history(&messages, 4), expected);
+    assert_eq!(history(&messages, 9)[0], "system: Be brief.");
+    assert_eq!(history(&[], 4), Vec::<String>::new());
+}

@@ -1,0 +1,150 @@
+//! Calls, results, permissions and endings in words.
+
+use recount_client::aap::wire::{Block, Content};
+use recount_client::aap::{OpenCall, Stop, StopReason};
+use serde_json::Value;
+
+use crate::render::clean;
+
+/// Characters of a call's input that are told in its line; the rest is left out, which is said.
+const INPUT_CHARS_MAX: usize = 160;
+
+/// Lines of a result that are told; how many more there are is said.
+const RESULT_LINES_MAX: usize = 5;
+
+/// Characters of a line of a result that are told.
+const RESULT_LINE_CHARS_MAX: usize = 240;
+
+/// Characters of an input that are told to who is asked for leave; what is left out is said.
+const ASKED_CHARS_MAX: usize = 16 * 1024;
+
+/// Characters of an address of a picture that are told.
+const URL_CHARS_MAX: usize = 120;
+
+/// A call's input, short, behind its name.
+pub(super) fn call(input: &Value) -> String {
+    match input {
+        Value::Null => String::new(),
+        Value::Object(fields) if fields.is_empty() => String::new(),
+        input => format!("  {}", clean::line(&short(&input.to_string(), INPUT_CHARS_MAX))),
+    }
+}
+
+/// A result, short.
+pub(super) fn result(name: &str, content: &Content) -> Vec<String> {
+    let text = plain(content);
+    let mut lines = text.lines().map(|line| clean::line(&short(line, RESULT_LINE_CHARS_MAX)));
+    let mut told = vec![format!("◂ result of {}: {}", clean::line(name), lines.next().unwrap_or_default())];
+    told.extend(lines.by_ref().take(RESULT_LINES_MAX - 1).map(|line| format!("    {line}")));
+    let left = lines.count();
+    if left > 0 {
+        told.push(format!("    ({left} more {})", if left == 1 { "line" } else { "lines" }));
+    }
+    told
+}
+
+/// What leave is asked for: the call with its whole input, because that is what is allowed.
+pub(crate) fn permission(call: &OpenCall, description: Option<&str>) -> Vec<String> {
+    let mut lines = vec![format!("The agent asks for leave to use {}:", clean::line(&call.name))];
+    let input = serde_json::to_string_pretty(&call.input).unwrap_or_default();
+    let told: String = input.chars().take(ASKED_CHARS_MAX).collect();
+    lines.extend(clean::lines(&told).map(|line| format!("    {line}")));
+    let left = input.len() - told.len();
+    if left > 0 {
+        lines.push(format!("    ({left} more bytes of the input are not shown here)"));
+    }
+    if let Some(first) = description.and_then(|description| description.lines().next()) {
+        lines.push(format!("  what it does: {}", clean::line(&short(first, RESULT_LINE_CHARS_MAX))));
+    }
+    lines
+}
+
+/// What a turn took, as far as the server says it.
+pub(crate) fn usage(usage: &Value) -> Option<String> {
+    let facts: Vec<String> = usage
+        .as_object()?
+        .iter()
+        .filter_map(|(key, value)| {
+            let number = value.as_f64()?;
+            Some(match key.strip_suffix("MicrosUsd") {
+                Some(what) => clean::line(&format!("{} ${:.6}", spaced(what), number / 1_000_000.0)),
+                None => clean::line(&format!("{} {value}", spaced(key))),
+            })
+        })
+        .collect();
+    (!facts.is_empty()).then(|| format!("usage: {}", facts.join(", ")))
+}
+
+/// How a turn ended, where that is worth a line.
+pub(crate) fn stopped(stop: &Stop) -> Option<String> {
+    let words = match &stop.reason {
+        StopReason::EndTurn if stop.awaiting.is_some() => "the agent waits for an answer".to_owned(),
+        StopReason::EndTurn | StopReason::ToolUse => return None,
+        StopReason::MaxTokens => "stopped: the answer was as long as it may be (max_tokens)".to_owned(),
+        StopReason::Refusal => "stopped: the model would not go on (refusal)".to_owned(),
+        StopReason::Error => match &stop.error {
+            Some(error) => {
+                let code = Some(error.code.as_str()).filter(|code| !code.is_empty());
+                let code = code.map_or(String::new(), |code| format!("{code}: "));
+                let again = if error.retryable { "; it is worth trying again" } else { "" };
+                format!("✗ the turn failed: {code}{}{again}", error.message)
+            }
+            None => "✗ the turn failed; the server does not say why".to_owned(),
+        },
+        StopReason::Other(reason) => format!("stopped: {reason}"),
+    };
+    Some(clean::line(&words))
+}
+
+/// The text of a content, with what is no text named.
+pub(super) fn plain(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.clone(),
+        Content::Blocks(blocks) => {
+            let parts: Vec<String> = blocks
+                .iter()
+                .filter_map(|block| match block {
+                    Block::Text { text } => Some(text.clone()),
+                    Block::Image { url } => Some(image(url)),
+                    _ => None,
+                })
+                .collect();
+            parts.join("\n")
+        }
+        Content::Other(value) => value.to_string(),
+    }
+}
+
+/// A picture, by what is known of it.
+fn image(url: &str) -> String {
+    match url.strip_prefix("data:").and_then(|data| data.split_once(';')) {
+        Some((mime, data)) => {
+            format!("[picture, {}, {} bytes as text]", short(mime, URL_CHARS_MAX), data.len())
+        }
+        None => format!("[picture at {}]", short(url, URL_CHARS_MAX)),
+    }
+}
+
+/// The beginning of a text, and a sign that it goes on.
+pub(super) fn short(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// `inputTokens` as `input tokens`.
+fn spaced(key: &str) -> String {
+    let mut words = String::with_capacity(key.len() + 2);
+    for c in key.chars() {
+        match c {
+            '_' => words.push(' '),
+            c if c.is_ascii_uppercase() => {
+                words.push(' ');
+                words.push(c.to_ascii_lowercase());
+            }
+            c => words.push(c),
+        }
+    }
+    words
+}

@@ -1,0 +1,217 @@
+//! One call a route. See [`AapClient`].
+
+use std::time::Duration;
+
+use recount_transport::sse;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::AapError;
+use super::turn::Turn;
+use super::wire::{
+    CreatedSession, HistoryKind, HistoryMessage, Meta, NewSession, NewTurn, SessionInfo, SessionPage,
+    VERSION, Way,
+};
+use crate::client::address::Address;
+use crate::client::{bearer, check_base, connections, has_type, whole_body};
+use crate::error::ClientError;
+use crate::limits;
+
+const JSON: &str = "application/json";
+
+/// Where our servers, and others that care to, name the turn they have begun. A turn with a name can be heard further
+/// after a break, and cancelled.
+const TURN_ID: &str = "aap-turn-id";
+
+/// Speaks to one server. Cheap to clone.
+#[derive(Clone)]
+pub struct AapClient {
+    http: reqwest::Client,
+    base: String,
+    token: Option<HeaderValue>,
+}
+
+impl AapClient {
+    /// `base_url` is where the server has the protocol, such as `http://127.0.0.1:8765/aap`.
+    pub fn new(base_url: &str, token: Option<&str>) -> Result<Self, AapError> {
+        let base = base_url.strip_suffix('/').unwrap_or(base_url).to_owned();
+        check_base(&base)?;
+        let token = token.map(bearer).transpose()?;
+        let http = connections(&base)?;
+        Ok(AapClient { http, base, token })
+    }
+
+    pub fn base_url(&self) -> &str {
+        &self.base
+    }
+
+    /// The server's agents. Another version of the protocol is refused.
+    pub async fn meta(&self) -> Result<Meta, AapError> {
+        let meta: Value = self.call(Method::GET, self.at(&["meta"]), None::<&()>).await?;
+        match meta.get("version") {
+            Some(version) if version.as_u64() == Some(VERSION) => {}
+            Some(version) => {
+                return Err(
+                    self.unexpected(format!("it speaks version {version} of the protocol, not {VERSION}"))
+                );
+            }
+            None => return Err(self.unexpected("it names no version of the protocol".to_owned())),
+        }
+        serde_json::from_value(meta)
+            .map_err(|why| self.unexpected(format!("its agents cannot be read: {why}")))
+    }
+
+    /// A page of sessions: behind `after`, the `next` of the page before.
+    pub async fn sessions(&self, after: Option<&str>) -> Result<SessionPage, AapError> {
+        self.call(Method::GET, self.at(&["sessions"]).with("after", after), None::<&()>).await
+    }
+
+    /// Begins a session; its id is the answer.
+    pub async fn create_session(&self, new: &NewSession) -> Result<String, AapError> {
+        let created: CreatedSession = self.call(Method::POST, self.at(&["sessions"]), Some(new)).await?;
+        Ok(created.session_id)
+    }
+
+    pub async fn session(&self, session: &str) -> Result<SessionInfo, AapError> {
+        self.call(Method::GET, self.at(&["sessions", session]), None::<&()>).await
+    }
+
+    pub async fn delete_session(&self, session: &str) -> Result<(), AapError> {
+        let address = self.at(&["sessions", session]);
+        self.send(limits::CALL_TIMEOUT, Method::DELETE, address, JSON, None::<&()>).await.map(drop)
+    }
+
+    pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<HistoryMessage>, AapError> {
+        let address = self.at(&["sessions", session, "history"]).with("type", Some(kind.as_str()));
+        let mut reply: Value = self.call(Method::GET, address, None::<&()>).await?;
+        let messages = reply.get_mut("history").and_then(|history| history.get_mut(kind.as_str()));
+        let messages = messages.map(Value::take).ok_or_else(|| {
+            self.unexpected(format!("the history it tells has no part {:?}", kind.as_str()))
+        })?;
+        serde_json::from_value(messages)
+            .map_err(|why| self.unexpected(format!("its history cannot be read: {why}")))
+    }
+
+    /// Begins a turn, and answers once the server does.
+    pub async fn turn(&self, session: &str, new: &NewTurn) -> Result<Turn, AapError> {
+        let accept = if new.stream == Way::None { JSON } else { sse::MEDIA_TYPE };
+        let address = self.at(&["sessions", session, "turns"]);
+        let response = self.send(limits::TURN_HEAD_MAX, Method::POST, address, accept, Some(new)).await?;
+        let id = response.headers().get(TURN_ID).and_then(|id| id.to_str().ok());
+        let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
+        // What came is looked at, and not what was asked for. Streams are known by not being JSON: some have no type.
+        if new.stream == Way::None || has_type(&response, JSON) {
+            let silence = tokio::time::timeout(limits::TURN_SILENCE_MAX, whole_body(&self.base, response));
+            let body = silence.await.map_err(|why| ClientError::unreachable(&self.base, &why))??;
+            let reply = serde_json::from_slice(&body)
+                .map_err(|why| self.unexpected(format!("the turn cannot be read: {why}")))?;
+            return Turn::whole(self.clone(), session, id, &reply);
+        }
+        Ok(Turn::streamed(self.clone(), session, id, response))
+    }
+
+    /// Hears a turn further, behind the last event that was heard. Only where the server gave the turn a name.
+    pub(super) async fn turn_events(
+        &self,
+        session: &str,
+        turn: &str,
+        after: Option<&str>,
+    ) -> Result<Response, AapError> {
+        let url = self.at(&["sessions", session, "turns", turn, "events"]).into_url()?;
+        let mut request = self.request(Method::GET, &url).header(ACCEPT, sse::MEDIA_TYPE);
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let response = self.patiently(limits::CALL_TIMEOUT, request).await?;
+        match response.status().as_u16() {
+            200 => Ok(response),
+            204 => Err(self.unexpected("nothing follows in the turn".to_owned())),
+            _ => Err(self.refusal(response).await),
+        }
+    }
+
+    /// Asks for the end of a turn; it then ends by itself. `false` when the server has no such thing.
+    pub async fn cancel_turn(&self, session: &str, turn: &str) -> Result<bool, AapError> {
+        let address = self.at(&["sessions", session, "turns", turn, "cancel"]);
+        match self.send(limits::CALL_TIMEOUT, Method::POST, address, JSON, None::<&()>).await {
+            Ok(_) => Ok(true),
+            Err(why) if matches!(why.status(), Some(404 | 405 | 501)) => Ok(false),
+            Err(why) => Err(why),
+        }
+    }
+
+    // What the calls are made of.
+
+    fn at(&self, path: &[&str]) -> Address {
+        Address::outside(&self.base, path)
+    }
+
+    fn unexpected(&self, reason: String) -> AapError {
+        AapError::protocol(&self.base, reason)
+    }
+
+    fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, url);
+        match &self.token {
+            Some(token) => request.header(AUTHORIZATION, token),
+            None => request,
+        }
+    }
+
+    /// A reply that is all there, as JSON.
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        address: Address,
+        body: Option<&impl Serialize>,
+    ) -> Result<T, AapError> {
+        let response = self.send(limits::CALL_TIMEOUT, method, address, JSON, body).await?;
+        let whole = tokio::time::timeout(limits::CALL_TIMEOUT, whole_body(&self.base, response));
+        let body = whole.await.map_err(|why| ClientError::unreachable(&self.base, &why))??;
+        serde_json::from_slice(&body)
+            .map_err(|why| self.unexpected(format!("the reply cannot be read: {why}")))
+    }
+
+    async fn send(
+        &self,
+        patience: Duration,
+        method: Method,
+        address: Address,
+        accept: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Response, AapError> {
+        let url = address.into_url()?;
+        let mut request = self.request(method, &url).header(ACCEPT, accept).header(CONTENT_TYPE, JSON);
+        if let Some(body) = body {
+            request =
+                request.body(serde_json::to_vec(body).expect("requests hold nothing that JSON cannot say"));
+        }
+        let response = self.patiently(patience, request).await?;
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(self.refusal(response).await),
+        }
+    }
+
+    async fn patiently(
+        &self,
+        patience: Duration,
+        request: reqwest::RequestBuilder,
+    ) -> Result<Response, AapError> {
+        let sent = tokio::time::timeout(patience, request.send());
+        let sent = sent.await.map_err(|why| ClientError::unreachable(&self.base, &why))?;
+        Ok(sent.map_err(|why| ClientError::unreachable(&self.base, &why))?)
+    }
+
+    async fn refusal(&self, response: Response) -> AapError {
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = retry_after.and_then(|seconds| seconds.trim().parse().ok());
+        let whole = tokio::time::timeout(limits::CALL_TIMEOUT, whole_body(&self.base, response));
+        let body = whole.await.ok().and_then(Result::ok).unwrap_or_default();
+        AapError::refused(status, &body, retry_after)
+    }
+}

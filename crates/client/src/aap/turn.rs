@@ -1,0 +1,220 @@
+//! Hearing a turn, over any number of connections where the server allows it. See [`Turn`].
+//!
+//! A server that gave the turn a name and its events ids is asked again, behind the last event that was heard. Of any
+//! other the turn is broken off when its connection is: what became of it, only the history tells.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use recount_transport::sse::{Decoder, Frame};
+use reqwest::Response;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::client::AapClient;
+use super::error::AapError;
+use super::events::TurnEvent;
+use crate::error::ClientError;
+use crate::limits;
+
+/// What a turn tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard {
+    Event {
+        event: TurnEvent,
+        /// As it came. Of a turn that was told in one reply, the first has the whole of it as `turn`, and the others
+        /// have nothing.
+        frame: Frame,
+    },
+    /// The connection broke, or the server ended; it will be asked again.
+    Interrupted { reason: String },
+}
+
+/// A turn under way. [`Turn::next`] may be dropped at any await without losing anything.
+pub struct Turn {
+    client: AapClient,
+    session: String,
+    id: Option<String>,
+    state: State,
+    decoder: Decoder,
+    /// Told at once, without a stream.
+    ready: VecDeque<(TurnEvent, Frame)>,
+    /// The id of the last event, to be asked behind.
+    last: Option<String>,
+    /// Whether every event so far had an id.
+    has_ids: bool,
+    bytes: usize,
+    /// Connections in a row that brought nothing.
+    in_vain: u32,
+}
+
+enum State {
+    Reading(Box<Response>),
+    /// To be connected again at that moment.
+    Waiting(Instant, String),
+    Over,
+}
+
+impl Turn {
+    pub(super) fn streamed(client: AapClient, session: &str, id: Option<String>, response: Response) -> Self {
+        Turn { state: State::Reading(Box::new(response)), ..Turn::of(client, session, id) }
+    }
+
+    pub(super) fn whole(
+        client: AapClient,
+        session: &str,
+        id: Option<String>,
+        reply: &Value,
+    ) -> Result<Self, AapError> {
+        let events =
+            TurnEvent::of_reply(reply).map_err(|reason| AapError::protocol(client.base_url(), reason))?;
+        // The reply stands beside the first of its events.
+        let frame = |data: String| Frame { id: None, event: Some("turn".to_owned()), data };
+        let whole = std::iter::once(reply.to_string()).chain(std::iter::repeat(String::new()));
+        let ready = events.into_iter().zip(whole.map(frame)).collect();
+        Ok(Turn { ready, ..Turn::of(client, session, id) })
+    }
+
+    fn of(client: AapClient, session: &str, id: Option<String>) -> Self {
+        Turn {
+            client,
+            session: session.to_owned(),
+            id,
+            state: State::Over,
+            decoder: Decoder::new(),
+            ready: VecDeque::new(),
+            last: None,
+            has_ids: true,
+            bytes: 0,
+            in_vain: 0,
+        }
+    }
+
+    /// What the server calls it, if it gave it a name: then it can be cancelled.
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// What comes next; `None` behind the stop. An error is the end of it too.
+    pub async fn next(&mut self) -> Result<Option<Heard>, AapError> {
+        if let Some((event, frame)) = self.ready.pop_front() {
+            return Ok(Some(Heard::Event { event, frame }));
+        }
+        loop {
+            if let Some(frame) = self.decoder.next_frame() {
+                return self.heard(frame).map(Some);
+            }
+            match &mut self.state {
+                State::Over => return Ok(None),
+                State::Waiting(until, _) => {
+                    tokio::time::sleep_until(*until).await;
+                    if let Some(heard) = self.connect().await? {
+                        return Ok(Some(heard));
+                    }
+                }
+                State::Reading(response) => {
+                    let silence = silence_max(&self.decoder);
+                    let why = match tokio::time::timeout(silence, response.chunk()).await {
+                        Ok(Ok(Some(chunk))) => {
+                            self.feed(&chunk)?;
+                            continue;
+                        }
+                        Ok(Ok(None)) => "the stream was closed before the turn was told as over".to_owned(),
+                        Ok(Err(why)) => match ClientError::unreachable(self.client.base_url(), &why) {
+                            ClientError::Unreachable { reason, .. } => reason,
+                            other => other.to_string(),
+                        },
+                        Err(_) => format!("silent for {} seconds", silence.as_secs()),
+                    };
+                    return self.interrupted(why).map(Some);
+                }
+            }
+        }
+    }
+
+    fn feed(&mut self, chunk: &[u8]) -> Result<(), AapError> {
+        self.bytes = self.bytes.saturating_add(chunk.len());
+        let wrong = if self.bytes > limits::TURN_BYTES_MAX {
+            Some(format!("the turn is larger than {} bytes (TURN_BYTES_MAX)", limits::TURN_BYTES_MAX))
+        } else {
+            self.decoder.feed(chunk).err().map(|why| why.to_string())
+        };
+        match wrong {
+            None => Ok(()),
+            Some(reason) => Err(self.wrong(reason)),
+        }
+    }
+
+    fn heard(&mut self, frame: Frame) -> Result<Heard, AapError> {
+        let event = TurnEvent::read(&frame).map_err(|reason| self.wrong(reason))?;
+        if let TurnEvent::Stop(stop) = &event {
+            // A server that ends tells so with a stop that is no part of the turn, which goes on when it is back.
+            let is_no_part = frame.id.is_none() && self.last.is_some() && self.can_resume();
+            if is_no_part && stop.error.as_ref().is_some_and(|error| error.retryable) {
+                let reason = stop.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+                return self.interrupted(reason);
+            }
+            self.state = State::Over;
+        }
+        match &frame.id {
+            Some(id) => self.last = Some(id.clone()),
+            None => self.has_ids = false,
+        }
+        self.in_vain = 0;
+        Ok(Heard::Event { event, frame })
+    }
+
+    fn can_resume(&self) -> bool {
+        self.id.is_some() && self.has_ids
+    }
+
+    /// Plans another connection, or gives the turn up.
+    fn interrupted(&mut self, reason: String) -> Result<Heard, AapError> {
+        // A sign of life is not nothing.
+        if self.decoder.comments() > 0 {
+            self.in_vain = 0;
+        }
+        if !self.can_resume() || self.in_vain >= limits::TURN_ATTEMPTS_MAX {
+            self.state = State::Over;
+            return Err(AapError::BrokenOff { reason });
+        }
+        // What was read of a frame is told again, whole.
+        self.decoder = Decoder::new();
+        let wait = limits::TURN_RETRY_MS.saturating_mul(1 << self.in_vain.min(16));
+        let wait = Duration::from_millis(wait.min(limits::RECONNECT_WAIT_MS_MAX));
+        self.in_vain = self.in_vain.saturating_add(1);
+        self.state = State::Waiting(recount_world::moment() + wait, reason.clone());
+        Ok(Heard::Interrupted { reason })
+    }
+
+    /// Asks again behind what was heard. A server that is not there may come back; one that says no has said it.
+    async fn connect(&mut self) -> Result<Option<Heard>, AapError> {
+        let Some(id) = self.id.clone() else { return Ok(None) };
+        match self.client.turn_events(&self.session, &id, self.last.as_deref()).await {
+            Ok(response) => {
+                self.state = State::Reading(Box::new(response));
+                Ok(None)
+            }
+            Err(AapError::Unreachable { reason, .. }) => self.interrupted(reason).map(Some),
+            Err(why) => {
+                let first = match std::mem::replace(&mut self.state, State::Over) {
+                    State::Waiting(_, reason) => format!("{reason}; "),
+                    _ => String::new(),
+                };
+                let reason = format!("{first}it cannot be heard further: {why}");
+                Err(AapError::BrokenOff { reason })
+            }
+        }
+    }
+
+    fn wrong(&mut self, reason: String) -> AapError {
+        self.state = State::Over;
+        self.decoder = Decoder::new();
+        AapError::protocol(self.client.base_url(), reason)
+    }
+}
+
+/// A server that has sent comments sends them as signs of life.
+fn silence_max(decoder: &Decoder) -> Duration {
+    if decoder.comments() > 0 { limits::SILENCE_MAX } else { limits::TURN_SILENCE_MAX }
+}
