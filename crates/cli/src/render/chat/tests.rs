@@ -122,6 +122,10 @@ fn endings_say_what_the_server_says() {
     assert_eq!(stopped(&failed).unwrap(), expected);
     let asking = Stop { awaiting: Some(json!({"kind": "clarification"})), ..stop(StopReason::EndTurn) };
     assert_eq!(stopped(&asking).unwrap(), "the agent waits for an answer");
+    let waits = |awaiting| stopped(&Stop { awaiting: Some(awaiting), ..stop(StopReason::EndTurn) }).unwrap();
+    let choices = json!({"kind": "clarification", "choices": ["red", {"label": "green", "value": 2}, 3]});
+    assert_eq!(waits(choices), "the agent waits for an answer, such as red, green, 3");
+    assert!(waits(json!({"kind": "handoff"})).contains("hands over"));
     let used = json!({"costMicrosUsd": 1_500, "inputTokens": 10, "of": {"x": 1}, "output_tokens": 2});
     assert_eq!(usage(&used).unwrap(), "usage: cost $0.001500, input tokens 10, output tokens 2");
     assert_eq!(usage(&json!({})), None);

@@ -78,7 +78,7 @@ pub(crate) fn usage(usage: &Value) -> Option<String> {
 /// How a turn ended, where that is worth a line.
 pub(crate) fn stopped(stop: &Stop) -> Option<String> {
     let words = match &stop.reason {
-        StopReason::EndTurn if stop.awaiting.is_some() => "the agent waits for an answer".to_owned(),
+        StopReason::EndTurn if stop.awaiting.is_some() => waits(stop.awaiting.as_ref()),
         StopReason::EndTurn | StopReason::ToolUse => return None,
         StopReason::MaxTokens => "stopped: the answer was as long as it may be (max_tokens)".to_owned(),
         StopReason::Refusal => "stopped: the model would not go on (refusal)".to_owned(),
@@ -94,6 +94,23 @@ pub(crate) fn stopped(stop: &Stop) -> Option<String> {
         StopReason::Other(reason) => format!("stopped: {reason}"),
     };
     Some(clean::line(&words))
+}
+
+/// What somebody is to do, for servers that say it. The question itself was said as text.
+fn waits(awaiting: Option<&Value>) -> String {
+    let field = |name: &str| awaiting.and_then(|awaiting| awaiting.get(name));
+    if field("kind").and_then(Value::as_str) == Some("handoff") {
+        return "the agent hands over: somebody else has to take it from here".to_owned();
+    }
+    let choices = field("choices").and_then(Value::as_array).into_iter().flatten();
+    let choices: Vec<String> = choices
+        .map(|choice| choice.get("label").unwrap_or(choice))
+        .map(|choice| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned))
+        .collect();
+    match choices[..] {
+        [] => "the agent waits for an answer".to_owned(),
+        _ => format!("the agent waits for an answer, such as {}", choices.join(", ")),
+    }
 }
 
 /// The text of a content, with what is no text named.
