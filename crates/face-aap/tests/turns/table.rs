@@ -3,10 +3,14 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use recount_event::codec::decode;
 use recount_event::{Event, EventId, Payload, registry};
-use recount_face_aap::project::{Mode, Pictures, Projector, opens_segment};
+use recount_face_aap::project::{Gathered, Mode, Pictures, Projector, opens_segment};
 use serde_json::{Value, json};
+
+use super::reader::read;
+use super::told::bytes;
 
 /// An event in its place.
 fn event(sequence: u64, payload: Payload) -> Event {
@@ -68,12 +72,19 @@ fn meant(words: &str) -> [&'static [&'static str]; 2] {
     }
 }
 
+/// One event of each type.
+fn fixtures() -> Vec<Event> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/events");
+    let read = |row: &registry::Row| {
+        let text = std::fs::read_to_string(folder.join(format!("{}.json", row.type_name))).unwrap();
+        decode(text.trim_end().as_bytes()).unwrap()
+    };
+    registry::TABLE.iter().map(read).collect()
+}
+
 #[test]
 fn every_type_is_told_as_the_registry_says() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/events");
-    for row in registry::TABLE {
-        let text = std::fs::read_to_string(folder.join(format!("{}.json", row.type_name))).unwrap();
-        let mut fixture = decode(text.trim_end().as_bytes()).unwrap();
+    for (row, mut fixture) in registry::TABLE.iter().zip(fixtures()) {
         let Value::Object(data) = serde_json::from_str(&fixture.payload().write()).unwrap() else {
             unreachable!()
         };
@@ -107,6 +118,40 @@ fn every_type_is_told_as_the_registry_says() {
             assert!(projector.is_over());
             fixture.sequence += 2;
             assert_eq!(projector.event(&fixture), [], "{} behind the close", row.type_name);
+        }
+    }
+}
+
+/// A log that some other release wrote, or that lost its beginning, is told as far as it goes: no order of events
+/// makes a stream that clients would stumble over half way.
+fn a_stream_in_any_order(order: &[usize], fixtures: &[Event], mode: Mode) {
+    let mut projector = Projector::new(mode, 0);
+    let mut gathered = Gathered::new(0);
+    let mut frames = Vec::new();
+    for (sequence, at) in (0..).zip(order) {
+        let mut event = fixtures[at % fixtures.len()].clone();
+        event.sequence = sequence;
+        frames.extend(projector.event(&event));
+        gathered.event(&event);
+    }
+    let heard = read(&bytes(&frames));
+    let named = |name: &str| heard.iter().filter(|frame| frame.event == name).count();
+    assert_eq!(named("turn_start"), usize::from(!order.is_empty()));
+    assert_eq!(named("turn_stop"), usize::from(projector.is_over()));
+    assert!(heard.windows(2).all(|pair| pair[0].id < pair[1].id));
+    assert_eq!(heard.last().is_some_and(|last| last.event == "turn_stop"), projector.is_over());
+    assert_eq!(gathered.is_over(), projector.is_over());
+    assert_eq!(gathered.response(&Pictures::default()).is_some(), projector.is_over());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn no_order_of_events_breaks_a_stream(order in proptest::collection::vec(any::<usize>(), 0..60)) {
+        let fixtures = fixtures();
+        for mode in [Mode::Delta, Mode::Message] {
+            a_stream_in_any_order(&order, &fixtures, mode);
         }
     }
 }
