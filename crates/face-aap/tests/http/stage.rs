@@ -166,6 +166,7 @@ impl Stage {
         for name in ["lookup", "gate", "fails"] {
             tools.add(Toy { name, toys: toys.clone() });
         }
+        let profiles = Arc::new(Profiles::new(scenery.profiles));
         let settings = Settings {
             models,
             tools,
@@ -179,8 +180,8 @@ impl Stage {
                 forbidden: [root.join("data")].into(),
             },
             system: None,
+            profiles: profiles.clone(),
         };
-        let profiles = Arc::new(Profiles::new(scenery.profiles));
         engine.introduce(profiles.clone());
         engine.employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
         let router = router(Places::new(profiles, scenery.streams_max));
