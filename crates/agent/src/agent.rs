@@ -10,18 +10,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    Desk, Engine, Left, ListQuery, NewRun, Order, Performer, Profile, Profiles, Unacceptable, Whose,
+    Desk, Engine, Left, ListQuery, NewRun, Order, Performer, Profile, Profiles, RunRow, Unacceptable, Whose,
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::workspace::{Failed, Provisioned};
-use recount_event::{Code, Draft, ForeignId, Payload, RunId, codec};
+use recount_event::{Code, Draft, ForeignId, Payload, RunId, SessionId, codec};
 use recount_world::{Kind, World};
+use tokio::time::Instant;
 
 use crate::client;
 use crate::conversation::{Conversation, Picture};
 use crate::limits;
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::{Policy, Setting, WorkspaceMode};
+use crate::recall::{Recall, Remembered};
 use crate::tool::{Terms, Tool};
 use crate::tools::Tools;
 use crate::worker::{Done, Worker};
@@ -49,6 +51,17 @@ pub struct Settings {
 pub struct Agent {
     settings: Arc<Settings>,
     world: World,
+    recall: Arc<Recall>,
+}
+
+/// What was said before a run.
+pub(crate) struct Past {
+    pub(crate) conversation: Conversation,
+    /// How many runs it was said in, and whether all of them are over.
+    pub(crate) runs: usize,
+    pub(crate) is_over: bool,
+    /// When the log was read for it.
+    pub(crate) read: Instant,
 }
 
 /// The model that a run asks, and who provides it.
@@ -68,7 +81,7 @@ impl Chosen {
 
 impl Agent {
     pub fn new(settings: Settings, world: World) -> Self {
-        Agent { settings: Arc::new(settings), world }
+        Agent { settings: Arc::new(settings), world, recall: Arc::default() }
     }
 
     pub(crate) fn workspaces(&self) -> &Workspaces {
@@ -186,7 +199,16 @@ impl Agent {
 
     /// What was said before a run: before its session began and in the earlier runs of that, or in the run that it goes
     /// on from.
-    pub(crate) async fn earlier(&self, desk: &Desk) -> Done<Conversation> {
+    pub(crate) async fn earlier(&self, desk: &Desk) -> Done<Past> {
+        if let Some(session) = desk.state().session_id() {
+            let newest =
+                self.session_runs(desk, session, 1).await?.first().and_then(|row| row.id.parse().ok());
+            let recalled = newest.and_then(|last| self.recall.take(session, last, recount_world::moment()));
+            if let Some(Remembered { conversation, runs, read, last: _ }) = recalled {
+                return Ok(Past { conversation, runs, read, is_over: true });
+            }
+        }
+        let read = recount_world::moment();
         let mut conversation = Conversation::default();
         let engine = desk.engine();
         if let Some(session) = desk.state().session_id() {
@@ -195,7 +217,9 @@ impl Agent {
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }
-        for (run, until) in self.before(desk).await? {
+        let (before, is_over) = self.before(desk).await?;
+        let runs = before.len();
+        for (run, until) in before {
             let mut after = None;
             loop {
                 let page = engine.read_run(run, after, limits::EARLIER_PAGE).await;
@@ -215,21 +239,37 @@ impl Agent {
             }
             conversation.next_run();
         }
-        Ok(conversation)
+        Ok(Past { conversation, runs, read, is_over })
     }
 
-    /// The runs whose conversation goes on in this one, oldest first, each with the last event that counts.
-    async fn before(&self, desk: &Desk) -> Done<Vec<(RunId, u64)>> {
+    /// Keeps what was said in a session up to the end of this run, for the next.
+    pub(crate) fn remember(&self, desk: &Desk, past: Past) {
+        if let Some(session) = desk.state().session_id().filter(|_| past.is_over) {
+            let Past { mut conversation, runs, read, is_over: _ } = past;
+            conversation.next_run();
+            self.recall.put(session, Remembered { conversation, last: desk.run(), runs: runs + 1, read });
+        }
+    }
+
+    /// The newest runs of a session before this one, newest first.
+    async fn session_runs(&self, desk: &Desk, session: SessionId, limit: usize) -> Done<Vec<RunRow>> {
+        let mut query = ListQuery { limit, ..ListQuery::default() };
+        query.after = Some(desk.run().to_string());
+        Ok(desk.engine().list_session_runs(session, &query).await?.items)
+    }
+
+    /// The runs whose conversation goes on in this one, oldest first, each with the last event that counts; and whether
+    /// nothing will be added to them any more.
+    async fn before(&self, desk: &Desk) -> Done<(Vec<(RunId, u64)>, bool)> {
         let engine = desk.engine();
         let mut found = Vec::new();
         if let Some(session) = desk.state().session_id() {
-            let mut query = ListQuery { limit: limits::EARLIER_RUNS_MAX, ..ListQuery::default() };
-            query.after = Some(desk.run().to_string());
-            let listed = engine.list_session_runs(session, &query).await?;
-            let talks = listed.items.iter().filter(|row| row.kind == RunKind::AgentLoop.as_str());
+            let listed = self.session_runs(desk, session, limits::EARLIER_RUNS_MAX).await?;
+            let is_over = listed.iter().all(RunRow::has_ended);
+            let talks = listed.iter().filter(|row| row.kind == RunKind::AgentLoop.as_str());
             found.extend(talks.filter_map(|row| row.id.parse().ok()).map(|run| (run, u64::MAX)));
             found.reverse();
-            return Ok(found);
+            return Ok((found, is_over));
         }
         let mut next = resumed_from(engine, desk.run()).await;
         while let Some((run, until)) = next.take() {
@@ -240,7 +280,7 @@ impl Agent {
             next = resumed_from(engine, run).await;
         }
         found.reverse();
-        Ok(found)
+        Ok((found, false))
     }
 
     /// The bytes of pictures, those that are there and not too large.
@@ -328,6 +368,11 @@ impl Performer for Agent {
 
     fn forget(&self, whose: Whose) -> BoxFuture<'static, ()> {
         let agent = self.clone();
+        match whose {
+            // Its runs may be part of any session.
+            Whose::Task(_) => self.recall.forget_all(),
+            Whose::Session(session) => self.recall.forget(session),
+        }
         Box::pin(async move {
             let name = match whose {
                 Whose::Task(task) => task.to_string(),

@@ -5,6 +5,7 @@
 //! Look at [`Conversation::event`] and [`Conversation::messages`]. It must never know a provider: pictures stay
 //! named by their artifact until somebody fetches them.
 
+mod compact;
 mod messages;
 mod seed;
 mod words;
@@ -24,6 +25,8 @@ pub use words::{Picture, Shown};
 pub struct Conversation {
     /// What was said to the model before all else, beside its agent's own words.
     system: Vec<String>,
+    /// What stands for all that was said before.
+    extract: Option<String>,
     said: Vec<Placed>,
     /// The turn that is open: what it said and called so far.
     open: Turn,
@@ -103,6 +106,11 @@ impl Conversation {
                 }
             }
             Payload::TurnFailed(_) => self.open = Turn::default(),
+            Payload::ContextCompacted(compacted) => {
+                if let Ok(run) = compacted.through_run_id.parse() {
+                    self.compact((run, compacted.through_sequence), &compacted.summary);
+                }
+            }
             Payload::ArtifactCreated(created) if created.kind == "image" => {
                 if let Some(call) = &created.tool_call_id {
                     let mime = created.mime.clone().unwrap_or_default();
@@ -219,8 +227,31 @@ impl Conversation {
 
     /// About how many tokens it has.
     pub fn tokens_estimate(&self) -> u64 {
-        let bytes: usize = self.said.iter().map(|placed| placed.said.bytes()).sum();
+        let extract = self.extract.as_deref().map_or(0, str::len);
+        let bytes = extract + self.said.iter().map(|placed| placed.said.bytes()).sum::<usize>();
         (bytes / limits::BYTES_PER_TOKEN) as u64
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn size(&self) -> usize {
+        const EACH: usize = 256;
+        let words = |words: &Words| match words {
+            Words::Data { bytes, .. } => bytes.len(),
+            Words::Link(url) => url.len(),
+            Words::Text(_) | Words::Image(_) => 0,
+        };
+        let inputs = |said: &Said| match said {
+            Said::Turn(turn) => turn.calls.iter().map(|asked| EACH + asked.input.to_string().len()).sum(),
+            Said::User(_) => 0_usize,
+        };
+        let each = |placed: &Placed| {
+            let said = &placed.said;
+            EACH + said.bytes() + said.words().map(words).sum::<usize>() + inputs(said)
+        };
+        let system: usize = self.system.iter().map(String::len).sum();
+        EACH + system
+            + self.extract.as_deref().map_or(0, str::len)
+            + self.said.iter().map(each).sum::<usize>()
     }
 }
 

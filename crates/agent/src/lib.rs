@@ -18,6 +18,7 @@ pub mod model;
 pub mod paths;
 pub mod policy;
 pub mod process;
+mod recall;
 mod request;
 mod said;
 pub mod sandbox;

@@ -420,5 +420,21 @@ pub const PICTURES_MAX: usize = 20;
 /// Earlier runs whose conversation a run goes on with, the newest; those before are left out.
 pub const EARLIER_RUNS_MAX: usize = 500;
 
+/// Bytes of conversations that are kept of sessions whose last run ended here; beyond that the oldest are read from the log
+/// again.
+pub const RECALL_BYTES_MAX: usize = 16 << 20;
+
+/// Sessions whose conversations are kept; beyond that the oldest are read from the log again.
+pub const RECALL_SESSIONS_MAX: usize = 4_000;
+
+/// How long after the log was read a conversation is kept; then it is read again, so that what was pruned since is gone.
+pub const RECALL_AGE_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes of the extract that stands for the older part of a conversation; its oldest lines are left out beyond that.
+pub const EXTRACT_BYTES_MAX: usize = 64 << 10;
+
+/// Characters of a message that its line in an extract has; the rest is left out.
+pub const EXTRACT_LINE_CHARS: usize = 200;
+
 /// Events of an earlier run that are read at a time.
 pub const EARLIER_PAGE: usize = 500;

@@ -18,8 +18,8 @@ use crate::model::{Capability, Request, Secret, ToolSpec};
 use crate::worker::{Done, Worker};
 
 impl Worker {
-    /// Adds what is to be told before a turn begins: who answers instead of whom, and what they cannot do. Answers about
-    /// how many tokens the model will be sent.
+    /// Adds what is to be told before a turn begins: who answers instead of whom, what they cannot do, and what of a long
+    /// conversation they are told only in short. Answers about how many tokens the model will be sent.
     pub(crate) fn prepare(&mut self, chosen: &Chosen, opening: &mut Vec<Draft>) -> u64 {
         if !self.model_told {
             self.model_told = true;
@@ -29,8 +29,13 @@ impl Worker {
             }));
         }
         let conversation = self.conversation_with(opening);
-        let tokens = conversation.tokens_estimate();
+        let mut tokens = conversation.tokens_estimate();
         let has_pictures = conversation.has_pictures();
+        let compacted = self.order.compact_above.and_then(|above| conversation.compaction(above));
+        if let Some(compacted) = compacted {
+            tokens = compacted.tokens_after.unwrap_or(tokens);
+            opening.push(Payload::ContextCompacted(Box::new(compacted)).into());
+        }
         if !chosen.can(Capability::Tools) && !self.agent.tool_specs(&self.order).is_empty() {
             self.missing(chosen, "tool_use", "answers_without_tools", opening);
         }

@@ -13,8 +13,10 @@ use recount_event::family::tool::{self, RefusalCode};
 use recount_event::{Draft, Event, ForeignId, Json, Payload};
 use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::Agent;
+use crate::agent::Past;
 use crate::conversation::Conversation;
 use crate::tool::Terms;
 
@@ -25,6 +27,10 @@ pub(crate) struct Worker {
     pub(crate) queued: Arc<Queued>,
     pub(crate) order: Order,
     pub(crate) conversation: Conversation,
+    /// How many runs were said before this one, and whether all are over; when the log was read for them.
+    pub(crate) past: Option<(usize, bool, Instant)>,
+    /// The sequence behind the last event that was taken in.
+    pub(crate) seen: u64,
     /// What calls were really asked to do, where the log holds it masked. Of calls that are not settled.
     pub(crate) originals: HashMap<ForeignId, Value>,
     /// What holds for calls, once there is a workspace.
@@ -79,6 +85,8 @@ impl Worker {
             queued,
             order,
             conversation: Conversation::default(),
+            past: None,
+            seen: 0,
             originals: HashMap::new(),
             terms: None,
             last_call: None,
@@ -89,7 +97,7 @@ impl Worker {
             masked: HashSet::new(),
         };
         match worker.work_on().await {
-            Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.desk),
+            Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.hand_back()),
             Err(Left::Refused(rejection)) => {
                 let sequence = worker.desk.state().next_sequence();
                 tracing::error!(%run, sequence, %rejection, rule = ?rejection.rule, type_name = ?rejection.type_name,
@@ -121,7 +129,8 @@ impl Worker {
     /// Reads what came before.
     async fn remember(&mut self) -> Done<()> {
         if self.desk.state().kind() == RunKind::AgentLoop {
-            self.conversation = self.agent.earlier(&self.desk).await?;
+            let Past { conversation, runs, is_over, read } = self.agent.earlier(&self.desk).await?;
+            (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
         }
         let mut events = Vec::new();
         self.desk.history(|event| events.push(event.clone())).await?;
@@ -129,9 +138,20 @@ impl Worker {
         Ok(())
     }
 
+    /// Gives the desk back. What was said up to the end of the run is kept for the next one of its session.
+    fn hand_back(self) -> Desk {
+        let Worker { agent, desk, conversation, past, seen, .. } = self;
+        let is_whole = desk.state().is_ended() && seen == desk.state().next_sequence();
+        if let Some((runs, is_over, read)) = past.filter(|_| is_whole) {
+            agent.remember(&desk, Past { conversation, runs, is_over, read });
+        }
+        desk
+    }
+
     /// Takes in what happened.
     pub(crate) fn see(&mut self, events: &[Event]) {
         for event in events {
+            self.seen = event.sequence + 1;
             self.conversation.event(event);
             match event.payload() {
                 Payload::ErrorModelCapabilityMissing(missing) => {

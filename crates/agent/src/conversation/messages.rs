@@ -14,7 +14,8 @@ impl Conversation {
         let mut messages = Vec::new();
         let mut names = Names::default();
         // Whether the model has the word.
-        let mut is_asked = false;
+        let mut is_asked = self.extract.is_some();
+        messages.extend(self.extract.iter().map(|extract| Message::User(vec![Part::Text(extract.clone())])));
         for placed in &self.said {
             match &placed.said {
                 Said::User(words) => {

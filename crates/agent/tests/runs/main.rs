@@ -12,6 +12,7 @@ mod crashes;
 mod endings;
 mod kinds;
 mod leave;
+mod long;
 mod past;
 mod people;
 mod pictures;
