@@ -1,7 +1,11 @@
 //! Whole conversations over HTTP: the face, a real engine on a store in memory, a real agent, and a model that plays a
 //! script. Each test names the requirements that it shows.
 
-#![allow(clippy::unwrap_used, dead_code)]
+#![allow(clippy::unwrap_used)]
 
+mod calls;
+mod course;
+mod history;
+mod sessions;
 mod stage;
 mod stream;

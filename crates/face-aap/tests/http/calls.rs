@@ -1,0 +1,387 @@
+//! Calls: what an application carries out, what it allows, what it refuses, and what became of what it says too late.
+
+use http::Method;
+use recount_engine::{Caller, Narrowing, Scope};
+use recount_event::{ForeignId, Payload, RunId};
+use recount_run::Command;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, Told, says};
+
+/// A call of each kind, then words.
+const MIXED: &str = r#"
+[[scene]]
+when = "never mind"
+[[scene.turn]]
+text = "As you like."
+[[turn]]
+text = "Checking."
+call = [
+  { name = "weather", input = { city = "Oslo" }, id = "same" },
+  { name = "lookup", input = { key = "a" }, id = "same" },
+  { name = "gate" },
+]
+[[turn]]
+text = "Done."
+"#;
+
+/// A session whose `lookup` is trusted, whose `gate` is not, and that brings `weather`.
+async fn mixed(stage: &Stage) -> String {
+    stage.toys.open_gate();
+    stage
+        .session(json!({
+            "agent": { "name": "clerk", "tools": [
+                { "name": "lookup", "trust": true }, { "name": "gate" },
+                // P-057: whoever carries it out need not be trusted.
+                { "name": "weather", "trust": true },
+            ]},
+            "tools": [{ "name": "weather", "description": "", "parameters": { "type": "object" } }],
+        }))
+        .await
+}
+
+fn result(id: &str, content: impl Into<Value>) -> Value {
+    json!({ "role": "tool", "toolCallId": id, "content": content.into() })
+}
+
+fn permission(id: &str, granted: bool) -> Value {
+    json!({ "role": "tool_permission", "toolCallId": id, "granted": granted, "reason": "because" })
+}
+
+fn answers(messages: &[Value]) -> Value {
+    json!({ "stream": "message", "messages": messages })
+}
+
+async fn history(stage: &Stage, session: &str) -> Vec<Value> {
+    let (status, body) = stage.get(&format!("/sessions/{session}/history?type=full")).await.json().await;
+    assert_eq!(status, 200, "{body}");
+    body["history"]["full"].as_array().unwrap().clone()
+}
+
+/// What was asked for, and what a call's result is in the history.
+fn told_of(history: &[Value], id: &str) -> Vec<String> {
+    let of = history.iter().filter(|message| message["toolCallId"] == id);
+    of.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn ids(told: &Told) -> (String, String, String) {
+    let one = |name: &str| told.calls(name).pop().unwrap();
+    (one("weather"), one("lookup"), one("gate"))
+}
+
+// P-037, P-038, P-039, P-040, P-041, P-042, P-044, P-045, P-046, P-047, P-049, P-057
+#[tokio::test]
+async fn calls_of_each_kind_are_answered_in_one_turn() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let first = stage.told(&session, &says("go", "message")).await;
+    assert_eq!(
+        first.names(),
+        ["turn_start", "text", "tool_call", "tool_call", "tool_call", "tool_result", "turn_stop"]
+    );
+    assert_eq!(first.reason(), "tool_use");
+    let (weather, lookup, gate) = ids(&first);
+    assert!(weather != lookup && lookup != gate);
+    let inputs: Vec<&Value> = first
+        .frames
+        .iter()
+        .filter(|frame| frame.name == "tool_call")
+        .map(|frame| &frame.data["input"])
+        .collect();
+    assert_eq!(inputs, [&json!({ "city": "Oslo" }), &json!({ "key": "a" }), &json!({})]);
+    let results: Vec<&Value> =
+        first.frames.iter().filter(|frame| frame.name == "tool_result").map(|frame| &frame.data).collect();
+    assert_eq!(results, [&json!({ "toolCallId": lookup, "content": "value of a" })]);
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+    let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
+    assert_eq!(shown["status"], "waiting");
+
+    let second = stage.told(&session, &answers(&[result(&weather, "rain"), permission(&gate, true)])).await;
+    assert_eq!(second.names(), ["turn_start", "tool_result", "text", "turn_stop"]);
+    assert_eq!(second.frames[1].data, json!({ "toolCallId": gate, "content": "went through" }));
+    assert_eq!((second.text().as_str(), second.reason()), ("Done.", "end_turn"));
+    assert_ne!(second.turn, first.turn);
+    assert_eq!(*stage.toys.at_gate.borrow(), 1);
+
+    let history = history(&stage, &session).await;
+    let roles: Vec<&str> = history.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "tool", "tool", "assistant"]);
+    for (id, content) in [(&weather, "rain"), (&lookup, "value of a"), (&gate, "went through")] {
+        assert_eq!(told_of(&history, id), [content]);
+    }
+}
+
+// P-048
+#[tokio::test]
+async fn what_is_refused_is_not_carried_out_and_the_model_is_told() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let told = stage.told(&session, &answers(&[result(&weather, "rain"), permission(&gate, false)])).await;
+    assert_eq!(told.names(), ["turn_start", "tool_result", "text", "turn_stop"]);
+    let words = told.frames[1].data["content"].as_str().unwrap();
+    assert!(words.contains("denied") && words.contains("because"), "{words}");
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+    assert_eq!(told_of(&history(&stage, &session).await, &gate), [words]);
+}
+
+// P-037, P-029
+#[tokio::test]
+async fn the_same_in_one_reply() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (_, first) = stage.turn(&session, &says("go", "none")).await.json().await;
+    assert_eq!(first["stopReason"], "tool_use");
+    let calls = first["messages"][0]["content"].as_array().unwrap();
+    let id = |name: &str| {
+        let call = calls.iter().find(|block| block["name"] == name).unwrap();
+        call["toolCallId"].as_str().unwrap().to_owned()
+    };
+    let body = json!({ "messages": [result(&id("weather"), "rain"), permission(&id("gate"), true)] });
+    let (_, second) = stage.turn(&session, &body).await.json().await;
+    assert_eq!(second["stopReason"], "end_turn");
+    assert_eq!(
+        second["messages"],
+        json!([
+            { "role": "tool", "toolCallId": id("gate"), "content": "went through" },
+            { "role": "assistant", "content": [{ "type": "text", "text": "Done." }] },
+        ])
+    );
+}
+
+// P-050
+#[tokio::test]
+async fn an_answer_to_some_calls_is_kept_and_the_rest_waited_for() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let some = stage.told(&session, &answers(&[result(&weather, "rain")])).await;
+    assert_eq!((some.names(), some.reason()), (vec!["turn_start", "turn_stop"], "tool_use"));
+    let rest = stage.told(&session, &answers(&[permission(&gate, true)])).await;
+    assert_eq!((rest.text().as_str(), rest.reason()), ("Done.", "end_turn"));
+    let runs = stage.runs(&session).await;
+    let events = stage.events(runs[0]).await;
+    assert_eq!(events.iter().filter(|event| event.type_name() == "turn.started").count(), 2);
+}
+
+// P-051
+#[tokio::test]
+async fn what_was_never_open_or_was_answered_is_refused_before_the_stream() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let turn = |messages: Vec<Value>| {
+        let (stage, session) = (&stage, &session);
+        async move { stage.turn(session, &answers(&messages)).await.refused().await }
+    };
+    assert_eq!(turn(vec![result("call_1", "x")]).await, (400, "call_not_found".into()));
+    let (weather, lookup, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    for messages in [
+        vec![result("call_1", "x")],
+        vec![permission("no such call", true)],
+        vec![result(&weather, "rain"), permission("call_1", true)],
+        // It ran by itself and never waited.
+        vec![permission(&lookup, true)],
+    ] {
+        assert_eq!(turn(messages.clone()).await, (400, "call_not_found".into()), "{messages:?}");
+    }
+    assert_eq!(turn(vec![permission(&weather, true)]).await, (400, "body_malformed".into()));
+    stage.told(&session, &answers(&[result(&weather, "rain")])).await;
+    assert_eq!(turn(vec![result(&weather, "sun")]).await, (409, "call_not_pending".into()));
+    assert_eq!(
+        turn(vec![result(&weather, "sun"), permission(&gate, true)]).await,
+        (409, "call_not_pending".into())
+    );
+    stage.told(&session, &answers(&[permission(&gate, true)])).await;
+    assert_eq!(turn(vec![permission(&gate, true)]).await, (409, "call_not_pending".into()));
+    assert_eq!(*stage.toys.at_gate.borrow(), 1);
+    assert_eq!(told_of(&history(&stage, &session).await, &weather), ["rain"]);
+}
+
+// P-051: MAPPING says what happens when another face was first.
+#[tokio::test]
+async fn what_another_face_answered_is_told_as_it_happened() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let some = stage.told(&session, &answers(&[result(&weather, "rain")])).await;
+    assert_eq!(some.reason(), "tool_use");
+    let run = stage.runs(&session).await[0];
+    resolve(&stage, run, false).await;
+    let late = stage.told(&session, &answers(&[permission(&gate, true)])).await;
+    assert_eq!(late.names(), ["turn_start", "tool_result", "text", "turn_stop"]);
+    assert!(late.frames[1].data["content"].as_str().unwrap().contains("denied"), "{:?}", late.frames);
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+}
+
+/// Somebody at another face says yes or no to what waits for leave.
+async fn resolve(stage: &Stage, run: RunId, approve: bool) {
+    let approvals = stage.events(run).await.into_iter().filter_map(|event| match event.payload() {
+        Payload::ApprovalRequested(asked) => Some(asked.approval_id.clone()),
+        _ => None,
+    });
+    for approval_id in approvals.collect::<Vec<ForeignId>>() {
+        let command = Command::ResolveApproval { approval_id, approve, by: "bob".into(), comment: None };
+        stage.engine.submit(run, command).await.unwrap();
+    }
+}
+
+// P-052
+#[tokio::test]
+async fn a_permission_for_a_call_of_the_seed_runs_nothing() {
+    let stage = Stage::with(MIXED).await;
+    stage.toys.open_gate();
+    let call = json!({ "type": "tool_use", "toolCallId": "seeded", "name": "lookup", "input": {} });
+    let session = stage
+        .session(json!({
+            "agent": { "name": "clerk", "tools": [{ "name": "lookup" }] },
+            "messages": [{ "role": "user", "content": "go" }, { "role": "assistant", "content": [call] }],
+        }))
+        .await;
+    let reply = stage.turn(&session, &answers(&[permission("seeded", true)])).await;
+    assert_eq!(reply.refused().await, (400, "call_not_found".into()));
+    assert_eq!(stage.toys.lookups(), 0);
+    assert!(stage.runs(&session).await.is_empty());
+}
+
+// P-053
+#[tokio::test]
+async fn a_result_for_a_call_of_ours_stands_for_it() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let both = [result(&weather, "rain"), result(&gate, "Unknown tool: gate")];
+    let told = stage.told(&session, &answers(&both)).await;
+    assert_eq!(told.reason(), "end_turn");
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+    assert_eq!(told_of(&history(&stage, &session).await, &gate), ["Unknown tool: gate"]);
+}
+
+// P-054
+#[tokio::test]
+async fn somebody_says_something_else_instead_of_answering() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let told = stage.say(&session, "never mind").await;
+    assert_eq!(told.reason(), "end_turn", "{:?}", told.frames);
+    let history = history(&stage, &session).await;
+    for id in [&weather, &gate] {
+        let words = told_of(&history, id);
+        assert_eq!(words.len(), 1, "{history:?}");
+        assert!(!words[0].is_empty());
+    }
+    let roles: Vec<&str> = history.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    let user = roles.iter().rposition(|role| *role == "user").unwrap();
+    assert!(history[..user].iter().filter(|message| message["role"] == "tool").count() == 3, "{roles:?}");
+    let late = stage.turn(&session, &answers(&[permission(&gate, true)])).await;
+    assert_eq!(late.refused().await, (409, "call_not_pending".into()));
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+}
+
+// P-055
+#[tokio::test]
+async fn a_tool_that_fails_is_told_and_the_turn_goes_on() {
+    let stage = Stage::with("[[turn]]\ncall = [{ name = \"fails\" }]\n[[turn]]\ntext = \"Pity.\"\n").await;
+    let session = stage
+        .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "fails", "trust": true }] } }))
+        .await;
+    let told = stage.told(&session, &says("go", "message")).await;
+    assert_eq!(told.names(), ["turn_start", "tool_call", "tool_result", "text", "turn_stop"]);
+    assert!(told.frames[2].data["content"].as_str().unwrap().contains("broken"));
+    assert_eq!(told.reason(), "end_turn");
+}
+
+// P-058
+#[tokio::test]
+async fn tools_are_off_unless_they_are_enabled() {
+    let stage = Stage::with("[[turn]]\ncall = [{ name = \"lookup\" }]\n[[turn]]\ntext = \"Well.\"\n").await;
+    let session = stage.session(json!({ "agent": { "name": "clerk" } })).await;
+    let told = stage.told(&session, &says("go", "message")).await;
+    assert_eq!(told.reason(), "end_turn");
+    assert_eq!(stage.toys.lookups(), 0);
+}
+
+// P-059, P-060, P-061, P-065
+#[tokio::test]
+async fn what_a_turn_overrides_lasts() {
+    let script = "[[scene]]\nwhen = \"again\"\n[[scene.turn]]\ncall = [{ name = \"lookup\" }]\n[[scene.turn]]\n\
+                  text = \"Two.\"\n[[turn]]\ntext = \"One.\"\n";
+    let stage = Stage::with(script).await;
+    let tool = json!({ "name": "weather", "description": "", "parameters": {} });
+    let agent = json!({ "name": "clerk", "options": { "language": "Dutch", "tone": "dry", "key": "hush" } });
+    let session = stage.session(json!({ "agent": agent, "tools": [tool] })).await;
+    let mut body = says("hi", "delta");
+    body["agent"] = json!({ "tools": [{ "name": "lookup", "trust": true }], "options": { "language": "Frisian", "key": "***" } });
+    body["tools"] = json!([]);
+    assert_eq!(stage.told(&session, &body).await.reason(), "end_turn");
+    let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
+    assert_eq!(
+        shown["agent"],
+        json!({ "name": "clerk", "tools": [{ "name": "lookup", "trust": true }],
+            "options": { "language": "Frisian", "tone": "dry", "key": "***" } })
+    );
+    assert!(shown.get("tools").is_none());
+    assert_eq!(stage.say(&session, "again").await.text(), "Two.");
+    assert_eq!(stage.toys.lookups(), 1);
+    let mut body = says("hi", "delta");
+    body["agent"] = json!({ "name": "other" });
+    assert_eq!(stage.turn(&session, &body).await.refused().await, (400, "body_malformed".into()));
+    body["agent"] = json!({ "options": { "tone": "cold" } });
+    assert_eq!(stage.turn(&session, &body).await.refused().await, (400, "option_invalid".into()));
+}
+
+// P-006 in spirit: who may run things may not allow them.
+#[tokio::test]
+async fn a_permission_needs_leave_to_give_it() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (runner, _revoke) = stage.caller(&[Scope::Read, Scope::Run], Narrowing::default());
+    let path = format!("/sessions/{session}/turns");
+    let granted = answers(&[result(&weather, "rain"), permission(&gate, true)]).to_string();
+    let reply = stage.ask_as(runner.clone(), Method::POST, &path, &[], granted).await;
+    assert_eq!(reply.refused().await, (403, "scope_missing".into()));
+    let denied = answers(&[result(&weather, "rain"), permission(&gate, false)]).to_string();
+    assert_eq!(
+        stage.ask_as(runner, Method::POST, &path, &[], denied).await.told().await.reason(),
+        "end_turn"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_with_a_key_is_given_once() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let body = answers(&[result(&weather, "rain"), permission(&gate, true)]).to_string();
+    let path = format!("/sessions/{session}/turns");
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let headers = [("idempotency-key", "k")];
+        let reply = stage.ask_as(Caller::operator(), Method::POST, &path, &headers, body.clone()).await;
+        told.push(reply.told().await);
+    }
+    assert_eq!((&told[0].turn, &told[0].frames), (&told[1].turn, &told[1].frames));
+    assert_eq!(*stage.toys.at_gate.borrow(), 1);
+}
+
+// Clarifications: asked as text, answered by the next user message.
+#[tokio::test]
+async fn a_question_is_text_and_the_next_message_its_answer() {
+    let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }]\n[[turn]]\ntext = \"Good.\"\n";
+    let stage = Stage::with(script).await;
+    let session = stage
+        .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "ask_user", "trust": true }] } }))
+        .await;
+    let asked = stage.told(&session, &says("go", "message")).await;
+    assert_eq!(asked.names(), ["turn_start", "text", "turn_stop"], "{:?}", asked.frames);
+    assert!(asked.text().contains("Which one?"));
+    assert_eq!((asked.reason(), &asked.stop()["awaiting"]["kind"]), ("end_turn", &json!("clarification")));
+    let told = stage.told(&session, &says("the red one", "message")).await;
+    assert_eq!((told.text().as_str(), told.reason()), ("Good.", "end_turn"));
+    assert_eq!(stage.runs(&session).await.len(), 1);
+    let history = history(&stage, &session).await;
+    let said: Vec<&Value> = history.iter().filter(|message| message["role"] == "user").collect();
+    assert_eq!(said.len(), 2, "{history:?}");
+    assert_eq!(said[1]["content"], "the red one");
+}
