@@ -453,3 +453,49 @@ pub struct Health {
     pub status: String,
     pub version: String,
 }
+
+/// An agent of this server: what applications can work with, and runs can be made by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Agent {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The model that answers, unless an option or a request says another; the server's default when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tools that can be enabled.
+    pub tools: Vec<AgentTool>,
+    /// What can be chosen.
+    pub options: Vec<AgentOption>,
+}
+
+/// A tool of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentTool {
+    pub name: String,
+    pub description: String,
+    /// A JSON Schema of its input.
+    pub parameters: Json,
+}
+
+/// Something of an agent that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentOption {
+    pub name: String,
+    /// `text`, `secret` or `select`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What holds while nobody chooses; never said of a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// What a `select` can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<String>>,
+}

@@ -2,6 +2,7 @@
 
 mod order;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -39,6 +40,9 @@ ordering! {
         /// What was asked for, in the words of who asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub request_text: Option<String>,
+        /// Kind `agent_loop`: an agent of this server; what else the request says wins over what the agent is.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
+        pub agent: Option<AgentName>,
         /// What all runs of the task together may cost, in millionths of a US dollar.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 9_007_199_254_740_991_u64))]
@@ -92,7 +96,8 @@ ordering! {
         /// What was asked for, in the words of who asked. With kind `agent_loop` the model is told it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub request_text: Option<String>,
-        /// Kind `external`: the program that acts.
+        /// Kind `external`: the program that acts. Kind `agent_loop`: an agent of this server; what else the
+        /// request says wins over what the agent is.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
         pub agent: Option<AgentName>,
         /// Kind `agent_loop`: a run of the same task or session that has ended, to go on from.
@@ -192,13 +197,39 @@ impl SendMessage {
     }
 }
 
-/// The program that acts.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+/// The program that acts, or an agent of this server and what is chosen of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentName {
     pub name: String,
+    /// Kind `external`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Kind `agent_loop`: those of the agent's tools that are enabled; all when missing, and then the policy alone
+    /// says which calls are asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tools_or_none")]
+    pub tools: Option<Vec<AgentTool>>,
+    /// Kind `agent_loop`: values of the agent's options, but for secret ones, which only sessions of applications hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<BTreeMap<String, String>>,
+}
+
+/// A tool of an agent.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentTool {
+    pub name: String,
+    /// Whether it may be called without asking first; not said is no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<bool>,
+}
+
+/// Reads each of a list from an object.
+fn tools_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<AgentTool>>, D::Error> {
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "object")] AgentTool);
+    let several = Option::<Vec<One>>::deserialize(deserializer)?;
+    Ok(several.map(|several| several.into_iter().map(|One(one)| one).collect()))
 }
 
 /// `POST /v1/runs/{run}/events`

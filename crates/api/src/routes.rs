@@ -8,8 +8,8 @@ use recount_event::Code::*;
 
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{
-    Approval, Artifact, Clarification, Deleted, Digest, Handoff, Health, Import, Message, Pruned, Receipt,
-    Run, Session, SessionDeleted, Swept, Task,
+    Agent, Approval, Artifact, Clarification, Deleted, Digest, Handoff, Health, Import, Message, Pruned,
+    Receipt, Run, Session, SessionDeleted, Swept, Task,
 };
 use crate::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, ChangeTask, CreateRun, CreateSession,
@@ -59,7 +59,7 @@ routes! {
 
     CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.",
         [] perhaps::<CreateTask>() => [created::<Task>("task")],
-        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, WorkspaceRefused];
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, WorkspaceRefused];
     ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
         [after("task_"), LIST_LIMIT, TASK_STATUS, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
@@ -72,7 +72,7 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
     CreateTaskRun = "POST" "/tasks/{task}/runs", [Run, Ingest], "Creates a run of a task.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunNotFound,
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, WorkspaceRefused];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Run>()], [];
@@ -87,7 +87,7 @@ routes! {
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
     CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunNotFound,
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, TaskErased, TaskNotFound, WorkspaceRefused];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
@@ -162,6 +162,8 @@ routes! {
         [] NOTHING => [Bytes], [ArtifactBytesMissing];
     ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
+    ListAgents = "GET" "/agents", [Read], "Lists the agents of this server, in the order of their names.",
+        [] NOTHING => [page::<Agent>()], [];
     CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session, in which runs can be made.",
         [] perhaps::<CreateSession>() => [created::<Session>("session")], [LimitReached];
     ListSessions = "GET" "/sessions", [Read], "Lists sessions, newest first.",
@@ -170,7 +172,7 @@ routes! {
         [] NOTHING => [one::<Session>("session")], [];
     SendMessage = "POST" "/sessions/{session}/messages", [Run], "Says something in a session; a new run of kind agent_loop answers.",
         [] body::<SendMessage>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, SessionBusy, WorkspaceRefused];
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, SessionBusy, WorkspaceRefused];
     ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists what was said and done in a session, oldest first.",
         [AFTER_MESSAGE, LIST_LIMIT] NOTHING => [page::<Message>()], [];
     DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",

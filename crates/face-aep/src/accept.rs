@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod order;
+mod template;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,7 +11,9 @@ use bytes::Bytes;
 use http::HeaderValue;
 use recount_api::export::{self, Header};
 use recount_api::query;
-use recount_api::request::{self, AppendEvents, CreateRun, CreateTask, Object, Prune, SendMessage};
+use recount_api::request::{
+    self, AgentName, AppendEvents, CreateRun, CreateTask, Object, Prune, SendMessage,
+};
 use recount_api::scope::Scope as Named;
 use recount_api::spelling;
 use recount_api::terms::Route;
@@ -24,6 +27,8 @@ use serde::de::DeserializeOwned;
 pub(crate) use self::artifacts::{Range, artifact_id, at_most, no_artifact, range, short, word};
 use self::order::no_order;
 pub(crate) use self::order::{Wanted, bounded, number as amount, order};
+pub(crate) use self::template::template;
+use self::template::{Picked, picked};
 use crate::error::Refusal;
 use crate::limits;
 
@@ -393,10 +398,7 @@ pub(crate) fn new_run(mut request: CreateRun, task_of_path: Option<TaskId>, by: 
     queued.title = text("title", request.title)?;
     queued.request_text = text("request_text", request.request_text)?;
     queued.requested_by = Some(by.to_owned());
-    if let Some(agent) = request.agent {
-        let name = text("agent.name", Some(agent.name))?.unwrap_or_default();
-        queued.agent = Some(Agent { name, version: text("agent.version", agent.version)? });
-    }
+    let picked = agent(kind, &mut queued, request.agent)?;
     let task_of_body = request.task_id.as_deref().map(task_id).transpose()?;
     let task = match (task_of_path, task_of_body) {
         (Some(path), Some(body)) if path != body => {
@@ -409,8 +411,33 @@ pub(crate) fn new_run(mut request: CreateRun, task_of_path: Option<TaskId>, by: 
     };
     let session = request.session_id.as_deref().map(session_id).transpose()?;
     let resume = asked.resume.as_deref().map(run_id).transpose()?.map(|run| (run, asked.from_sequence));
-    let wanted = order(kind, &queued, asked)?;
+    let wanted = Wanted { agent: picked, ..order(kind, &queued, asked)? };
     Ok(Asked { new: NewRun { queued, task, session, resumed_from: None }, wanted, resume })
+}
+
+/// Who acts: a program outside, which is noted as it is named, or an agent of ours, whose choices are still to be held
+/// against what it is.
+fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accepted<Option<Picked>> {
+    let Some(named) = named else { return Ok(None) };
+    match kind {
+        RunKind::AgentLoop => picked(named).map(Some),
+        RunKind::External if named.tools.is_none() && named.options.is_none() => {
+            let name = text("agent.name", Some(named.name))?.unwrap_or_default();
+            queued.agent = Some(Agent { name, version: text("agent.version", named.version)? });
+            Ok(None)
+        }
+        RunKind::External => {
+            let detail = "agent.tools and agent.options go with runs of kind agent_loop; leave them out";
+            Err(Refusal::new(Code::OrderRefused, detail))
+        }
+        kind => {
+            let kind = kind.as_str();
+            let detail = format!(
+                "agent goes with runs of kind agent_loop and external, and this one is of kind {kind}; leave it out"
+            );
+            Err(Refusal::new(Code::OrderRefused, detail))
+        }
+    }
 }
 
 /// The first run of a task that is to be, when there is to be one.
@@ -418,6 +445,10 @@ pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<As
     let asked = request.take_order();
     let Some(word) = request.kind.as_deref() else {
         no_order(&asked)?;
+        if request.agent.is_some() {
+            let detail = "agent is for a run, and kind is missing; send the kind of the first run";
+            return Err(Refusal::new(Code::OrderRefused, detail));
+        }
         return match request.request_text {
             Some(_) => Err(Refusal::new(
                 Code::OrderRefused,
@@ -431,7 +462,8 @@ pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<As
     queued.title = text("title", request.title)?;
     queued.request_text = text("request_text", request.request_text)?;
     queued.requested_by = Some(by.to_owned());
-    let wanted = order(kind, &queued, asked)?;
+    let picked = agent(kind, &mut queued, request.agent)?;
+    let wanted = Wanted { agent: picked, ..order(kind, &queued, asked)? };
     let new = NewRun { queued, task: None, session: None, resumed_from: None };
     Ok(Some(Asked { new, wanted, resume: None }))
 }

@@ -4,8 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
-    ApprovalRow, ArtifactRow, Budget, ClarificationRow, Digest, HandoffRow, Imported, RunRow, SessionRow,
-    TaskRow, Told,
+    AgentOption, ApprovalRow, ArtifactRow, Budget, ClarificationRow, Digest, HandoffRow, Imported,
+    OptionKind, Profile, RunRow, SessionRow, TaskRow, Told, ToolInfo,
 };
 use recount_event::{Json, time};
 use recount_run::view::Message;
@@ -260,4 +260,37 @@ pub(crate) fn events_page(
     let gone = gone.map(|(first, last)| format!(",\"gap\":{}", gap(first, last))).unwrap_or_default();
     out.put_slice(format!("],\"next\":{next},\"has_more\":{has_more}{gone}}}").as_bytes());
     out.freeze()
+}
+
+/// An agent as those see it who may work with it: nothing of what is secret, hidden or told to its model.
+pub(crate) fn agent(profile: &Profile) -> reply::Agent {
+    let tool = |tool: &ToolInfo| reply::AgentTool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+    };
+    let option = |option: &AgentOption| {
+        let (kind, values) = match &option.kind {
+            OptionKind::Text => ("text", None),
+            OptionKind::Secret => ("secret", None),
+            OptionKind::Select(values) => ("select", Some(values.clone())),
+        };
+        reply::AgentOption {
+            name: option.name.clone(),
+            kind: kind.to_owned(),
+            title: option.title.clone(),
+            description: option.description.clone(),
+            default: (option.kind != OptionKind::Secret).then(|| option.default.clone()),
+            values,
+        }
+    };
+    reply::Agent {
+        name: profile.name.clone(),
+        title: profile.title.clone(),
+        version: profile.version.clone(),
+        description: profile.description.clone(),
+        model: profile.model.clone(),
+        tools: profile.tools.iter().map(tool).collect(),
+        options: profile.options.iter().map(option).collect(),
+    }
 }

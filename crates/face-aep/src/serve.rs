@@ -162,6 +162,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::GetArtifact => on(filter, artifacts::get_artifact),
         RouteName::ReadArtifact => on(filter, artifacts::read_artifact),
         RouteName::ListRunArtifacts => on(filter, artifacts::list_run_artifacts),
+        RouteName::ListAgents => on(filter, orders::list_agents),
         RouteName::CreateSession => on(filter, sessions::create_session),
         RouteName::ListSessions => on(filter, sessions::list_sessions),
         RouteName::GetSession => on(filter, sessions::get_session),

@@ -7,6 +7,7 @@ use recount_engine::{FileOrder, Order};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, Json, door};
 
+use super::template::Picked;
 use super::{Accepted, shortened, text};
 use crate::error::Refusal;
 use crate::limits;
@@ -30,6 +31,8 @@ pub(crate) struct Wanted {
     pub(crate) attachments: Vec<(ForeignId, Option<String>)>,
     /// Whether it was said at all.
     pub(crate) network: Option<bool>,
+    /// The agent that the run is to be made by.
+    pub(crate) agent: Option<Picked>,
 }
 
 fn refused(detail: String) -> Refusal {
@@ -82,12 +85,6 @@ pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::Order) -> Ac
                 "{name} goes with runs of kind {kinds}, and this one is of kind {kind}; leave it out"
             )));
         }
-    }
-    if kind != RunKind::External && queued.agent.is_some() {
-        let kind = kind.as_str();
-        return Err(refused(format!(
-            "agent goes with runs of kind external, and this one is of kind {kind}; leave it out"
-        )));
     }
     match kind {
         RunKind::AgentLoop => {
@@ -152,6 +149,7 @@ fn settled(asked: request::Order) -> Accepted<Wanted> {
         workspace_mode,
         attachments: attachments.into_iter().map(attachment).collect::<Accepted<_>>()?,
         network: asked.network,
+        agent: None,
     })
 }
 

@@ -37,7 +37,7 @@ impl Face {
 
     /// A run as it is to be queued, with its order and what that names.
     pub(super) async fn ordered(&self, asked: Asked) -> Result<NewRun, Refusal> {
-        let Asked { mut new, wanted, resume } = asked;
+        let Asked { mut new, mut wanted, resume } = asked;
         self.may_make_in(new.task, new.session)?;
         if new.queued.driver == Driver::External {
             return Ok(new);
@@ -56,7 +56,11 @@ impl Face {
             new.queued.workspace_path = past.queued.workspace_path.clone();
             past.precede(&mut new.queued);
         }
-        let Wanted { mut order, model, workspace_mode, attachments, network: _ } = wanted;
+        if let Some(picked) = wanted.agent.take() {
+            let template = accept::template(self.engine.profiles().get(&picked.name)?, &picked)?;
+            wanted.by_template(&mut new.queued, template);
+        }
+        let Wanted { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
         for (id, name) in attachments {
             let row = found(self, &id).await?;
             let mime = row.mime.unwrap_or_else(|| "application/octet-stream".to_owned());
@@ -79,6 +83,10 @@ impl Face {
         let Some(before) = self.engine.queued(accept::run_id(&last.id)?).await? else { return Ok(()) };
         let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
         asked.new.queued.prior_run_id = Some(last.id.clone());
+        if asked.new.queued.agent.is_some() {
+            // The session says what holds.
+            return Ok(());
+        }
         let Wanted { order, model, workspace_mode, network, .. } = &mut asked.wanted;
         if model.is_none() {
             *model = before.model;
@@ -161,10 +169,19 @@ pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request:
         return Err(face.engine.missing_session(session).await.into());
     }
     let mut asked = accept::message(request, session, &face.caller.name)?;
+    if let Some(row) = face.engine.setup(session).await? {
+        let profile = face.engine.profiles().get(&row.setup.agent)?;
+        asked.wanted.by_template(&mut asked.new.queued, profile.order(&row.setup.choice())?);
+    }
     face.continued(session, &mut asked).await?;
     let mut new = face.ordered(asked).await?;
     new.queued.traceparent = trace;
     answer_made(&face, new, again).await
+}
+
+pub(super) async fn list_agents(face: Face) -> Answer {
+    let agents = face.engine.profiles().iter().map(project::agent).collect();
+    Ok(json(StatusCode::OK, &Page::new(agents, None, false)))
 }
 
 pub(super) async fn list_messages(face: Face, Ids(session): Ids<String>, RawQuery(raw): RawQuery) -> Answer {

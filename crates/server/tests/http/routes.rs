@@ -108,6 +108,7 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         | RouteName::ListApprovals
         | RouteName::ListClarifications
         | RouteName::ListHandoffs
+        | RouteName::ListAgents
         | RouteName::ListSessions
         | RouteName::ListMessages => shown("list"),
         RouteName::GetTask => shown("task"),
