@@ -24,10 +24,13 @@ use recount_world::World;
 pub use self::book::Book;
 pub(crate) use self::keys::{Keys, NewToken};
 pub(crate) use self::seal::key as seal_key;
+use self::secret::Secret;
 pub use self::tenants::TENANT_DEFAULT;
 pub(crate) use self::tenants::Tenants;
 pub(crate) use self::tenants::{is_tenant_name, tenant_folders};
 pub(crate) use self::tickets::{TicketCaller, Tickets, without_ticket};
+use crate::config::Aap;
+use crate::running::Entry;
 
 /// What may be configured of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct Access {
 pub(crate) struct Gate {
     pub(crate) bound: SocketAddr,
     pub(crate) access: Arc<Access>,
+    /// Where applications come in.
+    pub(crate) aap: Arc<Aap>,
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) tickets: Arc<Tickets>,
@@ -58,16 +63,52 @@ pub(crate) struct Admitted {
     pub(crate) key: Option<Arc<keys::Key>>,
 }
 
+/// What a request shows of who asks.
+enum Shown<'a> {
+    Nothing,
+    /// That there is a token, and none.
+    Bare,
+    Token(&'a str),
+}
+
+impl Shown<'_> {
+    fn by(headers: &HeaderMap) -> Result<Shown<'_>, Refusal> {
+        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
+        let Some(value) = shown.next() else { return Ok(Shown::Nothing) };
+        if shown.next().is_some() {
+            return Err(Refusal::new(Code::TokenInvalid, "the Authorization header comes twice"));
+        }
+        let text = value.to_str().map_err(|_| wrong())?.trim();
+        let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
+        match (scheme.eq_ignore_ascii_case("bearer"), token.trim()) {
+            (false, _) => Err(wrong()),
+            (true, "") => Ok(Shown::Bare),
+            (true, token) => Ok(Shown::Token(token)),
+        }
+    }
+}
+
+fn wrong() -> Refusal {
+    Refusal::new(Code::TokenInvalid, "Authorization is not Bearer and a token")
+}
+
+/// What of the face for applications may be for everybody.
+fn is_meta(method: &Method, below: &str) -> bool {
+    matches!(*method, Method::GET | Method::HEAD) && below.trim_end_matches('/') == "/meta"
+}
+
 impl Gate {
     pub(crate) fn new(
         bound: SocketAddr,
-        access: Access,
+        entry: Entry,
         tenants: Arc<Tenants>,
         keys: Keys,
         world: &World,
     ) -> Self {
         let tickets = Arc::new(Tickets::new(world.clone()));
-        Gate { bound, access: Arc::new(access), tenants, keys: Arc::new(keys), tickets }
+        let Entry { access, aap } = entry;
+        let (access, aap) = (Arc::new(access), Arc::new(aap));
+        Gate { bound, access, aap, tenants, keys: Arc::new(keys), tickets }
     }
 
     /// Whether somebody may come in without a word: only who is at this machine, and only if that was not
@@ -84,20 +125,15 @@ impl Gate {
         headers: &HeaderMap,
         peer: Option<IpAddr>,
     ) -> Result<(Visitor, Admitted), Refusal> {
-        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
-        if let Some(value) = shown.next() {
-            if shown.next().is_some() {
-                return Err(Refusal::new(Code::TokenInvalid, "the Authorization header comes twice"));
+        match Shown::by(headers)? {
+            Shown::Token(token) => {
+                let key = self.keys.of(token)?;
+                key.may_ask_now(self.access.requests_per_second)?;
+                return self.visit(key, None);
             }
-            let wrong = || Refusal::new(Code::TokenInvalid, "Authorization is not Bearer and a token");
-            let text = value.to_str().map_err(|_| wrong())?;
-            let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
-            if !scheme.eq_ignore_ascii_case("bearer") {
-                return Err(wrong());
-            }
-            let key = self.keys.of(token.trim())?;
-            key.may_ask_now(self.access.requests_per_second)?;
-            return self.visit(key, None);
+            // Programs whose key was left empty send this.
+            Shown::Bare if !self.lets_anybody_in() => return Err(wrong()),
+            Shown::Bare | Shown::Nothing => {}
         }
         // A ticket makes no ticket: it is for reading.
         if let Some(ticket) = tickets::in_query(uri).filter(|_| method == Method::GET) {
@@ -116,6 +152,31 @@ impl Gate {
             return Ok(self.operator(None));
         }
         Err(Refusal::new(Code::TokenMissing, "nothing says who asks; send authorization: Bearer and a token"))
+    }
+
+    /// Who asks, where applications do. They have a key for every server, so where nobody needs one whatever they show
+    /// is nobody's, unless it has the form of a token of ours: one that was taken back is not to be taken for none.
+    pub(crate) fn which_application(
+        &self,
+        below: &str,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        peer: Option<IpAddr>,
+    ) -> Result<(Visitor, Admitted), Refusal> {
+        let refusal = match self.who(method, uri, headers, peer) {
+            Err(refusal) => refusal,
+            found => return found,
+        };
+        let shown = Shown::by(headers);
+        match shown {
+            Ok(Shown::Token(token)) if Secret::parse(token).is_some() => Err(refusal),
+            _ if self.lets_anybody_in() && refusal.code == Code::TokenInvalid => Ok(self.operator(None)),
+            Ok(Shown::Nothing | Shown::Bare) if self.aap.public_meta && is_meta(method, below) => {
+                Ok(self.operator(Some(Scope::Read)))
+            }
+            _ => Err(refusal),
+        }
     }
 
     fn visit(&self, key: Arc<keys::Key>, only: Option<Scope>) -> Result<(Visitor, Admitted), Refusal> {

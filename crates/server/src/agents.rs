@@ -12,7 +12,7 @@ use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
 use recount_api::admin::Check;
-use recount_engine::{Engine, Error};
+use recount_engine::{Engine, Error, Profiles};
 use recount_world::{Kind, World};
 
 use crate::{Config, StartError, limits};
@@ -34,6 +34,8 @@ pub(crate) struct Crew {
     lets_anybody_in: bool,
     /// How long a copy is kept that nothing works in.
     keep: Option<Duration>,
+    /// Who there is to work with.
+    profiles: Arc<Profiles>,
 }
 
 /// Providers as they are configured. Their keys are secrets, so they are needed before anything is said.
@@ -61,7 +63,10 @@ impl Crew {
             None => Policy::default(),
             Some(path) => read_policy(path, &tools)?,
         };
+        let (profiles, without) = config.agents.profiles(&tools);
+        without.iter().for_each(|words| tracing::warn!("{words}"));
         Ok(Arc::new(Crew {
+            profiles: Arc::new(profiles),
             registry,
             policy,
             sandbox,
@@ -92,6 +97,7 @@ impl Crew {
             profiles: Default::default(),
         };
         let agent = Agent::new(settings, engine.world().clone());
+        engine.introduce(self.profiles.clone());
         engine.employ(Arc::new(agent.clone()), self.at_once).await?;
         if let Some(keep) = self.keep {
             keep_copies(agent, engine.clone(), keep);
@@ -141,6 +147,11 @@ impl Crew {
                 let default = default.map_or("no default".to_owned(), |name| format!("default {name}"));
                 Check::fine("models", format!("{}; {default}", several.join(", ")))
             }
+        });
+        let agents: Vec<&str> = self.profiles.iter().map(|profile| profile.name.as_str()).collect();
+        checks.push(match agents.as_slice() {
+            [] => Check::fine("agents", "none is configured; applications find nobody to work with"),
+            several => Check::fine("agents", several.join(", ")),
         });
         let folder = self.data.join(FOLDER);
         let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;

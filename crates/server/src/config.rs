@@ -1,7 +1,10 @@
 //! Configuration: flag over environment over file over default. Unknown keys are refused.
 
+mod aap;
+mod agents;
 mod runs;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +15,10 @@ use recount_engine::Policy;
 use recount_log_sqlite::Durability;
 use serde::Deserialize;
 
+pub use self::aap::Aap;
+use self::aap::AapSection;
+pub use self::agents::Agents;
+use self::agents::{AGENT_KEYS, AgentSection};
 pub use self::runs::Runs;
 use self::runs::{PolicySection, RunsSection, Said, SandboxSection, Sections, Usual, WorkspacesSection};
 use crate::StartError;
@@ -59,6 +66,10 @@ pub struct Config {
     pub redaction: Redaction,
     /// How our own runs are done.
     pub runs: Runs,
+    /// Who there is to work with.
+    pub agents: Agents,
+    /// The face for applications.
+    pub aap: Aap,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The same once more, as it was said and where.
@@ -98,6 +109,9 @@ struct File {
     policy: PolicySection,
     #[serde(default)]
     models: ModelsSettings,
+    agents: Option<BTreeMap<String, AgentSection>>,
+    #[serde(default)]
+    aap: AapSection,
     #[serde(default)]
     log: LogSection,
 }
@@ -141,7 +155,7 @@ struct LogSection {
     format: Option<String>,
 }
 
-const KEYS: [&str; 38] = [
+const KEYS: [&str; 41] = [
     "bind",
     "data",
     "store",
@@ -180,6 +194,9 @@ const KEYS: [&str; 38] = [
     "file",
     "models",
     "default",
+    "aap",
+    "base_paths",
+    "public_meta",
 ];
 
 /// Keys below `[models]`, which `docs/models.md` tells of.
@@ -319,6 +336,7 @@ impl Config {
             is_personal: bind.ip().to_canonical().is_loopback() && !require_token,
             folder: &beside,
         };
+        let home = usual.home.clone();
         let said = Said { workspaces: options.workspaces, sandbox: options.sandbox, policy: options.policy };
         let sections = Sections {
             runs: file.runs,
@@ -328,6 +346,8 @@ impl Config {
             models: file.models,
         };
         let runs = runs::settle(&mut look, said, sections, &usual)?;
+        let agents = agents::settle(&mut look, file.agents, &runs.models, &beside, home.as_deref())?;
+        let aap = aap::settle(&mut look, file.aap)?;
         if data.is_empty() {
             return Err(StartError::usage("no data folder is known: HOME is not set; say --data FOLDER"));
         }
@@ -365,6 +385,8 @@ impl Config {
                 secret_files: several(&secret_files).into_iter().map(PathBuf::from).collect(),
             },
             runs,
+            agents,
+            aap,
             log: level
                 .parse()
                 .map_err(|_| wrong("the log level", &level, "off, error, warn, info, debug or trace"))?,
@@ -466,7 +488,7 @@ fn read_file(
 }
 
 fn parse_file(text: &str) -> Result<File, String> {
-    let deserializer = toml::Deserializer::parse(text).map_err(|why| why.to_string())?;
+    let deserializer = toml::Deserializer::parse(text).map_err(|why| unparsed(&why, text))?;
     serde_path_to_error::deserialize(deserializer).map_err(|why| {
         let message = why.inner().message().to_owned();
         let path = why.path().to_string();
@@ -478,9 +500,16 @@ fn parse_file(text: &str) -> Result<File, String> {
     })
 }
 
+/// Where something is no TOML, without the line itself: it may hold a secret.
+fn unparsed(why: &toml::de::Error, text: &str) -> String {
+    let before = why.span().and_then(|span| text.get(..span.start));
+    let line = before.map(|before| before.matches('\n').count() + 1);
+    line.map_or_else(|| why.message().to_owned(), |line| format!("line {line}: {}", why.message()))
+}
+
 /// The known key that is spelt most like this one, if any is near.
 fn nearest(key: &str) -> Option<&'static str> {
-    spelling::nearest(key, KEYS.into_iter().chain(MODEL_KEYS))
+    spelling::nearest(key, KEYS.into_iter().chain(MODEL_KEYS).chain(AGENT_KEYS))
 }
 
 fn user_folder(
@@ -507,7 +536,7 @@ mod tests {
         Config::settle(options, lookup).map_err(|why| why.to_string())
     }
 
-    const SECTIONS: [&str; 10] = [
+    const SECTIONS: [&str; 11] = [
         "models",
         "store",
         "retention",
@@ -518,6 +547,7 @@ mod tests {
         "workspaces",
         "sandbox",
         "policy",
+        "aap",
     ];
 
     #[test]
@@ -701,6 +731,8 @@ mod tests {
                 sized(config.runs.sandbox.tmp_bytes),
                 config.runs.policy.as_ref().map_or("none".into(), |path| path.display().to_string()),
                 config.runs.models.default.as_ref().map_or("none".into(), |name| name.to_string()),
+                config.aap.base_paths.last().map_or("none".into(), String::clone),
+                config.aap.public_meta.to_string(),
             ]
         };
         let from_example = settle(options, &[]).unwrap();
@@ -734,7 +766,9 @@ mod tests {
                 "1GiB",
                 "512MiB",
                 "/etc/recount/policy.toml",
-                "local/qwen3:8b"
+                "local/qwen3:8b",
+                "/acme/agents",
+                "true"
             ]
         );
 
@@ -766,7 +800,8 @@ mod tests {
                     allowed_origins=['i']\nrequests_per_second=11\n[redaction]\ndetectors=true\nenvironment=true\n\
                     secret_env=['j']\nsecret_files=['k']\n[log]\nlevel='d'\nformat='e'\n[runs]\nat_once=12\n\
                     [workspaces]\nallow=['l']\nkeep='m'\n[sandbox]\nmode='n'\nreadable=['o']\nhidden=['p']\n\
-                    environment={Q='r'}\nmemory_bytes='s'\nprocesses=13\nfile_bytes='t'\ntmp_bytes='u'\n[policy]\nfile='v'";
+                    environment={Q='r'}\nmemory_bytes='s'\nprocesses=13\nfile_bytes='t'\ntmp_bytes='u'\n[policy]\nfile='v'\n\
+                    [aap]\nbase_paths=['w']\npublic_meta=true";
         let file = parse_file(text).unwrap();
         let kept = file.retention;
         let read = [file.bind, file.store.durability, file.log.level, file.log.format];
@@ -785,6 +820,7 @@ mod tests {
         assert_eq!(file.workspaces.allow.unwrap(), ["l"]);
         assert_eq!(file.sandbox.environment.unwrap()["Q"], "r");
         assert_eq!(file.policy.file.unwrap(), Path::new("v"));
+        assert_eq!((file.aap.base_paths.unwrap(), file.aap.public_meta), (vec!["w".to_owned()], Some(true)));
         for key in text.split(['\n', '=', '[', ']', '\'']).filter(|word| word.len() > 2 && *word != "true") {
             assert_eq!(nearest(key), Some(key));
         }

@@ -39,7 +39,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     };
     let mut response = match (&page, is_preflight(&request)) {
         // Asked by a browser on its own, which sends no token with it.
-        (Page::Allowed(_), true) => preflight(),
+        (Page::Allowed(_), true) => preflight(request.headers()),
         _ => match admit(&gate, &mut request) {
             Ok(()) => next.run(request).await,
             Err(refusal) => refusal.into_response(),
@@ -57,7 +57,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
 }
 
 /// Headers of ours that pages may read.
-const EXPOSED: &str = "etag, idempotency-replayed, location, retry-after, x-request-id";
+const EXPOSED: &str = "aap-turn-id, etag, idempotency-replayed, location, retry-after, x-request-id";
 
 /// Headers that pages may send.
 const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if-match, if-none-match, \
@@ -76,13 +76,20 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-fn preflight() -> Response {
+/// Asked by pages of the open net before they ask a machine in a private one.
+const PRIVATE_ASKED: &str = "access-control-request-private-network";
+const PRIVATE_ALLOWED: &str = "access-control-allow-private-network";
+
+fn preflight(asked: &HeaderMap) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
     let methods = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENDABLE));
+    if asked.get(PRIVATE_ASKED).is_some_and(|value| value == "true") {
+        headers.insert(PRIVATE_ALLOWED, HeaderValue::from_static("true"));
+    }
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from(limits::PREFLIGHT_AGE.as_secs()));
     response
 }
@@ -93,7 +100,11 @@ fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
         return Ok(());
     }
     let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
-    let (visitor, admitted) = gate.who(request.method(), request.uri(), request.headers(), peer)?;
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let (visitor, admitted) = match gate.aap.below(uri.path()) {
+        Some(below) => gate.which_application(below, method, uri, headers, peer)?,
+        None => gate.who(method, uri, headers, peer)?,
+    };
     if let Some(uri) = without_ticket(request.uri()) {
         *request.uri_mut() = uri;
     }

@@ -5,6 +5,7 @@
 pub mod access;
 mod agents;
 pub mod amounts;
+mod applications;
 pub mod backup;
 mod config;
 mod connection;
@@ -27,7 +28,7 @@ mod tokens;
 pub mod verify;
 mod web;
 
-pub use config::{Config, Options, Runs};
+pub use config::{Aap, Agents, Config, Options, Runs};
 pub use files::Files;
 pub use recount_agent::sandbox::entrance as sandbox_entrance;
 pub use redaction::Redaction;

@@ -119,3 +119,12 @@ pub const RUNS_AT_ONCE_MAX: usize = 10_000;
 
 /// Files and folders that a check-up counts in workspaces; then it says that there are more.
 pub const WORKSPACE_ENTRIES_COUNTED_MAX: usize = 100_000;
+
+/// Characters of the name of an agent, or of one of its options; a longer one is refused as configuration.
+pub const AGENT_NAME_MAX: usize = 64;
+
+/// Bytes of a file that holds what an agent's model is told; a larger one is refused as configuration.
+pub const SYSTEM_FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// Paths that the face for applications may be at; more are refused as configuration.
+pub const BASE_PATHS_MAX: usize = 16;

@@ -36,7 +36,7 @@ impl Default for Redaction {
 pub(crate) type Passed = Vec<String>;
 
 impl Redaction {
-    /// Reads what is secret, once. `keys` are those of providers of models.
+    /// Reads what is secret, once. `keys` are those of providers of models, and defaults of secret options.
     pub(crate) fn redactor(
         &self,
         environment: impl Iterator<Item = (OsString, OsString)>,
@@ -83,7 +83,9 @@ impl Redaction {
         for key in keys {
             match Secret::new(key.reveal()) {
                 Ok(secret) => known.push(secret),
-                Err(why) => passed.push(format!("a key of a provider of models is not masked: it {why}")),
+                Err(why) => passed.push(format!(
+                    "a key of a provider of models, or the default of a secret option, is not masked: it {why}"
+                )),
             }
         }
         let max = recount_redact::limits::KNOWN_MAX;

@@ -19,11 +19,13 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Gate, Keys, Tenants, seal_key};
 use crate::backup::Backups;
+use crate::config::Aap;
 use crate::connection::House;
 use crate::doors::Doors;
 use crate::metrics::{Requests, Sources};
 use crate::{
-    Files, StartError, backup, contract, doctor, guard, health, limits, listen, metrics, tokens, web,
+    Files, StartError, applications, backup, contract, doctor, guard, health, limits, listen, metrics,
+    tokens, web,
 };
 
 /// Where a server keeps its data and how carefully, for what operators ask of it.
@@ -48,6 +50,13 @@ impl Home {
     }
 }
 
+/// Who may come in, and where applications do.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Entry {
+    pub(crate) access: Access,
+    pub(crate) aap: Aap,
+}
+
 pub struct Running {
     pub address: SocketAddr,
     /// That of the default tenant.
@@ -58,7 +67,7 @@ pub struct Running {
 impl Running {
     /// Binds, then opens the engine on a store and listens.
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world, None, Access::default(), shapes()).await
+        Running::on(claim(bind).await?, store, world, None, Entry::default(), shapes()).await
     }
 
     /// The same with a home, so that operators can ask for backups and a check-up, and with rules for who may
@@ -70,7 +79,8 @@ impl Running {
         home: Home,
         access: Access,
     ) -> Result<Self, StartError> {
-        Running::on(claim(bind).await?, store, world, Some(home), access, shapes()).await
+        let entry = Entry { access, aap: Aap::default() };
+        Running::on(claim(bind).await?, store, world, Some(home), entry, shapes()).await
     }
 
     /// The same on an address that is ours already; who connects before waits until the engine is open.
@@ -79,7 +89,7 @@ impl Running {
         store: Arc<dyn Store>,
         world: World,
         home: Option<Home>,
-        access: Access,
+        entry: Entry,
         redactor: Arc<Redactor>,
     ) -> Result<Self, StartError> {
         let key = home.as_ref().map(|home| seal_key(&home.data, &world)).transpose()?;
@@ -92,7 +102,7 @@ impl Running {
         let failed = |error| StartError::failed(format!("the tokens cannot be read: {error}"));
         let keys = Keys::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), home.clone()).await?;
-        let gate = Gate::new(address, access, tenants, keys, &world);
+        let gate = Gate::new(address, entry, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
                 "listening on {address} lets others in, and there is no token yet to tell them apart; make one \
@@ -104,7 +114,7 @@ impl Running {
         let sources = Sources {
             tenants: gate.tenants.clone(),
             doors: doors.clone(),
-            requests: Requests::new(),
+            requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
@@ -136,11 +146,14 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
 
 fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
+    let worded = (gate.aap.clone(), engine.redactor().clone());
     let router = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX))
         .merge(web::router())
-        .merge(house(&sources, home.as_ref(), gate))
+        .merge(house(&sources, home.as_ref(), gate));
+    let router = applications::mount(router, &gate.aap)
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
+        .layer(middleware::from_fn_with_state(worded, applications::word))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
     recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
 }

@@ -68,6 +68,11 @@ impl<E: Fn(&str) -> Option<String>> Lookup<E> {
         value
     }
 
+    /// A variable that the configuration names; what it holds is not remembered.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name).filter(|value| !value.is_empty())
+    }
+
     /// Remembers what only the file can say.
     pub(crate) fn note(&mut self, key: &'static str, value: String, is_said: bool) {
         let source = if is_said { Source::File(self.file.clone()) } else { Source::Default };

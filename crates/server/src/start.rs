@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use recount_agent::model::Registry;
+use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
@@ -11,7 +11,7 @@ use recount_world::World;
 use crate::agents::{self, Crew};
 use crate::config::{Config, Options};
 use crate::files::in_words;
-use crate::running::claim;
+use crate::running::{Entry, claim};
 use crate::{Files, Home, Running, limits, logging};
 
 /// Why the server did not start, or did not run to a good end.
@@ -69,7 +69,7 @@ pub fn serve(options: Options) -> Result<(), StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
     let world = World::real();
     let registry = agents::registry(&config, &world)?;
-    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &registry.secrets)?;
+    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(&config, &registry))?;
     logging::start(&config, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     tracing::info!(values = redactor.known(), shapes = config.redaction.detectors, "secrets are masked");
@@ -96,6 +96,11 @@ pub fn serve(options: Options) -> Result<(), StartError> {
     })
 }
 
+/// Secrets that the configuration holds or names, beside those of `[redaction]`.
+fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
+    [registry.secrets.clone(), config.agents.secrets()].concat()
+}
+
 /// A server within another program: what that program needs of it.
 pub struct Inside {
     pub running: Running,
@@ -107,7 +112,7 @@ pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
     let world = World::real();
     let registry = agents::registry(&config, &world)?;
-    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &registry.secrets)?;
+    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(&config, &registry))?;
     logging::start(&config, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     // Nothing comes of the limits here: few connect to a server that serves one run.
@@ -127,7 +132,8 @@ async fn assemble(
     let store = open_store(config)?;
     let crew = Crew::gather(config, registry).await?;
     let (home, access) = (config.home(), config.access.clone());
-    let running = Running::on(listener, Arc::new(store), world, Some(home), access, redactor).await?;
+    let entry = Entry { access, aap: config.aap.clone() };
+    let running = Running::on(listener, Arc::new(store), world, Some(home), entry, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", crew.in_words(running.gate.lets_anybody_in()));
     let failed = |why| StartError::failed(format!("nobody could be given our own runs: {why}"));

@@ -9,11 +9,12 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
 use recount_api::routes::{HOUSE_ROUTES, ROUTES};
+use recount_face_aap::PATHS;
 use recount_face_aep::Refusal;
 
 use super::text::{Kind, Page};
 
-const METHODS: [&str; 5] = ["GET", "POST", "DELETE", "HEAD", "other"];
+const METHODS: [&str; 6] = ["GET", "POST", "PATCH", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Where the console is.
@@ -28,13 +29,16 @@ type Counts = [[AtomicU64; CLASSES.len()]; METHODS.len()];
 pub(crate) struct Requests(HashMap<String, Counts>);
 
 impl Requests {
-    /// For the routes of the native face, under both of its prefixes, those beside it, and the console.
-    pub(crate) fn new() -> Arc<Self> {
+    /// For the routes of the native face, under both of its prefixes, those of applications, under all of theirs, those
+    /// beside them, and the console.
+    pub(crate) fn new(base_paths: &[String]) -> Arc<Self> {
         let ours = ["/v1", "/hecate/v1"].into_iter();
         let ours = ours.flat_map(|prefix| ROUTES.iter().map(move |route| format!("{prefix}{}", route.path)));
+        let theirs = base_paths.iter();
+        let theirs = theirs.flat_map(|base| PATHS.iter().map(move |path| format!("{base}{path}")));
         let others =
             HOUSE_ROUTES.iter().map(|route| route.path).chain([CONSOLE, ELSEWHERE]).map(str::to_owned);
-        Arc::new(Requests(ours.chain(others).map(|path| (path, Counts::default())).collect()))
+        Arc::new(Requests(ours.chain(theirs).chain(others).map(|path| (path, Counts::default())).collect()))
     }
 
     fn note(&self, method: &Method, path: Option<&str>, status: u16) {

@@ -1,0 +1,143 @@
+//! Configuration of the face for applications: where it is, and what of it everybody may see.
+//!
+//! Look at [`Aap`]. It must never know what the face answers.
+
+use serde::Deserialize;
+
+use super::{several, yes_or_no};
+use crate::StartError;
+use crate::limits::BASE_PATHS_MAX;
+use crate::settings::Lookup;
+
+/// Where the face always is.
+pub(super) const BASE_PATH_DEFAULT: &str = "/aap";
+
+/// First parts of paths that are others', or will be.
+const TAKEN: [&str; 9] =
+    ["v1", "hecate", "aaep", ".well-known", "healthz", "readyz", "metrics", "openapi.json", "docs"];
+
+/// What was settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aap {
+    /// Without a slash at their ends; the usual one first.
+    pub base_paths: Vec<String>,
+    /// Whether who shows no token may see which agents there are.
+    pub public_meta: bool,
+}
+
+impl Default for Aap {
+    fn default() -> Self {
+        Aap { base_paths: vec![BASE_PATH_DEFAULT.into()], public_meta: false }
+    }
+}
+
+impl Aap {
+    /// What follows a base path, where this is below one: it begins with a slash, or is empty.
+    pub(crate) fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let below = |base: &String| path.strip_prefix(base.as_str());
+        self.base_paths.iter().filter_map(below).find(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AapSection {
+    pub(super) base_paths: Option<Vec<String>>,
+    pub(super) public_meta: Option<bool>,
+}
+
+pub(super) fn settle<E: Fn(&str) -> Option<String>>(
+    look: &mut Lookup<E>,
+    file: AapSection,
+) -> Result<Aap, StartError> {
+    let base_paths = look.pick(
+        "aap.base_paths",
+        None,
+        "RECOUNT_AAP__BASE_PATHS",
+        file.base_paths.map(|paths| paths.join(", ")),
+        BASE_PATH_DEFAULT,
+    );
+    let public_meta = look.pick(
+        "aap.public_meta",
+        None,
+        "RECOUNT_AAP__PUBLIC_META",
+        file.public_meta.map(|public| public.to_string()),
+        "false",
+    );
+    let mut settled = vec![BASE_PATH_DEFAULT.to_owned()];
+    for path in several(&base_paths) {
+        let path = path.strip_suffix('/').unwrap_or(&path);
+        check(path, &settled).map_err(|why| StartError::usage(format!("aap.base_paths: {path:?} {why}")))?;
+        if !settled.iter().any(|there| there == path) {
+            settled.push(path.to_owned());
+        }
+    }
+    if settled.len() > BASE_PATHS_MAX {
+        let why = format!("aap.base_paths: there are {}, at most {BASE_PATHS_MAX} can be", settled.len());
+        return Err(StartError::usage(why));
+    }
+    Ok(Aap { base_paths: settled, public_meta: yes_or_no("aap.public_meta", &public_meta)? })
+}
+
+/// Whether the face can be there, beside where it is already.
+fn check(path: &str, others: &[String]) -> Result<(), String> {
+    let Some(parts) = path.strip_prefix('/').filter(|parts| !parts.is_empty()) else {
+        return Err("is no path to be below; say one such as /aap or /acme/agents".to_owned());
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.bytes().all(plain);
+    if !parts.split('/').all(is_part) {
+        return Err("holds more than letters, digits, `.`, `_`, `~` and `-` between its slashes".to_owned());
+    }
+    let first = parts.split('/').next().unwrap_or_default();
+    if TAKEN.contains(&first) || crate::web::is_open(&format!("/{first}")) {
+        return Err(format!("is where something else is; choose one that does not begin with /{first}"));
+    }
+    let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
+    match others.iter().find(|other| within(path, other) || within(other, path)) {
+        Some(other) => Err(format!("and {other} lie one within the other; choose paths beside each other")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(said: &[&str]) -> Result<Vec<String>, String> {
+        let file = AapSection {
+            base_paths: Some(said.iter().map(|path| (*path).to_owned()).collect()),
+            public_meta: None,
+        };
+        let mut look = Lookup::new(|_: &str| None, Default::default());
+        settle(&mut look, file).map(|aap| aap.base_paths).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn where_the_face_may_be() {
+        assert_eq!(paths(&[]).unwrap(), ["/aap"]);
+        assert_eq!(paths(&["/aap/", "/acme/agents/", "/a"]).unwrap(), ["/aap", "/acme/agents", "/a"]);
+        for bad in
+            ["", "/", "aap", "/v1/aap", "/hecate", "/a//b", "/a/../b", "/a b", "/{x}", "/docs", "/console.js"]
+                .into_iter()
+                .filter(|bad| !bad.is_empty())
+        {
+            let why = paths(&[bad]).unwrap_err();
+            assert!(why.contains("aap.base_paths"), "{bad}: {why}");
+        }
+        let why = paths(&["/acme", "/acme/agents"]).unwrap_err();
+        assert!(why.contains("/acme/agents") && why.contains("within"), "{why}");
+        assert!(paths(&["/aap/v3"]).is_err());
+    }
+
+    #[test]
+    fn what_lies_below() {
+        let aap = Aap { base_paths: vec!["/aap".into(), "/acme/agents".into()], public_meta: true };
+        assert_eq!(aap.below("/aap/meta"), Some("/meta"));
+        assert_eq!(aap.below("/acme/agents/sessions/x"), Some("/sessions/x"));
+        assert_eq!(aap.below("/aap"), Some(""));
+        for other in ["/aapx/meta", "/v1/runs", "/", "/acme", "/acme/agentsx"] {
+            assert_eq!(aap.below(other), None, "{other}");
+        }
+    }
+}

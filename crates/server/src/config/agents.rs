@@ -1,0 +1,536 @@
+//! Configuration of agents: what `[agents.NAME]` may say, and what is made of it.
+//!
+//! Look at [`Agents`]. Whatever cannot be meant is refused here, before anything listens. Which tools there are on
+//! this machine is known later, so [`Agents::profiles`] is asked then. It must never know a wire format.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use recount_agent::model::{ModelName, ModelsSettings, Secret};
+use recount_agent::tools::Tools;
+use recount_api::spelling;
+use recount_engine::{AgentOption, Capabilities, OptionKind, Profile, Profiles, Sets, ToolInfo};
+use recount_event::Json;
+use serde::{Deserialize, Deserializer};
+
+use crate::StartError;
+use crate::limits::{AGENT_NAME_MAX, SYSTEM_FILE_BYTES_MAX};
+use crate::settings::Lookup;
+
+/// The agent there is when nobody configured one and a model is there to answer.
+pub(crate) const AGENT_DEFAULT: &str = "assistant";
+
+/// Tools that need somewhere to run commands, which not every machine has.
+const COMMAND_TOOLS: [&str; 4] = ["git_diff", "git_exec", "git_status", "shell_exec"];
+
+/// Keys below `[agents.NAME]`, for who misspells one.
+pub(super) const AGENT_KEYS: [&str; 26] = [
+    "agents",
+    "title",
+    "version",
+    "description",
+    "model",
+    "system",
+    "system_file",
+    "tools",
+    "hidden_tools",
+    "options",
+    "history",
+    "client_tools",
+    "images",
+    "thinking",
+    "max_turns",
+    "max_output_tokens",
+    "compact_above",
+    "workspace",
+    "workspace_mode",
+    "network",
+    "name",
+    "type",
+    "default",
+    "default_env",
+    "values",
+    "sets",
+];
+
+/// Agents as they are configured. Its looks hold no secret.
+#[derive(Clone, Default)]
+pub struct Agents(Vec<Settled>);
+
+#[derive(Clone)]
+struct Settled {
+    /// Complete but for the tools.
+    profile: Profile,
+    exposed: Exposed,
+}
+
+#[derive(Clone)]
+enum Exposed {
+    /// All there are here.
+    All,
+    These(Vec<String>),
+}
+
+impl fmt::Debug for Agents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AgentSection {
+    title: Option<String>,
+    version: Option<String>,
+    description: Option<String>,
+    model: Option<String>,
+    system: Option<String>,
+    system_file: Option<PathBuf>,
+    #[serde(default)]
+    tools: Vec<String>,
+    #[serde(default)]
+    hidden_tools: Vec<String>,
+    #[serde(default)]
+    options: Vec<OptionSection>,
+    history: Option<Vec<String>>,
+    client_tools: Option<bool>,
+    images: Option<Vec<String>>,
+    #[serde(default)]
+    thinking: bool,
+    max_turns: Option<u64>,
+    max_output_tokens: Option<u32>,
+    compact_above: Option<u64>,
+    workspace: Option<String>,
+    workspace_mode: Option<String>,
+    #[serde(default)]
+    network: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OptionSection {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    title: Option<String>,
+    description: Option<String>,
+    #[serde(default, deserialize_with = "quoted")]
+    default: Option<Secret>,
+    default_env: Option<String>,
+    values: Option<Vec<String>>,
+    sets: Option<String>,
+}
+
+/// A text that may be secret: what is no text is not repeated.
+fn quoted<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error> {
+    match toml::Value::deserialize(from)? {
+        toml::Value::String(text) => Ok(Some(Secret::new(text))),
+        other => {
+            let what = other.type_str();
+            Err(serde::de::Error::custom(format!("the default is of the type {what}; say a text, in quotes")))
+        }
+    }
+}
+
+/// What an agent is held against.
+struct Around<'a> {
+    models: &'a ModelsSettings,
+    /// Where files begin that the configuration names.
+    folder: &'a Path,
+    home: Option<&'a Path>,
+    environment: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// `said` is `None` where the file has no word of agents.
+pub(super) fn settle<E: Fn(&str) -> Option<String>>(
+    look: &mut Lookup<E>,
+    said: Option<BTreeMap<String, AgentSection>>,
+    models: &ModelsSettings,
+    folder: &Path,
+    home: Option<&Path>,
+) -> Result<Agents, StartError> {
+    let is_said = said.is_some();
+    let environment = |name: &str| look.variable(name);
+    let around = Around { models, folder, home, environment: &environment };
+    let agents = match said {
+        Some(sections) => {
+            let settled = sections.into_iter().map(|(name, section)| Agent(&name).settled(section, &around));
+            settled.collect::<Result<Vec<_>, _>>()?
+        }
+        None if models.default.is_some() => vec![assistant()],
+        None => Vec::new(),
+    };
+    let agents = Agents(agents);
+    let names: Vec<&str> = agents.names().collect();
+    look.note("agents", if names.is_empty() { "none".to_owned() } else { names.join(", ") }, is_said);
+    Ok(agents)
+}
+
+fn assistant() -> Settled {
+    let profile = Profile {
+        name: AGENT_DEFAULT.into(),
+        title: Some("Assistant".into()),
+        version: VERSION_DEFAULT.into(),
+        description: Some("Works with the tools of this server, and asks before it uses one.".into()),
+        ..Profile::default()
+    };
+    Settled { profile, exposed: Exposed::All }
+}
+
+const VERSION_DEFAULT: &str = "0.1.0";
+
+impl Agents {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|agent| agent.profile.name.as_str())
+    }
+
+    /// Defaults of secret options, for who masks them.
+    pub fn secrets(&self) -> Vec<Secret> {
+        let options = self.0.iter().flat_map(|agent| &agent.profile.options);
+        let secret = options.filter(|option| option.kind == OptionKind::Secret && !option.default.is_empty());
+        secret.map(|option| Secret::new(option.default.clone())).collect()
+    }
+
+    /// The agents with the tools there are here, and in words what they have to do without.
+    pub(crate) fn profiles(&self, tools: &Tools) -> (Profiles, Vec<String>) {
+        let mut without = Vec::new();
+        let here: BTreeSet<&str> = tools.names().collect();
+        let profiles = self.0.iter().map(|Settled { profile, exposed }| {
+            let mut missing = Vec::new();
+            let mut here = |names: &[String]| -> Vec<String> {
+                let (there, not): (Vec<_>, Vec<_>) =
+                    names.iter().cloned().partition(|name| here.contains(name.as_str()));
+                missing.extend(not);
+                there
+            };
+            let exposed = match exposed {
+                Exposed::All => tools.names().map(str::to_owned).collect(),
+                Exposed::These(names) => here(names),
+            };
+            let hidden = here(&profile.hidden);
+            if !missing.is_empty() {
+                let missing = missing.join(", ");
+                without.push(format!(
+                    "the agent {} works without {missing}: no sandbox works here",
+                    profile.name
+                ));
+            }
+            // Every one of them is there.
+            let specs = tools.specs(&exposed).unwrap_or_default().into_iter();
+            let told = specs.map(|spec| ToolInfo {
+                name: spec.name,
+                title: None,
+                description: spec.description,
+                parameters: Json::of(&spec.schema).expect("a schema is JSON"),
+            });
+            Profile { tools: told.collect(), hidden, ..profile.clone() }
+        });
+        let profiles = Profiles::new(profiles.collect::<Vec<_>>());
+        (profiles, without)
+    }
+}
+
+/// An agent by its name, for what is said when something of it cannot be.
+struct Agent<'a>(&'a str);
+
+impl Agent<'_> {
+    fn wrong(&self, key: &str, why: impl fmt::Display) -> StartError {
+        StartError::usage(format!("agents.{}.{key}: {why}", self.0))
+    }
+
+    fn settled(&self, section: AgentSection, around: &Around<'_>) -> Result<Settled, StartError> {
+        if !is_name(self.0) {
+            return Err(StartError::usage(format!(
+                "agents: {:?} is no name for an agent; use 1 to {AGENT_NAME_MAX} letters, digits, `.`, `_` and `-`",
+                self.0
+            )));
+        }
+        let version = section.version.unwrap_or_else(|| VERSION_DEFAULT.to_owned());
+        if !is_version(&version) {
+            return Err(self.wrong("version", format!("{version:?} is no version; say one such as 1.2.0")));
+        }
+        if let Some(model) = &section.model {
+            self.model("model", model, around)?;
+        }
+        let options = self.options(section.options, around)?;
+        let says_model =
+            options.iter().any(|option| option.sets == Some(Sets::Model) && !option.default.is_empty());
+        if section.model.is_none() && around.models.default.is_none() && !says_model {
+            let why =
+                "no model is named, and none is the default; say PROVIDER/MODEL here or in models.default";
+            return Err(self.wrong("model", why));
+        }
+        self.tools("tools", &section.tools)?;
+        self.tools("hidden_tools", &section.hidden_tools)?;
+        if let Some(both) = section.tools.iter().find(|name| section.hidden_tools.contains(name)) {
+            return Err(
+                self.wrong("hidden_tools", format!("{both:?} is in tools, too; leave it in one of them"))
+            );
+        }
+        let history =
+            self.among("history", section.history, &["full", "compacted"], &["full", "compacted"])?;
+        let images = self.among("images", section.images, &["data", "https"], &["data"])?;
+        for (key, number) in [
+            ("max_turns", section.max_turns),
+            ("max_output_tokens", section.max_output_tokens.map(u64::from)),
+            ("compact_above", section.compact_above),
+        ] {
+            if number == Some(0) {
+                return Err(self.wrong(key, "0 would leave nothing; say a number from 1"));
+            }
+        }
+        let mode = section.workspace_mode.as_deref();
+        if let Some(other) = mode.filter(|mode| !["clone", "in_place"].contains(mode)) {
+            return Err(self.wrong("workspace_mode", format!("{other:?} is none; say clone or in_place")));
+        }
+        if mode == Some("in_place") && section.workspace.is_none() {
+            return Err(self.wrong("workspace", "is not said; in_place needs a folder to work in"));
+        }
+        let profile = Profile {
+            name: self.0.to_owned(),
+            title: section.title,
+            version,
+            description: section.description,
+            model: section.model,
+            system: self.system(section.system, section.system_file, around)?,
+            tools: Vec::new(),
+            hidden: section.hidden_tools,
+            options,
+            capabilities: Capabilities {
+                history_full: history.contains("full"),
+                history_compacted: history.contains("compacted"),
+                client_tools: section.client_tools.unwrap_or(true),
+                images_http: images.contains("https"),
+                images_data: images.contains("data"),
+            },
+            thinking: section.thinking,
+            max_turns: section.max_turns,
+            max_output_tokens: section.max_output_tokens,
+            compact_above: section.compact_above,
+            workspace_source: section.workspace.map(|path| self.folder(&path, around)).transpose()?,
+            workspace_mode: section.workspace_mode,
+            network: section.network,
+        };
+        Ok(Settled { profile, exposed: Exposed::These(section.tools) })
+    }
+
+    fn model(&self, key: &str, text: &str, around: &Around<'_>) -> Result<(), StartError> {
+        let Ok(ModelName { provider, .. }) = text.parse::<ModelName>() else {
+            return Err(self.wrong(key, format!("{text:?} names no model; say PROVIDER/MODEL")));
+        };
+        if around.models.providers.contains_key(&provider) {
+            return Ok(());
+        }
+        let known: Vec<&str> = around.models.providers.keys().map(String::as_str).collect();
+        let known = match known.as_slice() {
+            [] => "none is configured: see [models.providers]".to_owned(),
+            known => format!("there are: {}", known.join(", ")),
+        };
+        Err(self.wrong(key, format!("{text:?} names the provider {provider:?}, which is not there; {known}")))
+    }
+
+    fn tools(&self, key: &str, names: &[String]) -> Result<(), StartError> {
+        let standard = Tools::standard();
+        let known: BTreeSet<&str> = standard.names().chain(COMMAND_TOOLS).collect();
+        let mut seen = BTreeSet::new();
+        for name in names {
+            if !known.contains(name.as_str()) {
+                let near = spelling::nearest(name, known.iter().copied());
+                let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let all = known.iter().copied().collect::<Vec<_>>().join(", ");
+                return Err(self.wrong(key, format!("there is no tool {name:?}{near}; there are: {all}")));
+            }
+            if !seen.insert(name) {
+                return Err(self.wrong(key, format!("{name:?} stands there twice; leave one")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of a few words that were said.
+    fn among(
+        &self,
+        key: &str,
+        said: Option<Vec<String>>,
+        known: &[&'static str],
+        otherwise: &[&'static str],
+    ) -> Result<BTreeSet<&'static str>, StartError> {
+        let Some(said) = said else { return Ok(otherwise.iter().copied().collect()) };
+        let find = |word: String| {
+            let found = known.iter().copied().find(|known| *known == word);
+            found.ok_or_else(|| self.wrong(key, format!("{word:?} is none; there are: {}", known.join(", "))))
+        };
+        said.into_iter().map(find).collect()
+    }
+
+    fn system(
+        &self,
+        text: Option<String>,
+        file: Option<PathBuf>,
+        around: &Around<'_>,
+    ) -> Result<Option<String>, StartError> {
+        let Some(file) = file else { return Ok(text) };
+        if text.is_some() {
+            return Err(self.wrong("system_file", "system is said, too; say one of them"));
+        }
+        let path = around.folder.join(file);
+        let wrong = |why: String| self.wrong("system_file", format!("{} {why}", path.display()));
+        let cannot = |why: std::io::Error| wrong(format!("cannot be read: {why}"));
+        let size = std::fs::metadata(&path).map_err(cannot)?.len();
+        if size > SYSTEM_FILE_BYTES_MAX {
+            return Err(wrong(format!("has {size} bytes; at most {SYSTEM_FILE_BYTES_MAX} are read")));
+        }
+        let bytes = std::fs::read(&path).map_err(cannot)?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong("holds bytes that are no text".to_owned()))?;
+        Ok(Some(text.trim_end().to_owned()))
+    }
+
+    fn folder(&self, path: &str, around: &Around<'_>) -> Result<String, StartError> {
+        let named = match (path.strip_prefix('~'), around.home) {
+            (Some(""), Some(home)) => home.to_owned(),
+            (Some(below), Some(home)) if below.starts_with('/') => home.join(&below[1..]),
+            _ => PathBuf::from(path),
+        };
+        if !named.is_absolute() {
+            let why =
+                format!("{path:?} does not begin at the root; say a folder from there on, or from ~ on");
+            return Err(self.wrong("workspace", why));
+        }
+        Ok(named.to_string_lossy().into_owned())
+    }
+
+    fn options(
+        &self,
+        sections: Vec<OptionSection>,
+        around: &Around<'_>,
+    ) -> Result<Vec<AgentOption>, StartError> {
+        let mut options: Vec<AgentOption> = Vec::with_capacity(sections.len());
+        for section in sections {
+            if !is_name(&section.name) {
+                let why = format!("{:?} is no name; use letters, digits, `.`, `_` and `-`", section.name);
+                return Err(self.wrong("options", why));
+            }
+            let option = self.option(section, around)?;
+            for other in &options {
+                if other.name == option.name {
+                    return Err(
+                        self.wrong("options", format!("{:?} stands there twice; rename one", option.name))
+                    );
+                }
+                if option.sets.is_some() && other.sets == option.sets {
+                    let why = format!("sets what {} sets; leave it to one of them", other.name);
+                    return Err(self.wrong(&format!("options.{}.sets", option.name), why));
+                }
+            }
+            options.push(option);
+        }
+        Ok(options)
+    }
+
+    fn option(&self, section: OptionSection, around: &Around<'_>) -> Result<AgentOption, StartError> {
+        let OptionSection { name, kind, title, description, default, default_env, values, sets } = section;
+        let wrong = |key: &str, why: String| self.wrong(&format!("options.{name}.{key}"), why);
+        let kind = match (kind.as_str(), values) {
+            ("select", Some(values)) if !values.is_empty() => OptionKind::Select(values),
+            ("select", _) => return Err(wrong("values", "is not said; a select needs at least one".into())),
+            (_, Some(_)) => return Err(wrong("values", "only a select has them; leave it out".into())),
+            ("text", None) => OptionKind::Text,
+            ("secret", None) => OptionKind::Secret,
+            (other, None) => {
+                return Err(wrong("type", format!("{other:?} is none; say text, secret or select")));
+            }
+        };
+        let sets = match sets.as_deref() {
+            None => None,
+            Some("model") => Some(Sets::Model),
+            Some("max_turns") => Some(Sets::MaxTurns),
+            Some("max_output_tokens") => Some(Sets::MaxOutputTokens),
+            Some("api_key") => Some(Sets::ApiKey),
+            Some(other) => {
+                let why = format!("{other:?} is none; say model, max_turns, max_output_tokens or api_key");
+                return Err(wrong("sets", why));
+            }
+        };
+        match (&kind, sets) {
+            (OptionKind::Secret, Some(Sets::ApiKey)) | (_, None) => {}
+            (OptionKind::Secret, Some(_)) => {
+                return Err(wrong("sets", "a secret can only set api_key; make it a text".into()));
+            }
+            (_, Some(Sets::ApiKey)) => {
+                return Err(wrong("sets", "only a secret can set api_key; say type = \"secret\"".into()));
+            }
+            (_, Some(_)) => {}
+        }
+        let default = match (default, default_env) {
+            (Some(_), Some(_)) => {
+                return Err(wrong("default_env", "default is said, too; say one of them".into()));
+            }
+            (Some(default), None) => Some(default.reveal().to_owned()),
+            (None, Some(variable)) => match (around.environment)(&variable) {
+                Some(value) => Some(value),
+                None => {
+                    return Err(wrong(
+                        "default_env",
+                        format!("{variable} is not set; set it, or leave it out"),
+                    ));
+                }
+            },
+            (None, None) => None,
+        };
+        let default = match (&kind, default) {
+            (OptionKind::Select(values), None) => values.first().cloned().unwrap_or_default(),
+            (OptionKind::Select(values), Some(default)) if !values.contains(&default) => {
+                let why = format!("{default:?} is not among the values: {}", values.join(", "));
+                return Err(wrong("default", why));
+            }
+            (_, default) => default.unwrap_or_default(),
+        };
+        let can_be: Vec<&str> = match &kind {
+            OptionKind::Select(values) => values.iter().map(String::as_str).collect(),
+            OptionKind::Text if !default.is_empty() => vec![&default],
+            OptionKind::Text | OptionKind::Secret => Vec::new(),
+        };
+        let key = if matches!(kind, OptionKind::Select(_)) { "values" } else { "default" };
+        for value in can_be {
+            match sets {
+                Some(Sets::Model) => self.model(&format!("options.{name}.{key}"), value, around)?,
+                Some(Sets::MaxTurns | Sets::MaxOutputTokens)
+                    if !value.parse::<u32>().is_ok_and(|number| number > 0) =>
+                {
+                    return Err(wrong(key, format!("{value:?} is no whole number from 1")));
+                }
+                _ => {}
+            }
+        }
+        Ok(AgentOption { name, title, description, kind, default, sets })
+    }
+}
+
+/// Whether something can be a name: it may stand in addresses and in names of files as it is.
+fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=AGENT_NAME_MAX).contains(&text.len())
+        && text.bytes().all(plain)
+        && text.bytes().any(|byte| byte != b'.')
+}
+
+/// Three numbers with dots between them, and what may follow them.
+fn is_version(text: &str) -> bool {
+    let (core, rest) = match text.find(['-', '+']) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let number = |part: &str| {
+        part.parse::<u64>().is_ok()
+            && part.bytes().all(|byte| byte.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-+".contains(&byte);
+    core.split('.').count() == 3
+        && core.split('.').all(number)
+        && rest.is_none_or(|rest| !rest.is_empty() && rest.bytes().all(plain))
+}
+
+#[cfg(test)]
+mod tests;
