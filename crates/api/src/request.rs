@@ -208,7 +208,7 @@ pub struct AgentName {
     /// Kind `agent_loop`: those of the agent's tools that are enabled; all when missing, and then the policy alone
     /// says which calls are asked about.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tools_or_none")]
-    pub tools: Option<Vec<AgentTool>>,
+    pub tools: Option<Vec<EnabledTool>>,
     /// Kind `agent_loop`: values of the agent's options, but for secret ones, which only sessions of applications hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<BTreeMap<String, String>>,
@@ -217,7 +217,7 @@ pub struct AgentName {
 /// A tool of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AgentTool {
+pub struct EnabledTool {
     pub name: String,
     /// Whether it may be called without asking first; not said is no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,9 +225,9 @@ pub struct AgentTool {
 }
 
 /// Reads each of a list from an object.
-fn tools_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<AgentTool>>, D::Error> {
+fn tools_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<EnabledTool>>, D::Error> {
     #[derive(Deserialize)]
-    struct One(#[serde(deserialize_with = "object")] AgentTool);
+    struct One(#[serde(deserialize_with = "object")] EnabledTool);
     let several = Option::<Vec<One>>::deserialize(deserializer)?;
     Ok(several.map(|several| several.into_iter().map(|One(one)| one).collect()))
 }

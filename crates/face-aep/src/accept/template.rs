@@ -43,7 +43,7 @@ pub(crate) fn picked(agent: AgentName) -> Accepted<Picked> {
             return Err(Refusal::new(Code::LimitReached, detail));
         }
     }
-    let tool = |tool: recount_api::request::AgentTool| ToolRef { name: tool.name, trust: tool.trust };
+    let tool = |tool: recount_api::request::EnabledTool| ToolRef { name: tool.name, trust: tool.trust };
     let tools = tools.map(|tools| tools.into_iter().map(tool).collect());
     Ok(Picked { name, tools, options: options.unwrap_or_default() })
 }
