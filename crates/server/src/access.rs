@@ -106,7 +106,7 @@ impl Gate {
         world: &World,
     ) -> Self {
         let tickets = Arc::new(Tickets::new(world.clone()));
-        let Entry { access, aap } = entry;
+        let Entry { access, aap, profiles: _ } = entry;
         let (access, aap) = (Arc::new(access), Arc::new(aap));
         Gate { bound, access, aap, tenants, keys: Arc::new(keys), tickets }
     }

@@ -79,6 +79,11 @@ impl Crew {
         }))
     }
 
+    /// Who there is to work with.
+    pub(crate) fn profiles(&self) -> &Arc<Profiles> {
+        &self.profiles
+    }
+
     /// Lets an agent do the runs of a tenant.
     pub(crate) async fn employ(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
         let settings = Settings {

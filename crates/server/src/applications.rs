@@ -5,53 +5,37 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{OriginalUri, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
-use http::Uri;
-use recount_engine::Redactor;
-use recount_event::Code;
+use axum::response::Response;
+use recount_engine::{Profiles, Redactor};
+use recount_face_aap::Places;
+use recount_face_aap::limits::STREAMS_MAX;
 use recount_face_aep::Refusal;
 use recount_transport::RequestId;
-use tower::ServiceExt as _;
 
 use crate::config::Aap;
 
-/// The face under each of its paths. A slash at the end of an address makes no difference.
-pub(crate) fn mount(router: Router, aap: &Aap) -> Router {
-    let exact = recount_face_aap::router(recount_face_aap::Places::default())
-        .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
-        .fallback(not_found);
-    let face = exact.clone().fallback(move |request: Request| without_slash(exact.clone(), request));
+/// The face's routes, for who counts requests.
+pub(crate) const PATHS: [&str; 9] = [
+    "/meta",
+    "/sessions",
+    "/sessions/{session}",
+    "/sessions/{session}/fork",
+    "/sessions/{session}/history",
+    "/sessions/{session}/turns",
+    "/sessions/{session}/turns/{turn}",
+    "/sessions/{session}/turns/{turn}/cancel",
+    "/sessions/{session}/turns/{turn}/events",
+];
+
+/// The face under each of its paths; what it bounds, it bounds for all of them together.
+pub(crate) fn mount(router: Router, aap: &Aap, profiles: Arc<Profiles>) -> Router {
+    let face = recount_face_aap::router(Places::new(profiles, STREAMS_MAX));
     aap.base_paths.iter().fold(router, |router, base| router.nest(base, face.clone()))
 }
 
-/// Asks once more without the slash that an address ends with.
-async fn without_slash(exact: Router, mut request: Request) -> Response {
-    let uri = request.uri();
-    let path = uri.path();
-    let shorter = path.strip_suffix('/').filter(|shorter| !shorter.is_empty());
-    let Some(shorter) = shorter else { return not_found(original(&request)).await };
-    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let Ok(uri) = format!("{shorter}{query}").parse::<Uri>() else {
-        return not_found(original(&request)).await;
-    };
-    *request.uri_mut() = uri;
-    exact.oneshot(request).await.into_response()
-}
-
-fn original(request: &Request) -> OriginalUri {
-    let whole = request.extensions().get::<OriginalUri>().cloned();
-    whole.unwrap_or_else(|| OriginalUri(request.uri().clone()))
-}
-
-async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
-    let path: String = uri.path().chars().take(120).collect();
-    Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}; GET meta below the base path works"))
-        .into_response()
-}
-
-/// Words what the guard and the routes refuse, where an application asked.
+/// Words what is refused before the face is reached, where an application asked.
 pub(crate) async fn word(
     State((aap, redactor)): State<(Arc<Aap>, Arc<Redactor>)>,
     request: Request,

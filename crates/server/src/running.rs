@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use http::Method;
 use recount_api::routes::{HOUSE_ROUTES, HouseRouteName};
-use recount_engine::{Engine, Redactor};
+use recount_engine::{Engine, Profiles, Redactor};
 use recount_event::Code;
 use recount_face_aep::{Places, Refusal, SseFraming, check_query};
 use recount_log::Store;
@@ -50,11 +50,12 @@ impl Home {
     }
 }
 
-/// Who may come in, and where applications do.
-#[derive(Debug, Clone, Default)]
+/// Who may come in, and where applications do and to whom.
+#[derive(Clone, Default)]
 pub(crate) struct Entry {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
+    pub(crate) profiles: Arc<Profiles>,
 }
 
 pub struct Running {
@@ -79,7 +80,7 @@ impl Running {
         home: Home,
         access: Access,
     ) -> Result<Self, StartError> {
-        let entry = Entry { access, aap: Aap::default() };
+        let entry = Entry { access, ..Entry::default() };
         Running::on(claim(bind).await?, store, world, Some(home), entry, shapes()).await
     }
 
@@ -102,6 +103,7 @@ impl Running {
         let failed = |error| StartError::failed(format!("the tokens cannot be read: {error}"));
         let keys = Keys::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), home.clone()).await?;
+        let profiles = entry.profiles.clone();
         let gate = Gate::new(address, entry, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
@@ -118,7 +120,8 @@ impl Running {
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house = House { router: router(sources, home, &gate), doors, clock: world.clock.clone() };
+        let house =
+            House { router: router(sources, home, &gate, profiles), doors, clock: world.clock.clone() };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }
@@ -144,13 +147,13 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
+fn router(sources: Sources, home: Option<Home>, gate: &Gate, profiles: Arc<Profiles>) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let worded = (gate.aap.clone(), engine.redactor().clone());
     let router = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX))
         .merge(web::router())
         .merge(house(&sources, home.as_ref(), gate));
-    let router = applications::mount(router, &gate.aap)
+    let router = applications::mount(router, &gate.aap, profiles)
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::from_fn_with_state(worded, applications::word))

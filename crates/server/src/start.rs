@@ -132,7 +132,7 @@ async fn assemble(
     let store = open_store(config)?;
     let crew = Crew::gather(config, registry).await?;
     let (home, access) = (config.home(), config.access.clone());
-    let entry = Entry { access, aap: config.aap.clone() };
+    let entry = Entry { access, aap: config.aap.clone(), profiles: crew.profiles().clone() };
     let running = Running::on(listener, Arc::new(store), world, Some(home), entry, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", crew.in_words(running.gate.lets_anybody_in()));

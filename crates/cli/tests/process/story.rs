@@ -44,7 +44,7 @@ pub(crate) async fn create(client: &Client, title: &str) -> String {
         kind: "external".to_owned(),
         title: Some(title.to_owned()),
         request_text: Some("say hello".to_owned()),
-        agent: Some(AgentName { name: "tester".to_owned(), version: None }),
+        agent: Some(AgentName { name: "tester".to_owned(), ..AgentName::default() }),
         ..CreateRun::default()
     };
     client.create_run(&request).await.expect("a run can be created").id

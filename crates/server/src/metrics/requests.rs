@@ -9,10 +9,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
 use recount_api::routes::{HOUSE_ROUTES, ROUTES};
-use recount_face_aap::PATHS;
 use recount_face_aep::Refusal;
 
 use super::text::{Kind, Page};
+use crate::applications::PATHS;
 
 const METHODS: [&str; 6] = ["GET", "POST", "PATCH", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -42,7 +42,9 @@ impl Requests {
     }
 
     fn note(&self, method: &Method, path: Option<&str>, status: u16) {
-        let counts = path.and_then(|path| self.0.get(path)).or_else(|| self.0.get(ELSEWHERE));
+        // Some routes are there with a slash at their end, too.
+        let exact = |path: &str| self.0.get(path).or_else(|| self.0.get(path.strip_suffix('/')?));
+        let counts = path.and_then(exact).or_else(|| self.0.get(ELSEWHERE));
         let method = METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1);
         let class = usize::from(status / 100).saturating_sub(1).min(CLASSES.len() - 1);
         if let Some(counts) = counts {
