@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod applications;
 mod backups;
 mod chat;
 mod checks;

@@ -58,6 +58,29 @@ impl Server {
         Server { child, address: String::new(), words: Vec::new() }
     }
 
+    /// Starts and waits until it listens; all it says goes to a file.
+    pub(crate) fn logged(command: &mut Command, log: &Path) -> Self {
+        let file = std::fs::File::create(log).expect("the log can be made");
+        let child = command.stdout(Stdio::null()).stderr(file).spawn().expect("the binary starts");
+        let mut server = Server { child, address: String::new(), words: Vec::new() };
+        let until = recount_world::moment() + PATIENCE;
+        while server.address.is_empty() {
+            assert!(recount_world::moment() < until, "the server does not listen; see {}", log.display());
+            let said = std::fs::read_to_string(log).expect("the log can be read");
+            let line = said.lines().find_map(|line| line.strip_prefix("listening on http://"));
+            // A line may be there in part.
+            let whole = line.filter(|_| said.ends_with('\n'));
+            server.address = whole.unwrap_or_default().trim().to_owned();
+            std::thread::yield_now();
+        }
+        server
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub(crate) fn interrupt(&self) {
+        self.signal("-TERM");
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
