@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use recount_engine::{Delivery, Desk, NewRun, Order, Performer, Unacceptable, Whose};
+use recount_engine::{
+    AgentOption, Delivery, Desk, NewRun, NewSetup, OptionKind, Order, Performer, Profile, Profiles, Setup,
+    ToolInfo, ToolRef, Unacceptable, Whose,
+};
 use recount_event::family::run::{Finished, Started};
 use recount_event::family::{assistant, turn, user};
 use recount_event::{Code, Draft, ForeignId, Json, Payload};
@@ -83,7 +86,120 @@ fn conversation(asked: &str) -> Vec<Draft> {
 pub(crate) async fn house() -> House {
     let house = House::memory().await;
     house.running.engine.employ(Arc::new(Worker), 8).await.expect("nobody was employed before");
+    house.running.engine.introduce(Arc::new(Profiles::new([agent()])));
     house
+}
+
+/// The only agent there is.
+fn agent() -> Profile {
+    let option = |name: &str, kind, default: &str| AgentOption {
+        name: name.into(),
+        title: None,
+        description: None,
+        kind,
+        default: default.into(),
+        sets: None,
+    };
+    Profile {
+        name: "a".into(),
+        version: "1.2.0".into(),
+        model: Some("here/m".into()),
+        system: Some("Speak {language}.".into()),
+        tools: vec![ToolInfo {
+            name: "glob".into(),
+            title: None,
+            description: "Finds files.".into(),
+            parameters: Json::parse(r#"{"type":"object"}"#).unwrap(),
+        }],
+        hidden: vec!["todo_write".into()],
+        options: vec![
+            option("language", OptionKind::Select(vec!["English".into(), "Dutch".into()]), "English"),
+            option("key", OptionKind::Secret, "operators-default"),
+        ],
+        max_turns: Some(9),
+        ..Profile::default()
+    }
+}
+
+/// What stands in a run's `run.queued`.
+async fn queued(house: &House, run: &Value) -> Value {
+    let events = house.envelopes(&format!("/v1/runs/{}/events", text(run))).await;
+    serde_json::from_str::<Value>(&events[0]).unwrap()["data"].clone()
+}
+
+#[tokio::test]
+async fn an_agent_is_a_template_and_what_the_request_says_wins() {
+    let house = house().await;
+    let listed = house.get("/v1/agents").await;
+    let option = |name: &str| json!({"name": name});
+    assert_eq!(listed.json()["data"][0]["name"], "a");
+    assert_eq!(listed.json()["data"][0]["options"][0]["values"], json!(["English", "Dutch"]));
+    assert_eq!(listed.json()["data"][0]["options"][1], json!({"name": "key", "type": "secret"}));
+    for kept in ["operators-default", "todo_write", "Speak"] {
+        assert!(!listed.text().contains(kept), "{}", listed.text());
+    }
+    let of = |agent: Value| json!({"kind": "agent_loop", "request_text": "x", "agent": agent});
+    let mut chosen = option("a");
+    chosen["options"] = json!({"language": "Dutch"});
+    chosen["tools"] = json!([{"name": "glob"}]);
+    let run = made(&house, "/v1/runs", &of(chosen.clone()).to_string()).await;
+    let told = queued(&house, &run["id"]).await;
+    assert_eq!(told["agent"], json!({"name": "a", "version": "1.2.0"}));
+    assert_eq!((&told["model"], &told["config"]["system"]), (&json!("here/m"), &json!("Speak Dutch.")));
+    assert_eq!(told["config"]["tools"], json!(["glob", "todo_write"]));
+    assert_eq!((&told["config"]["ask_first"], &told["config"]["max_turns"]), (&json!(["glob"]), &json!(9)));
+    let mut own = of(option("a"));
+    own["model"] = json!("here/other");
+    own["system"] = json!("Be brief.");
+    own["max_turns"] = json!(2);
+    let run = made(&house, "/v1/runs", &own.to_string()).await;
+    let told = queued(&house, &run["id"]).await;
+    assert_eq!((&told["model"], &told["config"]["system"]), (&json!("here/other"), &json!("Be brief.")));
+    assert_eq!((&told["config"]["ask_first"], &told["config"]["max_turns"]), (&Value::Null, &json!(2)));
+    let task = made(&house, "/v1/tasks", &of(chosen).to_string()).await;
+    let told = queued(&house, &task["latest_run_id"]).await;
+    assert_eq!(told["config"]["system"], "Speak Dutch.");
+
+    for (agent, code, word) in [
+        (json!({"name": "b"}), Code::AgentNotFound, "there are: a"),
+        (json!({"name": "a", "options": {"key": "k"}}), Code::OptionInvalid, "session"),
+        (json!({"name": "a", "options": {"language": "Latin"}}), Code::OptionInvalid, "Dutch"),
+        (json!({"name": "a", "options": {"tongue": "x"}}), Code::OptionInvalid, "tongue"),
+        (json!({"name": "a", "tools": [{"name": "todo_write"}]}), Code::OrderRefused, "todo_write"),
+        (json!({"name": "a", "version": "1"}), Code::OrderRefused, "agent.version"),
+        (json!({"name": "a", "tools": ["glob"]}), Code::BodyMalformed, "object"),
+    ] {
+        let refused = house.post("/v1/runs", &of(agent.clone()).to_string()).await;
+        let problem = check_problem(&refused, code, &agent.to_string());
+        assert!(problem["detail"].as_str().unwrap().contains(word), "{problem}");
+    }
+    let outside = json!({"kind": "external", "agent": {"name": "z", "tools": []}}).to_string();
+    check_problem(&house.post("/v1/runs", &outside).await, Code::OrderRefused, "tools of a program outside");
+}
+
+#[tokio::test]
+async fn a_message_in_a_session_of_an_application_goes_on_as_that_set_it_up() {
+    let house = house().await;
+    let setup = Setup {
+        agent: "a".into(),
+        tools: Some(vec![ToolRef { name: "glob".into(), trust: Some(true) }]),
+        options: [("language".to_owned(), "Dutch".to_owned())].into(),
+        ..Setup::default()
+    };
+    let session = house.running.engine.create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
+    let target = format!("/v1/sessions/{}/messages", session.unwrap().id);
+    let first = made(&house, &target, r#"{"text":"hello"}"#).await;
+    until_end(&house, &text(&first["id"])).await;
+    let told = queued(&house, &first["id"]).await;
+    assert_eq!((&told["agent"]["name"], &told["config"]["system"]), (&json!("a"), &json!("Speak Dutch.")));
+    assert_eq!(told["config"]["tools"], json!(["glob", "todo_write"]));
+    // What one message says is said for its run alone.
+    let second = made(&house, &target, r#"{"text":"again","system":"Be brief."}"#).await;
+    until_end(&house, &text(&second["id"])).await;
+    assert_eq!(queued(&house, &second["id"]).await["config"]["system"], "Be brief.");
+    let third = made(&house, &target, r#"{"text":"and again"}"#).await;
+    let told = queued(&house, &third["id"]).await;
+    assert_eq!((&told["config"]["system"], &told["prior_run_id"]), (&json!("Speak Dutch."), &second["id"]));
 }
 
 async fn made(house: &House, target: &str, body: &str) -> Value {
@@ -180,7 +296,7 @@ async fn what_does_not_go_together_is_refused_with_its_name() {
         ("command", json!("x"), &vec!["shell"]),
         ("args", json!(["x"]), &vec!["git"]),
         ("file", json!({"tool": "grep", "input": {}}), &vec!["file"]),
-        ("agent", json!({"name": "a"}), &vec!["external"]),
+        ("agent", json!({"name": "a"}), &vec!["agent_loop", "external"]),
         ("resume", json!(run), &vec![]),
         ("from_sequence", json!(1), &vec![]),
     ] {
@@ -201,7 +317,7 @@ async fn what_does_not_go_together_is_refused_with_its_name() {
                 );
             }
         }
-        if !matches!(field, "agent" | "resume" | "from_sequence") {
+        if !matches!(field, "resume" | "from_sequence") {
             let reply = house.post("/v1/tasks", &json!({field: value}).to_string()).await;
             let problem = check_problem(&reply, Code::OrderRefused, field);
             assert!(problem["detail"].as_str().unwrap().contains(field), "{problem}");
