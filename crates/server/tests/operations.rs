@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "server",
     "face-aep",
+    "face-aap",
     "transport",
     "engine",
     "agent",
