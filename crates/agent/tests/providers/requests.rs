@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_agent::model::{Call, CallResult, Message, Part, Request, ToolSpec};
+use recount_agent::model::{Call, CallResult, Message, Part, Request, Secret, ToolSpec};
 use recount_playback::Seen;
 use serde_json::{Value, json};
 
@@ -182,4 +182,37 @@ async fn nothing_said_is_no_reason_to_be_refused() {
     assert_eq!(seen.body["messages"], json!([{ "role": "user", "content": [text("hello"), text("again")] }]));
     let seen = sent("openai", "", request(messages)).await;
     assert_eq!(seen.body["messages"][1], json!({ "role": "assistant", "content": "" }));
+}
+
+#[tokio::test]
+async fn a_picture_at_an_address_is_left_to_the_provider() {
+    let url = "https://example.com/p.png";
+    let parts = vec![Part::Text("Here:".into()), Part::ImageUrl(url.into())];
+    for (api, image) in [
+        ("anthropic", json!({ "type": "image", "source": { "type": "url", "url": url } })),
+        ("openai", json!({ "type": "image_url", "image_url": { "url": url } })),
+    ] {
+        let seen = sent(api, "", request(vec![Message::User(parts.clone())])).await;
+        let mut content = seen.body["messages"][0]["content"][1].clone();
+        content.as_object_mut().unwrap().remove("cache_control");
+        assert_eq!(content, image);
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_of_its_own_is_sent_under_that() {
+    for (api, settings, header, value) in [
+        ("anthropic", "", "x-api-key", "another"),
+        ("openai", "", "authorization", "Bearer another"),
+        ("openai", "headers = { api-key = 'of the house' }", "api-key", "another"),
+    ] {
+        let asked = Request { key: Some(Secret::new("another")), ..request(vec![user("hello")]) };
+        let seen = sent(api, settings, asked).await;
+        assert_eq!(seen.headers[header], value);
+    }
+    let stage = stage("openai", "text", "").await;
+    let asked = Request { key: Some(Secret::new("no\nheader")), ..request(vec![user("hello")]) };
+    let failure = drain(stage.model.begin(Arc::new(asked))).await.1.unwrap();
+    assert_eq!((failure.code, failure.retriable), ("model_unauthorized", false));
+    assert!(stage.player.seen().is_empty() && !failure.message.contains("header\n"), "{failure}");
 }
