@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 const CRATES: [&str; 15] = [
     "server",
-    "face-aap",
     "face-aep",
     "face-aap",
     "transport",
