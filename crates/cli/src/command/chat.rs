@@ -78,9 +78,6 @@ impl Chat {
         let interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
         let typed = Typed::open(interrupts);
         let Opened { agent, session, typed, overrides, past } = open(&self, &client, typed).await?;
-        if !images.is_empty() && agent.capabilities.image.data.is_none() {
-            return Err(Failure::Usage(image::not_taken(&agent.name)));
-        }
         let consent = Consent { all: self.yes, names: named(&self.allow) };
         let talk = Talk::new(client, agent, session, typed, consent, common.json);
         talk.with(overrides, images, past)?.run(self.message).await

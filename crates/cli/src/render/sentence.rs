@@ -114,8 +114,12 @@ fn duration(data: &Data) -> Option<String> {
 
 /// `0.0123 USD`, with two to six digits behind the point.
 pub(super) fn money(data: &Data, field: &str) -> Option<String> {
-    let micros = data.number(field)?;
+    data.number(field).map(dollars)
+}
+
+/// Millionths of a dollar as people write them.
+pub(super) fn dollars(micros: u64) -> String {
     let fraction = format!("{:06}", micros % 1_000_000);
     let kept = fraction.trim_end_matches('0').len().max(2);
-    Some(format!("{}.{} USD", micros / 1_000_000, &fraction[..kept]))
+    format!("{}.{} USD", micros / 1_000_000, &fraction[..kept])
 }

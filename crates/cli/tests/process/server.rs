@@ -91,6 +91,12 @@ impl Server {
         self.child.wait().expect("it can be waited for");
     }
 
+    /// Tells it to end, and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        self.signal("-TERM");
+        self.child.wait().expect("it can be waited for");
+    }
+
     /// Lets it do nothing until it may go on.
     pub(crate) fn pause(&self) {
         self.signal("-STOP");

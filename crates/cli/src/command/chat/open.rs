@@ -9,7 +9,7 @@ use recount_client::aap::wire::{
 
 use super::choose::{self, Given};
 use super::typed::{Input, Typed, ask};
-use super::{Chat, named, small_file};
+use super::{Chat, image, named, small_file};
 use crate::exit::Failure;
 use crate::output::note;
 use crate::render::clean;
@@ -32,6 +32,7 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
             _ => why.into(),
         })?;
         let agent = of_session(&meta, &session, chat.agent.as_deref())?;
+        takes_pictures(chat, &agent)?;
         let overrides = overrides(chat, &agent, &mut typed).await?;
         let past = match agent.capabilities.history() {
             Some(kind) => client.history(&session.session_id, kind).await?,
@@ -40,6 +41,7 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
         return Ok(Opened { agent, session, typed, overrides, past });
     }
     let agent = chosen(&meta, chat.agent.as_deref(), &mut typed).await?;
+    takes_pictures(chat, &agent)?;
     let options = options(chat, &agent, &mut typed).await?;
     let config = AgentConfig { name: agent.name.clone(), tools: Some(tools(chat, &agent)?), options };
     let new = NewSession { agent: config.clone(), messages: Vec::new(), tools: Vec::new() };
@@ -101,6 +103,14 @@ async fn chosen(meta: &Meta, wanted: Option<&str>, typed: &mut Typed) -> Result<
             Input::End => return Err(Failure::Usage("no agent was chosen".to_owned())),
             Input::Interrupt => return Err(Failure::Interrupted),
         }
+    }
+}
+
+/// Refuses pictures for an agent that takes none, before anything is sent.
+fn takes_pictures(chat: &Chat, agent: &AgentInfo) -> Result<(), Failure> {
+    match chat.image.is_empty() || agent.capabilities.image.data.is_some() {
+        true => Ok(()),
+        false => Err(Failure::Usage(image::not_taken(&agent.name))),
     }
 }
 

@@ -112,6 +112,7 @@ impl Talk {
         match message {
             Some(message) => {
                 self.asks = false;
+                self.typed.close();
                 let exchange = self.exchange_past_open(message).await?;
                 self.verdict(exchange).await
             }
@@ -142,7 +143,9 @@ impl Talk {
     }
 
     async fn at_a_terminal(&mut self) -> Result<(), Failure> {
-        note("Type a message, or /help.");
+        if self.open.is_empty() {
+            note("Type a message, or /help.");
+        }
         loop {
             if std::mem::take(&mut self.is_unsure) {
                 self.reload().await?;

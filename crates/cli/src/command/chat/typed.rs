@@ -45,6 +45,11 @@ impl Typed {
         self.is_terminal
     }
 
+    /// Reads no more: what is typed from now on is for others.
+    pub(super) fn close(&mut self) {
+        self.is_over = true;
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

@@ -127,8 +127,9 @@ fn endings_say_what_the_server_says() {
     assert_eq!(waits(choices), "the agent waits for an answer, such as red, green, 3");
     assert!(waits(json!({"kind": "handoff"})).contains("hands over"));
     let used = json!({"costMicrosUsd": 1_500, "inputTokens": 10, "of": {"x": 1}, "output_tokens": 2});
-    assert_eq!(usage(&used).unwrap(), "usage: cost $0.001500, input tokens 10, output tokens 2");
+    assert_eq!(usage(&used).unwrap(), "usage: input tokens 10, output tokens 2, cost 0.0015 USD");
     assert_eq!(usage(&json!({})), None);
+    assert_eq!(usage(&json!({"inputTokens": 0})), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use recount_client::aap::{OpenCall, Stop, StopReason};
 use serde_json::Value;
 
 use crate::render::clean;
+use crate::render::sentence::dollars;
 
 /// Characters of a call's input that are told in its line; the rest is left out, which is said.
 const INPUT_CHARS_MAX: usize = 160;
@@ -61,18 +62,19 @@ pub(crate) fn permission(call: &OpenCall, description: Option<&str>) -> Vec<Stri
 
 /// What a turn took, as far as the server says it.
 pub(crate) fn usage(usage: &Value) -> Option<String> {
-    let facts: Vec<String> = usage
-        .as_object()?
-        .iter()
-        .filter_map(|(key, value)| {
-            let number = value.as_f64()?;
-            Some(match key.strip_suffix("MicrosUsd") {
-                Some(what) => clean::line(&format!("{} ${:.6}", spaced(what), number / 1_000_000.0)),
-                None => clean::line(&format!("{} {value}", spaced(key))),
-            })
-        })
-        .collect();
-    (!facts.is_empty()).then(|| format!("usage: {}", facts.join(", ")))
+    let mut facts = Vec::new();
+    let mut costs = Vec::new();
+    for (key, value) in usage.as_object()? {
+        match (key.strip_suffix("MicrosUsd"), value.as_u64()) {
+            // What took nothing is not worth a word.
+            (_, Some(0)) => {}
+            (Some(what), Some(micros)) => costs.push(format!("{} {}", spaced(what), dollars(micros))),
+            _ if value.is_number() => facts.push(format!("{} {value}", spaced(key))),
+            _ => {}
+        }
+    }
+    facts.append(&mut costs);
+    (!facts.is_empty()).then(|| clean::line(&format!("usage: {}", facts.join(", "))))
 }
 
 /// How a turn ended, where that is worth a line.
