@@ -1,9 +1,9 @@
 //! An application answers the calls that wait for it. What was answered elsewhere in the meantime is no mistake of
 //! its: then it is told what really happened.
 
-use recount_engine::{Answering, Receipt};
+use recount_engine::{Answering, ListQuery, Receipt};
 use recount_event::{Code, ForeignId, Payload, RunId};
-use recount_run::{CallAnswer, Command};
+use recount_run::{CallAnswer, CallSaid, Command};
 
 use super::caller::Face;
 use super::late::{self, Fate};
@@ -11,14 +11,23 @@ use super::turns::{Beginning, events};
 use crate::accept::{self, Answer, no_call};
 use crate::error::Refusal;
 use crate::project::TurnId;
+use crate::wire::TurnError;
 
-pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Result<TurnId, Refusal> {
+/// What came of answers.
+pub(super) enum Answered {
+    Turn(TurnId),
+    /// The run had ended while it waited, by others, and nothing was said since.
+    Ended(TurnError),
+}
+
+pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Result<Answered, Refusal> {
     let ids: Vec<ForeignId> = answers.iter().map(|answer| answer.call.clone()).collect();
-    let answers: Vec<CallAnswer> = answers.into_iter().map(Answer::command).collect();
+    let mut answers: Vec<CallAnswer> = answers.into_iter().map(Answer::command).collect();
     let active = beginning.face.engine.active_run(beginning.session).await?;
     if let Some(run) = active {
+        take_back(&beginning, run, &mut answers).await?;
         match submit(&beginning, run, answers.clone(), false).await {
-            Ok(Some(turn)) => return Ok(turn),
+            Ok(Some(turn)) => return Ok(Answered::Turn(turn)),
             // The run went on in the same moment.
             Ok(None) => {}
             Err(refusal) if is_late(refusal.code) => {}
@@ -26,7 +35,7 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
         }
     }
     let fates = late::fates(beginning.face, beginning.session, &ids).await?;
-    let mut elsewhere = None;
+    let (mut elsewhere, mut ended) = (None, None);
     for (id, fate) in ids.iter().zip(fates) {
         match fate {
             Fate::NeverOpen => return Err(never_open(&beginning, id).await?),
@@ -42,10 +51,14 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
                     return Err(Refusal::new(Code::BodyMalformed, detail));
                 }
             }
-            Fate::Gone => {
-                let detail =
-                    format!("the turn that waited for call {id} was given up, and the conversation went on");
-                return Err(Refusal::new(Code::CallNotPending, detail));
+            Fate::Ended { run, why } => {
+                if Some(run) != latest(&beginning).await? {
+                    let detail = format!(
+                        "the turn that waited for call {id} was given up, and the conversation went on"
+                    );
+                    return Err(Refusal::new(Code::CallNotPending, detail));
+                }
+                ended = Some(why);
             }
             Fate::Elsewhere { run, reopened } => {
                 elsewhere = elsewhere.or(Some(TurnId { run, opening: reopened }))
@@ -55,18 +68,44 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
     if let Some(run) = active
         && let Some(turn) = submit(&beginning, run, answers, true).await?
     {
-        return Ok(turn);
+        return Ok(Answered::Turn(turn));
     }
-    match elsewhere {
-        Some(turn) => {
+    match (elsewhere, ended) {
+        (Some(turn), _) => {
             beginning.remember(turn).await?;
-            Ok(turn)
+            Ok(Answered::Turn(turn))
         }
-        None => {
+        (None, Some(why)) => Ok(Answered::Ended(why)),
+        (None, None) => {
             let detail = "what was answered is not waited for any more; read the session's history";
             Err(Refusal::new(Code::CallNotPending, detail))
         }
     }
+}
+
+/// The newest run of the session.
+async fn latest(beginning: &Beginning<'_>) -> Result<Option<RunId>, Refusal> {
+    let query = ListQuery { limit: 1, ..ListQuery::default() };
+    let runs = beginning.face.engine.list_session_runs(beginning.session, &query).await?.items;
+    Ok(runs.first().and_then(|row| row.id.parse().ok()))
+}
+
+/// What a turn disables cannot be allowed by it: overrides hold before permissions do.
+async fn take_back(beginning: &Beginning<'_>, run: RunId, answers: &mut [CallAnswer]) -> Result<(), Refusal> {
+    let is_grant = |answer: &CallAnswer| answer.said == CallSaid::Granted;
+    if beginning.change.overrides.tools.is_none() || !answers.iter().any(is_grant) {
+        return Ok(());
+    }
+    let tools = late::tools(beginning.face, run).await?;
+    let setup = &beginning.change.setup;
+    for answer in answers.iter_mut().filter(|answer| is_grant(answer)) {
+        let Some(tool) = tools.get(&answer.tool_call_id) else { continue };
+        let is_enabled = setup.tools.iter().flatten().any(|enabled| enabled.name == *tool);
+        if !is_enabled && !beginning.profile.hidden.contains(tool) {
+            answer.said = CallSaid::Denied { reason: Some(format!("the tool {tool} is not enabled")) };
+        }
+    }
+    Ok(())
 }
 
 fn is_late(code: Code) -> bool {
@@ -74,7 +113,6 @@ fn is_late(code: Code) -> bool {
 }
 
 fn is_permission(answers: &[CallAnswer], id: &ForeignId) -> bool {
-    use recount_run::CallSaid;
     let of = answers.iter().find(|answer| answer.tool_call_id == *id);
     of.is_some_and(|answer| matches!(answer.said, CallSaid::Granted | CallSaid::Denied { .. }))
 }

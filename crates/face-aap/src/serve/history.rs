@@ -22,7 +22,8 @@ pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(
     let session = face.session_id(&session)?;
     let setup = face.setup(session).await?.setup;
     let kind = accept::history_kind(raw.as_deref())?;
-    let can = face.profile(&setup.agent)?.capabilities;
+    // What was said with an agent that is not configured any more can still be read.
+    let can = face.profile(&setup.agent).map(|profile| profile.capabilities).unwrap_or_default();
     let (is_declared, word) = match kind {
         Kind::Full => (can.history_full, "full"),
         Kind::Compacted => (can.history_compacted, "compacted"),

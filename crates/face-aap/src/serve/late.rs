@@ -12,6 +12,7 @@ use super::caller::Face;
 use super::turns::events;
 use crate::error::Refusal;
 use crate::limits;
+use crate::wire::TurnError;
 
 /// See the file's head.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +25,8 @@ pub(super) enum Fate {
     AnsweredHere,
     /// Others settled it, or its time was over: the run went on at this event.
     Elsewhere { run: RunId, reopened: u64 },
-    /// The run ended while it waited.
-    Gone,
+    /// The run ended while it waited, for this reason.
+    Ended { run: RunId, why: TurnError },
 }
 
 /// One fate for each call.
@@ -58,6 +59,27 @@ pub(super) async fn fates(face: &Face, session: SessionId, ids: &[ForeignId]) ->
     Ok(ids.iter().map(|id| found.remove(id).unwrap_or(Fate::NeverOpen)).collect())
 }
 
+/// The tools of the calls of a run.
+pub(super) async fn tools(face: &Face, run: RunId) -> Result<BTreeMap<ForeignId, String>, Refusal> {
+    let mut tools = BTreeMap::new();
+    let (mut from, mut looked_at) = (0, 0);
+    while looked_at < limits::LATE_EVENTS_MAX {
+        let page = events(face, run, from, limits::PAGE_EVENTS).await?;
+        let Some(last) = page.last() else { break };
+        (from, looked_at) = (last.sequence + 1, looked_at + page.len());
+        for event in &page {
+            if let Payload::AssistantToolCallProposed(call) = event.payload() {
+                tools.insert(call.tool_call_id.clone(), call.tool_name.clone());
+            }
+        }
+    }
+    Ok(tools)
+}
+
+fn ended(code: &str, message: &str, retryable: bool) -> TurnError {
+    TurnError { code: code.to_owned(), message: message.to_owned(), retryable }
+}
+
 /// What the events of one run say of some calls.
 struct Traces {
     ids: BTreeSet<ForeignId>,
@@ -67,7 +89,7 @@ struct Traces {
     traces: BTreeMap<ForeignId, Trace>,
     /// Where the run went on, in order.
     continued: Vec<u64>,
-    ended: bool,
+    ended: Option<TurnError>,
 }
 
 #[derive(Default)]
@@ -91,7 +113,7 @@ impl Traces {
             clients: BTreeSet::new(),
             traces: BTreeMap::new(),
             continued: Vec::new(),
-            ended: false,
+            ended: None,
         }
     }
 
@@ -131,7 +153,15 @@ impl Traces {
                 self.answered(&ended.tool_call_id.clone(), Whose::Others);
             }
             Payload::RunContinued(_) => self.continued.push(event.sequence),
-            Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => self.ended = true,
+            Payload::RunCancelled(cancelled) => {
+                self.ended = Some(ended("cancelled", &cancelled.reason, false));
+            }
+            Payload::RunFailed(failed) => {
+                self.ended = Some(ended(&failed.code, &failed.message, failed.retriable));
+            }
+            Payload::RunFinished(_) => {
+                self.ended = Some(ended("cancelled", "somebody else has taken over", false));
+            }
             _ => {}
         }
     }
@@ -152,13 +182,12 @@ impl Traces {
         let Traces { clients, traces, continued, ended, .. } = self;
         traces.into_iter().map(move |(id, trace)| {
             let reopened = continued.iter().copied().find(|sequence| *sequence > trace.stop);
-            let fate = match (trace.answered, reopened) {
-                (Some(Whose::Ours), _) => Fate::AnsweredHere,
-                (Some(Whose::Others), Some(reopened)) => Fate::Elsewhere { run, reopened },
+            let fate = match (trace.answered, reopened, &ended) {
+                (Some(Whose::Ours), ..) => Fate::AnsweredHere,
+                (Some(Whose::Others), Some(reopened), _) => Fate::Elsewhere { run, reopened },
+                (_, _, Some(why)) => Fate::Ended { run, why: why.clone() },
                 // Others answered it, and more is waited for: the answer to the rest tells what happened.
-                (Some(Whose::Others), None) if !ended => Fate::Open { by_client: false },
-                (None, None) if !ended => Fate::Open { by_client: clients.contains(&id) },
-                _ => Fate::Gone,
+                (answered, ..) => Fate::Open { by_client: answered.is_none() && clients.contains(&id) },
             };
             (id, fate)
         })

@@ -22,7 +22,7 @@ use super::pictures;
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::{Frame, FrameId, Gathered, Mode, Pictures, Projector, Told, TurnId};
-use crate::wire::{TurnError, TurnEvent};
+use crate::wire::{StreamMode, TurnError, TurnEvent};
 
 /// Which turn it is, in every answer to one.
 pub(super) const TURN_ID: HeaderName = HeaderName::from_static("aap-turn-id");
@@ -129,13 +129,32 @@ pub(super) async fn streamed(face: &Face, telling: Telling, mode: Mode) -> Resul
         open.said_at = recount_world::moment();
         Some((Ok::<Bytes, Infallible>(piece), open))
     });
-    let mut response = Response::new(Body::from_stream(pieces));
+    let mut response = event_stream(Body::from_stream(pieces));
+    name(&mut response, turn);
+    Ok(response)
+}
+
+/// What is told where no turn follows: others have ended the run that waited.
+pub(super) fn over(why: TurnError, mode: StreamMode) -> Response {
+    if mode == StreamMode::None {
+        let reply = Gathered::new(0).broken_off(why, &Pictures::default());
+        return json(StatusCode::OK, &reply);
+    }
+    let start = Frame { id: None, told: Told::Event(TurnEvent::TurnStart {}) };
+    let mut out = BytesMut::new();
+    for frame in [start, Frame::broken_off(why)] {
+        frame.write(&Pictures::default(), &mut out);
+    }
+    event_stream(Body::from(out.freeze()))
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    name(&mut response, turn);
-    Ok(response)
+    response
 }
 
 /// Says which turn an answer is about.

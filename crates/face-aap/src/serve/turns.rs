@@ -9,10 +9,12 @@ use recount_event::{Code, Event, RunId, SessionId, codec};
 use recount_run::{CancelledBy, Command};
 use serde::Serialize;
 
+use super::answers::Answered;
 use super::caller::Face;
 use super::http::{Answer, Ids, body_bytes, empty, json};
+
 use super::once::{Again, replayed};
-use super::stream::{Telling, streamed, whole};
+use super::stream::{Telling, over, streamed, whole};
 use super::{answers, pictures, say};
 use crate::accept::{self, AnswerSaid, Asked, Change};
 use crate::error::Refusal;
@@ -62,7 +64,10 @@ pub(super) async fn create_turn(
             if answers.iter().any(|answer| answer.said == AnswerSaid::Granted) {
                 face.may(Scope::Approve)?;
             }
-            answers::answer(beginning, answers).await?
+            match answers::answer(beginning, answers).await? {
+                Answered::Turn(turn) => turn,
+                Answered::Ended(why) => return Ok(over(why, mode)),
+            }
         }
     };
     drop(again);

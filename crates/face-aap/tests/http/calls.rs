@@ -3,7 +3,7 @@
 use http::Method;
 use recount_engine::{Caller, Narrowing, Scope};
 use recount_event::{ForeignId, Payload, RunId};
-use recount_run::Command;
+use recount_run::{CancelledBy, Command};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, Told, says};
@@ -384,4 +384,83 @@ async fn a_question_is_text_and_the_next_message_its_answer() {
     let said: Vec<&Value> = history.iter().filter(|message| message["role"] == "user").collect();
     assert_eq!(said.len(), 2, "{history:?}");
     assert_eq!(said[1]["content"], "the red one");
+}
+
+// P-051: nothing follows where others have ended the run.
+#[tokio::test]
+async fn an_answer_to_a_run_that_others_ended_is_told_so() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let run = stage.runs(&session).await[0];
+    let command = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
+    stage.engine.submit(run, command).await.unwrap();
+    let both = [result(&weather, "rain"), permission(&gate, true)];
+    let told = stage.told(&session, &answers(&both)).await;
+    assert_eq!(told.names(), ["turn_start", "turn_stop"]);
+    assert_eq!((told.reason(), &told.stop()["error"]["message"]), ("error", &json!("enough")));
+    let (status, body) = stage.turn(&session, &json!({ "messages": both })).await.json().await;
+    assert_eq!((status, &body["error"]["code"], &body["messages"]), (200, &json!("cancelled"), &json!([])));
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+}
+
+// P-052, P-060
+#[tokio::test]
+async fn what_a_turn_disables_it_cannot_allow() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let mut body = answers(&[result(&weather, "rain"), permission(&gate, true)]);
+    body["agent"] = json!({ "tools": [] });
+    let told = stage.told(&session, &body).await;
+    assert!(told.frames[1].data["content"].as_str().unwrap().contains("not enabled"), "{:?}", told.frames);
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+    let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
+    assert_eq!(shown["agent"]["tools"], json!([]));
+}
+
+// P-043
+#[tokio::test]
+async fn a_turn_stops_as_often_as_it_takes() {
+    let script = "[[turn]]\ncall = [{ name = \"weather\" }]\n[[turn]]\ncall = [{ name = \"weather\" }]\n\
+                  [[turn]]\ncall = [{ name = \"weather\" }]\n[[turn]]\ntext = \"Done.\"\n";
+    let stage = Stage::with(script).await;
+    let session = mixed(&stage).await;
+    let mut told = stage.told(&session, &says("go", "message")).await;
+    for _ in 0..3 {
+        let id = told.calls("weather").pop().unwrap();
+        assert_eq!(told.reason(), "tool_use");
+        told = stage.told(&session, &answers(&[result(&id, "rain")])).await;
+    }
+    assert_eq!((told.text().as_str(), told.reason()), ("Done.", "end_turn"));
+    assert_eq!(stage.runs(&session).await.len(), 1);
+}
+
+// P-039
+#[tokio::test]
+async fn input_that_the_model_wrote_wrong_is_an_object_all_the_same() {
+    let script = "[[turn]]\ncall = [{ name = \"lookup\", raw = \"{broken\" }]\n[[turn]]\ntext = \"Well.\"\n";
+    let stage = Stage::with(script).await;
+    let session = mixed(&stage).await;
+    let told = stage.told(&session, &says("go", "message")).await;
+    let call = told.frames.iter().find(|frame| frame.name == "tool_call").unwrap();
+    assert!(call.data["input"].is_object(), "{call:?}");
+    assert_eq!((told.text().as_str(), told.reason()), ("Well.", "end_turn"));
+    assert_eq!(stage.toys.lookups(), 0);
+}
+
+// P-066 for results with pictures
+#[tokio::test]
+async fn a_result_with_a_picture_comes_back_as_it_was() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let content = json!([
+        { "type": "text", "text": "look" },
+        { "type": "image", "url": "data:image/png;base64,iVBORw0KGgo=" },
+    ]);
+    stage.told(&session, &answers(&[result(&weather, content.clone()), permission(&gate, true)])).await;
+    let history = history(&stage, &session).await;
+    let told = history.iter().find(|message| message["toolCallId"] == weather.as_str()).unwrap();
+    assert_eq!(told["content"], content);
 }

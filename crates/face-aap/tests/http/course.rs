@@ -258,3 +258,97 @@ async fn a_run_knows_who_asked_for_it_and_in_which_trace() {
         (Some("operator"), Some("  Hello\nyou"))
     );
 }
+
+// P-036
+#[tokio::test]
+async fn a_turn_has_no_more_steps_than_it_may() {
+    let script = "[[turn]]\ncall = [{ name = \"lookup\" }]\n[[turn]]\ncall = [{ name = \"lookup\" }]\n\
+                  [[turn]]\ncall = [{ name = \"lookup\" }]\n";
+    let profiles = vec![recount_engine::Profile { max_turns: Some(2), ..crate::stage::clerk() }];
+    let stage = Stage::of(Scenery { script: script.into(), profiles, ..Scenery::default() }).await;
+    let tools = json!([{ "name": "lookup", "trust": true }]);
+    let session = stage.session(json!({ "agent": { "name": "clerk", "tools": tools } })).await;
+    let told = stage.say(&session, "go").await;
+    assert_eq!(told.reason(), "error");
+    assert!(told.stop()["error"]["code"].is_string());
+    assert!(stage.toys.lookups() <= 2);
+}
+
+// P-035
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_an_error() {
+    let script = "[[turn]]\ntext = \"Half of it and more\"\nfailure = { how = \"cut\", after = 1, retriable = false }\n";
+    let stage = Stage::with(&format!("[pace]\nwords = 1\n{script}")).await;
+    let session = gated(&stage).await;
+    let told = stage.say(&session, "go").await;
+    assert_eq!(told.reason(), "error");
+    assert_eq!(told.names().iter().filter(|name| **name == "turn_stop").count(), 1);
+}
+
+// P-078
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_nobody_up() {
+    let words = "word ".repeat(20_000);
+    let script = format!(
+        "[pace]\nbytes = 64\n[[scene]]\nwhen = \"long\"\n[[scene.turn]]\ntext = \"{words}\"\n[[turn]]\ntext = \"Short.\"\n"
+    );
+    let stage = Stage::with(&script).await;
+    let (slow, quick) = (gated(&stage).await, gated(&stage).await);
+    let unread = stage.turn(&slow, &says("long", "delta")).await;
+    assert_eq!(stage.say(&quick, "hi").await.text(), "Short.");
+    let turn = format!("/sessions/{slow}/turns/{}/events?stream=message", unread.header("aap-turn-id"));
+    assert_eq!(stage.get(&turn).await.told().await.text(), words);
+    // It has ended, and who was slow is told all of it.
+    assert_eq!(unread.told().await.text(), words);
+}
+
+// P-031, P-032
+#[tokio::test]
+async fn thoughts_come_before_words() {
+    let stage = Stage::with("[[turn]]\nthinking = \"Let me see.\"\ntext = \"Hello.\"\n").await;
+    let session = gated(&stage).await;
+    let told = stage.say(&session, "hi").await;
+    assert_eq!(told.names(), ["turn_start", "thinking_delta", "text_delta", "turn_stop"]);
+    let told = stage.told(&session, &says("hi", "message")).await;
+    assert_eq!(told.names(), ["turn_start", "thinking", "text", "turn_stop"]);
+    let history = history(&stage, &session).await;
+    assert_eq!(
+        history[1]["content"],
+        json!([{ "type": "thinking", "thinking": "Let me see." }, { "type": "text", "text": "Hello." }])
+    );
+}
+
+// P-062, P-064
+#[tokio::test]
+async fn a_run_holds_what_was_chosen_and_no_secret() {
+    let stage = Stage::with("[[turn]]\ntext = \"Hi.\"\n").await;
+    let agent = json!({ "name": "clerk", "options": { "key": "hush-hush-hush" } });
+    let session = stage.session(json!({ "agent": agent })).await;
+    let mut body = says("hi", "delta");
+    body["agent"] = json!({ "options": { "tone": "dry", "key": "more-hush" } });
+    stage.told(&session, &body).await;
+    let run = stage.runs(&session).await[0];
+    let events = stage.events(run).await;
+    let recount_event::Payload::RunQueued(queued) = events[0].payload() else { panic!("it was queued") };
+    let config: Value = serde_json::from_str(queued.config.as_ref().unwrap().text()).unwrap();
+    assert_eq!(config["options"], json!({ "language": "English", "tone": "dry" }));
+    assert_eq!(config["system"], "Speak English.");
+    let (page, _) = stage.engine.read_run(run, None, 1_000).await.unwrap();
+    assert!(page.iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("hush")));
+    assert!(!json!(history(&stage, &session).await).to_string().contains("hush"));
+    let value = stage.engine.secret_option(session.parse().unwrap(), "key").await.unwrap();
+    assert_eq!(value.as_deref(), Some("more-hush"));
+}
+
+#[tokio::test]
+async fn an_agent_that_is_gone_is_named_and_what_was_said_can_be_read() {
+    let stage = Stage::with("[[turn]]\ntext = \"Hi.\"\n").await;
+    let session = gated(&stage).await;
+    stage.say(&session, "hi").await;
+    let stage = stage.with_agents(Vec::new());
+    let reply = stage.turn(&session, &says("again", "delta")).await;
+    assert_eq!(reply.refused().await, (400, "agent_not_found".into()));
+    assert_eq!(history(&stage, &session).await.len(), 2);
+    let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
+    assert_eq!(shown["agent"]["name"], "clerk");
+}

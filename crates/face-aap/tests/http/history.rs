@@ -135,3 +135,25 @@ async fn a_session_goes_on_from_a_place_in_another_one() {
     assert_eq!((status, code.as_str()), (400, "parameter_invalid"));
     assert_eq!(fork(json!({ "at": -1 })).await.refused().await, (400, "body_malformed".into()));
 }
+
+// P-067
+#[tokio::test]
+async fn a_history_that_was_shortened_keeps_what_the_agent_was_told_to_be() {
+    let long = "word ".repeat(400);
+    let script = format!("[[turn]]\ntext = \"{long}\"\n");
+    let profiles = vec![Profile { compact_above: Some(600), ..clerk() }];
+    let stage = Stage::of(Scenery { script, profiles, ..Scenery::default() }).await;
+    let session = stage.session(json!({ "agent": { "name": "clerk" }, "messages": seed() })).await;
+    for _ in 0..6 {
+        assert_eq!(stage.say(&session, "more").await.reason(), "end_turn");
+    }
+    let (full, compacted) =
+        (history(&stage, &session, "full").await, history(&stage, &session, "compacted").await);
+    assert_eq!(full.len(), 3 + 12);
+    assert_eq!(full[..3], seed());
+    assert!(compacted.len() < full.len(), "{compacted:?}");
+    assert_eq!(compacted[0], seed()[0]);
+    assert_eq!(compacted[1]["role"], "user");
+    assert!(compacted.iter().all(|message| message["role"] != "tool"));
+    assert_eq!(compacted.last(), full.last());
+}

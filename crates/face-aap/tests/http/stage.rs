@@ -188,6 +188,12 @@ impl Stage {
         Stage { engine, world, router, toys, _folder: folder }
     }
 
+    /// The same with other agents to work with.
+    pub(crate) fn with_agents(mut self, profiles: Vec<Profile>) -> Stage {
+        self.router = router(Places::new(Arc::new(Profiles::new(profiles)), 100));
+        self
+    }
+
     /// Somebody with scopes.
     pub(crate) fn caller(&self, scopes: &[Scope], narrowing: Narrowing) -> (Caller, watch::Sender<bool>) {
         let (revoke, revoked) = watch::channel(false);
