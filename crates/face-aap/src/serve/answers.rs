@@ -72,7 +72,7 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
     }
     match (elsewhere, ended) {
         (Some(turn), _) => {
-            beginning.remember(turn).await?;
+            beginning.remember(turn).await;
             Ok(Answered::Turn(turn))
         }
         (None, Some(why)) => Ok(Answered::Ended(why)),
@@ -141,7 +141,7 @@ async fn submit(
     };
     let Some(receipt) = face.engine.answer(answering).await? else { return Ok(None) };
     let turn = opening(face, run, &receipt).await?;
-    beginning.remember(turn).await?;
+    beginning.remember(turn).await;
     Ok(Some(turn))
 }
 

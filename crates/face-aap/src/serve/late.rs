@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use recount_engine::ListQuery;
 use recount_event::family::run::WaitKind;
 use recount_event::family::tool::Executor;
-use recount_event::{Event, ForeignId, Payload, RunId, SessionId};
+use recount_event::{Code, Event, ForeignId, Payload, RunId, SessionId};
 
 use super::answers::VIA;
 use super::caller::Face;
@@ -43,8 +43,9 @@ pub(super) async fn fates(face: &Face, session: SessionId, ids: &[ForeignId]) ->
         let mut from = row.first_sequence;
         while looked_at < limits::LATE_EVENTS_MAX {
             let page = match events(face, run, from, limits::PAGE_EVENTS).await {
-                // It was erased in the meantime, or this is its end.
-                Err(_) => break,
+                // It was erased in the meantime.
+                Err(refusal) if matches!(refusal.code, Code::RunErased | Code::RunNotFound) => break,
+                Err(refusal) => return Err(refusal),
                 Ok(page) if page.is_empty() => break,
                 Ok(page) => page,
             };

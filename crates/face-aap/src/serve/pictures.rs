@@ -21,8 +21,10 @@ pub(super) async fn of(
         }
         let session = session.to_string();
         let rows = engine.artifacts_called(&artifact_id).await?;
-        let is_ours = |row: &&ArtifactRow| row.session_id.as_deref() == Some(session.as_str());
-        let Some(row) = rows.iter().find(is_ours).or(rows.first()) else { continue };
+        // What was sent in belongs to no run before the run that asked for it has begun to work.
+        let is_ours =
+            |row: &&ArtifactRow| row.run_id.is_empty() || row.session_id.as_deref() == Some(session.as_str());
+        let Some(row) = rows.iter().find(is_ours) else { continue };
         let size = row.size_bytes.and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
         if size > left {
             continue;

@@ -116,7 +116,7 @@ async fn reply(
         return Err(Refusal::new(Code::ClarificationNotPending, "the question was answered before"));
     };
     let turn = opening(face, run, &receipt).await?;
-    beginning.remember(turn).await?;
+    beginning.remember(turn).await;
     Ok(turn)
 }
 

@@ -91,13 +91,14 @@ fn made(text: &str) -> Option<TurnId> {
 }
 
 impl Beginning<'_> {
-    /// Remembers which turn an answer began. An answer makes nothing that would remember it.
-    pub(super) async fn remember(&self, turn: TurnId) -> Result<(), Refusal> {
-        if let Some(once) = &self.again.once {
-            let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
-            self.face.engine.keep_answer(once, answer).await?;
+    /// Remembers which turn an answer began; an answer makes nothing that would remember it. What was answered stays so
+    /// where this fails.
+    pub(super) async fn remember(&self, turn: TurnId) {
+        let Some(once) = &self.again.once else { return };
+        let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
+        if let Err(why) = self.face.engine.keep_answer(once, answer).await {
+            tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is refused as given before");
         }
-        Ok(())
     }
 }
 

@@ -352,3 +352,41 @@ async fn an_agent_that_is_gone_is_named_and_what_was_said_can_be_read() {
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!(shown["agent"]["name"], "clerk");
 }
+
+// P-075: of two messages at once one is answered, and the other may come again.
+#[tokio::test]
+async fn of_two_messages_at_once_one_is_refused() {
+    let stage = Stage::with(GATED).await;
+    let session = gated(&stage).await;
+    let (first, second) = (says("one", "delta"), says("two", "delta"));
+    let (one, two) = tokio::join!(stage.turn(&session, &first), stage.turn(&session, &second));
+    let (good, bad) = if one.status == 200 { (one, two) } else { (two, one) };
+    assert_eq!(bad.refused().await, (409, "session_busy".into()));
+    stage.toys.open_gate();
+    assert_eq!(good.told().await.reason(), "end_turn");
+    assert_eq!(stage.runs(&session).await.len(), 1);
+}
+
+// P-030, P-077
+#[tokio::test]
+async fn what_is_no_turn_is_refused_and_nothing_begins() {
+    let stage = Stage::with(GATED).await;
+    let session = gated(&stage).await;
+    let hi = json!([{ "role": "user", "content": "hi" }]);
+    for body in [
+        "".to_owned(),
+        "{".into(),
+        "{}".into(),
+        json!({ "messages": hi, "stream": "sse" }).to_string(),
+        json!({ "messages": [] }).to_string(),
+        json!({ "messages": [{ "role": "system", "content": "x" }] }).to_string(),
+        json!({ "messages": [{ "role": "assistant", "content": "x" }] }).to_string(),
+        json!({ "messages": [hi[0], hi[0]] }).to_string(),
+        format!("{{\"messages\":{}}}", "[".repeat(500)),
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"\\ud800\"}]}".into(),
+    ] {
+        let reply = stage.ask(Method::POST, &format!("/sessions/{session}/turns"), body.clone()).await;
+        assert_eq!(reply.refused().await, (400, "body_malformed".into()), "{body}");
+    }
+    assert!(stage.runs(&session).await.is_empty());
+}
