@@ -44,6 +44,8 @@ pub struct Turn {
     /// Whether every event so far had an id.
     has_ids: bool,
     bytes: usize,
+    /// Whether the server has sent comments: then it sends them as signs of life.
+    shows_life: bool,
     /// Connections in a row that brought nothing.
     in_vain: u32,
 }
@@ -86,6 +88,7 @@ impl Turn {
             last: None,
             has_ids: true,
             bytes: 0,
+            shows_life: false,
             in_vain: 0,
         }
     }
@@ -113,7 +116,10 @@ impl Turn {
                     }
                 }
                 State::Reading(response) => {
-                    let silence = silence_max(&self.decoder);
+                    let silence = match self.shows_life {
+                        true => limits::SILENCE_MAX,
+                        false => limits::TURN_SILENCE_MAX,
+                    };
                     let why = match tokio::time::timeout(silence, response.chunk()).await {
                         Ok(Ok(Some(chunk))) => {
                             self.feed(&chunk)?;
@@ -139,6 +145,7 @@ impl Turn {
         } else {
             self.decoder.feed(chunk).err().map(|why| why.to_string())
         };
+        self.shows_life |= self.decoder.comments() > 0;
         match wrong {
             None => Ok(()),
             Some(reason) => Err(self.wrong(reason)),
@@ -212,9 +219,4 @@ impl Turn {
         self.decoder = Decoder::new();
         AapError::protocol(self.client.base_url(), reason)
     }
-}
-
-/// A server that has sent comments sends them as signs of life.
-fn silence_max(decoder: &Decoder) -> Duration {
-    if decoder.comments() > 0 { limits::SILENCE_MAX } else { limits::TURN_SILENCE_MAX }
 }

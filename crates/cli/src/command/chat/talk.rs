@@ -200,8 +200,8 @@ impl Talk {
 
     /// Says how to come back.
     fn leave(&self) -> Result<(), Failure> {
-        let (id, base) = (&self.session.session_id, self.client.base_url());
-        note(&format!("the session stays: recount chat --session {id} {base}"));
+        let (id, base) = (quoted(&self.session.session_id), quoted(self.client.base_url()));
+        note(&format!("the session stays: recount chat --session={id} {base}"));
         Ok(())
     }
 
@@ -463,6 +463,15 @@ impl Talk {
     }
 }
 
+/// A word as a shell takes it for one: what a server calls a session may be anything.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/@".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// A refusal in words, with when to try again.
 fn told(why: &AapError) -> String {
     match why {
@@ -470,5 +479,19 @@ fn told(why: &AapError) -> String {
             format!("{why}; it may do in {seconds} seconds")
         }
         why => why.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn what_a_server_calls_a_session_is_one_word_for_a_shell() {
+        assert_eq!(quoted("chat_01K-x.y~z"), "chat_01K-x.y~z");
+        assert_eq!(quoted("http://127.0.0.1:8765/aap"), "http://127.0.0.1:8765/aap");
+        assert_eq!(quoted("x; rm -r $HOME"), "'x; rm -r $HOME'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use recount_client::aap::wire::{AgentConfig, HistoryKind, NewSession};
+use recount_client::aap::{AapClient, open_calls};
 use serde_json::Value;
 
 use crate::server::{Answer, Following, Server, recount};
@@ -183,7 +185,7 @@ fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back()
     terminal.wait_for("leave to use glob");
     terminal.wait_for("n REASON: ");
     terminal.interrupt();
-    terminal.wait_for(&format!("the session stays: recount chat --session {session}"));
+    terminal.wait_for(&format!("the session stays: recount chat --session={session}"));
     assert_eq!(terminal.end().1, 130);
 
     let mut terminal = at_terminal(&scene, &server, &["--session", &session]);
@@ -334,6 +336,46 @@ fn a_token_is_shown_to_the_server_it_is_for() {
     let mut by_environment = recount();
     by_environment.env("RECOUNT_URL", server.url()).env("RECOUNT_TOKEN", token.trim());
     Answer::of(by_environment.args(["chat", "--message", "say hello"])).good();
+}
+
+#[tokio::test]
+async fn sessions_are_listed_page_by_page_and_deleted_with_what_was_said() {
+    let scene = Scene::new();
+    let server = scene.server();
+    let client = AapClient::new(&format!("{}/aap/", server.url()), None).unwrap();
+    let agent = AgentConfig { name: "clerk".into(), ..AgentConfig::default() };
+    let new = NewSession { agent, messages: Vec::new(), tools: Vec::new() };
+    let mut made = Vec::new();
+    for _ in 0..120 {
+        made.push(client.create_session(&new).await.unwrap());
+    }
+    let mut listed = Vec::new();
+    let mut pages = 0;
+    let mut after = None;
+    loop {
+        let page = client.sessions(after.as_deref()).await.unwrap();
+        listed.extend(page.sessions.into_iter().map(|session| session.session_id));
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    made.sort();
+    listed.sort();
+    assert!(listed == made && pages > 1, "{pages} pages of {} sessions", listed.len());
+
+    let talk = server.ask(&["chat", "--session", &made[0], "--message", "say hello"]);
+    assert_eq!(talk.status, 0, "{talk:?}");
+    let said = client.history(&made[0], HistoryKind::Full).await.unwrap();
+    assert_eq!((said.len(), open_calls(&said)), (2, Vec::new()));
+    client.delete_session(&made[0]).await.unwrap();
+    assert_eq!(client.delete_session(&made[0]).await.unwrap_err().status(), Some(404));
+    assert_eq!(client.history(&made[0], HistoryKind::Full).await.unwrap_err().status(), Some(404));
+    assert_eq!(client.session(&made[0]).await.unwrap_err().status(), Some(404));
+    assert_eq!(client.session(&made[1]).await.unwrap().agent.name, "clerk");
+    let refused = client.sessions(Some("no such place")).await.unwrap_err();
+    assert_eq!(refused.status(), Some(400), "{refused}");
 }
 
 /// One dot.
