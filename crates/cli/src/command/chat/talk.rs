@@ -3,34 +3,25 @@
 //! What waits for an answer is what the last turn left open. Where a turn was not heard to its end, the history is
 //! asked, and so is it for who comes back.
 
+mod answers;
+mod past;
 mod turn;
 
 use recount_client::aap::wire::{
     AgentInfo, Block, Content, HistoryMessage, NewTurn, Overrides, SessionInfo, TurnMessage,
 };
-use recount_client::aap::{AapClient, AapError, OpenCall, Stop, StopReason, open_calls};
+use recount_client::aap::{AapClient, AapError, OpenCall, Stop, StopReason};
 
+pub(super) use self::answers::Consent;
 use self::turn::Outcome;
 use super::image;
-use super::said::{HELP, Leave, Said};
+use super::said::{HELP, Said};
 use super::typed::{Input, Typed, ask};
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::chat::{self as words, Telling};
 use crate::render::live::Paint;
-
-/// What is allowed without asking anybody here.
-pub(super) struct Consent {
-    pub(super) all: bool,
-    pub(super) names: Vec<String>,
-}
-
-impl Consent {
-    fn allows(&self, name: &str) -> bool {
-        self.all || self.names.iter().any(|allowed| allowed == name)
-    }
-}
 
 pub(super) struct Talk {
     client: AapClient,
@@ -332,117 +323,6 @@ impl Talk {
                 }
                 Err(self.failed(why))
             }
-        }
-    }
-
-    // Answers.
-
-    /// Answers to all that is open, in one; `None` when somebody leaves instead.
-    async fn answers(&mut self) -> Result<Option<Vec<TurnMessage>>, Failure> {
-        let mut results = Vec::new();
-        let mut permissions = Vec::new();
-        for call in self.open.clone() {
-            self.telling.remember(&call.tool_call_id, &call.name);
-            let tool_call_id = call.tool_call_id.clone();
-            if self.is_clients(&call) {
-                let content = Content::Text(format!("Unknown tool: {}", call.name));
-                results.push(TurnMessage::Tool { tool_call_id, content });
-                continue;
-            }
-            let (granted, reason) = if self.consent.allows(&call.name) {
-                note(&format!("{} is allowed, as was said", call.name));
-                (true, None)
-            } else if self.asks {
-                match self.ask_leave(&call).await? {
-                    Leave::Granted => (true, None),
-                    Leave::Denied(reason) => (false, reason),
-                    Leave::Quit | Leave::Unclear => return Ok(None),
-                }
-            } else {
-                note(&format!("{} is denied: nobody is asked here, and --allow does not name it", call.name));
-                (false, Some("nobody was there to be asked".to_owned()))
-            };
-            permissions.push(TurnMessage::ToolPermission { tool_call_id, granted, reason });
-        }
-        results.append(&mut permissions);
-        Ok(Some(results))
-    }
-
-    /// Whether a call is for the application, which this is not: what is not named among its tools is the server's.
-    fn is_clients(&self, call: &OpenCall) -> bool {
-        self.session.tools.iter().any(|tool| tool.name == call.name)
-    }
-
-    fn is_ruled(&self, call: &OpenCall) -> bool {
-        self.is_clients(call) || self.consent.allows(&call.name)
-    }
-
-    async fn ask_leave(&mut self, call: &OpenCall) -> Result<Leave, Failure> {
-        let tool = self.agent.tools.iter().find(|tool| tool.name == call.name);
-        let description = tool.map(|tool| tool.description.as_str()).filter(|about| !about.is_empty());
-        words::permission(call, description).iter().for_each(|line| eprintln!("{line}"));
-        loop {
-            ask("Allow it? [y]es / [n]o / n REASON:");
-            let leave = match self.typed.next().await? {
-                Input::Line(line) => Leave::read(&line),
-                Input::End => Leave::Quit,
-                Input::Interrupt => {
-                    eprintln!();
-                    self.leave()?;
-                    return Err(Failure::Interrupted);
-                }
-            };
-            match leave {
-                Leave::Unclear => note("Type y, n or n and a reason; nothing was decided."),
-                leave => return Ok(leave),
-            }
-        }
-    }
-
-    // The history.
-
-    async fn history(&self) -> Result<Option<Vec<HistoryMessage>>, AapError> {
-        match self.agent.capabilities.history() {
-            Some(kind) => self.client.history(&self.session.session_id, kind).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn opened(&mut self, past: &[HistoryMessage]) {
-        self.open = open_calls(past);
-        match self.open.len() {
-            0 => {}
-            1 => note("a call is open:"),
-            open => note(&format!("{open} calls are open:")),
-        }
-    }
-
-    /// Tells what the server has, after something was not heard.
-    async fn reload(&mut self) -> Result<(), Failure> {
-        match self.history().await {
-            Ok(Some(past)) => {
-                let begin = past.iter().rposition(|message| matches!(message, HistoryMessage::User { .. }));
-                let since = &past[begin.unwrap_or(0)..];
-                note("what the server has kept since the last message:");
-                words::history(since, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| eprintln!("{line}"));
-                self.opened(&past);
-            }
-            Ok(None) => {
-                self.open.clear();
-                note("the agent tells no history: what became of the turn is not known here");
-            }
-            Err(why) if self.is_gone(&why) => return Err(self.failed(why)),
-            Err(why) => {
-                self.open.clear();
-                note(&format!("the history cannot be had: {}", told(&why)));
-            }
-        }
-        Ok(())
-    }
-
-    async fn reload_open(&mut self) {
-        if let Ok(Some(past)) = self.history().await {
-            self.opened(&past);
         }
     }
 

@@ -1,0 +1,57 @@
+//! What the server has kept, asked for where something was not heard here.
+
+use recount_client::aap::wire::HistoryMessage;
+use recount_client::aap::{AapError, open_calls};
+
+use super::{Talk, told};
+use crate::exit::Failure;
+use crate::limits;
+use crate::output::note;
+use crate::render::chat as words;
+
+impl Talk {
+    pub(super) async fn history(&self) -> Result<Option<Vec<HistoryMessage>>, AapError> {
+        match self.agent.capabilities.history() {
+            Some(kind) => self.client.history(&self.session.session_id, kind).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn opened(&mut self, past: &[HistoryMessage]) {
+        self.open = open_calls(past);
+        match self.open.len() {
+            0 => {}
+            1 => note("a call is open:"),
+            open => note(&format!("{open} calls are open:")),
+        }
+    }
+
+    /// Tells what the server has, after something was not heard.
+    pub(super) async fn reload(&mut self) -> Result<(), Failure> {
+        match self.history().await {
+            Ok(Some(past)) => {
+                let begin = past.iter().rposition(|message| matches!(message, HistoryMessage::User { .. }));
+                let since = &past[begin.unwrap_or(0)..];
+                note("what the server has kept since the last message:");
+                words::history(since, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| eprintln!("{line}"));
+                self.opened(&past);
+            }
+            Ok(None) => {
+                self.open.clear();
+                note("the agent tells no history: what became of the turn is not known here");
+            }
+            Err(why) if self.is_gone(&why) => return Err(self.failed(why)),
+            Err(why) => {
+                self.open.clear();
+                note(&format!("the history cannot be had: {}", told(&why)));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn reload_open(&mut self) {
+        if let Ok(Some(past)) = self.history().await {
+            self.opened(&past);
+        }
+    }
+}
