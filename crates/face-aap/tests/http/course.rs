@@ -390,3 +390,16 @@ async fn what_is_no_turn_is_refused_and_nothing_begins() {
     }
     assert!(stage.runs(&session).await.is_empty());
 }
+
+#[tokio::test]
+async fn a_plain_turn_waits_for_the_disk_five_times_at_most() {
+    let stage = Stage::with("[[turn]]\ntext = \"Hello.\"\n").await;
+    let session = gated(&stage).await;
+    for _ in 0..3 {
+        stage.store.take();
+        assert_eq!(stage.say(&session, "hi").await.reason(), "end_turn");
+        let appends = stage.store.take();
+        let stop = appends.iter().position(|types| types.iter().any(|name| name == "run.finished")).unwrap();
+        assert!(stop < 5, "{appends:#?}");
+    }
+}

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod counted;
 mod course;
 mod history;
 mod sessions;

@@ -26,12 +26,13 @@ use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use recount_event::{Event, Json, RunId, SessionId, codec};
 use recount_face_aap::{Places, router};
-use recount_log::MemoryStore;
 use recount_transport::RequestId;
 use recount_world::World;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use tower::ServiceExt as _;
+
+use crate::counted::Counted;
 
 /// How long a test waits for what must come; nothing is measured by it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -68,6 +69,7 @@ impl Default for Scenery {
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
     pub(crate) world: World,
+    pub(crate) store: Arc<Counted>,
     router: Router,
     pub(crate) toys: Toys,
     _folder: tempfile::TempDir,
@@ -147,11 +149,16 @@ impl Stage {
         let world = World::real();
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        let store = Arc::new(MemoryStore::new());
-        let engine =
-            Engine::open_with_key(store, world.clone(), Arc::new(Bare), scenery.redactor, Some([7; 32]))
-                .await
-                .unwrap();
+        let store = Arc::new(Counted::default());
+        let engine = Engine::open_with_key(
+            store.clone(),
+            world.clone(),
+            Arc::new(Bare),
+            scenery.redactor,
+            Some([7; 32]),
+        )
+        .await
+        .unwrap();
         std::fs::write(root.join("script.toml"), &scenery.script).unwrap();
         let models = "default = 'play/it'\n[[prices]]\nmodel = 'play/*'\ninput_micros_usd = 1_000_000\n\
                       output_micros_usd = 2_000_000\n[providers.play]\nkind = 'scripted'\nscript = 'script.toml'\n";
@@ -185,7 +192,7 @@ impl Stage {
         engine.introduce(profiles.clone());
         engine.employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
         let router = router(Places::new(profiles, scenery.streams_max));
-        Stage { engine, world, router, toys, _folder: folder }
+        Stage { engine, world, store, router, toys, _folder: folder }
     }
 
     /// The same with other agents to work with.
