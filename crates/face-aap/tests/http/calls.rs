@@ -527,3 +527,35 @@ async fn of_two_answers_at_once_one_counts() {
     assert_eq!(*stage.toys.at_gate.borrow(), 1);
     assert_eq!(told_of(&history(&stage, &session).await, &weather).len(), 1);
 }
+
+#[tokio::test]
+async fn of_two_questions_each_has_its_turn() {
+    let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }, \
+                  { name = \"ask_user\", input = { question = \"How many?\" } }]\n[[turn]]\ntext = \"Good.\"\n";
+    let stage = Stage::with(script).await;
+    let session = stage
+        .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "ask_user", "trust": true }] } }))
+        .await;
+    let first = stage.told(&session, &says("go", "message")).await;
+    assert!(first.text().contains("Which one?") && !first.text().contains("How many?"));
+    let second = stage.told(&session, &says("the red one", "message")).await;
+    assert!(second.text().contains("How many?"), "{:?}", second.frames);
+    assert_eq!(second.stop()["awaiting"]["kind"], "clarification");
+    let third = stage.told(&session, &says("three", "message")).await;
+    assert_eq!((third.text().as_str(), third.reason()), ("Good.", "end_turn"));
+}
+
+// A handoff cannot be answered here: what is said next takes its place.
+#[tokio::test]
+async fn somebody_goes_on_talking_while_somebody_else_should_take_over() {
+    let script = "[[scene]]\nwhen = \"never mind\"\n[[scene.turn]]\ntext = \"As you like.\"\n[[turn]]\n\
+                  call = [{ name = \"hand_off\", input = { reason = \"Too hard.\" } }]\n[[turn]]\ntext = \"Over.\"\n";
+    let stage = Stage::with(script).await;
+    let session = stage
+        .session(json!({ "agent": { "name": "clerk", "tools": [{ "name": "hand_off", "trust": true }] } }))
+        .await;
+    let told = stage.told(&session, &says("go", "message")).await;
+    assert!(told.text().contains("Too hard."), "{:?}", told.frames);
+    assert_eq!((told.reason(), &told.stop()["awaiting"]["kind"]), ("end_turn", &json!("handoff")));
+    assert_eq!(stage.say(&session, "never mind").await.text(), "As you like.");
+}

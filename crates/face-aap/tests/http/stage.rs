@@ -127,7 +127,7 @@ pub(crate) fn clerk() -> Profile {
         description: Some("Looks things up.".into()),
         model: Some("play/it".into()),
         system: Some("Speak {language}.".into()),
-        tools: vec![tool("lookup"), tool("gate"), tool("fails"), tool("ask_user")],
+        tools: vec![tool("lookup"), tool("gate"), tool("fails"), tool("ask_user"), tool("hand_off")],
         hidden: vec!["todo_write".into()],
         options: vec![
             option("language", OptionKind::Text, "English"),
