@@ -99,7 +99,7 @@ impl Crew {
                 forbidden: [self.data.clone()].into(),
             },
             system: None,
-            profiles: Default::default(),
+            profiles: self.profiles.clone(),
         };
         let agent = Agent::new(settings, engine.world().clone());
         engine.introduce(self.profiles.clone());
