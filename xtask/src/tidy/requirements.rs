@@ -1,5 +1,5 @@
-//! `docs/requirements/aep.md`: every requirement has a row, and every row a test that exists or what it
-//! waits for.
+//! `docs/requirements/`: on each page every requirement has a row, and every row a test that exists or what it waits
+//! for.
 //!
 //! A test is named `path/to/file.rs::function`, `crate::path::function` (the crate's folder, then
 //! anything, then the function), or `web-tests/file.test.mjs::title`.
@@ -12,10 +12,20 @@ use super::source::is_test_file;
 use super::tree::{Tree, crate_of};
 
 const RULE: &str = "requirements";
-const PAGE: &str = "docs/requirements/aep.md";
+/// A page, the letter of its requirements, and the numbers that were given out.
+pub(super) struct Page {
+    pub(super) path: &'static str,
+    letter: char,
+    numbers: &'static [RangeInclusive<u32>],
+}
 
-/// The numbers that were given out; the holes are as old as the list.
-const NUMBERS: &[RangeInclusive<u32>] = &[
+pub(super) const PAGES: [Page; 2] = [
+    Page { path: "docs/requirements/aep.md", letter: 'H', numbers: NATIVE },
+    Page { path: "docs/requirements/aap.md", letter: 'P', numbers: &[1..=80] },
+];
+
+/// The holes are as old as the list.
+const NATIVE: &[RangeInclusive<u32>] = &[
     1..=28,
     30..=36,
     42..=42,
@@ -30,22 +40,32 @@ const NUMBERS: &[RangeInclusive<u32>] = &[
     140..=142,
 ];
 
-pub(super) fn numbers() -> impl Iterator<Item = u32> {
-    NUMBERS.iter().cloned().flatten()
+impl Page {
+    pub(super) fn ids(&self) -> impl Iterator<Item = String> {
+        let letter = self.letter;
+        self.numbers.iter().cloned().flatten().map(move |number| format!("{letter}-{number:03}"))
+    }
 }
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
-    let Some(page) = tree.texts.get(PAGE) else {
-        report.refuse(PAGE, 1, RULE, "is missing");
+    for page in &PAGES {
+        check_page(tree, report, page);
+    }
+}
+
+fn check_page(tree: &Tree, report: &mut Report, page: &Page) {
+    let path = page.path;
+    let known: BTreeSet<String> = page.ids().collect();
+    let Some(page) = tree.texts.get(path) else {
+        report.refuse(path, 1, RULE, "is missing");
         return;
     };
-    let known: BTreeSet<String> = numbers().map(|number| format!("H-{number:03}")).collect();
     let mut seen = BTreeSet::new();
     for (at, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
         if let Some(said) = line.strip_prefix("- ") {
             let tests = said.split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
             for missing in tests.filter(|name| !exists(tree, name)) {
-                report.refuse(PAGE, at, RULE, format!("the test `{missing}` does not exist"));
+                report.refuse(path, at, RULE, format!("the test `{missing}` does not exist"));
             }
             continue;
         }
@@ -58,25 +78,25 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
             continue;
         }
         if !known.contains(id) {
-            report.refuse(PAGE, at, RULE, format!("`{id}` is no requirement's number"));
+            report.refuse(path, at, RULE, format!("`{id}` is no requirement's number"));
             continue;
         }
         if !seen.insert(id.to_owned()) {
-            report.refuse(PAGE, at, RULE, format!("{id} stands here a second time"));
+            report.refuse(path, at, RULE, format!("{id} stands here a second time"));
         }
         let [_, said, place, test] = cells.as_slice() else {
-            report.refuse(PAGE, at, RULE, format!("{id} has {} cells, not 4", cells.len()));
+            report.refuse(path, at, RULE, format!("{id} has {} cells, not 4", cells.len()));
             continue;
         };
         if said.is_empty() || place.is_empty() {
-            report.refuse(PAGE, at, RULE, format!("{id} does not say what is asked and where it is built"));
+            report.refuse(path, at, RULE, format!("{id} does not say what is asked and where it is built"));
         }
         if let Err(why) = judge_tests(tree, test) {
-            report.refuse(PAGE, at, RULE, format!("{id}: {why}"));
+            report.refuse(path, at, RULE, format!("{id}: {why}"));
         }
     }
     for id in known.difference(&seen) {
-        report.refuse(PAGE, 1, RULE, format!("{id} is missing"));
+        report.refuse(path, 1, RULE, format!("{id} is missing"));
     }
 }
 
@@ -125,6 +145,9 @@ fn exists(tree: &Tree, reference: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PAGE: &str = PAGES[0].path;
+
     use crate::tidy::judge;
     use crate::tidy::tests::{clean_tree, rules_at, with};
 
@@ -146,9 +169,19 @@ mod tests {
         assert_eq!(page_with(ROW, ""), [(1, RULE)]);
         assert_eq!(page_with(ROW, &ROW.replace("001", "029")), [(1, RULE), (3, RULE)]);
         assert_eq!(page_with(ROW, &format!("{ROW}\n{ROW}")), [(4, RULE)]);
-        let mut tree = clean_tree();
-        tree.texts.remove(PAGE);
-        assert_eq!(rules_at(&judge(&tree), PAGE), [RULE]);
+        for page in &PAGES {
+            let mut tree = clean_tree();
+            tree.texts.remove(page.path);
+            assert_eq!(rules_at(&judge(&tree), page.path), [RULE]);
+            let text = &clean_tree().texts[page.path];
+            let last = text.lines().last().expect("it has rows");
+            for less in
+                ["", &last.replace("later: ground", ""), &last.replace("later: ground", "`event::nothing`")]
+            {
+                let tree = with(page.path, &text.replace(last, less));
+                assert_eq!(rules_at(&judge(&tree), page.path), [RULE], "{less}");
+            }
+        }
     }
 
     #[test]

@@ -33,10 +33,12 @@ fn texts() -> BTreeMap<String, String> {
         map.push_str(&format!("`{folder}`\n"));
     }
     texts.insert("ARCHITECTURE.md".into(), map);
-    let numbers: Vec<String> = super::requirements::numbers().map(|number| format!("{number:03}")).collect();
-    let rows = numbers.iter().map(|number| format!("| H-{number} | asked | `event` | later: ground |\n"));
     let head = "| id | requirement | built in | test |\n| --- | --- | --- | --- |\n";
-    texts.insert("docs/requirements/aep.md".into(), head.to_owned() + &rows.collect::<String>());
+    for page in &super::requirements::PAGES {
+        let rows: String =
+            page.ids().map(|id| format!("| {id} | asked | `event` | later: ground |\n")).collect();
+        texts.insert(page.path.into(), head.to_owned() + &rows);
+    }
     texts
 }
 
