@@ -31,6 +31,12 @@ pub(super) struct Run {
     /// Who does it: an agent, or one call of a tool
     #[arg(long, default_value = "agent_loop", value_parser = ["agent_loop", "shell", "git", "file"])]
     kind: String,
+    /// An agent of the server, which says model, words, tools and folder where nothing here does
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// With --agent: what is chosen of its options; may be said again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = order::choice, requires = "agent")]
+    option: Vec<(String, String)>,
     /// The model, as PROVIDER/MODEL; without it the one that is configured
     #[arg(long)]
     model: Option<String>,
@@ -69,7 +75,7 @@ pub(super) struct Run {
         long,
         value_name = "RUN",
         conflicts_with_all = [
-            "kind", "workspace", "workspace_mode", "budget", "attach", "network", "timeout", "tools", "system",
+            "kind", "agent", "workspace", "workspace_mode", "budget", "attach", "network", "timeout", "tools", "system",
             "task", "title",
         ]
     )]

@@ -221,6 +221,35 @@ fn a_browser_application_from_its_preflight_to_its_goodbye() {
     assert_eq!(bad.header("access-control-allow-origin"), Some(PAGE));
 }
 
+/// An agent as a template, and a session of an application gone on with from the native side.
+#[test]
+fn an_agent_is_asked_from_the_command_line_and_from_the_native_side() {
+    let scene = Scene::new();
+    let server = scene.serve(&[]);
+    let asked = server.ask(&["run", "--agent", "clerk", "--option", "language=Dutch", "--json", "say hello"]);
+    let told = asked.good();
+    assert!(told.contains("Speak Dutch.") && told.contains("Hello there"), "{told}");
+    server.ask(&["run", "--agent", "nobody", "say hello"]).bad(1, "clerk");
+    server.ask(&["run", "--agent", "clerk", "--option", "key=k", "say hello"]).bad(1, "session");
+    server.ask(&["run", "--agent", "clerk", "--option", "language", "say hello"]).bad(2, "NAME=VALUE");
+
+    let application = Application::of(&server);
+    let session = application.session(&json!({
+        "agent": {"name": "clerk", "options": {"language": "Dutch"}}
+    }));
+    drop(application.turn(&session, &user("say hello")).frames());
+    let native = application.clone().at("/v1");
+    let run = native.post(&format!("/sessions/{session}/messages"), &json!({"text": "say hello again"}));
+    assert_eq!(run.status, 201, "{}", run.body);
+    let run = run.json()["data"]["id"].as_str().unwrap().to_owned();
+    server.ask(&["tail", "-f", &run]).good();
+    let queued = native.get(&format!("/runs/{run}/events?limit=1")).json();
+    assert_eq!(queued["data"][0]["data"]["config"]["system"], "Speak Dutch.", "{queued}");
+    // The application hears of it.
+    let history = serde_json::to_string(&application.history(&session)).unwrap();
+    assert!(history.contains("say hello again"), "{history}");
+}
+
 /// P-007: where nobody needs a key, whatever is shown is nobody's; but for a token of ours, which must be good.
 #[test]
 fn any_key_will_do_where_none_is_needed() {

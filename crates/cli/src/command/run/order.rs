@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use recount_client::request::{CreateRun, CreateTask, FileOrder};
+use recount_client::request::{AgentName, CreateRun, CreateTask, FileOrder};
 use serde_json::value::RawValue;
 
 use super::Run;
@@ -32,7 +32,13 @@ impl Run {
         order.max_turns = self.max_turns;
         order.network = self.network.then_some(true);
         order.timeout_seconds = self.timeout.map(|timeout| timeout.as_secs().max(1));
-        order.workspace = Some(folder(self.workspace.as_deref().unwrap_or(Path::new(".")))?);
+        order.agent = self.agent.clone().map(|name| {
+            let options = (!self.option.is_empty()).then(|| self.option.iter().cloned().collect());
+            AgentName { name, options, ..AgentName::default() }
+        });
+        // An agent may have a folder of its own.
+        let usual = self.agent.is_none().then_some(Path::new("."));
+        order.workspace = self.workspace.as_deref().or(usual).map(folder).transpose()?;
         order.workspace_mode = self.workspace_mode.clone();
         Ok(order)
     }
@@ -44,6 +50,7 @@ pub(super) fn in_task(order: CreateRun) -> CreateTask {
         title: order.title,
         kind: Some(order.kind),
         request_text: order.request_text,
+        agent: order.agent,
         model: order.model,
         system: order.system,
         tools: order.tools,
@@ -107,6 +114,13 @@ fn folder(path: &Path) -> Result<String, Failure> {
     }
     let text = whole.into_os_string().into_string();
     text.map_err(|path| Failure::Usage(format!("the workspace {} is not UTF-8", Path::new(&path).display())))
+}
+
+/// What is chosen of an option of an agent.
+pub(super) fn choice(text: &str) -> Result<(String, String), String> {
+    let choice = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let wrong = || format!("{text:?} chooses nothing; say NAME=VALUE, such as language=Dutch");
+    choice.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(wrong)
 }
 
 /// An amount of dollars in millionths.
