@@ -64,6 +64,11 @@ impl Worker {
             return self.settle(ended, outcome_failed("tool_unavailable", error)).await;
         };
         ended.kind = Some(tool.kind().to_owned());
+        if turn_index.is_some() && !self.agent.offers(&self.order, &name) {
+            // It was allowed, and what was chosen anew since took it away.
+            let error = format!("{name} is not among the tools of this run any more");
+            return self.settle(ended, outcome_failed("not_offered", error)).await;
+        }
         let input = match turn_index {
             // Of a run that is one call the order says it.
             None => {

@@ -263,3 +263,22 @@ text = "Done."
     answer(&scene, run, vec![output(call_of(&events, "tide"), "\"low\"")], None).await;
     assert_eq!(types(&scene.ended(run).await).last(), Some(&"run.finished"));
 }
+
+/// P-060: leave that was given before a tool was taken away is worth nothing any more, whatever else is waited for.
+#[tokio::test]
+async fn a_call_that_was_allowed_is_not_carried_out_when_its_tool_was_taken_away_since() {
+    let mut scene = Scene::with(MIXED).await;
+    let run = scene.ask_for("go", mixed(), None, None).await;
+    let events = scene.until(run, "run.waiting").await;
+    let granted = CallAnswer { tool_call_id: call_of(&events, "write_file"), said: CallSaid::Granted };
+    answer(&scene, run, vec![granted], None).await;
+    scene.restart().await;
+    let less = Order { tools: Some(vec!["glob".into()]), ask_first: vec![], ..mixed() };
+    let change = OrderChange::to(None, &less).written();
+    answer(&scene, run, vec![output(call_of(&events, "weather"), "\"rain\"")], Some(change)).await;
+    let events = scene.ended(run).await;
+    assert_eq!(count(&events, "tool.file_write.applied"), 0, "{:?}", types(&events));
+    assert_eq!(first!(events, ToolFailed).code.as_deref(), Some("not_offered"));
+    assert_eq!(count(&events, "clarification.requested"), 0);
+    assert_eq!(types(&events).last(), Some(&"run.finished"));
+}
