@@ -125,10 +125,24 @@ impl Agent {
 
     /// The tools of a run, as a model is told of them: ours, and those that the application carries out.
     pub(crate) fn tool_specs(&self, order: &Order) -> Vec<ToolSpec> {
-        let names: Vec<&str> = self.settings.tools.names().filter(|name| self.offers(order, name)).collect();
+        let names = self.own_names(order);
         let mut specs = self.settings.tools.specs(&names).unwrap_or_default();
-        specs.extend(client::specs(order));
+        specs.extend(client::specs(order, &names));
         specs
+    }
+
+    /// Those of ours, by name. Where an application came to bring one of the same name, it is the application's.
+    fn own_names(&self, order: &Order) -> Vec<&str> {
+        let is_own = |name: &&str| self.offers(order, name) && !client::carries_out(order, name);
+        self.settings.tools.names().filter(is_own).collect()
+    }
+
+    /// The name of the tool that a model means.
+    pub(crate) fn meant(&self, order: &Order, name: &str) -> Option<String> {
+        if order.client_tools.is_empty() {
+            return None;
+        }
+        client::meant(order, &self.own_names(order), name)
     }
 
     /// What a turn cost, where its model has a price.

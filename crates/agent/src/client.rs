@@ -6,23 +6,57 @@
 
 use std::collections::BTreeSet;
 
-use recount_engine::Order;
+use recount_engine::{ClientTool, Order};
 use recount_event::family::tool::{Executor, Invoked};
 use recount_run::ASKING_TOOLS;
 use serde_json::Value;
 
 use crate::calls::{Open, readable};
 use crate::limits;
-use crate::model::ToolSpec;
+use crate::model::{ToolSpec, plain_name};
 use crate::worker::Worker;
 
-/// What a model is told of an order's client tools.
-pub(crate) fn specs(order: &Order) -> impl Iterator<Item = ToolSpec> + '_ {
-    order.client_tools.iter().filter(|tool| may_be_called(&tool.name)).map(|tool| ToolSpec {
-        name: tool.name.clone(),
+/// What a model is told of an order's client tools; `ours` are the names that it is told of beside them.
+pub(crate) fn specs(order: &Order, ours: &[&str]) -> impl Iterator<Item = ToolSpec> {
+    names(order, ours).into_iter().map(|(name, tool)| ToolSpec {
+        name,
         description: tool.description.clone(),
-        schema: serde_json::from_str(tool.parameters.text()).unwrap_or_default(),
+        schema: schema(tool),
     })
+}
+
+/// Providers want to be told that an input is an object, whatever else is said of it.
+fn schema(tool: &ClientTool) -> Value {
+    let mut schema: Value = serde_json::from_str(tool.parameters.text()).unwrap_or_default();
+    if let Value::Object(schema) = &mut schema {
+        schema.entry("type").or_insert_with(|| "object".into());
+    }
+    schema
+}
+
+/// What a model calls each tool of the application: by its name where every provider takes that, else by one like it.
+fn names<'a>(order: &'a Order, ours: &[&str]) -> Vec<(String, &'a ClientTool)> {
+    let mut taken: BTreeSet<String> = ours.iter().map(|name| (*name).to_owned()).collect();
+    let tools = || order.client_tools.iter().filter(|tool| may_be_called(&tool.name));
+    taken.extend(tools().map(|tool| tool.name.clone()));
+    let named = |tool: &'a ClientTool| {
+        let plain = plain_name(&tool.name);
+        let mut name = plain.clone();
+        let mut number = 2;
+        while name != tool.name && !taken.insert(name.clone()) {
+            let end = format!("_{number}");
+            name = plain[..plain.len().min(limits::MODEL_TOOL_NAME_CHARS_MAX - end.len())].to_owned() + &end;
+            number += 1;
+        }
+        (name, tool)
+    };
+    tools().map(named).collect()
+}
+
+/// The tool that a model means by a name.
+pub(crate) fn meant(order: &Order, ours: &[&str], name: &str) -> Option<String> {
+    let found = names(order, ours).into_iter().find(|(told, _)| told == name);
+    found.map(|(_, tool)| tool.name.clone())
 }
 
 /// The names of what asks people belong to this server in every run.

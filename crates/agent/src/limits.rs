@@ -45,6 +45,10 @@ pub const MODEL_CALLS_MAX: usize = 128;
 /// Bytes of the inputs of all calls of an answer; more fails the attempt with `model_malformed`.
 pub const MODEL_CALL_BYTES_MAX: usize = 4 << 20;
 
+/// Characters of a tool's name that a provider is told; the rest is left out, and where two would be one the second is
+/// numbered.
+pub const MODEL_TOOL_NAME_CHARS_MAX: usize = 64;
+
 /// Bytes of an answer that is an error that are read; what is more is left in the socket.
 pub const MODEL_ERROR_BODY_BYTES_MAX: usize = 16 << 10;
 

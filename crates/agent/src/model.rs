@@ -23,6 +23,7 @@ pub use registry::{
     Capabilities, ModelName, ModelsSettings, ProviderKind, ProviderSettings, Registry, SettingsError,
 };
 pub use rewrite::{Rewrite, Rewrites, Rewritten};
+pub(crate) use wire::plain_name;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

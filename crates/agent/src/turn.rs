@@ -201,7 +201,11 @@ impl Worker {
         answer: Box<Answer>,
         took: Duration,
     ) -> Done<()> {
-        let Answer { mut saying, calls, stop, usage } = *answer;
+        let Answer { mut saying, mut calls, stop, usage } = *answer;
+        for wanted in &mut calls {
+            wanted.name =
+                self.agent.meant(&self.order, &wanted.name).unwrap_or(std::mem::take(&mut wanted.name));
+        }
         let mut drafts = saying.take();
         let mut sealed = Vec::new();
         let only = calls.first().filter(|_| calls.len() == 1).map(|wanted| tool_name(&wanted.name));

@@ -10,14 +10,18 @@ impl Conversation {
     /// What the model is told. `shown` holds the pictures that could be fetched, when the model can see any; in place of
     /// others it is told that there is one.
     pub fn messages(&self, shown: Shown<'_>) -> Vec<Message> {
-        let parts = |words: &[Words]| words.iter().map(|word| word.part(shown)).collect();
+        let parts =
+            |words: &[Words]| words.iter().filter(|word| word.says()).map(|word| word.part(shown)).collect();
         let mut messages = Vec::new();
         let mut names = Names::default();
         // Whether the model has the word.
-        let mut is_asked = self.extract.is_some();
-        messages.extend(self.extract.iter().map(|extract| Message::User(vec![Part::Text(extract.clone())])));
+        let extract = self.extract.as_ref().filter(|extract| !extract.trim().is_empty());
+        let mut is_asked = extract.is_some();
+        messages.extend(extract.map(|extract| Message::User(vec![Part::Text(extract.clone())])));
         for placed in &self.said {
             match &placed.said {
+                // Providers refuse messages without a word.
+                said if !said.says() => {}
                 Said::User(words) => {
                     is_asked = true;
                     messages.push(Message::User(parts(words)));
@@ -55,6 +59,18 @@ fn step(turn: &Turn, parts: &impl Fn(&[Words]) -> Vec<Part>, names: &mut Names, 
     messages.push(Message::Assistant { text: (!text.is_empty()).then_some(text), calls });
     if !results.is_empty() {
         messages.push(Message::Results(results));
+    }
+}
+
+impl Said {
+    /// Whether there is anything to tell.
+    fn says(&self) -> bool {
+        match self {
+            Said::User(words) => words.iter().any(Words::says),
+            Said::Turn(turn) => {
+                !turn.calls.is_empty() || turn.texts.iter().any(|text| !text.trim().is_empty())
+            }
+        }
     }
 }
 
@@ -125,5 +141,22 @@ mod tests {
         let names: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
         assert_eq!(names, ["a.1", "call_2", "call_3", "call_4"]);
         assert!(results.iter().zip(names).all(|(result, name)| result.call_id == name));
+    }
+
+    #[test]
+    fn who_said_nothing_is_not_told_of() {
+        let mut conversation = Conversation { extract: Some(String::new()), ..Conversation::default() };
+        let texts = |texts: &[&str]| texts.iter().map(|text| Words::Text((*text).into())).collect::<Vec<_>>();
+        let turn = |text: &str| Said::Turn(Turn { texts: vec![text.into()], calls: vec![] });
+        conversation.push(Said::User(texts(&[" ", ""])), None);
+        conversation.push(turn("Hello."), None);
+        conversation.push(Said::User(texts(&["", "hi"])), None);
+        conversation.push(turn("\n"), None);
+        let user = |text: &str| Message::User(vec![Part::Text(text.into())]);
+        let said = |text: &str| Message::Assistant { text: Some(text.into()), calls: vec![] };
+        assert_eq!(conversation.messages(None), [user("Go on."), said("Hello."), user("hi")]);
+        conversation.push(turn("Yes."), None);
+        conversation.push(Said::User(texts(&["\t"])), None);
+        assert_eq!(conversation.messages(None)[3..], [said("Yes."), user("Go on.")]);
     }
 }

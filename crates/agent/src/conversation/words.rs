@@ -43,6 +43,11 @@ impl Words {
         !matches!(self, Words::Text(_))
     }
 
+    /// Whether there is more to it than white space.
+    pub(super) fn says(&self) -> bool {
+        self.is_picture() || !self.text().trim().is_empty()
+    }
+
     pub(super) fn text(&self) -> &str {
         if let Words::Text(text) = self { text } else { "" }
     }

@@ -68,6 +68,15 @@ pub(super) fn object(input: &Value) -> Value {
     if input.is_object() { input.clone() } else { json!({ "raw": input }) }
 }
 
+/// The name of a tool as every provider takes it. Models call tools that nobody offered, and applications bring tools
+/// with names of their own kind; one that a provider refuses would cost the whole conversation.
+pub(crate) fn plain_name(name: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    let name = name.chars().map(|letter| if plain(letter) { letter } else { '_' });
+    let name: String = name.take(limits::MODEL_TOOL_NAME_CHARS_MAX).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
 pub(super) fn in_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }

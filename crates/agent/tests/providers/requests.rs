@@ -216,3 +216,24 @@ async fn a_request_with_a_key_of_its_own_is_sent_under_that() {
     assert_eq!((failure.code, failure.retriable), ("model_unauthorized", false));
     assert!(stage.player.seen().is_empty() && !failure.message.contains("header\n"), "{failure}");
 }
+
+/// Names that nobody offered, and pictures of what failed, would cost the whole conversation.
+#[tokio::test]
+async fn what_a_provider_would_refuse_of_earlier_calls_is_put_otherwise() {
+    let long = format!("fs.read file{}", "x".repeat(80));
+    let conversation = || {
+        let call = Call { id: "c".into(), name: long.clone(), input: json!({}) };
+        let result = CallResult { call_id: "c".into(), parts: vec![image()], is_error: true };
+        request(vec![
+            user("go"),
+            Message::Assistant { text: None, calls: vec![call] },
+            Message::Results(vec![result]),
+        ])
+    };
+    let plain = format!("fs_read_file{}", "x".repeat(52));
+    let body = sent("anthropic", "", conversation()).await.body;
+    assert_eq!(body["messages"][1]["content"][0]["name"], plain);
+    assert_eq!(body["messages"][2]["content"][0].get("is_error"), None);
+    let body = sent("openai", "", conversation()).await.body;
+    assert_eq!(body["messages"][1]["tool_calls"][0]["function"]["name"], plain);
+}

@@ -282,3 +282,30 @@ async fn a_call_that_was_allowed_is_not_carried_out_when_its_tool_was_taken_away
     assert_eq!(count(&events, "clarification.requested"), 0);
     assert_eq!(types(&events).last(), Some(&"run.finished"));
 }
+
+/// Providers take plain names only, and want to hear that an input is an object.
+#[tokio::test]
+async fn a_tool_by_any_name_is_called_by_its_application_s_own() {
+    let script = r#"
+[[turn]]
+call = [{ name = "fs_read_2", input = { city = "Oslo" } }, { name = "fs_read" }, { name = "of what?" }]
+[[turn]]
+text = "Done."
+"#;
+    let scene = Scene::with(script).await;
+    let mut bare = client_tool("fs.read");
+    bare.parameters = Json::parse("{}").unwrap();
+    let order =
+        Order { client_tools: vec![bare, client_tool("fs_read")], tools: Some(vec![]), ..Order::default() };
+    let run = scene.ask_for("go", order, None, None).await;
+    let events = scene.until(run, "run.waiting").await;
+    let invoked: Vec<String> = events
+        .iter()
+        .filter_map(|event| match event.payload() {
+            Payload::ToolInvoked(invoked) => Some(invoked.tool_name.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(invoked, ["fs.read", "fs_read"]);
+    assert_eq!(first!(events, ToolRefused).tool_name, "of what?");
+}

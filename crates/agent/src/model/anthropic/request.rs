@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Options;
-use crate::model::wire::{in_base64, object};
+use crate::model::wire::{in_base64, object, plain_name};
 use crate::model::{Message, Part, Request, ToolSpec};
 
 /// The least that the API lets a model think with.
@@ -65,7 +65,8 @@ fn messages(request: &Request, options: Options) -> Vec<Value> {
                 let text = text.map(|text| json!({ "type": "text", "text": text }));
                 let calls = calls.iter().map(|call| {
                     let (id, input) = (plain_id(&call.id), object(&call.input));
-                    json!({ "type": "tool_use", "id": id, "name": call.name, "input": input })
+                    let name = plain_name(&call.name);
+                    json!({ "type": "tool_use", "id": id, "name": name, "input": input })
                 });
                 ("assistant", text.into_iter().chain(calls).collect())
             }
@@ -77,7 +78,8 @@ fn messages(request: &Request, options: Options) -> Vec<Value> {
                     if !content.is_empty() {
                         block["content"] = Value::Array(content);
                     }
-                    if result.is_error {
+                    // The API takes no pictures of what failed.
+                    if result.is_error && result.parts.iter().all(|part| matches!(part, Part::Text(_))) {
                         block["is_error"] = json!(true);
                     }
                     block

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Options;
-use crate::model::wire::{in_base64, object};
+use crate::model::wire::{in_base64, object, plain_name};
 use crate::model::{Call, CallResult, Message, Part, Request, ToolSpec};
 
 pub(super) fn body(request: &Request, options: Options) -> Vec<u8> {
@@ -48,7 +48,8 @@ fn assistant(text: Option<&str>, calls: &[Call]) -> Value {
         return message;
     }
     let call = |call: &Call| {
-        let function = json!({ "name": call.name, "arguments": object(&call.input).to_string() });
+        let (name, input) = (plain_name(&call.name), object(&call.input).to_string());
+        let function = json!({ "name": name, "arguments": input });
         json!({ "id": call.id, "type": "function", "function": function })
     };
     message["tool_calls"] = calls.iter().map(call).collect();
