@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::blobs::{Blobs, named};
 pub(crate) use self::keep::Quotas;
 pub use self::keep::{Keep, Kept, Target};
+pub(crate) use self::uploads::used;
 pub use self::uploads::{Upload, UploadRow};
 use crate::catalogue::{ArtifactChange, ArtifactRow};
 use crate::engine::read_row;

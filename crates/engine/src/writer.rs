@@ -30,7 +30,7 @@ use crate::timers::Timers;
 
 use crate::{Error, Performer, Profiles, journal, limits, prompts, rows};
 
-pub(crate) use self::beside::{Beside, Beyond, Told};
+pub(crate) use self::beside::{Beside, Beyond};
 
 /// Where the events of a command landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,6 +253,9 @@ impl Writer {
             let outcome = match decided {
                 Ok(Decided::Events(events)) if events.is_empty() => Outcome::Nothing,
                 Ok(Decided::Events(events)) => {
+                    if awake.state.driver() == Driver::Own {
+                        rows.extend(self.used(&events).await);
+                    }
                     let next = first + records.len() as u64;
                     let encoded = journal::encode(&events, next);
                     bytes += encoded.iter().map(bytes::Bytes::len).sum::<usize>();
@@ -390,6 +393,21 @@ impl Writer {
             out.lock().unwrap_or_else(PoisonError::into_inner).clone_from(events);
         }
         Ok(decided)
+    }
+
+    /// What was sent in and is an artifact of this run now waits for no run any more. Where that cannot be seen it is
+    /// forgotten in its time.
+    async fn used(&self, events: &[Event]) -> Vec<RowPut> {
+        let mut gone = Vec::new();
+        for event in events {
+            match artifact::used(&*self.tools.store, event).await {
+                Ok(rows) => gone.extend(rows),
+                Err(error) => {
+                    tracing::warn!(run = %self.run, %error, "what was sent in still counts as waiting")
+                }
+            }
+        }
+        gone
     }
 
     fn stamp(&self) -> Stamp {

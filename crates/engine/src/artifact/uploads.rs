@@ -1,10 +1,10 @@
-//! What is sent in before there is a run that it belongs to: a picture, a file. Kept for a while; a run that uses it
-//! makes it an artifact of its own.
+//! What is sent in before there is a run that it belongs to: a picture, a file. Kept for a while; the first run that uses
+//! it makes it an artifact of its own, and later ones refer to that.
 
 use bytes::Bytes;
 use recount_event::family::artifact::Created;
-use recount_event::{Code, ForeignId, time};
-use recount_log::{Append, Guard, RowRange};
+use recount_event::{Code, Event, ForeignId, Payload, time};
+use recount_log::{Append, Guard, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
 use super::keep::{ID_PREFIX, kept_bytes};
@@ -81,6 +81,26 @@ impl UploadRow {
         created.name.clone_from(&self.name);
         created
     }
+}
+
+/// What goes with an event that makes something that was sent in an artifact of a run: it does not wait for one any
+/// more, and whoever uses it from then on refers to the artifact.
+pub(crate) async fn used(store: &dyn Store, event: &Event) -> Result<Vec<RowPut>, Error> {
+    let Payload::ArtifactCreated(created) = event.payload() else { return Ok(Vec::new()) };
+    // What a call brought was never sent in.
+    if created.tool_call_id.is_some() {
+        return Ok(Vec::new());
+    }
+    let key = rows::tenant_key(&created.artifact_id);
+    let Some(row) = store.row(rows::UPLOADS, &key).await? else { return Ok(Vec::new()) };
+    let upload: UploadRow = read_row(rows::UPLOADS, &row.key, &row.value)?;
+    let mut gone = vec![
+        rows::delete(rows::UPLOADS, key),
+        rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, &upload.id)),
+    ];
+    let blob = blob_of(&upload.hash);
+    gone.extend(blob.map(|hash| rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{}", upload.id))));
+    Ok(gone)
 }
 
 impl Engine {

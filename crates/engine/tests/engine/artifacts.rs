@@ -255,7 +255,7 @@ fn upload(mime: &str, bytes: &[u8]) -> Upload {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_in_becomes_a_thing_of_each_run_that_uses_it_and_else_is_forgotten() {
+async fn what_was_sent_in_becomes_a_thing_of_the_run_that_uses_it_and_else_is_forgotten() {
     let scene = Scene::new().await;
     let (used, unused) = (
         scene.engine.upload(upload("image/png", b"\x89PNG\0one")).await.unwrap(),
@@ -265,15 +265,28 @@ async fn what_was_sent_in_becomes_a_thing_of_each_run_that_uses_it_and_else_is_f
     let before = row(&scene, &used).await;
     assert_eq!((before.run_id.as_str(), before.name.as_deref()), ("", Some("a.png")));
     let (first, second) = (own(&scene, None).await, own(&scene, None).await);
-    for run in [first, second] {
+    // Until it is written down that it is the run's it is attached anew; from then on others refer to it.
+    for (run, how, keeps) in [
+        (first, "artifact.created", false),
+        (first, "artifact.created", true),
+        (second, "artifact.referenced", true),
+    ] {
         let kept = scene.engine.attach(run, &used).await.unwrap();
-        assert_eq!(kept.created.payload.type_name(), "artifact.created");
-        say(&scene, run, vec![kept.created]).await;
+        assert_eq!(kept.created.payload.type_name(), how);
+        if keeps {
+            say(&scene, run, vec![kept.created]).await;
+            assert_eq!(scene.engine.uploaded(&used).await.unwrap(), None);
+            // Only what waits counts against what may wait.
+            for space in ["record.uploads", "record.uploads_due", "record.upload_blobs"] {
+                assert_eq!(scene.disk.rows_of(space).await.len(), 1, "{space}");
+            }
+        }
     }
     scene.check().await;
     let runs: Vec<String> =
         scene.engine.artifacts_called(&used).await.unwrap().into_iter().map(|row| row.run_id).collect();
-    assert_eq!(runs, [first.to_string(), second.to_string()]);
+    assert_eq!(runs, [first.to_string()]);
+    assert_eq!(scene.engine.artifact_bytes(&row(&scene, &used).await).await.unwrap(), &b"\x89PNG\0one"[..]);
     tokio::time::sleep(recount_engine::limits::UPLOAD_LIFE + recount_engine::limits::UPLOAD_SWEEP * 2).await;
     assert!(scene.engine.artifacts_called(&unused).await.unwrap().is_empty());
     assert_eq!(scene.engine.missing_artifact(&unused).await.code(), Code::ArtifactNotFound);
