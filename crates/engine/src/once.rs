@@ -21,6 +21,19 @@ pub struct Once {
     pub body: String,
 }
 
+impl Once {
+    /// The rows that remember it.
+    pub(crate) fn rows(&self, now_ms: u64, made: Option<String>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
+        let life = u64::try_from(limits::ONCE_LIFE.as_millis()).unwrap_or(u64::MAX);
+        let until_ms = now_ms.saturating_add(life);
+        let row = OnceRow { body: self.body.clone(), until_ms, made, answer };
+        vec![
+            rows::put(rows::ONCE, self.key.as_str(), Guard::Any, &row),
+            rows::put(rows::ONCE_DUE, rows::due_key(until_ms, &self.key), Guard::Any, &self.key),
+        ]
+    }
+}
+
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptAnswer {
@@ -110,13 +123,7 @@ impl Engine {
     }
 
     fn once_rows(&self, once: &Once, made: Option<String>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
-        let life = u64::try_from(limits::ONCE_LIFE.as_millis()).unwrap_or(u64::MAX);
-        let until_ms = self.world().clock.now_ms().saturating_add(life);
-        let row = OnceRow { body: once.body.clone(), until_ms, made, answer };
-        vec![
-            rows::put(rows::ONCE, once.key.as_str(), Guard::Any, &row),
-            rows::put(rows::ONCE_DUE, rows::due_key(until_ms, &once.key), Guard::Any, &once.key),
-        ]
+        once.rows(self.world().clock.now_ms(), made, answer)
     }
 
     /// Forgets what was answered, though not what was made, since answers may tell of what is being erased. A

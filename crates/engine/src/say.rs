@@ -64,7 +64,8 @@ impl Engine {
             };
             let reason = superseded.reason.clone();
             let command = Command::Cancel { by: CancelledBy::Operator, reason };
-            match self.beside(superseded.run, command, Vec::new(), Some(beginning)).await? {
+            let beside = Beside { successor: Some(beginning), ..Beside::default() };
+            match self.beside(superseded.run, command, beside).await? {
                 (_, Some(Beyond::Begun(receipt))) => return Ok((run, receipt)),
                 (_, Some(Beyond::Stale)) => before = None,
                 (_, Some(Beyond::Ended)) => supersedes = None,
@@ -74,15 +75,20 @@ impl Engine {
         Err(Error::too_many_at_once(&format!("the session {session}")))
     }
 
-    /// Answers a run that waits. `None`: there was nothing to write of the run.
-    pub async fn answer(&self, answering: Answering) -> Result<Option<Receipt>, Error> {
+    /// Answers a run that waits. `None`: there was nothing to write of the run. Where the run goes on is remembered as
+    /// what the request made: `RUN/SEQUENCE`, the sequence being that of `run.continued`.
+    pub async fn answer(&self, answering: Answering, once: Option<&Once>) -> Result<Option<Receipt>, Error> {
         let Answering { session, run, command, mut before, overrides } = answering;
         for _ in 0..limits::QUEUE_TRIES {
-            if overrides.is_empty() {
+            if overrides.is_empty() && once.is_none() {
                 return self.submit(run, command).await;
             }
-            let rows = self.lasting(session, &mut before, &overrides).await?;
-            match self.beside(run, command.clone(), rows, None).await? {
+            let mut rows = Vec::new();
+            if !overrides.is_empty() {
+                rows = self.lasting(session, &mut before, &overrides).await?;
+            }
+            let beside = Beside { rows, once: once.cloned(), ..Beside::default() };
+            match self.beside(run, command.clone(), beside).await? {
                 (_, Some(Beyond::Stale)) => before = None,
                 (receipt, _) => return Ok(receipt),
             }
@@ -94,12 +100,10 @@ impl Engine {
         &self,
         run: RunId,
         command: Command,
-        rows: Vec<RowPut>,
-        successor: Option<crate::queue::Beginning>,
+        beside: Beside,
     ) -> Result<(Option<Receipt>, Option<Beyond>), Error> {
-        let out = crate::writer::Told::default();
-        let beside = Box::new(Beside { rows, successor, out: out.clone() });
-        let receipt = self.writers.ask(run, Work::Beside { command, beside }).await?;
+        let out = beside.out.clone();
+        let receipt = self.writers.ask(run, Work::Beside { command, beside: Box::new(beside) }).await?;
         let beyond = out.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         Ok((receipt, beyond))
     }

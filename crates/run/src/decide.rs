@@ -41,8 +41,8 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
         Command::AnswerCalls { answers, by, via, config, lenient } => {
             calls::answer(&mut batch, answers, calls::Whose { by, via, config, lenient })?;
         }
-        Command::AnswerClarification { clarification_id, response, by } => {
-            answer::clarification(&mut batch, clarification_id, response, by)?;
+        Command::AnswerClarification { clarification_id, response, by, config } => {
+            answer::clarification(&mut batch, clarification_id, response, by, config)?;
         }
         Command::AcknowledgeHandoff { handoff_id, by, comment } => {
             answer::acknowledge(&mut batch, handoff_id, by, comment)?;

@@ -18,7 +18,7 @@ use recount_engine::{
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, codec};
 use recount_run::{CancelledBy, Command};
-use recount_world::{ManualClock, World};
+use recount_world::{Kind, ManualClock, World};
 use tokio::sync::OnceCell;
 
 use crate::seen;
@@ -109,7 +109,10 @@ impl Scene {
 
     /// Ends everything where it stands and opens it again.
     pub(crate) async fn restart(&mut self) {
-        self.engine.world().tasks.end_all(Duration::ZERO).await;
+        let tasks = &self.engine.world().tasks;
+        tasks.end_all(Duration::ZERO).await;
+        // A process that is gone does nothing any more. What blocks, such as copying a folder, goes on here.
+        assert_eq!(tasks.end(Kind::Effect, PATIENCE).await, 0, "something of the last process goes on");
         (self.engine, self.agent) = open(&self.disk, self.folder.path(), &self.setup, &self.toys).await;
     }
 
@@ -259,6 +262,7 @@ impl Scene {
                         clarification_id: asked.clarification_id.clone(),
                         response: recount_event::Json::parse("\"yes\"").unwrap(),
                         by: by(),
+                        config: None,
                     },
                     Payload::HandoffRequested(asked) => Command::AcknowledgeHandoff {
                         handoff_id: asked.handoff_id.clone(),
@@ -295,7 +299,8 @@ impl Scene {
 
     pub(crate) async fn answer(&self, run: RunId, id: ForeignId, response: &str) {
         let response = recount_event::Json::parse(response).unwrap();
-        let command = Command::AnswerClarification { clarification_id: id, response, by: "ann".into() };
+        let command =
+            Command::AnswerClarification { clarification_id: id, response, by: "ann".into(), config: None };
         self.engine.submit(run, command).await.unwrap();
     }
 

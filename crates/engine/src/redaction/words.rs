@@ -46,8 +46,9 @@ impl Redaction {
                     }
                 }
             }
-            Command::AnswerClarification { response, by, .. } => {
+            Command::AnswerClarification { response, by, config, .. } => {
                 self.word(by, &mut words);
+                config.iter_mut().try_for_each(|config| self.json(config, &mut words))?;
                 self.json(response, &mut words)?;
             }
             Command::TakeOver { worker_id, reason, .. } => {

@@ -5,20 +5,23 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recount_event::Code;
+use recount_event::{Code, Payload};
 use recount_log::{Append, Guard, RowPut, StreamAppend};
 use recount_run::{Command, Status};
 
 use super::{Awake, Decided, Receipt, Writer, may_have_happened};
 use crate::artifact;
 use crate::queue::{Beginning, Begun, Birth, not_begun, receipt};
-use crate::{Error, journal, rows};
+use crate::{Error, Once, journal, rows};
 
 /// See the file's head.
+#[derive(Default)]
 pub(crate) struct Beside {
     pub(crate) rows: Vec<RowPut>,
     /// A run of the same session. The command ends the one before it, which must be waiting.
     pub(crate) successor: Option<Beginning>,
+    /// The request that lets the run go on, to be remembered with the place where it does.
+    pub(crate) once: Option<Once>,
     pub(crate) out: Told,
 }
 
@@ -41,7 +44,7 @@ impl Writer {
         command: Command,
         beside: Beside,
     ) -> Result<Option<Receipt>, Error> {
-        let Beside { mut rows, mut successor, out } = beside;
+        let Beside { mut rows, mut successor, once, out } = beside;
         let tell = |beyond| *out.lock().unwrap_or_else(PoisonError::into_inner) = Some(beyond);
         if successor.is_some() && awake.state.status() != Status::Waiting {
             let ended = awake.state.is_ended();
@@ -50,9 +53,8 @@ impl Writer {
                 tell(Beyond::Ended);
                 return Ok(None);
             }
-            let goes_on =
-                format!("{} was answered meanwhile and goes on; wait for it, or cancel it", self.run);
-            return Err(Error::rejected(Code::SessionBusy, goes_on));
+            let busy = format!("{} was answered meanwhile and goes on; wait for it, or cancel it", self.run);
+            return Err(Error::rejected(Code::SessionBusy, busy));
         }
         let first = awake.state.next_sequence();
         let had_ended = awake.state.is_ended();
@@ -65,6 +67,11 @@ impl Writer {
                 return Err(error);
             }
         };
+        let goes_on = events.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
+        if let (Some(once), Some(goes_on)) = (once, goes_on) {
+            let made = format!("{}/{}", self.run, goes_on.sequence);
+            rows.extend(once.rows(self.tools.world.clock.now_ms(), Some(made), None));
+        }
         rows.extend(awake.fold.rows(&awake.state));
         let named = artifact::named(&rows);
         let mut append = Append::default();

@@ -119,8 +119,12 @@ async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_ot
         let row = here.engine.clarification(&id).await.unwrap().unwrap();
         assert_eq!((row.run_id, row.status.as_str()), (run.to_string(), "pending"));
         let response = Json::parse("1").unwrap();
-        let command =
-            Command::AnswerClarification { clarification_id: id.clone(), response, by: "ann".into() };
+        let command = Command::AnswerClarification {
+            clarification_id: id.clone(),
+            response,
+            by: "ann".into(),
+            config: None,
+        };
         here.engine.submit(*run, command).await.unwrap();
         here.check().await;
     }

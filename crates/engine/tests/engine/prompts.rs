@@ -24,7 +24,12 @@ fn id(text: &str) -> ForeignId {
 
 async fn say(scene: &Scene, run: RunId, question: &str, response: &str) -> Result<Option<Receipt>, Error> {
     let response = Json::parse(response).unwrap();
-    let command = Command::AnswerClarification { clarification_id: id(question), response, by: "ann".into() };
+    let command = Command::AnswerClarification {
+        clarification_id: id(question),
+        response,
+        by: "ann".into(),
+        config: None,
+    };
     scene.engine.submit(run, command).await
 }
 

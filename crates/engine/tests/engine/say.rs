@@ -241,15 +241,19 @@ async fn an_answer_lets_the_run_go_on_and_what_changes_with_it_lasts() {
     let overrides = speaking("Dutch", "second");
     let answering = Answering { session, run, command: output("a tree"), before, overrides };
     let appends = scene.store.appends();
-    let receipt = scene.engine.answer(answering.clone()).await.unwrap().unwrap();
+    let receipt = scene.engine.answer(answering.clone(), None).await.unwrap().unwrap();
     assert_eq!(scene.store.appends() - appends, 1, "all in one");
     let types = scene.types(run).await;
     let (first, last) = (receipt.first_sequence as usize, receipt.last_sequence as usize);
     assert_eq!(types[first..=last], ["tool.completed", "run.continued"]);
     assert_eq!(spoken(&scene, session).await, (Some("Dutch".into()), "second".into()));
-    // What is refused changes nothing, and the writer goes on.
+    // What is refused changes nothing, is not remembered, and the writer goes on.
+    let once = Once { key: "k".into(), body: "b".into() };
+    let late = Answering { overrides: Overrides::default(), ..answering.clone() };
+    assert_eq!(code(scene.engine.answer(late, Some(&once)).await), Code::CallNotPending);
+    assert!(matches!(scene.engine.take_up(&once).await.unwrap(), recount_engine::Standing::New(_)));
     let again = Answering { overrides: speaking("Greek", "third"), ..answering };
-    assert_eq!(code(scene.engine.answer(again).await), Code::CallNotPending);
+    assert_eq!(code(scene.engine.answer(again, None).await), Code::CallNotPending);
     assert_eq!(spoken(&scene, session).await, (Some("Dutch".into()), "second".into()));
     scene.check().await;
 }
@@ -269,8 +273,14 @@ async fn an_answer_that_fails_leaves_the_setup_as_it_was() {
         let overrides = speaking("Dutch", "second");
         scene.store.next_appends([fate]);
         let answering = Answering { session, run, command: output("a tree"), before, overrides };
-        assert!(scene.engine.answer(answering).await.is_err());
+        let once = Once { key: "k".into(), body: "b".into() };
+        assert!(scene.engine.answer(answering, Some(&once)).await.is_err());
         scene.reopen().await;
+        // What was answered is remembered in the same moment, or not at all.
+        let standing = scene.engine.take_up(&once).await.unwrap();
+        let made = if let recount_engine::Standing::Made(_, made) = standing { Some(made) } else { None };
+        let sequence = scene.types(run).await.len() - 1;
+        assert_eq!(made, happens.then(|| format!("{run}/{sequence}")));
         let goes_on = scene.types(run).await.last().unwrap() == "run.continued";
         let changed = spoken(&scene, session).await == (Some("Dutch".into()), "second".into());
         assert_eq!((goes_on, changed), (happens, happens));
@@ -294,7 +304,7 @@ async fn nothing_is_said_in_a_session_that_is_deleted() {
         assert!(matches!(gone, Code::RunErased | Code::SessionErased), "{gone:?}");
         let command = output("a tree");
         let answering = Answering { session, run: old, command, before: before.clone(), overrides };
-        let gone = code(scene.engine.answer(answering).await);
+        let gone = code(scene.engine.answer(answering, None).await);
         assert!(matches!(gone, Code::RunErased | Code::SessionErased), "{gone:?}");
     }
     let unknown: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();

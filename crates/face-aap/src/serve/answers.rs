@@ -139,10 +139,9 @@ async fn submit(
         before: Some(row.clone()),
         overrides: change.overrides.clone(),
     };
-    let Some(receipt) = face.engine.answer(answering).await? else { return Ok(None) };
-    let turn = opening(face, run, &receipt).await?;
-    beginning.remember(turn).await;
-    Ok(Some(turn))
+    let once = beginning.again.once.as_ref();
+    let Some(receipt) = face.engine.answer(answering, once).await? else { return Ok(None) };
+    opening(face, run, &receipt).await.map(Some)
 }
 
 /// Through which protocol an answer came.

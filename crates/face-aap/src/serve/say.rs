@@ -104,6 +104,7 @@ async fn reply(
         clarification_id: clarification,
         response,
         by: face.caller.name.clone(),
+        config: accept::config(change, beginning.profile)?,
     };
     let answering = Answering {
         session: *session,
@@ -112,12 +113,11 @@ async fn reply(
         before: Some(row.clone()),
         overrides: change.overrides.clone(),
     };
-    let Some(receipt) = face.engine.answer(answering).await? else {
+    let once = beginning.again.once.as_ref();
+    let Some(receipt) = face.engine.answer(answering, once).await? else {
         return Err(Refusal::new(Code::ClarificationNotPending, "the question was answered before"));
     };
-    let turn = opening(face, run, &receipt).await?;
-    beginning.remember(turn).await;
-    Ok(turn)
+    opening(face, run, &receipt).await
 }
 
 /// Keeps the pictures that came along, for the run to be.

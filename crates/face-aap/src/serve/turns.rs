@@ -82,8 +82,12 @@ async fn tell(face: &Face, telling: Telling, mode: StreamMode) -> Result<Respons
     }
 }
 
-/// The turn that a request began before: by its run, which it is the beginning of, or by itself.
+/// The turn that a request began before: by its run, which it is the beginning of, by the place where an answer let a run
+/// go on, or by itself.
 fn made(text: &str) -> Option<TurnId> {
+    if let Some((run, opening)) = text.split_once('/') {
+        return Some(TurnId { run: run.parse().ok()?, opening: opening.parse().ok()? });
+    }
     match text.parse::<RunId>() {
         Ok(run) => Some(TurnId { run, opening: 0 }),
         Err(_) => text.parse().ok(),
@@ -91,13 +95,13 @@ fn made(text: &str) -> Option<TurnId> {
 }
 
 impl Beginning<'_> {
-    /// Remembers which turn an answer began; an answer makes nothing that would remember it. What was answered stays so
-    /// where this fails.
+    /// Remembers which turn an answer came too late for; it makes nothing that would remember it. Where this fails it is
+    /// looked up again.
     pub(super) async fn remember(&self, turn: TurnId) {
         let Some(once) = &self.again.once else { return };
         let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
         if let Err(why) = self.face.engine.keep_answer(once, answer).await {
-            tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is refused as given before");
+            tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is looked at again");
         }
     }
 }

@@ -386,6 +386,29 @@ async fn a_question_is_text_and_the_next_message_its_answer() {
     assert_eq!(said[1]["content"], "the red one");
 }
 
+// P-059, P-060: what a turn changes holds in it, also where it answers a question. Sent again, it is told again.
+#[tokio::test]
+async fn what_changes_with_the_answer_to_a_question_holds_at_once() {
+    let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }]\n\
+                  [[turn]]\ncall = [{ name = \"lookup\" }]\n[[turn]]\ntext = \"Good.\"\n";
+    let stage = Stage::with(script).await;
+    let tools = json!([{ "name": "ask_user", "trust": true }, { "name": "lookup", "trust": true }]);
+    let session = stage.session(json!({ "agent": { "name": "clerk", "tools": tools } })).await;
+    stage.told(&session, &says("go", "message")).await;
+    let mut body = says("the red one", "message");
+    body["agent"] = json!({ "tools": [{ "name": "ask_user", "trust": true }] });
+    let path = format!("/sessions/{session}/turns");
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let headers = [("idempotency-key", "k")];
+        let reply = stage.ask_as(Caller::operator(), Method::POST, &path, &headers, body.to_string()).await;
+        told.push(reply.told().await);
+    }
+    assert_eq!((&told[0].turn, &told[0].frames), (&told[1].turn, &told[1].frames));
+    assert_eq!((told[0].text().as_str(), stage.toys.lookups()), ("Good.", 0), "{:?}", told[0].frames);
+    assert_eq!(stage.runs(&session).await.len(), 1);
+}
+
 // P-051: nothing follows where others have ended the run.
 #[tokio::test]
 async fn an_answer_to_a_run_that_others_ended_is_told_so() {

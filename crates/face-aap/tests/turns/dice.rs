@@ -545,7 +545,12 @@ impl Run<'_> {
             (_, 5) => self.cancelled(),
             (Way::AskUser, _) => {
                 let response = Json::parse(&quoted(self.dice.piece())).unwrap();
-                self.does(Command::AnswerClarification { clarification_id: fid(prompt), response, by });
+                self.does(Command::AnswerClarification {
+                    clarification_id: fid(prompt),
+                    response,
+                    by,
+                    config: None,
+                });
             }
             (_, 3) => self.does(Command::RejectHandoff { handoff_id: fid(prompt), by, reason: None }),
             _ => self.does(Command::AcknowledgeHandoff { handoff_id: fid(prompt), by, comment: None }),

@@ -47,12 +47,13 @@ pub(super) fn clarification(
     clarification_id: ForeignId,
     response: Json,
     by: String,
+    config: Option<Json>,
 ) -> Result<(), Rejection> {
     let tool_call_id = pending(batch, PromptKind::Clarification, &clarification_id)?;
     let mut answered = clarification::Answered::new(clarification_id, response, by.clone());
     answered.tool_call_id = tool_call_id;
     batch.say(Payload::ClarificationAnswered(Box::new(answered)))?;
-    settle::go_on(batch, &by)
+    settle::go_on_with(batch, &by, config)
 }
 
 pub(super) fn acknowledge(

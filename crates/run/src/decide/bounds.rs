@@ -21,12 +21,12 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
         }
         Command::AnswerCalls { answers, by, via, config, .. } => {
             at_most("limit.batch", "one answer", answers.len(), limits::CALLS_OPEN_MAX, "calls")?;
-            let config = config.as_ref().map_or(0, |config| config.text().len());
-            at_most("limit.config", "the changed configuration", config, limits::CONFIG_BYTES_MAX, "bytes")?;
+            changed(config.as_ref())?;
             answers.iter().try_for_each(answer)?;
             &[by, via]
         }
-        Command::AnswerClarification { response, by, .. } => {
+        Command::AnswerClarification { response, by, config, .. } => {
+            changed(config.as_ref())?;
             at_most(
                 "limit.response",
                 "the response",
@@ -42,6 +42,11 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
     words.iter().try_for_each(|text| {
         at_most("limit.words", "a name, comment or reason", text.len(), limits::WORDS_BYTES_MAX, "bytes")
     })
+}
+
+fn changed(config: Option<&Json>) -> Result<(), Rejection> {
+    let bytes = config.map_or(0, |config| config.text().len());
+    at_most("limit.config", "the changed configuration", bytes, limits::CONFIG_BYTES_MAX, "bytes")
 }
 
 /// What an application says of one call.

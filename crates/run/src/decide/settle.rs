@@ -13,18 +13,25 @@ use crate::state::{Answer, Call, CallStage, Phase, Said};
 
 /// The outcomes are in; the run goes on when nothing else is open.
 pub(super) fn go_on(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
+    go_on_with(batch, by, None)
+}
+
+/// The same with what changes of the configuration from here on.
+pub(super) fn go_on_with(batch: &mut Batch, by: &str, config: Option<Json>) -> Result<(), Rejection> {
     if !batch.state.is_own() {
         return Ok(());
     }
     if batch.state.phase == Phase::Waiting && batch.state.waits_for().is_empty() {
-        proceed(batch, by)?;
+        proceed(batch, by, config)?;
     }
     // A run that was not waiting acts on each answer at once.
     if batch.state.phase == Phase::Running { held_calls(batch) } else { Ok(()) }
 }
 
-fn proceed(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
-    batch.say(Payload::RunContinued(Box::new(Continued::new(by.to_owned()))))
+fn proceed(batch: &mut Batch, by: &str, config: Option<Json>) -> Result<(), Rejection> {
+    let mut continued = Continued::new(by.to_owned());
+    continued.config = config;
+    batch.say(Payload::RunContinued(Box::new(continued)))
 }
 
 /// Acts on every answer that a call holds.
@@ -153,7 +160,7 @@ pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(
     close::texts(batch)?;
     close::calls_and_prompts(batch, &close::Why { by, reason: &reason }, true)?;
     if batch.state.phase == Phase::Waiting {
-        proceed(batch, by)?;
+        proceed(batch, by, None)?;
     }
     held_calls(batch)?;
     close::turn(batch, "handed_off", &reason, false)?;

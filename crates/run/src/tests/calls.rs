@@ -247,11 +247,13 @@ fn questions_are_asked_behind_the_answers() {
         clarification_id: fid("q1"),
         response: json("'left'"),
         by: "app".into(),
+        config: Some(json("{'tools':[]}")),
     };
     assert_eq!(
         story.does(left),
         ["clarification.answered", "run.continued", "tool.invoked", "tool.completed"]
     );
+    assert_eq!(story.last("run.continued"), r#"{"by":"app","config":{"tools":[]}}"#);
     // Asked at once with the rest, it is the rest.
     let mut both = Story::of(&format!(
         "{}\n@question q1 d\n@wait approval a clarification q1",

@@ -21,7 +21,12 @@ fn reject(id: &str) -> Command {
 }
 
 fn answer(id: &str) -> Command {
-    Command::AnswerClarification { clarification_id: fid(id), response: json("'left'"), by: "ann".into() }
+    Command::AnswerClarification {
+        clarification_id: fid(id),
+        response: json("'left'"),
+        by: "ann".into(),
+        config: None,
+    }
 }
 
 fn acknowledge(id: &str) -> Command {

@@ -78,7 +78,12 @@ pub(super) fn command(dice: &mut Dice<'_>, state: &State) -> Command {
         }
         86..90 => {
             let id = prompt(dice, state, PromptKind::Clarification);
-            Command::AnswerClarification { clarification_id: id, response: json("{'a':1}"), by: by() }
+            Command::AnswerClarification {
+                clarification_id: id,
+                response: json("{'a':1}"),
+                by: by(),
+                config: None,
+            }
         }
         90..92 => {
             let handoff_id = prompt(dice, state, PromptKind::Handoff);

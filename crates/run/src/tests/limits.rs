@@ -35,7 +35,12 @@ fn limits_refuse_and_leave_the_way_out_open() {
     let batch = Command::Append { drafts: vec![drafts("@turn 5").remove(0); limits::BATCH_DRAFTS_MAX + 1] };
     limited(&story, batch, "limit.batch");
     let response = json(&format!("'{}'", "x".repeat(limits::RESPONSE_BYTES_MAX)));
-    let long = Command::AnswerClarification { clarification_id: fid("q0"), response, by: "ann".into() };
+    let long = Command::AnswerClarification {
+        clarification_id: fid("q0"),
+        response,
+        by: "ann".into(),
+        config: None,
+    };
     limited(&story, long, "limit.response");
 
     // What takes a long run to reach, reached by decree.
