@@ -16,9 +16,21 @@ use crate::writer::Awake;
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct Fresh(Mutex<BTreeMap<RunId, Kept>>);
+pub(crate) struct Fresh(Mutex<Runs>);
+
+#[derive(Default)]
+struct Runs {
+    kept: BTreeMap<RunId, Kept>,
+    bytes: usize,
+}
 
 struct Kept {
+    /// How long its events are: what stands in memory is about as long.
+    bytes: usize,
+    /// Hears of everything that is written to it.
+    list: Arc<List>,
+    /// The sequence behind what is known of it here.
+    next: u64,
     /// For who works at it.
     seat: Option<Seat>,
     /// For its writer.
@@ -32,22 +44,30 @@ pub(crate) struct Seat {
 }
 
 impl Fresh {
-    pub(crate) fn keep(&self, run: RunId, seat: Seat, awake: Awake) {
+    pub(crate) fn keep(&self, run: RunId, seat: Seat, awake: Awake, bytes: usize) {
+        let (list, next) = (seat.list.clone(), seat.state.next_sequence());
+        let kept = Kept { bytes, list, next, seat: Some(seat), awake: Some(Box::new(awake)) };
         let mut runs = self.runs();
-        runs.insert(run, Kept { seat: Some(seat), awake: Some(Box::new(awake)) });
-        while runs.len() > limits::FRESH_MAX {
+        runs.bytes += bytes;
+        runs.kept.insert(run, kept);
+        while runs.kept.len() > limits::FRESH_MAX || runs.bytes > limits::FRESH_BYTES_MAX {
             // Their names are in the order they began.
-            runs.pop_first();
+            let Some(oldest) = runs.kept.first_key_value().map(|(run, _)| *run) else { break };
+            runs.remove(oldest);
         }
     }
 
     /// Whether a run is here that has had no writer yet.
     pub(crate) fn is_asleep(&self, run: RunId) -> bool {
-        self.runs().get(&run).is_some_and(|kept| kept.awake.is_some())
+        self.runs().kept.get(&run).is_some_and(|kept| kept.awake.is_some())
     }
 
+    /// Nothing when somebody has written to it before it came here.
     pub(crate) fn take_awake(&self, run: RunId) -> Option<Box<Awake>> {
-        self.take(run, |kept| kept.awake.take())
+        self.take(run, |kept| {
+            let is_new = kept.list.known_next() <= kept.next;
+            kept.awake.take().filter(|_| is_new)
+        })
     }
 
     pub(crate) fn take_seat(&self, run: RunId) -> Option<Seat> {
@@ -56,20 +76,28 @@ impl Fresh {
 
     /// The run is gone.
     pub(crate) fn forget(&self, run: RunId) {
-        self.runs().remove(&run);
+        self.runs().remove(run);
     }
 
     fn take<T>(&self, run: RunId, part: impl FnOnce(&mut Kept) -> Option<T>) -> Option<T> {
         let mut runs = self.runs();
-        let kept = runs.get_mut(&run)?;
+        let kept = runs.kept.get_mut(&run)?;
         let taken = part(kept);
         if kept.seat.is_none() && kept.awake.is_none() {
-            runs.remove(&run);
+            runs.remove(run);
         }
         taken
     }
 
-    fn runs(&self) -> MutexGuard<'_, BTreeMap<RunId, Kept>> {
+    fn runs(&self) -> MutexGuard<'_, Runs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runs {
+    fn remove(&mut self, run: RunId) {
+        if let Some(kept) = self.kept.remove(&run) {
+            self.bytes -= kept.bytes;
+        }
     }
 }

@@ -39,6 +39,9 @@ pub const IMPORT_TRIES: usize = 4;
 /// read back from the store.
 pub const FRESH_MAX: usize = 1024;
 
+/// Bytes of the events of those; beyond that the oldest are read back from the store.
+pub const FRESH_BYTES_MAX: usize = 8 << 20;
+
 /// How long a writer without work stays awake; then it ends, and the next command wakes another.
 pub const WRITER_IDLE: Duration = Duration::from_secs(60);
 

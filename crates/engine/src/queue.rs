@@ -25,6 +25,8 @@ pub(crate) struct Beginning {
     fold: Fold,
     texts: Texts,
     records: Vec<Bytes>,
+    /// Bytes of those.
+    bytes: usize,
     rows: Vec<RowPut>,
 }
 
@@ -106,7 +108,8 @@ impl Engine {
             }
         }
         let records = journal::encode(&events, 0);
-        Ok(Beginning { run, state, fold, texts, records, rows })
+        let bytes = records.iter().map(Bytes::len).sum();
+        Ok(Beginning { run, state, fold, texts, records, bytes, rows })
     }
 
     /// Writes it down, and gives it to whoever works here.
@@ -187,10 +190,10 @@ impl<'a> Birth<'a> {
 
     pub(crate) fn happened(mut self, beginning: Beginning) {
         self.is_known = true;
-        let Beginning { run, state, fold, texts, .. } = beginning;
+        let Beginning { run, state, fold, texts, bytes, .. } = beginning;
         if let Some(list) = self.list.take() {
             let (next, seat) = (state.next_sequence(), Seat { state: state.clone(), list });
-            self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts));
+            self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts), bytes);
             self.tools.dispatch.owed(run, next, true);
         }
     }

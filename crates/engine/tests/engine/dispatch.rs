@@ -311,3 +311,44 @@ async fn who_goes_away_while_a_run_begins_leaves_it_to_be_worked_at() {
     house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
     house.scene.check().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_over_before_its_maker_heard_of_it_is_not_taken_for_new() {
+    let house = house(How::Well, 1).await;
+    let (go, wait) = tokio::sync::oneshot::channel();
+    house.scene.store.next_appends([Fate::AnswerLate(wait)]);
+    let ended = async {
+        let open = house.scene.disk.rows_of("catalogue.own_open").await;
+        let run: RunId = open[0].split(' ').next().unwrap().parse().unwrap();
+        house.scene.cancel(run).await.unwrap();
+        go.send(()).unwrap();
+        run
+    };
+    let (made, run) = tokio::join!(house.scene.engine.create_run(shell()), ended);
+    assert_eq!(made.unwrap().0, run);
+    // By then its writer sleeps.
+    tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await;
+    assert_eq!(code(house.scene.cancel(run).await), Code::RunEnded);
+    house.scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_wait_in_line_are_kept_at_hand_up_to_a_bound() {
+    let house = house(How::Well, 1).await;
+    let long = || {
+        let mut new = shell();
+        new.queued.request_text = Some("x".repeat(100_000));
+        new
+    };
+    let many = recount_engine::limits::FRESH_BYTES_MAX / 100_000 + 8;
+    let mut runs = Vec::new();
+    for _ in 0..many {
+        runs.push(house.scene.engine.create_run(long()).await.unwrap().0);
+    }
+    let reads = house.scene.store.reads();
+    house.scene.cancel(runs[many - 1]).await.unwrap();
+    let at_hand = house.scene.store.reads() - reads;
+    house.scene.cancel(runs[1]).await.unwrap();
+    assert!(house.scene.store.reads() - reads > 2 * at_hand, "the oldest were let go");
+    house.scene.check().await;
+}

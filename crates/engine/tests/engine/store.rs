@@ -32,6 +32,8 @@ pub(crate) enum Fate {
     PanicAfter,
     /// It happens when this is sent.
     Hold(oneshot::Receiver<()>),
+    /// It happens, everybody hears of it, and who asked is answered when this is sent.
+    AnswerLate(oneshot::Receiver<()>),
     /// It is there for those who read, and told to the observer only when this is sent.
     TellLate(oneshot::Receiver<()>),
 }
@@ -242,6 +244,13 @@ impl Store for Handle {
                 let _sent_or_dropped = go.await;
                 memory.append(append).await
             }),
+            Fate::AnswerLate(go) => {
+                let landed = memory.append(append);
+                Box::pin(async move {
+                    let _sent_or_dropped = go.await;
+                    landed.await
+                })
+            }
             Fate::TellLate(go) => {
                 *relay.held.lock().unwrap() = Some(Vec::new());
                 let landed = memory.append(append);
