@@ -309,3 +309,75 @@ text = "Done."
     assert_eq!(invoked, ["fs.read", "fs_read"]);
     assert_eq!(first!(events, ToolRefused).tool_name, "of what?");
 }
+
+/// Wherever a process dies, what waits for the application still waits, nothing is carried out twice, and every call has
+/// one end.
+#[tokio::test]
+async fn a_process_may_die_behind_any_event_of_a_step_with_calls_of_every_sort() {
+    let mut reached = 0;
+    for dies_behind in 1_u64.. {
+        let mut scene = Scene::with(MIXED).await;
+        let run = scene.ask_for("go", mixed(), None, None).await;
+        let mut after = None;
+        let mut has_died = false;
+        let events = loop {
+            let mut heard = scene.engine.follow_events(run, after).await.unwrap();
+            let mut waits = None;
+            let mut last = after;
+            while waits.is_none() {
+                let Some(news) = heard.next().await.unwrap() else { break };
+                last = news.last().map(|event| event.sequence);
+                if !has_died && last >= Some(dies_behind) {
+                    has_died = true;
+                    reached = dies_behind;
+                    scene.restart().await;
+                    heard = scene.engine.follow_events(run, last).await.unwrap();
+                }
+                waits = news.iter().rev().find_map(|event| match event.payload() {
+                    Payload::RunWaiting(waiting) => Some(waiting.waits_for.clone()),
+                    _ => None,
+                });
+            }
+            let Some(waits) = waits else { break scene.all(run).await };
+            after = last;
+            let events = scene.all(run).await;
+            match waits[0].kind.as_str() {
+                "clarification" => scene.answer(run, waits[0].id.clone(), "\"blue\"").await,
+                _ => {
+                    let granted =
+                        CallAnswer { tool_call_id: call_of(&events, "write_file"), said: CallSaid::Granted };
+                    let rain = output(call_of(&events, "weather"), "\"rain\"");
+                    answer(&scene, run, vec![rain, granted], None).await;
+                }
+            }
+        };
+        assert_eq!(types(&events).last(), Some(&"run.finished"), "{dies_behind}: {:?}", types(&events));
+        let ids = |wanted: fn(&Payload) -> Option<&ForeignId>| {
+            let mut ids: Vec<ForeignId> =
+                events.iter().filter_map(|event| wanted(event.payload()).cloned()).collect();
+            ids.sort();
+            ids
+        };
+        let proposed = ids(|payload| match payload {
+            Payload::AssistantToolCallProposed(call) => Some(&call.tool_call_id),
+            _ => None,
+        });
+        let settled = ids(|payload| match payload {
+            Payload::ToolRefused(refused) => Some(&refused.tool_call_id),
+            Payload::ToolCompleted(ended) | Payload::ToolFailed(ended) => Some(&ended.tool_call_id),
+            _ => None,
+        });
+        let mut invoked = ids(|payload| match payload {
+            Payload::ToolInvoked(invoked) => Some(&invoked.tool_call_id),
+            _ => None,
+        });
+        assert_eq!(proposed, settled, "{dies_behind}");
+        let count = invoked.len();
+        invoked.dedup();
+        assert_eq!(count, invoked.len(), "{dies_behind}");
+        if !has_died {
+            break;
+        }
+    }
+    assert!(reached > 25, "{reached}");
+}
