@@ -25,7 +25,7 @@ use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::{Policy, Setting, WorkspaceMode};
 use crate::recall::{Recall, Remembered};
 use crate::tool::{Terms, Tool};
-use crate::tools::Tools;
+use crate::tools::{Tools, UnknownTool};
 use crate::worker::{Done, Worker};
 use crate::workspace::{CLONE, IN_PLACE, NoWorkspace, Workspaces};
 
@@ -111,11 +111,10 @@ impl Agent {
         self.settings.tools.get(name).ok()
     }
 
-    pub(crate) fn no_such_tool(&self, name: &str) -> String {
-        match self.settings.tools.get(name) {
-            Ok(_) => format!("{name} cannot be used here"),
-            Err(unknown) => unknown.to_string(),
-        }
+    /// What a model is told that calls for a tool which is not there. It learns only of those that it may use.
+    pub(crate) fn no_such_tool(&self, order: &Order, name: &str) -> String {
+        let offered = self.tool_specs(order);
+        UnknownTool::among(name, offered.iter().map(|tool| tool.name.as_str())).to_string()
     }
 
     /// Whether a run may use a tool.

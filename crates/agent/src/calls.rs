@@ -173,7 +173,7 @@ impl Worker {
             });
         }
         let Some(tool) = self.agent.tool(&open.name).cloned() else {
-            let message = self.agent.no_such_tool(&open.name);
+            let message = self.agent.no_such_tool(&self.order, &open.name);
             return Ok(self.unavailable(open, RefusalCode::UnknownTool, "unknown_tool", message));
         };
         if !self.agent.offers(&self.order, &open.name) {
@@ -295,7 +295,7 @@ impl Worker {
             Err(message) => return self.fail("order_refused", message, false).await,
         };
         let Some(tool) = self.agent.tool(&name).cloned() else {
-            return self.fail("tool_unavailable", self.agent.no_such_tool(&name), false).await;
+            return self.fail("tool_unavailable", self.agent.no_such_tool(&self.order, &name), false).await;
         };
         if let Err(why) = fits(&*tool, &input) {
             return self.fail("invalid_input", why, false).await;
@@ -336,7 +336,7 @@ impl Worker {
             Err(message) => return self.fail("order_refused", message, false).await,
         };
         let Some(tool) = self.agent.tool(&name).cloned() else {
-            return self.fail("tool_unavailable", self.agent.no_such_tool(&name), false).await;
+            return self.fail("tool_unavailable", self.agent.no_such_tool(&self.order, &name), false).await;
         };
         let assessment = tool.assess(&input);
         let open = Open { id, name, turn_index: None };

@@ -60,7 +60,7 @@ impl Worker {
         let mut ended = Ended::new(id.clone(), name.clone());
         ended.turn_index = turn_index;
         let Some(tool) = self.agent.tool(&name).cloned() else {
-            let error = self.agent.no_such_tool(&name);
+            let error = self.agent.no_such_tool(&self.order, &name);
             return self.settle(ended, outcome_failed("tool_unavailable", error)).await;
         };
         ended.kind = Some(tool.kind().to_owned());

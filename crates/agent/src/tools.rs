@@ -44,11 +44,21 @@ pub struct Tools {
 
 /// Nobody has a tool of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no tool `{}`{}; there are {known}", shortened(name), nearest.map_or_else(String::new, |name| format!(", did you mean `{name}`?")))]
+#[error("there is no tool `{}`{}; there are {known}", shortened(name), nearest.as_ref().map_or_else(String::new, |name| format!(", did you mean `{name}`?")))]
 pub struct UnknownTool {
     pub name: String,
-    pub nearest: Option<&'static str>,
+    pub nearest: Option<String>,
     known: String,
+}
+
+impl UnknownTool {
+    /// What is said where there are only these.
+    pub(crate) fn among<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let nearest = schema::nearest(name, known.iter().copied()).map(str::to_owned);
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        UnknownTool { name: name.to_owned(), nearest, known }
+    }
 }
 
 impl Tools {
@@ -80,11 +90,7 @@ impl Tools {
     }
 
     pub fn get(&self, name: &str) -> Result<&Arc<dyn Tool>, UnknownTool> {
-        self.by_name.get(name).ok_or_else(|| UnknownTool {
-            name: name.to_owned(),
-            nearest: schema::nearest(name, self.names()),
-            known: self.names().collect::<Vec<_>>().join(", "),
-        })
+        self.by_name.get(name).ok_or_else(|| UnknownTool::among(name, self.names()))
     }
 
     /// In alphabetical order.
