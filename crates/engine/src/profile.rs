@@ -173,14 +173,14 @@ impl Profile {
         let known: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let known =
             if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-        format!("the agent {} has no tool {name:?} that can be enabled; {known}", self.name)
+        format!("the agent {} has no tool {:?} that can be enabled; {known}", self.name, shown(name))
     }
 
     fn no_option(&self, name: &str) -> String {
         let known: Vec<&str> = self.options.iter().map(|option| option.name.as_str()).collect();
         let known =
             if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-        format!("the agent {} has no option {name:?}; {known}", self.name)
+        format!("the agent {} has no option {:?}; {known}", self.name, shown(name))
     }
 
     /// A run of this agent, with what was chosen in force. Refuses what [`Profile::admits`] refuses.
@@ -277,14 +277,19 @@ impl AgentOption {
     fn admits(&self, value: &str) -> Result<(), Unacceptable> {
         match (&self.kind, self.sets) {
             (OptionKind::Select(values), _) if !values.iter().any(|one| one == value) => {
-                let message =
-                    format!("the option {} is {value:?}; choose one of {}", self.name, values.join(", "));
+                let message = format!(
+                    "the option {} is {:?}; choose one of {}",
+                    self.name,
+                    shown(value),
+                    values.join(", ")
+                );
                 Err(no(Code::OptionInvalid, message))
             }
             (_, Some(Sets::MaxTurns | Sets::MaxOutputTokens))
                 if !value.is_empty() && !value.parse::<u32>().is_ok_and(|number| number > 0) =>
             {
-                let message = format!("the option {} is {value:?}; send a whole number from 1", self.name);
+                let message =
+                    format!("the option {} is {:?}; send a whole number from 1", self.name, shown(value));
                 Err(no(Code::OptionInvalid, message))
             }
             _ => Ok(()),
@@ -294,6 +299,11 @@ impl AgentOption {
 
 fn no(code: Code, message: String) -> Unacceptable {
     Unacceptable { code, message }
+}
+
+/// Enough of a name or a value from outside to recognise it.
+fn shown(text: &str) -> &str {
+    text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Agents by name.
@@ -309,8 +319,7 @@ impl Profiles {
         self.0.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "none is configured".to_owned() } else { known.join(", ") };
-            let shown: String = name.chars().take(80).collect();
-            no(Code::AgentNotFound, format!("there is no agent {shown:?}; there are: {known}"))
+            no(Code::AgentNotFound, format!("there is no agent {:?}; there are: {known}", shown(name)))
         })
     }
 
@@ -322,6 +331,18 @@ impl Profiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_does_not_repeat_what_is_long() {
+        let long = "x".repeat(1_000_000);
+        let tools = [ToolRef { name: long.clone(), trust: None }];
+        let tools = Choice { tools: Some(&tools), ..Choice::default() };
+        let options = Choice { options: BTreeMap::from([(long.as_str(), "")]), ..Choice::default() };
+        let values = Choice { options: BTreeMap::from([("model", long.as_str())]), ..Choice::default() };
+        for choice in [tools, options, values] {
+            assert!(profile().admits(&choice).unwrap_err().message.len() < 300);
+        }
+    }
 
     fn option(name: &str, kind: OptionKind, default: &str, sets: Option<Sets>) -> AgentOption {
         AgentOption { name: name.into(), title: None, description: None, kind, default: default.into(), sets }
