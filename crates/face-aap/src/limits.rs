@@ -102,7 +102,7 @@ pub const SEED_CALL_ID_BYTES_MAX: usize = 256;
 
 /// Bytes of one result, as JSON, its pictures included: they stand in the event that tells it; more is refused with
 /// `image_refused`.
-pub const RESULT_BYTES_MAX: usize = 768 << 10;
+pub const RESULT_BYTES_MAX: usize = 512 << 10;
 
 /// Events looked at to learn what became of calls that are answered late; those before them are as if they had never
 /// been.

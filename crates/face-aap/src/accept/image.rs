@@ -24,9 +24,15 @@ fn refused(detail: impl Into<String>) -> Refusal {
     Refusal::new(Code::ImageRefused, detail)
 }
 
+/// Reads the address of a picture in a block of a message, which a refusal names.
+pub(super) fn picture_of(whose: &str, index: usize, url: &str, can: Capabilities) -> Accepted<Picture> {
+    picture(url, can)
+        .map_err(|no| Refusal { detail: format!("{whose}.content[{index}]: {}", no.detail), ..no })
+}
+
 /// Reads the address of a picture, as far as the agent takes such. Data must be written as everybody writes it, so
 /// that it can be told again exactly as it came.
-pub(super) fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
+fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
     if let Some(rest) = url.strip_prefix("data:") {
         if !can.images_data {
             return Err(refused(
@@ -49,7 +55,10 @@ pub(super) fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
     }
     if url.len() > limits::IMAGE_URL_BYTES_MAX {
         let most = limits::IMAGE_URL_BYTES_MAX;
-        return Err(refused(format!("the address of a picture has {} bytes; stay below {most}", url.len())));
+        return Err(refused(format!(
+            "the address of the picture has {} bytes; stay below {most}",
+            url.len()
+        )));
     }
     Ok(Picture::At(url.to_owned()))
 }
@@ -65,18 +74,20 @@ fn data(rest: &str) -> Accepted<Picture> {
     let most = limits::IMAGE_BYTES_MAX;
     if encoded.len() / 4 * 3 > most + 3 {
         return Err(refused(format!(
-            "a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
+            "the picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
         )));
     }
-    let bytes = STANDARD
-        .decode(encoded)
-        .map_err(|why| refused(format!("a picture is no base64 with its padding: {why}; send it so")))?;
+    let bytes = STANDARD.decode(encoded).map_err(|why| {
+        let why = why.to_string();
+        let why = why.trim_end_matches('.');
+        refused(format!("the picture is no base64 with its padding ({why}); send it so"))
+    })?;
     if bytes.is_empty() {
-        return Err(refused("a picture is empty; send its bytes"));
+        return Err(refused("the picture is empty; send its bytes"));
     }
     if bytes.len() > most {
         return Err(refused(format!(
-            "a picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
+            "the picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
         )));
     }
     Ok(Picture::Data { mime: mime.to_owned(), bytes: bytes.into() })

@@ -5,7 +5,7 @@ use recount_engine::{Attached, Capabilities};
 use recount_event::{Code, Json};
 use serde_json::{Value, json};
 
-use super::image::{Picture, data_url, picture};
+use super::image::{Picture, data_url, picture_of};
 use super::{Accepted, encoded_len, malformed};
 use crate::error::Refusal;
 use crate::limits;
@@ -130,14 +130,14 @@ fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted
         return Err(malformed(format!("the content of {whose} has no block; send one at least")));
     }
     few_blocks(whose, &blocks)?;
-    let piece = |block| match block {
+    let piece = |(index, block)| match block {
         ContentBlock::Text { text } => Ok(Piece::Text(text)),
-        ContentBlock::Image { url } => Ok(Piece::Picture(picture(&url, can)?)),
+        ContentBlock::Image { url } => Ok(Piece::Picture(picture_of(whose, index, &url, can)?)),
         ContentBlock::Thinking { .. } | ContentBlock::ToolUse { .. } => {
             Err(malformed(format!("the content of {whose} may hold text and image blocks only")))
         }
     };
-    let pieces = blocks.into_iter().map(piece).collect::<Accepted<Vec<_>>>()?;
+    let pieces = blocks.into_iter().enumerate().map(piece).collect::<Accepted<Vec<_>>>()?;
     let pictures = pieces.iter().filter(|piece| matches!(piece, Piece::Picture(_))).count();
     if pictures > limits::IMAGES_MAX {
         let most = limits::IMAGES_MAX;
@@ -197,6 +197,9 @@ mod tests {
         for bad in ["[]", r#"[{"type":"thinking","thinking":"x"}]"#] {
             assert_eq!(check(bad).unwrap_err().code, Code::BodyMalformed, "{bad}");
         }
+        let second = r#"[{"type":"text","text":"x"},{"type":"image","url":"http://a.b/c"}]"#;
+        let detail = check(second).unwrap_err().detail;
+        assert!(detail.starts_with("messages[0].content[1]: "), "{detail}");
         let many = format!("[{}]", vec![r#"{"type":"image","url":"https://a.b/c"}"#; 21].join(","));
         assert_eq!(check(&many).unwrap_err().code, Code::ImageRefused);
     }

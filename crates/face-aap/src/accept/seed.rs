@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use recount_engine::Capabilities;
 use recount_event::{Code, Json};
 
-use super::image::picture;
+use super::image::picture_of;
 use super::message::{few_blocks, fits, said};
 use super::{Accepted, encoded_len, malformed, shortened};
 use crate::error::Refusal;
@@ -60,12 +60,12 @@ fn assistant(
     };
     few_blocks(whose, blocks)?;
     let mut bytes = 0;
-    for block in blocks {
+    for (index, block) in blocks.iter().enumerate() {
         match block {
             ContentBlock::Text { text } | ContentBlock::Thinking { thinking: text } => {
                 bytes += encoded_len(text)
             }
-            ContentBlock::Image { url } => drop(picture(url, can)?),
+            ContentBlock::Image { url } => drop(picture_of(whose, index, url, can)?),
             ContentBlock::ToolUse { tool_call_id, name, input } => {
                 bytes += input.text().len();
                 let shown = shortened(tool_call_id);

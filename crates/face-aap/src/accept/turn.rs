@@ -185,6 +185,21 @@ mod tests {
         );
     }
 
+    // P-027, P-071
+    #[test]
+    fn a_result_with_pictures_is_as_large_as_an_event_takes_it() {
+        let result = |bytes: usize| {
+            let content =
+                format!(r#"[{{"type":"image","url":"data:image/png;base64,{}"}}]"#, "AAAA".repeat(bytes / 4));
+            check_messages(&format!(r#"[{{"role":"tool","toolCallId":"a","content":{content}}}]"#))
+        };
+        assert_eq!(limits::RESULT_BYTES_MAX, recount_run::limits::OUTPUT_BYTES_MAX);
+        assert!(result(limits::RESULT_BYTES_MAX - 100).is_ok());
+        let refusal = result(limits::RESULT_BYTES_MAX).unwrap_err();
+        assert_eq!(refusal.code, Code::ImageRefused);
+        assert!(refusal.detail.contains("RESULT_BYTES_MAX"), "{}", refusal.detail);
+    }
+
     // P-030
     #[test]
     fn turns_that_mean_nothing_are_refused() {
