@@ -196,10 +196,10 @@ pub(crate) fn title(title: Option<String>) -> Accepted<Option<String>> {
     Ok(Some(title.trim().to_owned()).filter(|title| !title.is_empty()))
 }
 
-/// The body of a change of a session's title.
+/// The body of a change of a session's title. Without a word of it there is nothing to change, and nothing to lose.
 #[derive(Deserialize)]
 struct Titled {
-    #[serde(default)]
+    #[serde(deserialize_with = "Option::deserialize")]
     title: Option<String>,
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
             }
             let status = status(&face, session).await?;
             if asked.status.is_none_or(|wanted| wanted == status) {
-                sessions.push(info(row, setup, status));
+                sessions.push(info(row, setup, status, last_said(&face, session).await?));
             }
         }
     }
@@ -70,7 +70,7 @@ pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
     let (row, setup) = face.session(session).await?;
-    let mut shown = info(row, setup, status(&face, session).await?);
+    let mut shown = info(row, setup, status(&face, session).await?, last_said(&face, session).await?);
     shown.usage = Some(usage(&face, session).await?);
     Ok(json(StatusCode::OK, &shown))
 }
@@ -87,7 +87,8 @@ pub(super) async fn change_session(
     let title = accept::new_title(&body_bytes(&headers, body).await?)?;
     face.engine.set_title(session, title).await?;
     let (row, setup) = face.session(session).await?;
-    Ok(json(StatusCode::OK, &info(row, setup, status(&face, session).await?)))
+    let shown = info(row, setup, status(&face, session).await?, last_said(&face, session).await?);
+    Ok(json(StatusCode::OK, &shown))
 }
 
 pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {
@@ -103,6 +104,13 @@ async fn status(face: &Face, session: SessionId) -> Result<SessionStatus, Refusa
     let row = face.engine.run(run).await?;
     let waits = row.is_some_and(|row| row.status == Status::Waiting.as_str());
     Ok(if waits { SessionStatus::Waiting } else { SessionStatus::Running })
+}
+
+/// When the newest run of a session ended, or began as long as it has not.
+async fn last_said(face: &Face, session: SessionId) -> Result<Option<String>, Refusal> {
+    let query = ListQuery { limit: 1, ..ListQuery::default() };
+    let newest = face.engine.list_session_runs(session, &query).await?.items.pop();
+    Ok(newest.map(|run| run.ended_at.or(run.started_at).unwrap_or(run.created_at)))
 }
 
 /// What its runs used; a run's figures are its own, since none of them goes on from another.
@@ -122,7 +130,7 @@ async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
 }
 
 /// A session as it is shown. Secrets that were chosen are there, and are not told.
-fn info(row: SessionRow, setup: SetupRow, status: SessionStatus) -> SessionInfo {
+fn info(row: SessionRow, setup: SetupRow, status: SessionStatus, last_said: Option<String>) -> SessionInfo {
     let SetupRow { setup, updated_at, .. } = setup;
     let mut options: BTreeMap<String, String> = setup.options;
     options.extend(setup.secrets.into_iter().map(|name| (name, accept::PLACEHOLDER.to_owned())));
@@ -149,7 +157,8 @@ fn info(row: SessionRow, setup: SetupRow, status: SessionStatus) -> SessionInfo 
         tools: Some(client_tools).filter(|tools| !tools.is_empty()),
         title: row.title,
         created_at: Some(row.created_at),
-        updated_at: Some(updated_at),
+        // Times are written so that a later one is a greater text.
+        updated_at: Some(updated_at).max(last_said),
         status: Some(status),
         usage: None,
     }

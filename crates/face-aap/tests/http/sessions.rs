@@ -273,8 +273,30 @@ async fn a_session_gets_another_title() {
     assert_eq!(shown["title"], "New");
     let (_, shown) = stage.ask(Method::PATCH, &path, r#"{"title":null}"#).await.json().await;
     assert!(shown.get("title").is_none());
+    // Who says nothing of the title does not mean to lose it.
+    stage.ask(Method::PATCH, &path, r#"{"title":"Kept"}"#).await.json().await;
+    for bad in ["{}", r#"{"titel":"x"}"#] {
+        assert_eq!(
+            stage.ask(Method::PATCH, &path, bad).await.refused().await,
+            (400, "body_malformed".into())
+        );
+    }
+    assert_eq!(stage.get(&path).await.json().await.1["title"], "Kept");
     let long = json!({ "title": "x".repeat(201) }).to_string();
     assert_eq!(stage.ask(Method::PATCH, &path, long).await.refused().await, (422, "limit_reached".into()));
+}
+
+#[tokio::test]
+async fn a_session_says_when_something_was_last_said_in_it() {
+    let stage = Stage::with(SCRIPT).await;
+    let session = stage.session(plain()).await;
+    stage.say(&session, "hi").await;
+    let run = stage.runs(&session).await[0];
+    let ended = stage.engine.run(run).await.unwrap().unwrap().ended_at.unwrap();
+    let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
+    assert_eq!(shown["updatedAt"], ended);
+    let (_, list) = stage.get("/sessions").await.json().await;
+    assert_eq!(list["sessions"][0]["updatedAt"], ended);
 }
 
 #[tokio::test]
