@@ -12,7 +12,6 @@ use serde::Serialize;
 use super::answers::Answered;
 use super::caller::Face;
 use super::http::{Answer, Ids, body_bytes, empty, json};
-
 use super::once::{Again, replayed};
 use super::stream::{Telling, over, streamed, whole};
 use super::{answers, pictures, say};
@@ -124,7 +123,7 @@ pub(super) async fn watch_turn(
     let last = accept::last_event_id(&headers)?;
     let turn = find(&face, session, &turn).await?;
     if let Some(last) = last
-        && is_through(&face, turn, mode, last).await?
+        && is_last(&face, turn, mode, last).await?
     {
         return Ok(empty());
     }
@@ -200,9 +199,11 @@ pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, S
     let session = face.session_id(&session)?;
     face.setup(session).await?;
     let turn = find(&face, session, &turn).await?;
-    let stops_at = stop_of(&face, turn).await?;
-    let tail = face.engine.tail(turn.run).await?;
-    if stops_at.is_none_or(|stop| tail == Some(stop + 1)) {
+    let is_last = match stop_of(&face, turn).await? {
+        None => true,
+        Some(stop) => !goes_on(&face, turn.run, stop + 1).await?,
+    };
+    if is_last {
         let reason = format!("cancelled by {}", face.caller.name);
         let command = Command::Cancel { by: CancelledBy::Operator, reason };
         match face.engine.submit(turn.run, command).await {
@@ -248,6 +249,18 @@ async fn stop_of(face: &Face, turn: TurnId) -> Result<Option<u64>, Refusal> {
     }
 }
 
+/// Whether another turn begins in a run from some event on. What others answer in the meantime begins none.
+async fn goes_on(face: &Face, run: RunId, mut from: u64) -> Result<bool, Refusal> {
+    loop {
+        let page = events(face, run, from, limits::PAGE_EVENTS).await?;
+        let Some(last) = page.last() else { return Ok(false) };
+        if page.iter().any(opens_segment) {
+            return Ok(true);
+        }
+        from = last.sequence + 1;
+    }
+}
+
 /// The turn of a session that a path names.
 pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<TurnId, Refusal> {
     let turn = accept::turn_id(text)?;
@@ -274,12 +287,9 @@ pub(super) async fn events(face: &Face, run: RunId, from: u64, count: usize) -> 
     page.iter().map(read).collect()
 }
 
-/// Whether somebody who has this frame has the whole turn. Refuses a frame that there is not.
-async fn is_through(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
-    if last.sequence < turn.opening {
-        let detail = format!("the frame {last} is of another turn than {turn}");
-        return Err(Refusal::new(Code::CursorForeign, detail));
-    }
+/// Whether somebody who has this frame has the whole turn. Refuses a frame that is none of the turn's, as it is told
+/// in this mode: going on from it could leave something out.
+async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
     let tail = face.engine.tail(turn.run).await?.unwrap_or(0);
     if last.sequence >= tail {
         let detail = format!("the frame {last} was never given; send the id of the last frame");
@@ -287,16 +297,22 @@ async fn is_through(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Res
     }
     let mut projector = Projector::new(mode, turn.opening);
     let mut from = turn.opening;
-    while from <= last.sequence {
+    while from <= last.sequence && !projector.is_over() {
         let page = events(face, turn.run, from, limits::PAGE_EVENTS).await?;
-        let Some(end) = page.last().map(|event| event.sequence) else { return Ok(false) };
-        for event in page.iter().filter(|event| event.sequence <= last.sequence) {
+        let Some(end) = page.last().map(|event| event.sequence) else { break };
+        for event in page.iter().take_while(|event| event.sequence <= last.sequence) {
             let frames = projector.event(event);
+            if frames.iter().any(|frame| frame.id == Some(last)) {
+                return Ok(projector.is_over() && frames.iter().all(|frame| frame.is_through(last)));
+            }
             if projector.is_over() {
-                return Ok(frames.iter().all(|frame| frame.is_through(last)));
+                break;
             }
         }
         from = end + 1;
     }
-    Ok(false)
+    let detail = format!(
+        "the frame {last} is none of turn {turn} as it is told here; send the id of the last frame, and stream as it was"
+    );
+    Err(Refusal::new(Code::CursorForeign, detail))
 }

@@ -513,6 +513,19 @@ async fn who_cancels_a_turn_that_waits_gives_up_what_it_waits_for() {
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
 }
 
+#[tokio::test]
+async fn a_turn_that_others_answered_in_part_can_still_be_given_up() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let told = stage.told(&session, &says("go", "message")).await;
+    resolve(&stage, stage.runs(&session).await[0], true).await;
+    let path = format!("/sessions/{session}/turns/{}/cancel", told.turn);
+    assert_eq!(stage.ask(Method::POST, &path, "").await.status, 200);
+    let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
+    assert_eq!(shown["status"], "idle");
+    assert_eq!(*stage.toys.at_gate.borrow(), 0);
+}
+
 // P-072: a client that knows nothing but the history answers what is open there.
 #[tokio::test]
 async fn a_fresh_client_goes_on_from_the_history() {

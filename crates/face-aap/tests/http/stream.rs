@@ -74,13 +74,26 @@ async fn a_turn_is_read_on_from_any_frame() {
             assert_eq!(reply.told().await.frames, told.frames[index + 1..]);
         }
     }
-    for (last, status, code) in
-        [("x", 400, "cursor_malformed"), ("7", 400, "cursor_malformed"), ("9999.0", 400, "cursor_ahead")]
-    {
+    let stop = told.frames.last().unwrap().id.as_deref().unwrap();
+    let beyond = format!("{}.7", stop.split_once('.').unwrap().0);
+    for (last, status, code) in [
+        ("x", 400, "cursor_malformed"),
+        ("7", 400, "cursor_malformed"),
+        ("9999.0", 400, "cursor_ahead"),
+        // Nothing is told of the second event, and one thing of the last.
+        ("1.0", 400, "cursor_foreign"),
+        (beyond.as_str(), 400, "cursor_foreign"),
+    ] {
         let caller = recount_engine::Caller::operator();
         let reply = stage.ask_as(caller, Method::GET, &path, &[("last-event-id", last)], "").await;
         assert_eq!(reply.refused().await, (status, code.to_owned()), "{last}");
     }
+    // A piece of a block is no place in the same turn told in whole blocks.
+    let piece = told.frames.iter().find(|frame| frame.name == "text_delta").unwrap();
+    let headers = [("last-event-id", piece.id.as_deref().unwrap())];
+    let caller = recount_engine::Caller::operator();
+    let reply = stage.ask_as(caller, Method::GET, &format!("{path}?stream=message"), &headers, "").await;
+    assert_eq!(reply.refused().await, (400, "cursor_foreign".to_owned()));
     let (run, _) = told.turn.split_once('-').unwrap();
     for turn in
         ["x".to_owned(), format!("{run}-1"), format!("{run}-99"), "01JZZZZZZZZZZZZZZZZZZZZZZZ-0".into()]
