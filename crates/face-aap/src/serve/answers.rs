@@ -10,6 +10,7 @@ use super::late::{self, Fate};
 use super::turns::{Beginning, events};
 use crate::accept::{self, Answer, no_call};
 use crate::error::Refusal;
+use crate::limits;
 use crate::project::TurnId;
 use crate::wire::TurnError;
 
@@ -149,15 +150,18 @@ pub(super) const VIA: &str = "aap";
 
 /// The turn that begins within what was just appended.
 pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Result<TurnId, Refusal> {
-    let count = usize::try_from(receipt.last_sequence - receipt.first_sequence + 1).unwrap_or(usize::MAX);
-    let appended = events(face, run, receipt.first_sequence, count).await?;
-    let continued = appended.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
-    continued.map(|event| TurnId { run, opening: event.sequence }).ok_or_else(|| {
-        Refusal::new(
-            Code::Internal,
-            format!("{run} was answered at {} and did not go on", receipt.first_sequence),
-        )
-    })
+    let mut from = receipt.first_sequence;
+    // Large answers fill a page before it is full.
+    while from <= receipt.last_sequence {
+        let page = events(face, run, from, limits::PAGE_EVENTS).await?;
+        let Some(last) = page.last() else { break };
+        from = last.sequence + 1;
+        if let Some(event) = page.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_))) {
+            return Ok(TurnId { run, opening: event.sequence });
+        }
+    }
+    let detail = format!("{run} was answered at {} and did not go on", receipt.first_sequence);
+    Err(Refusal::new(Code::Internal, detail))
 }
 
 /// A call may stand in what the application itself brought along; nothing ever runs for that.

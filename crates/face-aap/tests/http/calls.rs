@@ -197,6 +197,21 @@ async fn what_was_never_open_or_was_answered_is_refused_before_the_stream() {
     assert_eq!(told_of(&history(&stage, &session).await, &weather), ["rain"]);
 }
 
+// P-027: results that are too large to be read back together.
+#[tokio::test]
+async fn a_large_result_is_taken_like_any_other() {
+    let stage = Stage::with(MIXED).await;
+    let session = mixed(&stage).await;
+    let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
+    let (rain, shut) = ("r".repeat(400_000), "\u{2028}".repeat(130_000));
+    let told = stage
+        .told(&session, &answers(&[result(&weather, rain.as_str()), result(&gate, shut.as_str())]))
+        .await;
+    assert_eq!(told.reason(), "end_turn");
+    let history = history(&stage, &session).await;
+    assert_eq!((told_of(&history, &weather), told_of(&history, &gate)), (vec![rain], vec![shut]));
+}
+
 // P-051: MAPPING says what happens when another face was first.
 #[tokio::test]
 async fn what_another_face_answered_is_told_as_it_happened() {
