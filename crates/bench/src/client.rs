@@ -12,6 +12,7 @@ pub(crate) mod ingest;
 pub(crate) mod read;
 pub(crate) mod replay;
 pub(crate) mod sse;
+pub(crate) mod turns;
 
 /// What a client may be asked to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +20,7 @@ pub(crate) enum Plan {
     Read(read::Plan),
     Ingest(ingest::Plan),
     Replay(replay::Plan),
+    Turns(turns::Plan),
 }
 
 pub(crate) fn run(words: &[String]) -> Result<()> {
@@ -28,6 +30,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         Plan::Read(plan) => serde_json::to_string(&read::run(&plan)?)?,
         Plan::Ingest(plan) => serde_json::to_string(&ingest::run(&plan)?)?,
         Plan::Replay(plan) => serde_json::to_string(&replay::run(&plan)?)?,
+        Plan::Turns(plan) => serde_json::to_string(&turns::run(&plan)?)?,
     };
     writeln!(std::io::stdout().lock(), "{found}")?;
     Ok(())

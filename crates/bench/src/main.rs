@@ -31,7 +31,8 @@ use sheet::{Outcome, Sheet};
 const HELP: &str = "\
 recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
 
-  NAME       append, ingest, wake, replay, fanout, stalled, footprint, words, output, crowd, calls;
+  NAME       append, ingest, wake, replay, fanout, stalled, footprint, words, output, crowd, calls,
+             turns;
              all of them when none is named
   --quick    a smoke run: small numbers, one pair, speeds are not judged
   --pairs    alternated pairs of ours and yardstick (5)
@@ -79,6 +80,7 @@ fn serve(words: &[String]) -> Result<bool> {
             [name, value] if name == "--bind" => options.bind = Some(value.clone()),
             [name, value] if name == "--data" => options.data = Some(PathBuf::from(value)),
             [name, value] if name == "--config" => options.config = Some(PathBuf::from(value)),
+            [name, value] if name == "--in-memory" => options.in_memory = value == "yes",
             _ => bail!("`serve` does not know {pair:?}"),
         }
     }

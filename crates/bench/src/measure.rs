@@ -23,6 +23,7 @@ mod ingest;
 mod output;
 mod own;
 mod replay;
+mod turns;
 mod wake;
 mod words;
 
@@ -46,6 +47,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "output", lines: output::LINES, pair: output::pair },
     Measure { name: "crowd", lines: crowd::LINES, pair: crowd::pair },
     Measure { name: "calls", lines: calls::LINES, pair: calls::pair },
+    Measure { name: "turns", lines: turns::LINES, pair: turns::pair },
 ];
 
 /// What a measure is told.

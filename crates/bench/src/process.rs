@@ -30,11 +30,22 @@ impl Server {
         Server::start(&["serve", "--bind", address, "--data", data])
     }
 
-    /// The product as a configuration file says.
-    pub(crate) fn configured(data: &Path, config: &Path) -> Result<Server> {
+    /// The product as a configuration file says, with its store on the disk or in memory.
+    pub(crate) fn configured(data: &Path, config: &Path, in_memory: bool) -> Result<Server> {
         let data = data.to_str().context("the data folder's name is not text")?;
         let config = config.to_str().context("the configuration's name is not text")?;
-        Server::start(&["serve", "--bind", "127.0.0.1:0", "--data", data, "--config", config])
+        let store = if in_memory { "yes" } else { "no" };
+        Server::start(&[
+            "serve",
+            "--bind",
+            "127.0.0.1:0",
+            "--data",
+            data,
+            "--config",
+            config,
+            "--in-memory",
+            store,
+        ])
     }
 
     /// This program with other words; it must say `listening on http://…` on standard error.

@@ -47,6 +47,9 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Folders that runs may work in.
     pub workspaces: Vec<String>,
+    /// Keeps events in memory, to be forgotten. Not for operators: shows what the disk costs.
+    #[doc(hidden)]
+    pub in_memory: bool,
 }
 
 /// Everything that can be configured, settled.
@@ -54,6 +57,8 @@ pub struct Options {
 pub struct Config {
     pub bind: SocketAddr,
     pub data: PathBuf,
+    /// Whether nothing is kept. Not for operators: shows what the disk costs.
+    pub in_memory: bool,
     pub durability: Durability,
     /// How many events may be unsealed. Not for operators: for tests that want much sealing.
     pub hot_events_max: Option<u64>,
@@ -354,6 +359,7 @@ impl Config {
         Ok(Config {
             bind,
             data: data.into(),
+            in_memory: options.in_memory,
             durability: match durability.as_str() {
                 "strict" => Durability::Strict,
                 "relaxed" => Durability::Relaxed,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
+use recount_log::{MemoryStore, Store};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
@@ -129,11 +130,18 @@ async fn assemble(
     redactor: Arc<Redactor>,
 ) -> Result<Running, StartError> {
     let listener = claim(config.bind).await?;
-    let store = open_store(config)?;
+    let store: Arc<dyn Store> = match config.in_memory {
+        false => Arc::new(open_store(config)?),
+        true => {
+            let failed = |why| StartError::failed(format!("{} cannot be made: {why}", config.data.display()));
+            std::fs::create_dir_all(&config.data).map_err(failed)?;
+            Arc::new(MemoryStore::default())
+        }
+    };
     let crew = Crew::gather(config, registry).await?;
     let (home, access) = (config.home(), config.access.clone());
     let entry = Entry { access, aap: config.aap.clone(), profiles: crew.profiles().clone() };
-    let running = Running::on(listener, Arc::new(store), world, Some(home), entry, redactor).await?;
+    let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", crew.in_words(running.gate.lets_anybody_in()));
     let failed = |why| StartError::failed(format!("nobody could be given our own runs: {why}"));

@@ -31,6 +31,15 @@ pub(super) struct Own {
 impl Own {
     /// `script` is what the model says, `sandbox` how commands are kept apart.
     pub(super) fn start(folder: &Path, script: &str, sandbox: &str) -> Result<Own> {
+        Own::with(folder, script, sandbox, "", false)
+    }
+
+    /// For applications: no command runs. `agents` is a part of the configuration.
+    pub(super) fn talking(folder: &Path, script: &str, agents: &str, in_memory: bool) -> Result<Own> {
+        Own::with(folder, script, "off", agents, in_memory)
+    }
+
+    fn with(folder: &Path, script: &str, sandbox: &str, agents: &str, in_memory: bool) -> Result<Own> {
         let folder = folder.canonicalize()?;
         let work = folder.join("work");
         std::fs::create_dir_all(&work)?;
@@ -43,10 +52,10 @@ impl Own {
         )?;
         let text = format!(
             "[policy]\nfile = \"policy.toml\"\n\n[runs]\nat_once = 1000\n\n[workspaces]\nallow = [{work:?}]\n\n[sandbox]\nmode = {sandbox:?}\n\n\
-             [models]\ndefault = \"play/it\"\n\n[models.providers.play]\nkind = \"scripted\"\nscript = \"script.toml\"\n"
+             [models]\ndefault = \"play/it\"\n\n[models.providers.play]\nkind = \"scripted\"\nscript = \"script.toml\"\n\n{agents}"
         );
         std::fs::write(&config, text)?;
-        let server = Server::configured(&folder.join("data"), &config)?;
+        let server = Server::configured(&folder.join("data"), &config, in_memory)?;
         Ok(Own { server, work })
     }
 
