@@ -214,8 +214,12 @@ impl Agent {
     /// on from.
     pub(crate) async fn earlier(&self, desk: &Desk) -> Done<Past> {
         if let Some(session) = desk.state().session_id() {
-            let newest =
-                self.session_runs(desk, session, 1).await?.first().and_then(|row| row.id.parse().ok());
+            let newest = match desk.previous() {
+                Some(previous) => Some(previous),
+                None => {
+                    self.session_runs(desk, session, 1).await?.first().and_then(|row| row.id.parse().ok())
+                }
+            };
             let recalled = newest.and_then(|last| self.recall.take(session, last, recount_world::moment()));
             if let Some(Remembered { conversation, runs, read, last: _ }) = recalled {
                 return Ok(Past { conversation, runs, read, is_over: true });

@@ -14,6 +14,7 @@ use recount_event::family::assistant::ToolCallProposed;
 use recount_event::family::tool::Ended;
 use recount_event::family::user::Message;
 use recount_event::{Event, ForeignId, Payload, RunId};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits;
@@ -21,7 +22,7 @@ use words::Words;
 pub use words::{Picture, Shown};
 
 /// See the file's head.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
     /// What was said to the model before all else, beside its agent's own words.
     system: Vec<String>,
@@ -41,26 +42,26 @@ pub struct Conversation {
 type Place = (RunId, u64);
 
 /// Something that was said, and where; nowhere when it was said before the session began.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Placed {
     said: Said,
     at: Option<Place>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Said {
     User(Vec<Words>),
     Turn(Turn),
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Turn {
     texts: Vec<String>,
     calls: Vec<Asked>,
 }
 
 /// A call, and what came of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Asked {
     /// Of a call that the log tells of.
     tool_call_id: Option<ForeignId>,
@@ -70,7 +71,7 @@ struct Asked {
     result: Option<Told>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Told {
     words: Vec<Words>,
     is_error: bool,
@@ -230,28 +231,6 @@ impl Conversation {
         let extract = self.extract.as_deref().map_or(0, str::len);
         let bytes = extract + self.said.iter().map(|placed| placed.said.bytes()).sum::<usize>();
         (bytes / limits::BYTES_PER_TOKEN) as u64
-    }
-
-    /// About how many bytes of memory it takes.
-    pub(crate) fn size(&self) -> usize {
-        const EACH: usize = 256;
-        let words = |words: &Words| match words {
-            Words::Data { bytes, .. } => bytes.len(),
-            Words::Link(url) => url.len(),
-            Words::Text(_) | Words::Image(_) => 0,
-        };
-        let inputs = |said: &Said| match said {
-            Said::Turn(turn) => turn.calls.iter().map(|asked| EACH + asked.input.to_string().len()).sum(),
-            Said::User(_) => 0_usize,
-        };
-        let each = |placed: &Placed| {
-            let said = &placed.said;
-            EACH + said.bytes() + said.words().map(words).sum::<usize>() + inputs(said)
-        };
-        let system: usize = self.system.iter().map(String::len).sum();
-        EACH + system
-            + self.extract.as_deref().map_or(0, str::len)
-            + self.said.iter().map(each).sum::<usize>()
     }
 }
 

@@ -426,7 +426,7 @@ pub const EARLIER_RUNS_MAX: usize = 500;
 
 /// Bytes of conversations that are kept of sessions whose last run ended here; beyond that the oldest are read from the log
 /// again.
-pub const RECALL_BYTES_MAX: usize = 16 << 20;
+pub const RECALL_BYTES_MAX: usize = 32 << 20;
 
 /// Sessions whose conversations are kept; beyond that the oldest are read from the log again.
 pub const RECALL_SESSIONS_MAX: usize = 4_000;

@@ -1,7 +1,8 @@
 //! What was said in sessions whose last run ended here, so that the next message need not read all of the log again.
 //!
 //! The log stays the truth: what is kept is taken only where the newest earlier run of the session is the one that was
-//! kept, and not for long. Look at [`Recall`].
+//! kept, and not for long. It is kept packed, as a text in one piece: a conversation is many small things, which take
+//! many times as much memory, and leave holes. Look at [`Recall`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -37,32 +38,40 @@ struct Kept {
 }
 
 struct Entry {
-    remembered: Remembered,
+    /// The conversation.
+    packed: Box<[u8]>,
+    last: RunId,
+    runs: usize,
+    read: Instant,
     number: u64,
-    bytes: usize,
 }
 
 impl Recall {
     /// Takes what is kept of a session out, if it goes up to this run.
     pub(crate) fn take(&self, session: SessionId, last: RunId, now: Instant) -> Option<Remembered> {
-        let remembered = self.kept().remove(session)?;
-        let is_fresh = now.duration_since(remembered.read) < limits::RECALL_AGE_MAX;
-        (remembered.last == last && is_fresh).then_some(remembered)
+        let Entry { packed, last: kept, runs, read, .. } = self.kept().remove(session)?;
+        if kept != last || now.duration_since(read) >= limits::RECALL_AGE_MAX {
+            return None;
+        }
+        let conversation = serde_json::from_slice(&packed).ok()?;
+        Some(Remembered { conversation, last, runs, read })
     }
 
     /// Keeps a conversation, and lets the oldest ones go where there is no room.
     pub(crate) fn put(&self, session: SessionId, remembered: Remembered) {
-        let bytes = remembered.conversation.size();
+        let Remembered { conversation, last, runs, read } = remembered;
+        let packed = serde_json::to_vec(&conversation).map(Vec::into_boxed_slice);
         let mut kept = self.kept();
         kept.remove(session);
-        if bytes > limits::RECALL_BYTES_MAX || remembered.runs >= limits::EARLIER_RUNS_MAX {
+        let Ok(packed) = packed else { return };
+        if packed.len() > limits::RECALL_BYTES_MAX || runs >= limits::EARLIER_RUNS_MAX {
             return;
         }
         let number = kept.next;
         kept.next += 1;
-        kept.bytes += bytes;
+        kept.bytes += packed.len();
         kept.order.insert(number, session);
-        kept.by_session.insert(session, Entry { remembered, number, bytes });
+        kept.by_session.insert(session, Entry { packed, last, runs, read, number });
         while kept.bytes > limits::RECALL_BYTES_MAX || kept.order.len() > limits::RECALL_SESSIONS_MAX {
             let Some(oldest) = kept.order.values().next().copied() else { break };
             kept.remove(oldest);
@@ -84,11 +93,11 @@ impl Recall {
 }
 
 impl Kept {
-    fn remove(&mut self, session: SessionId) -> Option<Remembered> {
-        let Entry { remembered, number, bytes } = self.by_session.remove(&session)?;
-        self.order.remove(&number);
-        self.bytes -= bytes;
-        Some(remembered)
+    fn remove(&mut self, session: SessionId) -> Option<Entry> {
+        let entry = self.by_session.remove(&session)?;
+        self.order.remove(&entry.number);
+        self.bytes -= entry.packed.len();
+        Some(entry)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use recount_event::family::assistant::{FinalAnswer, ToolCallProposed};
 use recount_event::family::error::Upstream;
 use recount_event::family::run::CheckpointSaved;
@@ -122,6 +123,13 @@ impl Worker {
                     biased;
                     () = watch.ended() => return Err(recount_engine::Left::Ended),
                     piece = reply.next() => heard.take(piece, &mut saying),
+                }
+                // What has come with it already is told with it.
+                while heard.over.is_none()
+                    && !saying.is_full()
+                    && let Some(piece) = reply.next().now_or_never()
+                {
+                    heard.take(piece, &mut saying);
                 }
                 continue;
             }

@@ -28,6 +28,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use measure::{Bench, MEASURES, Measure};
 use sheet::{Outcome, Sheet};
 
+/// The server under test is this program, and must allocate as the product does.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const HELP: &str = "\
 recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
 

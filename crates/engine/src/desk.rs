@@ -22,6 +22,7 @@ pub struct Desk {
     state: State,
     /// Heard of every append to the run since the desk was made.
     list: std::sync::Arc<List>,
+    previous: Option<RunId>,
 }
 
 /// Why a desk has to be left.
@@ -44,8 +45,8 @@ pub enum Left {
 impl Desk {
     /// Sits down at a run as the log has it.
     pub(crate) async fn open(engine: Engine, run: RunId, worker_id: String) -> Result<Desk, Error> {
-        if let Some(Seat { state, list }) = engine.tools.fresh.take_seat(run) {
-            let mut desk = Desk { engine, run, worker_id, state, list };
+        if let Some(Seat { state, list, previous }) = engine.tools.fresh.take_seat(run) {
+            let mut desk = Desk { engine, run, worker_id, state, list, previous };
             // The list has heard of everything since before the run began.
             if desk.list.known_next() > desk.state.next_sequence() {
                 desk.read_on(u64::MAX, &mut Vec::new()).await?;
@@ -59,7 +60,12 @@ impl Desk {
         if state.is_ended() {
             list.mark_ended(state.next_sequence());
         }
-        Ok(Desk { engine, run, worker_id, state, list })
+        Ok(Desk { engine, run, worker_id, state, list, previous: None })
+    }
+
+    /// The run of ours that began before this one in its session, where that is remembered.
+    pub fn previous(&self) -> Option<RunId> {
+        self.previous
     }
 
     pub fn run(&self) -> RunId {

@@ -153,7 +153,8 @@ impl Engine {
         key: Option<[u8; SEAL_KEY_BYTES]>,
     ) -> Result<Self, Error> {
         let meters = Arc::new(Meters::default());
-        let store: Arc<dyn Store> = Arc::new(Metered { store, meters: meters.clone() });
+        let store: Arc<dyn Store> =
+            Arc::new(Metered { store, meters: meters.clone(), remembered: Arc::default() });
         let publisher = Publisher::new(framing, meters);
         store.observe(publisher.clone());
         let timers = Arc::new(Timers::default());
@@ -263,6 +264,7 @@ impl Engine {
     /// Takes a whole run from elsewhere, with its ids and its bytes, or nothing of it.
     pub async fn import(&self, import: Import) -> Result<Imported, Error> {
         let run = import.run;
+        self.tools.fresh.forget_lately();
         match import::judge_and_append(self.store(), import).await {
             Ok(Taken { imported, ended, deadline }) => {
                 if imported.is_new {

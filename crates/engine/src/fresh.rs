@@ -4,10 +4,10 @@
 //! Only what an append was seen to make comes here, and it is handed out once: a writer that has taken a run over
 //! owns its state, and one that throws it away reads the log. Nothing is lost with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recount_event::RunId;
+use recount_event::{RunId, SessionId};
 use recount_run::State;
 
 use crate::limits;
@@ -16,12 +16,22 @@ use crate::writer::Awake;
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct Fresh(Mutex<Runs>);
+pub(crate) struct Fresh {
+    runs: Mutex<Runs>,
+    lately: Mutex<Lately>,
+}
 
 #[derive(Default)]
 struct Runs {
     kept: BTreeMap<RunId, Kept>,
     bytes: usize,
+}
+
+/// Which run of ours began last in a session.
+#[derive(Default)]
+struct Lately {
+    runs: HashMap<SessionId, RunId>,
+    order: VecDeque<SessionId>,
 }
 
 struct Kept {
@@ -41,6 +51,8 @@ struct Kept {
 pub(crate) struct Seat {
     pub(crate) state: State,
     pub(crate) list: Arc<List>,
+    /// The run of ours that began before it in its session, where that is remembered.
+    pub(crate) previous: Option<RunId>,
 }
 
 impl Fresh {
@@ -55,6 +67,27 @@ impl Fresh {
             let Some(oldest) = runs.kept.first_key_value().map(|(run, _)| *run) else { break };
             runs.remove(oldest);
         }
+    }
+
+    /// A run of ours has begun in a session. Answers the one before it. They never begin in the same moment, because a
+    /// session is busy with one at a time.
+    pub(crate) fn began(&self, session: SessionId, run: RunId) -> Option<RunId> {
+        let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
+        let previous = lately.runs.insert(session, run);
+        if previous.is_none() {
+            lately.order.push_back(session);
+            if lately.order.len() > limits::LATELY_MAX
+                && let Some(oldest) = lately.order.pop_front()
+            {
+                lately.runs.remove(&oldest);
+            }
+        }
+        previous
+    }
+
+    /// Runs came from elsewhere: what began last is looked up again.
+    pub(crate) fn forget_lately(&self) {
+        *self.lately.lock().unwrap_or_else(PoisonError::into_inner) = Lately::default();
     }
 
     /// Whether a run is here that has had no writer yet.
@@ -90,7 +123,7 @@ impl Fresh {
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -39,6 +39,7 @@ mod prompts;
 mod publish;
 mod queue;
 mod redaction;
+mod remembered;
 mod retention;
 mod rows;
 mod say;

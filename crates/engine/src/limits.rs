@@ -47,7 +47,26 @@ pub const WRITER_IDLE: Duration = Duration::from_secs(60);
 
 /// The same when its run has ended: many short runs may end within a minute, and hardly anything is written behind an
 /// ending.
-pub const WRITER_IDLE_ENDED: Duration = Duration::from_secs(1);
+pub const WRITER_IDLE_ENDED: Duration = Duration::from_millis(100);
+
+/// Lists of runs' live events below which it is not looked which of them nobody follows any more; from there on they are
+/// taken away when half of them are such.
+pub const LISTS_KEPT_MIN: usize = 64;
+
+/// Bytes of rows that are remembered as they were read last; the oldest go, and are read again when they are needed. A
+/// row larger than a sixteenth of it is not remembered.
+pub const REMEMBERED_BYTES_MAX: usize = 8 << 20;
+
+/// What a row that is remembered counts beside what it holds.
+pub const REMEMBERED_ROW_BYTES: usize = 200;
+
+/// Rows of which it is not known whether an append has changed them, because whoever asked for it went away; beyond
+/// that nothing is remembered any more.
+pub const REMEMBERED_DOUBTS_MAX: usize = 10_000;
+
+/// Sessions of which it is remembered which run of ours began last; the one that was heard of first goes, and is
+/// looked up when it is needed.
+pub const LATELY_MAX: usize = 10_000;
 
 /// Events read at a time when a run is replayed or history is sent.
 pub const PAGE_EVENTS: usize = 500;

@@ -1,4 +1,5 @@
-//! The store as the engine holds it: the same, and it is noted when there was no space. See [`Metered`].
+//! The store as the engine holds it: the same, and it is noted when there was no space, and what hardly ever changes is
+//! not asked for again and again. See [`Metered`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,11 +11,14 @@ use recount_log::{
 };
 
 use crate::meters::Meters;
+use crate::remembered::{Look, Remembered};
+use crate::writer::may_have_happened;
 
 /// Hands everything on to the store beneath.
 pub(crate) struct Metered {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) meters: Arc<Meters>,
+    pub(crate) remembered: Arc<Remembered>,
 }
 
 impl Store for Metered {
@@ -23,9 +27,16 @@ impl Store for Metered {
     }
 
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
-        let (answer, meters) = (self.store.append(append), self.meters.clone());
+        let (remembered, meters) = (self.remembered.clone(), self.meters.clone());
+        let changing = remembered.change(&append);
+        let answer = self.store.append(append);
         Box::pin(async move {
             let answer = answer.await;
+            match &answer {
+                Ok(_) => remembered.changed(changing, true),
+                Err(error) if !may_have_happened(error) => remembered.changed(changing, false),
+                Err(_) => {}
+            }
             match &answer {
                 Ok(_) => meters.had_space(true),
                 Err(AppendError::Fault(fault)) if fault.kind == FaultKind::Full => meters.had_space(false),
@@ -70,7 +81,17 @@ impl Store for Metered {
     }
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
-        self.store.row(space, key)
+        let reading = match self.remembered.look(space, key) {
+            Look::Known(row) => return Box::pin(std::future::ready(Ok(row))),
+            Look::Unknown(reading) => reading,
+            Look::Passing => return self.store.row(space, key),
+        };
+        let (answer, remembered) = (self.store.row(space, key), self.remembered.clone());
+        Box::pin(async move {
+            let row = answer.await?;
+            remembered.keep(reading, row.clone());
+            Ok(row)
+        })
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {

@@ -15,10 +15,18 @@ use crate::meters::Meters;
 pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,
-    runs: Mutex<HashMap<StreamKey, Weak<List>>>,
+    runs: Mutex<Runs>,
     reads: Semaphore,
     reads_ahead: Arc<Semaphore>,
     meters: Arc<Meters>,
+}
+
+/// The lists of runs.
+#[derive(Default)]
+struct Runs {
+    by_stream: HashMap<StreamKey, Weak<List>>,
+    /// At how many of them it is looked which nobody follows.
+    looked_through_at: usize,
 }
 
 impl Publisher {
@@ -58,15 +66,17 @@ impl Publisher {
     /// The list of one run, made when nobody follows it yet. From now on it hears of every commit.
     pub(crate) fn run(&self, stream: &StreamKey) -> Arc<List> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
+        if let Some(list) = runs.by_stream.get(stream).and_then(Weak::upgrade) {
             return list;
         }
         let list = List::new(limits::RUN_LIST_BYTES_MAX);
-        // Lists nobody follows any more leave their key behind; make room before there are many.
-        if runs.len() >= 64 && runs.len().is_power_of_two() {
-            runs.retain(|_, list| list.strong_count() > 0);
+        // Lists nobody follows any more leave their key and their place in memory behind; they go when they are as many
+        // as those that are followed, so that looking through all of them costs little for each.
+        if runs.by_stream.len() >= runs.looked_through_at {
+            runs.by_stream.retain(|_, list| list.strong_count() > 0);
+            runs.looked_through_at = limits::LISTS_KEPT_MIN.max(runs.by_stream.len() * 2);
         }
-        runs.insert(stream.clone(), Arc::downgrade(&list));
+        runs.by_stream.insert(stream.clone(), Arc::downgrade(&list));
         list
     }
 
@@ -75,7 +85,7 @@ impl Publisher {
     pub(crate) fn mark_stored(&self, stream: &StreamKey, tail: End) {
         self.feed.mark_stored(tail.last_position + 1);
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
+        if let Some(list) = runs.by_stream.get(stream).and_then(Weak::upgrade) {
             list.mark_stored(tail.next_sequence);
         }
     }
@@ -85,7 +95,7 @@ impl Publisher {
     pub(crate) fn forget(&self, stream: &StreamKey, position: u64) {
         self.feed.forget(position);
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
+        if let Some(list) = runs.by_stream.get(stream).and_then(Weak::upgrade) {
             list.forget(u64::MAX);
         }
     }
@@ -93,7 +103,7 @@ impl Publisher {
     /// The run has ended: its readers may close once they have everything before `end`.
     pub(crate) fn mark_ended(&self, stream: &StreamKey, end: u64) {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(list) = runs.get(stream).and_then(Weak::upgrade) {
+        if let Some(list) = runs.by_stream.get(stream).and_then(Weak::upgrade) {
             list.mark_ended(end);
         }
     }
@@ -115,7 +125,7 @@ impl Observer for Publisher {
             let Some(first) = of_one_run.first() else { continue };
             let list = {
                 let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-                runs.get(&first.stream).and_then(Weak::upgrade)
+                runs.by_stream.get(&first.stream).and_then(Weak::upgrade)
             };
             if let Some(list) = list {
                 let envelopes: Vec<&Bytes> = of_one_run.iter().map(|r| &r.record.bytes).collect();

@@ -192,7 +192,8 @@ impl<'a> Birth<'a> {
         self.is_known = true;
         let Beginning { run, state, fold, texts, bytes, .. } = beginning;
         if let Some(list) = self.list.take() {
-            let (next, seat) = (state.next_sequence(), Seat { state: state.clone(), list });
+            let previous = state.session_id().and_then(|session| self.tools.fresh.began(session, run));
+            let (next, seat) = (state.next_sequence(), Seat { state: state.clone(), list, previous });
             self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts), bytes);
             self.tools.dispatch.owed(run, next, true);
         }
@@ -202,6 +203,7 @@ impl<'a> Birth<'a> {
 impl Drop for Birth<'_> {
     fn drop(&mut self) {
         if !self.is_known {
+            self.tools.fresh.forget_lately();
             self.tools.timers.look_again(self.run, &self.tools.world);
         }
     }

@@ -83,6 +83,7 @@ pub fn serve(options: Options) -> Result<(), StartError> {
         .build()
         .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
     let files = Files::raise();
+    keep_pages_small();
     runtime.block_on(async {
         let running = assemble(&config, world, registry, redactor).await?;
         announce(&config, &running);
@@ -170,6 +171,14 @@ fn announce(config: &Config, running: &Running) {
     );
     if let Err(error) = said {
         tracing::debug!(%error, "nobody reads standard error");
+    }
+}
+
+/// Memory comes in small pages: in large ones, what many short runs leave behind holds on to several times as much. See
+/// `docs/decisions/0018`.
+fn keep_pages_small() {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "large pages cannot be switched off");
     }
 }
 
