@@ -112,7 +112,7 @@ pub const PLAIN_WORD_BYTES_MAX: usize = 12;
 pub const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Runs of ours that are worked at at a time, for each tenant, unless told; the others wait in line, and say so.
-pub const RUNS_AT_ONCE_DEFAULT: usize = 16;
+pub const RUNS_AT_ONCE_DEFAULT: usize = 64;
 
 /// The most that can be told.
 pub const RUNS_AT_ONCE_MAX: usize = 10_000;

@@ -81,6 +81,7 @@ impl Serve {
             sandbox: self.sandbox,
             policy: self.policy,
             workspaces: self.allow_workspace,
+            ..recount_server::Options::default()
         }
     }
 }
