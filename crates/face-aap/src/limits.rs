@@ -82,9 +82,6 @@ pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// it had never been open.
 pub const RUNS_LOOKED_AT_MAX: usize = 50;
 
-/// Runs of a session that are added up to tell what it cost; those before them are left out.
-pub const RUNS_ADDED_UP_MAX: usize = 1_000;
-
 /// How often a message is tried again because its session changed in the same moment; then `session_busy`.
 pub const SAY_TRIES: usize = 4;
 

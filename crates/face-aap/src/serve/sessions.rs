@@ -69,10 +69,13 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
 pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer {
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
+    Ok(json(StatusCode::OK, &shown(&face, session).await?))
+}
+
+async fn shown(face: &Face, session: SessionId) -> Result<SessionInfo, Refusal> {
     let (row, setup) = face.session(session).await?;
-    let mut shown = info(row, setup, status(&face, session).await?, last_said(&face, session).await?);
-    shown.usage = Some(usage(&face, session).await?);
-    Ok(json(StatusCode::OK, &shown))
+    let info = info(row, setup, status(face, session).await?, last_said(face, session).await?);
+    Ok(SessionInfo { usage: Some(usage(face, session).await?), ..info })
 }
 
 pub(super) async fn change_session(
@@ -86,9 +89,7 @@ pub(super) async fn change_session(
     face.setup(session).await?;
     let title = accept::new_title(&body_bytes(&headers, body).await?)?;
     face.engine.set_title(session, title).await?;
-    let (row, setup) = face.session(session).await?;
-    let shown = info(row, setup, status(&face, session).await?, last_said(&face, session).await?);
-    Ok(json(StatusCode::OK, &shown))
+    Ok(json(StatusCode::OK, &shown(&face, session).await?))
 }
 
 pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {
@@ -113,20 +114,15 @@ async fn last_said(face: &Face, session: SessionId) -> Result<Option<String>, Re
     Ok(newest.map(|run| run.ended_at.or(run.started_at).unwrap_or(run.created_at)))
 }
 
-/// What its runs used; a run's figures are its own, since none of them goes on from another.
+/// What its runs used, each by itself.
 async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
-    let query = ListQuery { limit: limits::RUNS_ADDED_UP_MAX, ..ListQuery::default() };
-    let runs = face.engine.list_session_runs(session, &query).await?.items;
-    let mut sum = Usage::default();
-    for run in runs {
-        sum.add(Usage {
-            input_tokens: run.input_tokens,
-            output_tokens: run.output_tokens,
-            cached_input_tokens: 0,
-            cost_micros_usd: Some(run.cost_micros_usd).filter(|cost| *cost > 0),
-        });
-    }
-    Ok(sum)
+    let standing = face.engine.session_standing(session).await?;
+    Ok(Usage {
+        input_tokens: standing.input_tokens,
+        output_tokens: standing.output_tokens,
+        cached_input_tokens: 0,
+        cost_micros_usd: Some(standing.cost_micros_usd).filter(|cost| *cost > 0),
+    })
 }
 
 /// A session as it is shown. Secrets that were chosen are there, and are not told.
