@@ -393,7 +393,15 @@ impl Engine {
 
     /// The same as events, for those who make something of them. What was pruned of a run is passed over.
     pub async fn follow_events(&self, run: RunId, after: Option<u64>) -> Result<Events, Error> {
-        let joined = self.join(run, after).await?;
+        let stream = journal::stream_of(run);
+        let list = self.tools.publisher.run(&stream);
+        let next = after.map_or(0, |after| after.saturating_add(1));
+        let joined = match list.holds(next) {
+            // What is there was committed since there is a list, and so the list is told of everything behind it, an
+            // ending included. Such a reader is not told when it is level, so nobody has to look how far the store is.
+            true => Joined { watermark: list.known_next(), stream, list, next },
+            false => self.join(run, after).await?,
+        };
         Ok(Events::new(self.tools.store.clone(), self.tools.publisher.clone(), joined))
     }
 
@@ -403,13 +411,6 @@ impl Engine {
         // First the list, then whether the run has ended, then where its stream ends: see `subscribe`. An
         // ending that is known of then lies before that place, told to the list already or not.
         let list = self.tools.publisher.run(&stream);
-        let wanted = after.map_or(0, |after| after.saturating_add(1));
-        if list.holds(wanted) {
-            // What is there was committed since there is a list, and so the list is told of everything behind it,
-            // an ending included.
-            let watermark = list.known_next();
-            return Ok(Joined { stream, list, next: wanted, watermark });
-        }
         let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
         let tail = self.end_of(run).await?;
         let next = next_after(after, tail.next_sequence, "sequence")?;

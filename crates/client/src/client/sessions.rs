@@ -1,7 +1,7 @@
-//! Sessions, and the runs in them.
+//! Agents, sessions, and the runs in these.
 
 use recount_api::query;
-use recount_api::reply::{Message, Page, Run, Session, SessionDeleted};
+use recount_api::reply::{Agent, Message, Page, Run, Session, SessionDeleted};
 use recount_api::request::{CreateSession, SendMessage};
 use reqwest::Method;
 
@@ -9,6 +9,11 @@ use super::{Client, Listing};
 use crate::error::ClientError;
 
 impl Client {
+    /// The agents that the server knows by name.
+    pub async fn list_agents(&self) -> Result<Page<Agent>, ClientError> {
+        self.page(self.at(&["agents"])).await
+    }
+
     pub async fn create_session(&self, request: &CreateSession) -> Result<Session, ClientError> {
         self.post(self.at(&["sessions"]), request).await
     }

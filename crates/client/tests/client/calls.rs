@@ -87,6 +87,7 @@ async fn every_route_has_its_call() {
     refused(client.get_artifact("x").await.err());
     refused(client.read_artifact("x").await.err());
     refused(client.list_run_artifacts("r", &listing).await.err());
+    refused(client.list_agents().await.err());
     refused(client.create_session(&CreateSession::default()).await.err());
     refused(client.list_sessions(&listing).await.err());
     refused(client.get_session("s").await.err());

@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::stage::{Stage, says};
 
 /// It speaks slowly enough for what it says to come in more than one piece.
-const HELLO: &str = "[pace]\nbytes = 4\ntokens_per_second = 50.0\n[[turn]]\ntext = \"Hello there, friend.\"\n";
+const HELLO: &str =
+    "[pace]\nbytes = 4\ntokens_per_second = 50.0\n[[turn]]\ntext = \"Hello there, friend.\"\n";
 
 // P-021, P-022, P-023, P-024
 #[tokio::test]
