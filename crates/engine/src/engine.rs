@@ -212,7 +212,9 @@ impl Engine {
 
     /// What is minted from now on is later than this, although the clock may have been set back.
     pub(crate) fn mint_after(&self, other: ulid::Ulid) {
-        self.minter.lock().unwrap_or_else(PoisonError::into_inner).pass(other);
+        // The ids right behind it may be taken, also by what was erased since: so it is one of the next millisecond.
+        let later = ulid::Ulid::from_parts(other.timestamp_ms() + 1, self.tools.world.entropy.draw());
+        self.minter.lock().unwrap_or_else(PoisonError::into_inner).pass(later);
     }
 
     pub(crate) fn mint(&self, stamp: Stamp) -> ulid::Ulid {
