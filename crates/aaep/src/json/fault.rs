@@ -1,0 +1,98 @@
+//! What can be wrong with a JSON text, and where. Says it; does not look for it.
+
+use std::fmt;
+
+/// A place in a text, as people count: from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Place {
+    /// The place of a byte offset.
+    pub fn of(text: &str, offset: usize) -> Self {
+        let mut end = offset.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = &text[..end];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Place {
+            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} column {}", self.line, self.column)
+    }
+}
+
+/// What is wrong with a text that is to be JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    #[error("there is nothing but white space; a JSON value is expected")]
+    Empty,
+    #[error("the text ends in the middle of a value; the line was cut off")]
+    Truncated,
+    #[error("the bytes are not UTF-8; write JSON in UTF-8")]
+    NotUtf8,
+    #[error("the text begins with a byte order mark; leave it out")]
+    ByteOrderMark,
+    #[error("`{0}` where {1} is expected")]
+    Unexpected(char, &'static str),
+    #[error("a comma before `{0}`; leave it out")]
+    TrailingComma(char),
+    #[error("comments are not JSON; leave them out")]
+    Comment,
+    #[error("`{0}` is not a JSON number; leave the field out or say it in words")]
+    NotANumber(&'static str),
+    #[error("a number is not written as JSON writes them")]
+    NumberForm,
+    #[error("the control character U+{0:04X} in a string; write it as an escape")]
+    Control(u32),
+    #[error("an escape in a string is none of JSON's")]
+    Escape,
+    #[error("the lone surrogate \\u{0:04X}; a character beyond U+FFFF needs both halves")]
+    LoneSurrogate(u32),
+    #[error("the key `{0}` comes twice in one object; keep one")]
+    DuplicateKey(String),
+    #[error("nesting beyond {0} levels; flatten it")]
+    TooDeep(usize),
+    #[error("there is more behind the value; one value is expected")]
+    After,
+    #[error("the text has {0} bytes, which is more than is read")]
+    TooLong(usize),
+}
+
+impl Fault {
+    /// The rule that this fault breaks.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Fault::Truncated => "json.truncated",
+            Fault::NotUtf8 => "json.encoding",
+            Fault::ByteOrderMark => "json.bom",
+            Fault::NotANumber(_) | Fault::NumberForm => "json.number",
+            Fault::LoneSurrogate(_) => "json.surrogate",
+            Fault::DuplicateKey(_) => "json.duplicate_key",
+            Fault::TooDeep(_) => "json.depth",
+            _ => "json.syntax",
+        }
+    }
+}
+
+/// A text that is not read, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{fault} ({place}{})", if path.is_empty() { String::new() } else { format!(", in {path}") })]
+pub struct SyntaxError {
+    pub fault: Fault,
+    /// Bytes before the fault.
+    pub offset: usize,
+    pub place: Place,
+    /// The value that was being read, as `producer.agent_id` or `choices[2].label`; empty at the top.
+    pub path: String,
+}

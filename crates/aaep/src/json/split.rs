@@ -1,0 +1,295 @@
+//! Cuts a file into JSON texts while it is read, however long it is: JSON lines, one JSON over many lines, or the
+//! elements of an array. [`Splitter`] is fed with bytes; who reads the file is no matter here.
+
+use super::fault::Fault;
+use crate::limits;
+
+/// One text of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'p> {
+    /// The line it begins in, from 1.
+    pub line: usize,
+    /// The text, not yet read; or why there is none.
+    pub text: Result<&'p [u8], &'p Fault>,
+}
+
+/// How the texts lie in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Nothing but white space was seen.
+    Unknown,
+    /// The first line has not ended yet.
+    FirstLine,
+    /// The first line ended in the middle of a value; the next one decides.
+    SecondLine,
+    Lines,
+    /// Values over many lines.
+    Values,
+    Array,
+    /// Behind the end of an array.
+    Done,
+}
+
+/// Cuts bytes into pieces; holds one piece at a time, and of that at most [`limits::PIECE_BYTES_MAX`].
+#[derive(Debug)]
+pub struct Splitter {
+    form: Form,
+    held: Vec<u8>,
+    /// Bytes of the piece that were not held.
+    lost: usize,
+    line: usize,
+    begun: usize,
+    depth: usize,
+    quoted: bool,
+    escaped: bool,
+    seen: usize,
+}
+
+impl Default for Splitter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Splitter {
+    pub fn new() -> Self {
+        Splitter {
+            form: Form::Unknown,
+            held: Vec::new(),
+            lost: 0,
+            line: 1,
+            begun: 1,
+            depth: 0,
+            quoted: false,
+            escaped: false,
+            seen: 0,
+        }
+    }
+
+    /// Takes the next bytes of the file; `take` gets each piece that is complete.
+    pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Piece<'_>)) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.form == Form::Lines {
+                // The common case: no look at what is between the line ends.
+                let end = rest.iter().position(|byte| *byte == b'\n');
+                let (line, behind) = end.map_or((rest, &rest[..0]), |at| (&rest[..at], &rest[at + 1..]));
+                self.hold(line);
+                if end.is_some() {
+                    self.give(&mut take);
+                    self.line += 1;
+                    self.begun = self.line;
+                }
+                rest = behind;
+            } else {
+                self.byte(rest[0], &mut take);
+                rest = &rest[1..];
+            }
+        }
+    }
+
+    /// The file has ended.
+    pub fn finish(&mut self, mut take: impl FnMut(Piece<'_>)) {
+        if self.form == Form::Array {
+            self.give(&mut take);
+            take(Piece { line: self.line, text: Err(&Fault::Truncated) });
+        } else {
+            self.give(&mut take);
+        }
+    }
+
+    fn hold(&mut self, bytes: &[u8]) {
+        let room = limits::PIECE_BYTES_MAX.saturating_sub(self.held.len());
+        self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.lost += bytes.len().saturating_sub(room);
+    }
+
+    fn give(&mut self, take: &mut impl FnMut(Piece<'_>)) {
+        if self.lost > 0 {
+            take(Piece { line: self.begun, text: Err(&Fault::TooLong(self.held.len() + self.lost)) });
+        } else if self.held.iter().any(|byte| !byte.is_ascii_whitespace()) {
+            take(Piece { line: self.begun, text: Ok(&self.held) });
+        }
+        self.held.clear();
+        self.lost = 0;
+    }
+
+    fn byte(&mut self, byte: u8, take: &mut impl FnMut(Piece<'_>)) {
+        self.seen += 1;
+        if self.seen <= 3 && self.form == Form::Unknown && self.mark(byte, take) {
+            return;
+        }
+        match self.form {
+            Form::Unknown if byte.is_ascii_whitespace() => {}
+            Form::Unknown if byte == b'[' => {
+                self.form = Form::Array;
+                self.begun = self.line;
+                return;
+            }
+            Form::Unknown => {
+                self.form = Form::FirstLine;
+                self.begun = self.line;
+            }
+            Form::SecondLine => {
+                // No printer puts a nested object at the very beginning of a line.
+                if byte == b'{' {
+                    self.form = Form::Lines;
+                    self.give(take);
+                    self.begun = self.line;
+                    (self.depth, self.quoted, self.escaped) = (0, false, false);
+                } else {
+                    self.form = Form::Values;
+                }
+            }
+            Form::Array if self.depth == 0 && !self.quoted && (byte == b',' || byte == b']') => {
+                let empty = self.held.iter().all(u8::is_ascii_whitespace);
+                if empty && byte == b',' {
+                    take(Piece { line: self.line, text: Err(&Fault::Unexpected(',', "a value")) });
+                }
+                self.give(take);
+                self.begun = self.line;
+                if byte == b']' {
+                    self.form = Form::Done;
+                }
+                return;
+            }
+            _ => {}
+        }
+        if byte == b'\n' {
+            self.line_end(take);
+            return;
+        }
+        let blank = self.held.iter().all(u8::is_ascii_whitespace);
+        if blank {
+            if byte.is_ascii_whitespace() {
+                return;
+            }
+            self.begun = self.line;
+        }
+        self.track(byte);
+        self.hold(&[byte]);
+        if self.form == Form::Values && self.depth == 0 && !self.quoted && matches!(byte, b'}' | b']') {
+            self.give(take);
+        }
+    }
+
+    fn line_end(&mut self, take: &mut impl FnMut(Piece<'_>)) {
+        match self.form {
+            Form::FirstLine if self.depth == 0 || self.quoted => {
+                self.form = Form::Lines;
+                self.give(take);
+            }
+            Form::FirstLine => {
+                self.form = Form::SecondLine;
+                self.hold(b"\n");
+            }
+            Form::Unknown => {}
+            _ => self.hold(b"\n"),
+        }
+        self.line += 1;
+        if self.form == Form::Lines {
+            self.begun = self.line;
+        }
+    }
+
+    fn track(&mut self, byte: u8) {
+        if self.escaped {
+            self.escaped = false;
+        } else if self.quoted {
+            match byte {
+                b'\\' => self.escaped = true,
+                b'"' => self.quoted = false,
+                _ => {}
+            }
+        } else {
+            match byte {
+                b'"' => self.quoted = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes a byte order mark away and says so.
+    fn mark(&mut self, byte: u8, take: &mut impl FnMut(Piece<'_>)) -> bool {
+        const MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+        let at = self.seen - 1;
+        if MARK[at] != byte || self.held[..] != MARK[..at] {
+            return false;
+        }
+        self.held.push(byte);
+        if at == 2 {
+            self.held.clear();
+            take(Piece { line: 1, text: Err(&Fault::ByteOrderMark) });
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str) -> Vec<(usize, Result<String, Fault>)> {
+        let run = |size: usize| {
+            let mut pieces = Vec::new();
+            let mut splitter = Splitter::new();
+            let mut take = |piece: Piece<'_>| {
+                let text = piece.text.map(|bytes| String::from_utf8_lossy(bytes).trim().to_owned());
+                pieces.push((piece.line, text.map_err(Clone::clone)));
+            };
+            for chunk in text.as_bytes().chunks(size) {
+                splitter.push(chunk, &mut take);
+            }
+            splitter.finish(&mut take);
+            pieces
+        };
+        let whole = run(text.len().max(1));
+        assert_eq!(whole, run(1), "the same, however the bytes come");
+        whole
+    }
+
+    fn ok(line: usize, text: &str) -> (usize, Result<String, Fault>) {
+        (line, Ok(text.into()))
+    }
+
+    #[test]
+    fn lines_with_blanks_and_carriage_returns() {
+        assert_eq!(
+            cut("{\"a\":1}\r\n\r\n{\"b\":2}\n{\"c\""),
+            [ok(1, "{\"a\":1}"), ok(3, "{\"b\":2}"), ok(4, "{\"c\"")]
+        );
+        assert_eq!(cut(""), []);
+        assert_eq!(cut(" \n\n"), []);
+        assert_eq!(cut("7"), [ok(1, "7")]);
+    }
+
+    #[test]
+    fn a_first_line_that_was_cut_off_does_not_swallow_the_rest() {
+        assert_eq!(cut("{\"a\":\n{\"b\":2}\n"), [ok(1, "{\"a\":"), ok(2, "{\"b\":2}")]);
+        assert_eq!(cut("{\"a\":\"x\n{\"b\":2}\n"), [ok(1, "{\"a\":\"x"), ok(2, "{\"b\":2}")]);
+    }
+
+    #[test]
+    fn one_value_over_many_lines() {
+        assert_eq!(cut("{\n  \"a\": {\n  }\n}\n"), [ok(1, "{\n  \"a\": {\n  }\n}")]);
+        assert_eq!(cut("{\n}\n{\n \"b\":\"}\"}\n"), [ok(1, "{\n}"), ok(3, "{\n \"b\":\"}\"}")]);
+    }
+
+    #[test]
+    fn arrays_give_their_elements() {
+        assert_eq!(
+            cut("[{\"a\":\",]\"},\n {\"b\":[1,2]}\n]"),
+            [ok(1, "{\"a\":\",]\"}"), ok(2, "{\"b\":[1,2]}")]
+        );
+        assert_eq!(cut("[]"), []);
+        assert_eq!(cut("[1,"), [ok(1, "1"), (1, Err(Fault::Truncated))]);
+        assert_eq!(cut("[1]x"), [ok(1, "1"), ok(1, "x")]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_said_and_passed_over() {
+        assert_eq!(cut("\u{feff}{\"a\":1}\n"), [(1, Err(Fault::ByteOrderMark)), ok(1, "{\"a\":1}")]);
+    }
+}

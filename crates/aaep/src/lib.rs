@@ -1,0 +1,3 @@
+//! Head comes with the rest.
+pub mod json;
+pub mod limits;

@@ -1,0 +1,58 @@
+//! Bounds of this crate, and what happens at them. The protocol's own soft limits are here too: going past
+//! those is reported, never refused.
+
+/// Nesting of JSON that is read; deeper text is refused with `json.depth`.
+pub const JSON_DEPTH_MAX: usize = 128;
+
+/// Bytes of one JSON text; longer is refused with `json.syntax`, because places are kept in 32 bits.
+pub const JSON_BYTES_MAX: usize = u32::MAX as usize - 1;
+
+/// Integers beyond this in size (2^53) are not read alike by everybody; `number.big` reports them.
+pub const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Bytes of an event that every transport carries; `size.event` reports larger ones.
+pub const EVENT_BYTES_SOFT: usize = 64 * 1024;
+
+/// Fields of an envelope, extension prefixes counted; `size.fields` reports more.
+pub const EVENT_FIELDS_SOFT: usize = 32;
+
+/// Nesting of an event; `size.depth` reports more.
+pub const EVENT_DEPTH_SOFT: usize = 8;
+
+/// Bytes of one string; `size.string` reports longer ones.
+pub const STRING_BYTES_SOFT: usize = 16 * 1024;
+
+/// Event ids remembered to notice one that comes again; the oldest is forgotten when there are more, so a
+/// repetition that is further away is not seen.
+pub const EVENT_ID_WINDOW: usize = 1 << 18;
+
+/// Reply tokens remembered to notice one that is used for two prompts; the oldest is forgotten.
+pub const REPLY_TOKEN_WINDOW: usize = 1 << 16;
+
+/// Sessions that are followed at the same time; one more, and the one that was silent longest is forgotten,
+/// which `limit.sessions` reports.
+pub const SESSIONS_OPEN_MAX: usize = 10_000;
+
+/// Ids of sessions that have ended, remembered to notice events behind the ending; the oldest is forgotten.
+pub const SESSIONS_ENDED_WINDOW: usize = 1 << 16;
+
+/// Things followed in one session (producers, calls, prompts, outputs: so many of each); one more is not
+/// followed, which `limit.session` reports once a session.
+pub const SESSION_PARTS_MAX: usize = 4_096;
+
+/// Subscriptions whose terms are remembered; the oldest is forgotten.
+pub const SUBSCRIPTIONS_MAX: usize = 1_024;
+
+/// Milliseconds a producer has to show what became of a prompt; a prompt that is shown as settled later than
+/// this behind its time is taken as settled by its default.
+pub const FOLLOW_UP_MS: i64 = 1_000;
+
+/// Characters of a piece of output that is called small; `output.hint_missing` looks at these.
+pub const SMALL_CHUNK_CHARS: usize = 16;
+
+/// Bytes of a value quoted in a finding; the rest is cut off.
+pub const QUOTE_BYTES_MAX: usize = 80;
+
+/// Bytes of one piece (a line, an element of an array) that [`crate::json::Splitter`] holds; of a longer one
+/// the rest is passed over, and it is reported as too long.
+pub const PIECE_BYTES_MAX: usize = 16 * 1024 * 1024;
