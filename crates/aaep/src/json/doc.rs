@@ -221,6 +221,12 @@ impl<'d> Node<'d> {
     }
 }
 
+impl std::fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.source())
+    }
+}
+
 /// The values of an array, in order.
 #[derive(Clone)]
 pub struct Items<'d> {

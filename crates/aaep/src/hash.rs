@@ -1,0 +1,83 @@
+//! Sums of strings, mixed with a seed, so that nobody who writes a file can choose where its strings fall when the
+//! caller gives a seed that is not known. Not for security beyond that.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+const OTHER: u64 = 0xD1B5_4A32_D192_ED03;
+
+/// The sum of a string.
+#[inline]
+pub(crate) fn sum(seed: u64, text: &[u8]) -> u64 {
+    let mut state = seed ^ (text.len() as u64).wrapping_mul(ODD);
+    let mut chunks = text.chunks_exact(8);
+    for chunk in &mut chunks {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(chunk);
+        state = mix(state ^ u64::from_le_bytes(eight), ODD);
+    }
+    let rest = chunks.remainder();
+    let mut eight = [0; 8];
+    eight[..rest.len()].copy_from_slice(rest);
+    mix(mix(state ^ u64::from_le_bytes(eight), OTHER), ODD)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+fn mix(one: u64, two: u64) -> u64 {
+    let product = u128::from(one ^ OTHER) * u128::from(two);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// Passes on a sum that is one already.
+#[derive(Default)]
+pub(crate) struct Summed(u64);
+
+impl Hasher for Summed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = sum(self.0, bytes);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+pub(crate) type SumMap<V> = HashMap<u64, V, BuildHasherDefault<Summed>>;
+
+/// The newest so many sums, each with something beside it.
+pub(crate) struct Window<V> {
+    known: SumMap<V>,
+    order: VecDeque<u64>,
+    most: usize,
+}
+
+impl<V: Copy> Window<V> {
+    pub(crate) fn new(most: usize) -> Self {
+        Window { known: SumMap::default(), order: VecDeque::new(), most }
+    }
+
+    pub(crate) fn get(&self, sum: u64) -> Option<V> {
+        self.known.get(&sum).copied()
+    }
+
+    /// Keeps a sum; answers with what was beside it before.
+    pub(crate) fn keep(&mut self, sum: u64, value: V) -> Option<V> {
+        if let Some(known) = self.known.get(&sum) {
+            return Some(*known);
+        }
+        if self.order.len() >= self.most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.known.insert(sum, value);
+        self.order.push_back(sum);
+        None
+    }
+}

@@ -1,0 +1,400 @@
+//! Holds single events against the rules. [`check_event`] takes an event, [`check_text`] a text, [`check`] what
+//! has been read already. Nothing is allocated while all is right.
+
+use super::finding::quote;
+use super::{Finding, Findings, Profile, Rule, lint, table as rules};
+use crate::field::Field;
+use crate::json::{Node, Reader, SyntaxError};
+use crate::kind::{Kind, Named};
+use crate::limits;
+use crate::reading::Reading;
+use crate::shape::{Misfit, MisfitKind};
+use crate::table::{self, ALLOWED, ENVELOPE, ENVELOPE_REQUIRED, FOR_PEOPLE, REQUIRED, SHAPES};
+use crate::wire::Event;
+use crate::{kind, lex};
+
+/// Holds an event against all rules for single events.
+///
+/// ```
+/// use recount_aaep::rule::{Profile, check_text};
+/// let findings = check_text(r#"{"type":"aaep:agent.session.completed"}"#, Profile::Strict);
+/// assert_eq!(findings[0].rule.id, "envelope.required");
+/// assert_eq!(findings[0].message, "`@context` is missing");
+/// ```
+pub fn check_event(event: &Event, profile: Profile) -> Vec<Finding> {
+    check_text(&event.to_json(), profile)
+}
+
+/// Holds the text of an event against all rules for single events, those for texts among them.
+pub fn check_text(text: &str, profile: Profile) -> Vec<Finding> {
+    let mut findings = Findings::new(profile);
+    match Reader::new().read(text) {
+        Err(error) => syntax(&error, &mut findings),
+        Ok(doc) => match Reading::of(doc) {
+            None => not_an_object(doc.root(), text, &mut findings),
+            Some(reading) => check(&reading, &mut findings),
+        },
+    }
+    findings.take()
+}
+
+/// Notes that a text is no JSON.
+pub(crate) fn syntax(error: &SyntaxError, findings: &mut Findings) {
+    let rule = Rule::named(error.fault.rule()).unwrap_or(&rules::JSON_SYNTAX);
+    let Some(severity) = rule.severity(findings.profile()) else { return };
+    findings.found.push(Finding {
+        rule,
+        severity,
+        line: 0,
+        event_id: None,
+        path: error.path.clone(),
+        place: error.place,
+        message: error.fault.to_string(),
+    });
+}
+
+pub(crate) fn not_an_object(node: Node<'_>, text: &str, findings: &mut Findings) {
+    let says = node.sort().says();
+    findings.add(&rules::JSON_OBJECT, text, Some(node), String::new, || {
+        format!("{says} where an object is expected")
+    });
+}
+
+/// Holds an event that has been read against all rules for single events.
+pub fn check(event: &Reading<'_>, findings: &mut Findings) {
+    let from = findings.found.len();
+    let text = event.doc().text();
+    required(event, text, findings);
+    forms(event, text, findings);
+    kinds(event, text, findings);
+    lint::check(event, text, findings);
+    if findings.found.len() > from {
+        let id = event.text(Field::EventId);
+        findings.settle(from, id.as_deref());
+    }
+}
+
+fn required(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    const ENVELOPE_BITS: u128 = {
+        let mut set = 0;
+        let mut at = 0;
+        while at < ENVELOPE_REQUIRED.len() {
+            set |= ENVELOPE_REQUIRED[at].bit();
+            at += 1;
+        }
+        set
+    };
+    let mut missing = |rule: &'static Rule, set: u128| {
+        if set == 0 {
+            return;
+        }
+        for field in Field::ALL.iter().filter(|field| field.bit() & set != 0) {
+            let message = || format!("`{}` is missing", field.name());
+            findings.add(rule, text, Some(event.node()), String::new, message);
+        }
+    };
+    missing(&rules::ENVELOPE_REQUIRED, ENVELOPE_BITS & !event.set());
+    if let Some(kind) = event.kind() {
+        missing(&rules::PAYLOAD_REQUIRED, REQUIRED[kind as usize] & !event.set());
+    }
+}
+
+/// The fields of the envelope and of the type, each in its shape.
+fn forms(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    // Of other types only the envelope is ours to judge.
+    let allowed = event.kind().map_or(ENVELOPE, |kind| ALLOWED[kind as usize]);
+    let mut rest = event.set() & allowed;
+    while rest != 0 {
+        let at = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        let field = Field::ALL[at];
+        let Some(node) = event.get(field) else { continue };
+        SHAPES[at].check(node, &mut |misfit| amiss(form_rule(field), &misfit, event, text, findings));
+    }
+    let (_, others) = event.counts();
+    if others > 0 || event.set() & !allowed != 0 {
+        unknown(event, allowed, text, findings);
+    }
+}
+
+/// Which rule a field of the wrong form breaks.
+fn form_rule(field: Field) -> &'static Rule {
+    match field {
+        Field::Context => &rules::ENVELOPE_CONTEXT,
+        Field::Type => &rules::ENVELOPE_TYPE,
+        Field::EventId => &rules::EVENT_ID,
+        Field::SessionId => &rules::SESSION_ID,
+        Field::Timestamp => &rules::TIMESTAMP,
+        Field::Producer => &rules::PRODUCER,
+        Field::LocalizationHints => &rules::HINTS_FORM,
+        field if field.is_envelope() => &rules::ENVELOPE_FORM,
+        _ => &rules::PAYLOAD_FORM,
+    }
+}
+
+#[cold]
+fn amiss(rule: &'static Rule, misfit: &Misfit<'_>, event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let node = misfit.node;
+    let path = || event.doc().path_at(node.offset());
+    match &misfit.kind {
+        MisfitKind::Wrong(message) => findings.add(rule, text, Some(node), path, || message.clone()),
+        MisfitKind::Missing(name) => {
+            findings.add(rule, text, Some(node), path, || format!("`{name}` is missing"));
+        }
+        MisfitKind::Unknown => {
+            let message = || format!("`{}` is not known here", quote(node.raw()));
+            findings.add(rule, text, Some(node), path, message);
+        }
+        MisfitKind::Graded(graded, lex) => {
+            let message = || format!("`{}` is not {}, as `{}`", quote(node.raw()), lex.name, lex.example);
+            findings.add(graded, text, Some(node), path, message);
+        }
+    }
+}
+
+/// Fields that the type does not have.
+#[cold]
+fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findings) {
+    for (key, value) in event.node().members() {
+        let Some(name) = key.str() else { continue };
+        if Field::of_name(&name).is_some_and(|field| field.bit() & allowed != 0) {
+            continue;
+        }
+        let path = || name.clone().into_owned();
+        if name.starts_with("aaep_") || name.starts_with('@') {
+            let message = || format!("`{}` is reserved", quote(&name));
+            findings.add(&rules::FIELD_RESERVED, text, Some(key), path, message);
+        } else if !matches!(event.named(), Named::Core(_)) {
+            // An extension's own type has the fields that the extension gives it.
+        } else if is_localized(&name) {
+            if !value.str().is_some_and(|text| !text.is_empty()) {
+                let message = || format!("{} where a text is expected", value.sort().says());
+                findings.add(&rules::LOCALIZED_FORM, text, Some(value), path, message);
+            }
+        } else if is_raw(&name) {
+            let message = || format!("`{}` stands beside a formatted value", quote(&name));
+            findings.add(&rules::FIELD_RAW, text, Some(key), path, message);
+        } else {
+            let known = table::MISNOMERS.iter().find(|(other, _)| *other == name);
+            let message = || match known {
+                Some((_, right)) => format!("`{name}` is not in the protocol; it is called `{right}`"),
+                None => format!("`{}` is not a field of this type", quote(&name)),
+            };
+            findings.add(&rules::FIELD_UNKNOWN, text, Some(key), path, message);
+        }
+    }
+}
+
+/// `summary_normal_yo`: a known text and a language.
+pub(crate) fn is_localized(name: &str) -> bool {
+    let suffix = |rest: &str| {
+        let mut parts = rest.split(['-', '_']);
+        parts
+            .next()
+            .is_some_and(|tag| (2..=8).contains(&tag.len()) && tag.bytes().all(|b| b.is_ascii_lowercase()))
+            && parts
+                .all(|part| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric()))
+    };
+    table::LOCALIZED
+        .iter()
+        .any(|base| name.strip_prefix(base).and_then(|rest| rest.strip_prefix('_')).is_some_and(suffix))
+}
+
+/// `amount_raw`, `amount_formatted`.
+pub(crate) fn is_raw(name: &str) -> bool {
+    name.strip_suffix("_raw").or_else(|| name.strip_suffix("_formatted")).is_some_and(|base| {
+        base.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())
+            && base.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+            && !base.starts_with("aaep_")
+    })
+}
+
+/// What depends on the type, and on several fields together.
+fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    match event.named() {
+        Named::Malformed => {
+            if let Some(name) = event.text(Field::Type) {
+                let message = || format!("`{}` is neither `prefix:name` nor a URI", quote(&name));
+                findings.add(&rules::ENVELOPE_TYPE, text, event.get(Field::Type), || "type".into(), message);
+            }
+        }
+        Named::Undefined => {
+            let name = event.text(Field::Type).unwrap_or_default();
+            let message = || format!("`{}` is none of the twelve core types", quote(&name));
+            findings.add(&rules::TYPE_UNDEFINED, text, event.get(Field::Type), || "type".into(), message);
+        }
+        Named::Extension => {}
+        Named::Core(kind) => {
+            if kind.is_critical() && !event.is(Field::Urgency, "critical") {
+                let node = event.get(Field::Urgency);
+                let message = || {
+                    let found = node.map_or("absent".into(), |node| format!("`{}`", quote(node.raw())));
+                    format!("urgency is {found}; `{}` is always critical", kind.name())
+                };
+                let path = || "urgency".into();
+                findings.add(&rules::URGENCY_CRITICAL, text, node.or(Some(event.node())), path, message);
+            }
+            if kind == Kind::AwaitingConfirmation {
+                confirmation(event, text, findings);
+            }
+            hints(event, text, findings);
+        }
+    }
+    if let Some(seconds) = event.get(Field::Timestamp).and_then(Node::plain)
+        && seconds.as_bytes().get(19) != Some(&b'.')
+        && lex::time::Moment::parse(seconds).is_some()
+    {
+        let message = || format!("`{}` has no fraction of a second", quote(seconds));
+        findings.add(
+            &rules::TIMESTAMP_WHOLE,
+            text,
+            event.get(Field::Timestamp),
+            || "timestamp".into(),
+            message,
+        );
+    }
+    if let Some(extensions) = event.get(Field::Extensions) {
+        self::extensions(event, extensions, text, findings);
+    }
+}
+
+/// How risky an action is, and whether it can be undone.
+pub(crate) struct Stakes {
+    pub(crate) irreversible: bool,
+    /// As it is said, or `high` where nothing is said of what cannot be undone.
+    pub(crate) risk: Risk,
+    /// Whether both were said outright: `irreversible: true` and a `risk_level`.
+    pub(crate) outright: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Risk {
+    Low,
+    Medium,
+    High,
+}
+
+pub(crate) fn stakes(event: &Reading<'_>) -> Stakes {
+    let flag = event.bool(Field::Irreversible) == Some(true);
+    let irreversible = flag || event.is(Field::Reversibility, "irreversible");
+    let said = event.get(Field::RiskLevel).and_then(|node| match node.str()?.as_ref() {
+        "low" => Some(Risk::Low),
+        "medium" => Some(Risk::Medium),
+        "high" => Some(Risk::High),
+        _ => None,
+    });
+    let risk = said.unwrap_or(if irreversible { Risk::High } else { Risk::Low });
+    Stakes { irreversible, risk, outright: flag && said.is_some() }
+}
+
+fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let stakes = stakes(event);
+    let node = event.get(Field::DefaultDecision);
+    let path = || "default_decision".to_owned();
+    if event.is(Field::DefaultDecision, "accept") {
+        let message = || "what cannot be undone is done when nobody answers".to_owned();
+        match (stakes.irreversible, stakes.risk) {
+            (true, Risk::High | Risk::Medium) if stakes.outright => {
+                findings.add(&rules::DEFAULT_ACCEPTS, text, node, path, message);
+            }
+            (true, Risk::High | Risk::Medium) => {
+                findings.add(&rules::DEFAULT_ACCEPTS_ASSUMED, text, node, path, message);
+            }
+            (true, Risk::Low) => findings.add(&rules::DEFAULT_ADVICE, text, node, path, message),
+            (false, Risk::High) => {
+                let message = || "what has high risk is done when nobody answers".to_owned();
+                findings.add(&rules::DEFAULT_ADVICE, text, node, path, message);
+            }
+            (false, _) => {}
+        }
+    }
+    if let Some(allowed) = event.get(Field::AllowedReplies) {
+        let odd = allowed.items().find(|item| !item.is("accept") && !item.is("reject"));
+        let path = || "allowed_replies".to_owned();
+        if let Some(item) = odd {
+            let message = || format!("`{}` is no decision that a reply can carry", quote(item.raw()));
+            findings.add(&rules::ALLOWED_REPLIES, text, Some(item), path, message);
+        } else if let Some(default) = event.text(Field::DefaultDecision)
+            && allowed.items().next().is_some()
+            && !allowed.items().any(|item| item.is(&default))
+        {
+            let message = || format!("the default `{}` is not among them", quote(&default));
+            findings.add(&rules::ALLOWED_REPLIES, text, Some(allowed), path, message);
+        }
+    }
+}
+
+/// Whether an event carries text for people. Pieces of output may say their own language.
+fn has_text(event: &Reading<'_>) -> bool {
+    let top = event.set() & FOR_PEOPLE & !(Field::Chunk.bit()) != 0;
+    top || (event.has(Field::Chunk) && !event.has(Field::Language))
+        || event.get(Field::Progress).is_some_and(|progress| progress.get("description").is_some())
+}
+
+fn hints(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let hints = event.get(Field::LocalizationHints);
+    let said = hints.is_some_and(|hints| hints.get("primary_language").is_some());
+    if !said && has_text(event) {
+        let message = || "the language of the texts is not said".to_owned();
+        let path = || "localization_hints.primary_language".to_owned();
+        findings.add(&rules::HINTS_MISSING, text, hints.or(Some(event.node())), path, message);
+    }
+}
+
+fn extensions(event: &Reading<'_>, extensions: Node<'_>, text: &str, findings: &mut Findings) {
+    let mut some = false;
+    for (key, _) in extensions.members() {
+        some = true;
+        let name = key.str().unwrap_or_default();
+        if !(lex::EXTENSION_PREFIX.test)(&name) {
+            let message = || format!("`{}` cannot be a prefix", quote(&name));
+            let path = || format!("extensions.{name}");
+            findings.add(&rules::EXTENSION_PREFIX, text, Some(key), path, message);
+        }
+    }
+    if !some {
+        return;
+    }
+    let contexts = event
+        .get(Field::Context)
+        .map_or(0, |context| context.items().filter(|item| !item.is(kind::CONTEXT)).count());
+    let path = || "extensions".to_owned();
+    if contexts == 0 {
+        let message = || "`@context` declares no prefix".to_owned();
+        findings.add(&rules::EXTENSION_UNDECLARED, text, Some(extensions), path, message);
+    } else {
+        let message = || "whether the contexts declare these prefixes is not known".to_owned();
+        findings.add(&rules::EXTENSION_UNRESOLVED, text, Some(extensions), path, message);
+    }
+}
+
+/// Sizes that are worth a word.
+pub(crate) fn sizes(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let doc = event.doc();
+    let size = event.node().raw().len();
+    if size > limits::EVENT_BYTES_SOFT {
+        findings.add(&rules::SIZE_EVENT, text, Some(event.node()), String::new, || format!("{size} bytes"));
+    }
+    let (mut fields, _) = event.counts();
+    if let Some(extensions) = event.get(Field::Extensions) {
+        fields += extensions.members().count();
+    }
+    if fields > limits::EVENT_FIELDS_SOFT {
+        findings
+            .add(&rules::SIZE_FIELDS, text, Some(event.node()), String::new, || format!("{fields} fields"));
+    }
+    if doc.depth() > limits::EVENT_DEPTH_SOFT {
+        let depth = doc.depth();
+        findings.add(&rules::SIZE_DEPTH, text, Some(event.node()), String::new, || format!("{depth} levels"));
+    }
+    if let Some(node) = doc.long_string() {
+        let length = node.raw().len();
+        let path = || doc.path_at(node.offset());
+        findings.add(&rules::SIZE_STRING, text, Some(node), path, || format!("{length} bytes"));
+    }
+    if let Some(node) = doc.big_integer() {
+        let path = || doc.path_at(node.offset());
+        let message = || format!("`{}` is beyond 2^53", quote(node.raw()));
+        findings.add(&rules::BIG_INTEGER, text, Some(node), path, message);
+    }
+}

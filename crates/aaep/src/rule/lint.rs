@@ -1,0 +1,278 @@
+//! Advice on single events: what the specification only recommends, and what is seldom meant.
+
+use super::check::{Risk, sizes, stakes};
+use super::finding::quote;
+use super::{Findings, table as rules};
+use crate::field::Field;
+use crate::json::Node;
+use crate::kind::Kind;
+use crate::limits;
+use crate::reading::Reading;
+
+pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    sizes(event, text, findings);
+    secrets(event, text, findings);
+    let Some(kind) = event.kind() else { return };
+    let announced = matches!(
+        kind,
+        Kind::StateChanged
+            | Kind::ToolCompleted
+            | Kind::AwaitingConfirmation
+            | Kind::AwaitingClarification
+            | Kind::HandoffRequested
+    );
+    if announced && !event.has(Field::SummaryNormal) {
+        let message = || format!("`{}` is announced and has no `summary_normal`", kind.name());
+        findings.add(&rules::SUMMARY_MISSING, text, Some(event.node()), || "summary_normal".into(), message);
+    }
+    if !kind.is_critical() && event.is(Field::Urgency, "critical") {
+        let message = || format!("`{}` is seldom critical", kind.name());
+        findings.add(&rules::URGENCY_UNUSUAL, text, event.get(Field::Urgency), || "urgency".into(), message);
+    }
+    match kind {
+        Kind::AwaitingConfirmation => confirmation(event, text, findings),
+        Kind::AwaitingClarification => clarification(event, text, findings),
+        Kind::OutputStreaming => output(event, text, findings),
+        _ => {}
+    }
+    direction(event, text, findings);
+}
+
+fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let flag = event.bool(Field::Irreversible);
+    let word = event.get(Field::Reversibility);
+    if let (Some(flag), Some(word)) = (flag, word)
+        && flag != word.is("irreversible")
+    {
+        let message = || format!("`irreversible` is {flag} and `reversibility` is `{}`", quote(word.raw()));
+        let path = || "reversibility".to_owned();
+        findings.add(&rules::REVERSIBILITY_CONTRADICTION, text, Some(word), path, message);
+    }
+    let stakes = stakes(event);
+    let (least, most) = match stakes.risk {
+        Risk::High if stakes.irreversible => (180, 600),
+        Risk::Medium => (60, 180),
+        _ => (30, i64::MAX),
+    };
+    timeout(event, least, most, text, findings);
+}
+
+fn timeout(event: &Reading<'_>, least: i64, most: i64, text: &str, findings: &mut Findings) {
+    if let Some(seconds) = event.int(Field::TimeoutSeconds)
+        && !(least..=most).contains(&seconds)
+    {
+        let message = || match most {
+            i64::MAX => format!("{seconds} seconds; at least {least} is advised"),
+            _ => format!("{seconds} seconds; {least} to {most} is advised"),
+        };
+        let path = || "timeout_seconds".to_owned();
+        findings.add(&rules::TIMEOUT_ADVICE, text, event.get(Field::TimeoutSeconds), path, message);
+    }
+}
+
+fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    timeout(event, 60, i64::MAX, text, findings);
+    let kinds = event.get(Field::AcceptedResponseKinds);
+    let takes = |kind: &str| kinds.is_some_and(|kinds| kinds.items().any(|item| item.is(kind)));
+    let choices = event.get(Field::Choices);
+    match (takes("multiple_choice"), choices) {
+        (true, None) => {
+            let message = || "`multiple_choice` is accepted and there are no `choices`".to_owned();
+            findings.add(&rules::CHOICES_MISSING, text, kinds, || "accepted_response_kinds".into(), message);
+        }
+        (false, Some(choices)) if kinds.is_some() => {
+            let message = || "there are `choices` and `multiple_choice` is not accepted".to_owned();
+            findings.add(&rules::CHOICES_MISSING, text, Some(choices), || "choices".into(), message);
+        }
+        _ => {}
+    }
+    let values = |choices: Node<'_>| choices.items().filter_map(|choice| choice.get("value")?.str()).count();
+    if let Some(choices) = choices.filter(|choices| values(*choices) > 1) {
+        for (at, choice) in choices.items().enumerate() {
+            let Some(value) = choice.get("value") else { continue };
+            let twin =
+                |earlier: Node<'_>| earlier.get("value").is_some_and(|other| other.str() == value.str());
+            if choices.items().take(at).any(twin) {
+                let message = || format!("the value `{}` comes twice", quote(value.raw()));
+                findings.add(
+                    &rules::CHOICES_REPEATED,
+                    text,
+                    Some(value),
+                    || format!("choices[{at}].value"),
+                    message,
+                );
+            }
+        }
+    }
+    if let Some(default) = event.text(Field::DefaultResponse)
+        && kinds.is_some()
+    {
+        let chosen = choices.is_some_and(|choices| {
+            choices.items().any(|choice| choice.get("value").is_some_and(|v| v.is(&default)))
+        });
+        let fits = takes("freetext")
+            || (takes("multiple_choice") && (chosen || choices.is_none()))
+            || (takes("numeric") && default.trim().parse::<f64>().is_ok_and(f64::is_finite))
+            || (takes("yes_no") && matches!(default.as_ref(), "yes" | "no" | "true" | "false"));
+        if !fits {
+            let message = || format!("`{}` is no answer of an accepted kind", quote(&default));
+            let path = || "default_response".to_owned();
+            findings.add(&rules::DEFAULT_RESPONSE, text, event.get(Field::DefaultResponse), path, message);
+        }
+    }
+}
+
+fn output(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let Some(node) = event.get(Field::Chunk) else { return };
+    if !node.is_ascii()
+        && let Some(first) = node.str().and_then(|chunk| chunk.chars().next())
+        && is_combining(first)
+    {
+        let message = || format!("begins with U+{:04X}", u32::from(first));
+        findings.add(&rules::COMBINING_START, text, Some(node), || "chunk".into(), message);
+    }
+    if event.bool(Field::Complete) == Some(false)
+        && !event.has(Field::CoalesceHint)
+        && node.raw().len() <= limits::SMALL_CHUNK_CHARS
+    {
+        let message = || "a small piece without `coalesce_hint`".to_owned();
+        findings.add(&rules::HINT_MISSING, text, Some(node), || "chunk".into(), message);
+    }
+}
+
+/// Marks of the blocks that hold nothing else, and joiners: enough to see a cut inside a character.
+fn is_combining(c: char) -> bool {
+    matches!(u32::from(c),
+        0x0300..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x064B..=0x065F | 0x0900..=0x0902 | 0x093C | 0x094D
+        | 0x0E31 | 0x0E34..=0x0E3A | 0x0E47..=0x0E4E | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x200D | 0x20D0..=0x20FF
+        | 0xFE00..=0xFE0F | 0xFE20..=0xFE2F | 0x1F3FB..=0x1F3FF | 0xE0100..=0xE01EF)
+}
+
+/// Texts in both directions that do not say so.
+fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    for field in Field::FOR_PEOPLE {
+        let Some(node) = event.get(*field).filter(|node| !node.is_ascii()) else { continue };
+        let Some(words) = node.str() else { continue };
+        let mut right = false;
+        let mut left = false;
+        let mut marked = false;
+        for c in words.chars() {
+            match u32::from(c) {
+                0x0590..=0x061B | 0x061D..=0x08FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFE => right = true,
+                0x200E | 0x200F | 0x202A..=0x202E | 0x2066..=0x2069 | 0x061C => marked = true,
+                _ => left |= c.is_ascii_alphabetic(),
+            }
+        }
+        let auto = || {
+            event
+                .get(Field::LocalizationHints)
+                .and_then(|hints| hints.get("text_direction"))
+                .is_some_and(|direction| direction.is("auto"))
+        };
+        if right && left && !marked && !auto() {
+            let message = || "letters of both directions and nothing that separates them".to_owned();
+            findings.add(&rules::DIRECTION, text, Some(node), || field.name().into(), message);
+            return;
+        }
+    }
+}
+
+/// What a secret looks like: the words that the conformance suite looks for, and the beginnings of known keys.
+/// Each has a byte that is rare in prose, and where that stands in it.
+const SHAPES: &[(u8, usize, &str)] = &[
+    (b'w', 4, "password"),
+    (b'_', 3, "api_key"),
+    (b'_', 6, "secret_key"),
+    (b'_', 7, "private_key"),
+    (b'-', 1, "x-api-key"),
+    (b':', 13, "authorization:"),
+    (b'-', 3, "ssh-rsa"),
+    (b'-', 3, "ssh-ed25519"),
+    (b'_', 3, "aws_secret"),
+    (b'_', 6, "github_pat_"),
+    (b'_', 6, "github_token"),
+    (b'_', 3, "ghp_"),
+    (b'v', 9, "begin private key"),
+    (b'v', 13, "begin rsa private key"),
+    (b'b', 0, "bearer "),
+    (b'-', 2, "sk-"),
+];
+
+/// Which bytes are looked at twice.
+const RARE: [bool; 256] = {
+    let mut rare = [false; 256];
+    let mut at = 0;
+    while at < SHAPES.len() {
+        rare[SHAPES[at].0 as usize] = true;
+        rare[SHAPES[at].0.to_ascii_uppercase() as usize] = true;
+        at += 1;
+    }
+    rare
+};
+
+fn secrets(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    for field in Field::FOR_PEOPLE {
+        let Some(node) = event.get(*field) else { continue };
+        if let Some(shape) = secret(node.raw()) {
+            let message = || format!("`{shape}` looks like the beginning of a secret");
+            findings.add(&rules::SECRET, text, Some(node), || field.name().into(), message);
+        }
+    }
+}
+
+/// The shape of a secret in a text.
+fn secret(text: &str) -> Option<&'static str> {
+    let bytes = text.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        if !RARE[*byte as usize] {
+            continue;
+        }
+        for (rare, offset, shape) in SHAPES {
+            if !byte.eq_ignore_ascii_case(rare) || at < *offset {
+                continue;
+            }
+            let from = at - offset;
+            let same = bytes
+                .get(from..from + shape.len())
+                .is_some_and(|found| found.eq_ignore_ascii_case(shape.as_bytes()));
+            // "risk-free", "task-list" and "disk-full" are words; a key follows at least sixteen of its letters.
+            let word = *shape == "sk-" && {
+                let before = from.checked_sub(1).and_then(|at| bytes.get(at));
+                let key = bytes[at + 1..]
+                    .iter()
+                    .take_while(|b| b.is_ascii_alphanumeric() || **b == b'-' || **b == b'_');
+                before.is_some_and(u8::is_ascii_alphanumeric) || key.count() < 8
+            };
+            if same && !word {
+                return Some(shape);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_words_that_look_alike() {
+        for text in
+            ["api_key=sk-test-12345", "PASSWORD: x", "Bearer abc", "key sk-live-0123456789", "ghp_0123"]
+        {
+            assert!(secret(text).is_some(), "{text}");
+        }
+        for text in
+            ["a risk-free plan", "the task-list", "disk-full", "sk-1", "barrier", "forward", "Balance: $1"]
+        {
+            assert_eq!(secret(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_rare_byte_is_where_it_is_said() {
+        for (rare, at, shape) in SHAPES {
+            assert_eq!(shape.as_bytes()[*at], *rare, "{shape}");
+        }
+    }
+}

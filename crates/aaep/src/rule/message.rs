@@ -1,0 +1,47 @@
+//! Holds messages that are no events (handshake, replies, manifest) against the rules.
+
+use super::finding::quote;
+use super::{Findings, table as rules};
+use crate::field::Field;
+use crate::kind::{Named, named};
+use crate::reading::Reading;
+use crate::shape::MisfitKind;
+use crate::table::MessageKind;
+
+/// Which message a text is, if it is none of the events. A message has no `event_id`.
+pub fn message_kind(reading: &Reading<'_>) -> Option<MessageKind> {
+    let name = reading.text(Field::Type)?;
+    match named(&name) {
+        Named::Core(_) => None,
+        _ => MessageKind::of_name(&name),
+    }
+}
+
+/// Holds a message against the rules.
+pub fn check_message(kind: MessageKind, reading: &Reading<'_>, findings: &mut Findings) {
+    let from = findings.found.len();
+    let doc = reading.doc();
+    let text = doc.text();
+    kind.fields().check(reading.node(), &mut |misfit| {
+        let node = misfit.node;
+        let path = || doc.path_at(node.offset());
+        match misfit.kind {
+            MisfitKind::Wrong(message) => {
+                findings.add(&rules::MESSAGE_FORM, text, Some(node), path, || message)
+            }
+            MisfitKind::Missing(name) => {
+                findings
+                    .add(&rules::MESSAGE_REQUIRED, text, Some(node), path, || format!("`{name}` is missing"));
+            }
+            MisfitKind::Unknown => {
+                let message = || format!("`{}` is not known here", quote(node.raw()));
+                findings.add(&rules::MESSAGE_UNKNOWN, text, Some(node), path, message);
+            }
+            MisfitKind::Graded(rule, lex) => {
+                let message = || format!("`{}` is not {}, as `{}`", quote(node.raw()), lex.name, lex.example);
+                findings.add(rule, text, Some(node), path, message);
+            }
+        }
+    });
+    findings.settle(from, None);
+}

@@ -1,0 +1,212 @@
+//! Handshakes: whether what was honoured is within what was asked for, and whether events keep to it. Events do not
+//! say on which subscription they came, so they are held against terms only where there is one subscription.
+
+use crate::field::Field;
+use crate::hash::sum;
+use crate::kind::Named;
+use crate::limits;
+use crate::reading::Reading;
+use crate::rule::{self, Findings, quote};
+use crate::table::MessageKind;
+use crate::wire::{Boundary, Capabilities};
+
+/// What was agreed with one subscriber.
+struct Terms {
+    id: u64,
+    asked: Option<Capabilities>,
+    honored: Capabilities,
+    closed: bool,
+}
+
+/// All handshakes that were seen.
+#[derive(Default)]
+pub(super) struct Handshakes {
+    /// Of the newest request that has no answer.
+    asked: Option<Capabilities>,
+    terms: Vec<Terms>,
+}
+
+fn capabilities(message: &Reading<'_>, name: &str) -> Capabilities {
+    message.node().get(name).and_then(|node| serde_json::from_str(node.source()).ok()).unwrap_or_default()
+}
+
+impl Handshakes {
+    pub(super) fn observe(
+        &mut self,
+        kind: MessageKind,
+        message: &Reading<'_>,
+        seed: u64,
+        findings: &mut Findings,
+    ) {
+        let text = message.doc().text();
+        let id_node = message.node().get("subscription_id");
+        let id = id_node.and_then(crate::json::Node::str).map_or(0, |id| sum(seed, id.as_bytes()));
+        let known = self.terms.iter().position(|terms| terms.id == id);
+        let mut unknown = |some: bool| {
+            if some {
+                let message = || "no such subscription was accepted".to_owned();
+                findings.add(&rule::TERMS_UNKNOWN, text, id_node, || "subscription_id".into(), message);
+            }
+        };
+        match kind {
+            MessageKind::SubscriptionRequest => self.asked = Some(capabilities(message, "capabilities")),
+            MessageKind::SubscriptionRejected => self.asked = None,
+            MessageKind::SubscriptionAccepted => {
+                let honored = capabilities(message, "honored_capabilities");
+                let asked = match known {
+                    Some(at) if self.asked.is_none() => self.terms[at].asked.clone(),
+                    _ => self.asked.take(),
+                };
+                if let Some(asked) = &asked {
+                    for axis in wider(asked, &honored) {
+                        let node = message.node().get("honored_capabilities");
+                        let path = || format!("honored_capabilities.{axis}");
+                        let message = || format!("`{axis}` is more than was asked for");
+                        findings.add(&rule::TERMS_WIDER, text, node, path, message);
+                    }
+                }
+                match known {
+                    Some(at) => (self.terms[at].honored, self.terms[at].asked) = (honored, asked),
+                    None => {
+                        if self.terms.len() >= limits::SUBSCRIPTIONS_MAX {
+                            self.terms.remove(0);
+                        }
+                        self.terms.push(Terms { id, asked, honored, closed: false });
+                    }
+                }
+            }
+            MessageKind::SubscriptionRenegotiate => match known {
+                Some(at) => {
+                    let wish = capabilities(message, "capabilities");
+                    let asked = self.terms[at].asked.get_or_insert_default();
+                    merge(asked, wish);
+                }
+                None => unknown(!self.terms.is_empty()),
+            },
+            MessageKind::SubscriptionClose => match known {
+                Some(at) => self.terms[at].closed = true,
+                None => unknown(!self.terms.is_empty()),
+            },
+            _ => {}
+        }
+    }
+
+    /// Holds an event against the terms.
+    #[inline]
+    pub(super) fn hold(&self, event: &Reading<'_>, findings: &mut Findings) {
+        if let [terms] = self.terms.as_slice() {
+            terms.hold(event, findings);
+        }
+    }
+}
+
+impl Terms {
+    fn hold(&self, event: &Reading<'_>, findings: &mut Findings) {
+        let text = event.doc().text();
+        let node = Some(event.node());
+        if self.closed {
+            let message = || "the only subscription was closed".to_owned();
+            return findings.add(&rule::TERMS_CLOSED, text, node, String::new, message);
+        }
+        let honored = &self.honored;
+        if let Some(filters) = &honored.event_filters
+            && !event.is(Field::Urgency, "critical")
+        {
+            let written = event.text(Field::Type).unwrap_or_default();
+            let name = match event.named() {
+                Named::Core(kind) => kind.compact(),
+                _ => &written,
+            };
+            if !filters.pass(name) {
+                let message = || format!("`{}` is left out by the filters", quote(name));
+                findings.add(&rule::TERMS_FILTER, text, node, String::new, message);
+            }
+        }
+        if let (Some(boundaries), Some(hint)) =
+            (&honored.coalesce_boundaries, event.text(Field::CoalesceHint))
+            && !boundaries.iter().any(|boundary| boundary.as_str() == hint)
+            && hint != "none"
+        {
+            let message = || format!("`{}` was not agreed", quote(&hint));
+            let path = || "coalesce_hint".to_owned();
+            findings.add(&rule::TERMS_BOUNDARY, text, event.get(Field::CoalesceHint), path, message);
+        }
+        let replies = match event.kind() {
+            Some(crate::Kind::AwaitingConfirmation) => honored.supports_confirmation_reply,
+            Some(crate::Kind::AwaitingClarification) => honored.supports_clarification_reply,
+            _ => Some(true),
+        };
+        if replies != Some(true) {
+            let message = || "the subscriber said that it cannot answer".to_owned();
+            findings.add(&rule::TERMS_REPLY, text, node, String::new, message);
+        }
+    }
+}
+
+/// What is honoured beyond what was asked for, axis by axis.
+fn wider(asked: &Capabilities, honored: &Capabilities) -> Vec<&'static str> {
+    let mut axes = Vec::new();
+    if let Some(most) = asked.max_events_per_second
+        && honored.max_events_per_second.is_none_or(|rate| rate > most)
+    {
+        axes.push("max_events_per_second");
+    }
+    let default_language = [String::from("en-US")];
+    let languages = asked.languages.as_deref().unwrap_or(&default_language);
+    if let Some(offered) = &honored.languages
+        && offered
+            .iter()
+            .any(|tag| !languages.iter().any(|wish| crate::language::nearness(wish, tag).is_some()))
+    {
+        axes.push("languages");
+    }
+    let default_boundaries = [Boundary::Sentence, Boundary::Completion];
+    let boundaries = asked.coalesce_boundaries.as_deref().unwrap_or(&default_boundaries);
+    if let Some(offered) = &honored.coalesce_boundaries
+        && offered.iter().any(|boundary| !boundaries.contains(boundary))
+    {
+        axes.push("coalesce_boundaries");
+    }
+    let levels = asked.supported_conformance_levels.as_deref().unwrap_or(&[1]);
+    if let Some(offered) = &honored.supported_conformance_levels
+        && offered.iter().any(|level| !levels.contains(level))
+    {
+        axes.push("supported_conformance_levels");
+    }
+    let extensions = asked.supported_extensions.as_deref().unwrap_or_default();
+    if let Some(offered) = &honored.supported_extensions
+        && offered.iter().any(|uri| !extensions.contains(uri))
+    {
+        axes.push("supported_extensions");
+    }
+    let raised = |asked: Option<bool>, honored: Option<bool>| honored == Some(true) && asked != Some(true);
+    if raised(asked.supports_confirmation_reply, honored.supports_confirmation_reply) {
+        axes.push("supports_confirmation_reply");
+    }
+    if raised(asked.supports_clarification_reply, honored.supports_clarification_reply) {
+        axes.push("supports_clarification_reply");
+    }
+    if raised(honored.accept_signed_manifests_only, asked.accept_signed_manifests_only) {
+        axes.push("accept_signed_manifests_only");
+    }
+    if let Some(filters) = &asked.event_filters {
+        let passed = honored.event_filters.clone().unwrap_or_default();
+        if crate::Kind::ALL.iter().any(|kind| passed.pass(kind.compact()) && !filters.pass(kind.compact())) {
+            axes.push("event_filters");
+        }
+    }
+    axes
+}
+
+/// What is not said keeps its value.
+fn merge(asked: &mut Capabilities, wish: Capabilities) {
+    macro_rules! take {
+        ($( $field:ident )*) => { $( if wish.$field.is_some() { asked.$field = wish.$field; } )* };
+    }
+    take! {
+        max_events_per_second preferred_verbosity languages supports_confirmation_reply supports_clarification_reply
+        coalesce_boundaries event_filters supported_conformance_levels supported_extensions cognitive_load pace_wpm
+        accept_signed_manifests_only
+    }
+    asked.extensions.extend(wish.extensions);
+}

@@ -1,0 +1,325 @@
+//! Prompts: what they ask for, what became of them, and whether a call was allowed.
+
+use super::states::{Speaker, or_idle};
+use super::track::make_room;
+use crate::field::Field;
+use crate::hash::sum;
+use crate::kind::Kind;
+use crate::limits::FOLLOW_UP_MS;
+use crate::reading::Reading;
+use crate::rule::{self, Findings, quote};
+
+/// One prompt.
+pub(super) struct Prompt {
+    pub(super) token: u64,
+    pub(super) speaker: usize,
+    pub(super) asks: Asks,
+    /// When its default is applied, in microseconds.
+    pub(super) deadline: Option<i64>,
+    pub(super) standing: Standing,
+    /// When it was taken as settled, in microseconds.
+    pub(super) settled: Option<i64>,
+    /// Whether anything followed its rejection, or a tool its acceptance.
+    pub(super) followed: bool,
+}
+
+/// What a prompt asks for.
+pub(super) enum Asks {
+    Leave {
+        /// Sums of the call and the tool that `extra_context` names.
+        call: Option<u64>,
+        tool: Option<u64>,
+        action: u64,
+        default_accepts: bool,
+        accept: bool,
+        reject: bool,
+    },
+    Words {
+        freetext: bool,
+        yes_no: bool,
+        numeric: bool,
+        /// Sums of the values of the choices, when a choice is taken.
+        choices: Option<Vec<u64>>,
+    },
+}
+
+/// What became of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    Open,
+    /// A reply is recorded.
+    Accepted,
+    Rejected,
+    Answered,
+    /// No reply is recorded, and the producer went on: it had one, or it applied its default.
+    Presumed,
+    /// The producer went on so late that only the default can have been applied, and that was `reject`.
+    TimedOut,
+    /// A call has used it.
+    Used,
+}
+
+impl Prompt {
+    fn is_over(&self, moment: Option<i64>, slack_ms: i64) -> bool {
+        matches!((self.deadline, moment), (Some(deadline), Some(moment)) if moment >= deadline + slack_ms * 1_000)
+    }
+
+    fn default_accepts(&self) -> bool {
+        matches!(self.asks, Asks::Leave { default_accepts: true, .. })
+    }
+}
+
+/// Whether a call may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Fine,
+    Unasked,
+    Open,
+    Rejected,
+    TimedOut,
+}
+
+/// Looks for the prompt of a call (G-35): one that names it, else the newest of the same producer that names nothing.
+/// One acceptance allows one call that needs it.
+pub(super) fn ask(
+    prompts: &mut [Prompt],
+    speaker: usize,
+    call: Option<u64>,
+    tool: u64,
+    needs: bool,
+    moment: Option<i64>,
+) -> Asked {
+    if prompts.is_empty() {
+        return if needs { Asked::Unasked } else { Asked::Fine };
+    }
+    let own = |prompt: &&mut Prompt| prompt.speaker == speaker;
+    let names = |prompt: &Prompt| match prompt.asks {
+        Asks::Leave { call: Some(named), .. } => call == Some(named),
+        Asks::Leave { tool: Some(named), .. } => tool == named,
+        _ => false,
+    };
+    let unlinked = |prompt: &Prompt| matches!(prompt.asks, Asks::Leave { call: None, tool: None, .. });
+    let linked = prompts
+        .iter_mut()
+        .rev()
+        .filter(own)
+        .find(|prompt| names(prompt) && prompt.standing != Standing::Used);
+    if let Some(prompt) = linked {
+        prompt.followed = true;
+        let asked = judge(prompt, moment);
+        if asked == Asked::Fine {
+            prompt.standing = Standing::Used;
+        }
+        return asked;
+    }
+    if !needs {
+        let newest = prompts.iter_mut().rev().filter(own).find(|prompt| unlinked(prompt));
+        return match newest {
+            // Nothing at all happened since the rejection: this is what was rejected (A.8.5).
+            Some(prompt) if prompt.standing == Standing::Rejected && !prompt.followed => {
+                prompt.followed = true;
+                Asked::Rejected
+            }
+            Some(prompt) => {
+                prompt.followed |= prompt.standing == Standing::Accepted;
+                Asked::Fine
+            }
+            None => Asked::Fine,
+        };
+    }
+    let mut worst = Asked::Unasked;
+    for prompt in prompts.iter_mut().rev().filter(own) {
+        if !unlinked(prompt) || prompt.standing == Standing::Used {
+            continue;
+        }
+        match judge(prompt, moment) {
+            Asked::Fine => {
+                prompt.standing = Standing::Used;
+                prompt.followed = true;
+                return Asked::Fine;
+            }
+            asked if worst == Asked::Unasked => worst = asked,
+            _ => {}
+        }
+    }
+    worst
+}
+
+fn judge(prompt: &Prompt, moment: Option<i64>) -> Asked {
+    match prompt.standing {
+        Standing::Accepted | Standing::Presumed | Standing::Answered => Asked::Fine,
+        Standing::Used => Asked::Unasked,
+        Standing::Rejected => Asked::Rejected,
+        Standing::TimedOut => Asked::TimedOut,
+        Standing::Open if prompt.is_over(moment, 0) => {
+            if prompt.default_accepts() {
+                Asked::Fine
+            } else {
+                Asked::TimedOut
+            }
+        }
+        Standing::Open => Asked::Open,
+    }
+}
+
+/// Takes a new prompt; answers whether there was room to follow it.
+pub(super) fn opened(
+    prompts: &mut Vec<Prompt>,
+    speaker: &Speaker,
+    number: usize,
+    kind: Kind,
+    event: &Reading<'_>,
+    moment: Option<i64>,
+    seed: u64,
+    findings: &mut Findings,
+) -> bool {
+    let text = event.doc().text();
+    let asks = if kind == Kind::AwaitingConfirmation { leave(event, seed) } else { words(event, seed) };
+    if !speaker.is_in("awaiting_input") {
+        let message = || format!("the state is `{}`", or_idle(&speaker.state));
+        findings.add(&rule::PROMPT_STATE, text, Some(event.node()), String::new, message);
+    }
+    if let Asks::Leave { call, action, .. } = &asks {
+        let again = prompts.iter().any(|prompt| {
+            let same = matches!(&prompt.asks, Asks::Leave { call: other, action: same, .. }
+                if (call.is_some() && call == other) || (call.is_none() && action == same));
+            prompt.standing == Standing::Open
+                && prompt.speaker == number
+                && same
+                && !prompt.is_over(moment, 0)
+        });
+        if again {
+            let message = || "this action has an open prompt already".to_owned();
+            findings.add(&rule::PROMPT_REPEATED, text, event.get(Field::Action), || "action".into(), message);
+        }
+    }
+    let token = event.text(Field::ReplyToken).map_or(0, |token| sum(seed, token.as_bytes()));
+    let seconds = event.int(Field::TimeoutSeconds).filter(|seconds| (1..=86_400).contains(seconds));
+    let deadline = moment.zip(seconds).map(|(moment, seconds)| moment + seconds * 1_000_000);
+    let settled = |prompt: &Prompt| prompt.standing != Standing::Open;
+    let room = make_room(prompts, settled);
+    if room {
+        let standing = Standing::Open;
+        prompts.push(Prompt {
+            token,
+            speaker: number,
+            asks,
+            deadline,
+            standing,
+            settled: None,
+            followed: false,
+        });
+    }
+    room
+}
+
+fn leave(event: &Reading<'_>, seed: u64) -> Asks {
+    let context = event.get(Field::ExtraContext);
+    let named = |name: &str| Some(sum(seed, context?.get(name)?.str()?.as_bytes()));
+    let allowed = event.get(Field::AllowedReplies);
+    let allows = |decision: &str| allowed.is_none_or(|allowed| allowed.items().any(|item| item.is(decision)));
+    Asks::Leave {
+        call: named("tool_call_id"),
+        tool: named("tool"),
+        action: event.text(Field::Action).map_or(0, |action| sum(seed, action.as_bytes())),
+        default_accepts: event.is(Field::DefaultDecision, "accept"),
+        accept: allows("accept"),
+        reject: allows("reject"),
+    }
+}
+
+fn words(event: &Reading<'_>, seed: u64) -> Asks {
+    let kinds = event.get(Field::AcceptedResponseKinds);
+    let choices = event.get(Field::Choices);
+    // Without kinds: a choice where there are choices, free text otherwise.
+    let takes =
+        |kind: &str, default: bool| kinds.map_or(default, |kinds| kinds.items().any(|item| item.is(kind)));
+    let values = || {
+        let choices = choices.into_iter().flat_map(|choices| choices.items());
+        choices.filter_map(|choice| Some(sum(seed, choice.get("value")?.str()?.as_bytes()))).collect()
+    };
+    Asks::Words {
+        freetext: takes("freetext", choices.is_none()),
+        yes_no: takes("yes_no", false),
+        numeric: takes("numeric", false),
+        choices: takes("multiple_choice", choices.is_some()).then(values),
+    }
+}
+
+/// The producer leaves `awaiting_input`: its prompts without a recorded reply are settled.
+pub(super) fn left(prompts: &mut [Prompt], number: usize, moment: Option<i64>) {
+    for prompt in
+        prompts.iter_mut().filter(|prompt| prompt.speaker == number && prompt.standing == Standing::Open)
+    {
+        let late = prompt.is_over(moment, FOLLOW_UP_MS) && !prompt.default_accepts();
+        prompt.standing = match prompt.asks {
+            Asks::Leave { .. } if late => Standing::TimedOut,
+            _ => Standing::Presumed,
+        };
+        prompt.followed = true;
+        prompt.settled = moment;
+    }
+}
+
+/// Something of this producer happened: rejections have been followed.
+pub(super) fn follow(prompts: &mut [Prompt], number: usize) {
+    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == number) {
+        prompt.followed |= prompt.standing == Standing::Rejected;
+    }
+}
+
+/// At the end of a session.
+pub(super) fn ended(
+    prompts: &[Prompt],
+    speakers: &[Speaker],
+    completed: bool,
+    event: &Reading<'_>,
+    moment: Option<i64>,
+    findings: &mut Findings,
+) {
+    if !completed {
+        return;
+    }
+    let text = event.doc().text();
+    let mut say = |rule: &'static rule::Rule, message: &str| {
+        findings.add(rule, text, Some(event.node()), String::new, || message.to_owned());
+    };
+    for prompt in prompts {
+        match prompt.standing {
+            Standing::Open if !prompt.is_over(moment, 0) => {
+                say(&rule::PROMPT_OPEN, "a prompt has no answer and its time is not up");
+            }
+            Standing::Rejected if !prompt.followed => {
+                say(&rule::PROMPT_NO_FOLLOW_UP, "nothing tells that the action was rejected");
+            }
+            Standing::Accepted if !prompt.followed => {
+                say(&rule::PROMPT_NOT_DONE, "an action was accepted and no tool was called");
+            }
+            _ => {}
+        }
+    }
+    if !prompts.is_empty() && speakers.iter().any(|speaker| speaker.is_in("awaiting_input")) {
+        say(&rule::PROMPT_STATE_STAYS, "the state is still `awaiting_input`");
+    }
+}
+
+/// Whether a response is of a kind that the question takes.
+pub(super) fn takes(asks: &Asks, response: crate::json::Node<'_>, seed: u64) -> Result<(), String> {
+    let Asks::Words { freetext, yes_no, numeric, choices } = asks else {
+        return Err("a clarification answers a confirmation".into());
+    };
+    let fits = match response.str() {
+        Some(text) => {
+            let chosen =
+                || choices.as_ref().is_some_and(|values| values.contains(&sum(seed, text.as_bytes())));
+            *freetext || chosen()
+        }
+        None if response.bool().is_some() => *yes_no,
+        None => *numeric && response.number().is_some(),
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(format!("`{}` is of no kind that the question takes", quote(response.raw())))
+    }
+}

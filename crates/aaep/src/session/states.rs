@@ -1,0 +1,137 @@
+//! States: each producer's chain of them, and what its other events imply.
+
+use super::tools::Call;
+use crate::field::Field;
+use crate::json::Node;
+use crate::kind::Kind;
+use crate::reading::Reading;
+use crate::rule::{self, Findings, quote};
+
+/// States that events imply, as bits.
+pub(super) const CALLING: u8 = 1;
+pub(super) const AWAITING: u8 = 2;
+pub(super) const WRITING: u8 = 4;
+pub(super) const HANDING: u8 = 8;
+pub(super) const THINKING: u8 = 16;
+
+/// One producer in a session.
+#[derive(Default)]
+pub(super) struct Speaker {
+    pub(super) agent: u64,
+    /// Whether it ever announced a state.
+    pub(super) announced: bool,
+    pub(super) state: String,
+    /// What its events since the last `state.changed` imply.
+    pub(super) implied: u8,
+    /// Whether a call ended since the last `state.changed`.
+    pub(super) call_ended: bool,
+    /// Whether it asked for a handoff and announced no other state since.
+    pub(super) handing_off: bool,
+}
+
+impl Speaker {
+    pub(super) fn is_in(&self, state: &str) -> bool {
+        self.state == state
+    }
+
+    fn implies(&self, state: &str) -> bool {
+        let bit = match state {
+            "calling_tool" => CALLING,
+            "awaiting_input" => AWAITING,
+            "writing_output" => WRITING,
+            "handing_off" => HANDING,
+            "thinking" | "deciding" => THINKING,
+            _ => 0,
+        };
+        self.implied & bit != 0
+    }
+
+    /// What an event that is no `state.changed` implies.
+    pub(super) fn imply(&mut self, kind: Kind) {
+        self.implied |= match kind {
+            Kind::ToolInvoked => CALLING,
+            Kind::ToolCompleted => CALLING | THINKING,
+            Kind::AwaitingConfirmation | Kind::AwaitingClarification => AWAITING | THINKING,
+            Kind::OutputStreaming => WRITING | THINKING,
+            Kind::HandoffRequested => HANDING,
+            _ => 0,
+        };
+    }
+}
+
+/// What a `state.changed` says.
+pub(super) struct Change {
+    /// Whether it leaves `awaiting_input`.
+    pub(super) leaves_prompt: bool,
+}
+
+pub(super) fn changed(
+    speaker: &mut Speaker,
+    number: usize,
+    calls: &mut [Call],
+    event: &Reading<'_>,
+    findings: &mut Findings,
+) -> Change {
+    let text = event.doc().text();
+    let from = event.text(Field::FromState).unwrap_or_default();
+    let to = event.text(Field::ToState).unwrap_or_default();
+    let node = event.get(Field::FromState);
+    let path = || "from_state".to_owned();
+    if !speaker.announced {
+        if from != "idle" {
+            let message = || format!("the first state is left from `{}`", quote(&from));
+            findings.add(&rule::STATE_FIRST, text, node, path, message);
+        }
+    } else if from != speaker.state.as_str() {
+        if speaker.implies(&from) {
+            let message =
+                || format!("`{}` was implied, not announced; the last was `{}`", quote(&from), speaker.state);
+            findings.add(&rule::STATE_IMPLIED, text, node, path, message);
+        } else {
+            let message = || format!("`{}` is left; the last state was `{}`", quote(&from), speaker.state);
+            findings.add(&rule::STATE_CHAIN, text, node, path, message);
+        }
+    }
+    let leaves_prompt = from == "awaiting_input" && to != "awaiting_input";
+    // Back to work of one's own, with calls open and none ended: the outcome of the call is told too late.
+    let behind_tools = matches!(to.as_ref(), "thinking" | "deciding" | "writing_output" | "idle");
+    if behind_tools && from != "awaiting_input" && !speaker.call_ended {
+        for call in calls.iter_mut().filter(|call| !call.done && call.speaker == number) {
+            call.late = true;
+        }
+    }
+    if to == "calling_tool" {
+        for call in calls.iter_mut().filter(|call| !call.done && call.speaker == number) {
+            call.announced = true;
+        }
+    }
+    speaker.state.clear();
+    speaker.state.push_str(&to);
+    speaker.announced = true;
+    speaker.implied = 0;
+    speaker.call_ended = false;
+    speaker.handing_off = to == "handing_off";
+    Change { leaves_prompt }
+}
+
+pub(super) fn handoff(speaker: &mut Speaker, event: &Reading<'_>, findings: &mut Findings) {
+    if !speaker.is_in("handing_off") {
+        let message = || format!("the state is `{}`", or_idle(&speaker.state));
+        unannounced(&rule::STATE_HANDOFF, event.node(), event, message, findings);
+    }
+    speaker.handing_off = true;
+}
+
+pub(super) fn or_idle(state: &str) -> &str {
+    if state.is_empty() { "idle" } else { state }
+}
+
+pub(super) fn unannounced(
+    rule: &'static rule::Rule,
+    node: Node<'_>,
+    event: &Reading<'_>,
+    message: impl FnOnce() -> String,
+    findings: &mut Findings,
+) {
+    findings.add(rule, event.doc().text(), Some(node), String::new, message);
+}

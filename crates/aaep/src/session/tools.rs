@@ -1,0 +1,154 @@
+//! Calls of tools: each invoked once and completed once, under one name, after its prompt where it needs one.
+
+use super::prompts::{self, Asked, Prompt};
+use super::states::Speaker;
+use super::track::make_room;
+use crate::field::Field;
+use crate::hash::sum;
+use crate::reading::Reading;
+use crate::rule::{self, Findings, Risk, quote, stakes};
+
+/// One call.
+pub(super) struct Call {
+    /// Sum of `tool_call_id`.
+    id: Option<u64>,
+    tool: u64,
+    pub(super) speaker: usize,
+    pub(super) done: bool,
+    /// A state after the tool was announced while it was open.
+    pub(super) late: bool,
+    /// Whether `calling_tool` was announced for it.
+    pub(super) announced: bool,
+}
+
+fn sums(event: &Reading<'_>, seed: u64) -> (Option<u64>, u64) {
+    let id = event.text(Field::ToolCallId).map(|id| sum(seed, id.as_bytes()));
+    let tool = event.text(Field::Tool).map_or(0, |tool| sum(seed, tool.as_bytes()));
+    (id, tool)
+}
+
+/// Answers whether there was room to follow the call.
+pub(super) fn invoked(
+    calls: &mut Vec<Call>,
+    prompts: &mut [Prompt],
+    speaker: &Speaker,
+    number: usize,
+    event: &Reading<'_>,
+    moment: Option<i64>,
+    seed: u64,
+    findings: &mut Findings,
+) -> bool {
+    let text = event.doc().text();
+    let (id, tool) = sums(event, seed);
+    if id.is_some() && calls.iter().any(|call| call.id == id) {
+        let node = event.get(Field::ToolCallId);
+        let message = || format!("`{}` was used before", node.map_or("", |node| quote_raw(node.raw())));
+        findings.add(&rule::TOOL_ID_REUSED, text, node, || "tool_call_id".into(), message);
+    }
+    if speaker.handing_off {
+        let message = || "a tool is called after a handoff was asked for".to_owned();
+        findings.add(&rule::HANDOFF_WORK, text, Some(event.node()), String::new, message);
+    }
+    let stakes = stakes(event);
+    let high = event.is(Field::RiskLevel, "high") && stakes.risk == Risk::High;
+    let asked = prompts::ask(prompts, number, id, tool, stakes.irreversible || high, moment);
+    let name = || quote(&event.text(Field::Tool).unwrap_or_default());
+    let node = Some(event.node());
+    let breach = match asked {
+        Asked::Fine => None,
+        Asked::Unasked if stakes.irreversible => {
+            Some((&rule::TOOL_UNCONFIRMED, "cannot be undone and has no accepted prompt of its own"))
+        }
+        Asked::Unasked => Some((&rule::TOOL_HIGH_RISK, "has high risk and no accepted prompt of its own")),
+        Asked::Open => Some((&rule::TOOL_BEFORE_ANSWER, "is called while its prompt is open")),
+        Asked::Rejected => Some((&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")),
+        Asked::TimedOut => Some((
+            &rule::TOOL_AFTER_DEFAULT,
+            "is called after its prompt timed out, with `reject` as default",
+        )),
+    };
+    if let Some((rule, what)) = breach {
+        findings.add(rule, text, node, String::new, || format!("`{}` {what}", name()));
+    }
+    let room = make_room(calls, |call| call.done);
+    if room {
+        let announced = speaker.is_in("calling_tool");
+        calls.push(Call { id, tool, speaker: number, done: false, late: false, announced });
+    }
+    room
+}
+
+fn quote_raw(raw: &str) -> &str {
+    raw.get(..crate::limits::QUOTE_BYTES_MAX).unwrap_or(raw)
+}
+
+pub(super) fn completed(
+    calls: &mut [Call],
+    speaker: &mut Speaker,
+    event: &Reading<'_>,
+    seed: u64,
+    findings: &mut Findings,
+) {
+    let text = event.doc().text();
+    let (id, tool) = sums(event, seed);
+    speaker.call_ended = true;
+    let open = |call: &&mut Call| !call.done;
+    let name = || quote(&event.text(Field::Tool).unwrap_or_default());
+    let node = event.get(Field::ToolCallId).or_else(|| event.get(Field::Tool)).or(Some(event.node()));
+    let mut breach = |rule: &'static rule::Rule, what: &str| {
+        findings.add(rule, text, node, String::new, || format!("`{}` {what}", name()));
+    };
+    let found = match id {
+        Some(_) => match calls.iter().position(|call| call.id == id) {
+            Some(at) if calls[at].done => return breach(&rule::TOOL_COMPLETED_TWICE, "was completed before"),
+            Some(at) => {
+                if calls[at].tool != tool {
+                    breach(&rule::TOOL_RENAMED, "is not the name under which the call was invoked");
+                }
+                Some(at)
+            }
+            None => {
+                match calls.iter().position(|call| !call.done && call.id.is_none() && call.tool == tool) {
+                    Some(at) => {
+                        breach(&rule::TOOL_ID_ONE_SIDE, "was invoked without a `tool_call_id`");
+                        Some(at)
+                    }
+                    None => {
+                        return breach(&rule::TOOL_NOT_INVOKED, "was not invoked under this `tool_call_id`");
+                    }
+                }
+            }
+        },
+        None => match calls.iter_mut().filter(open).position(|call| call.id.is_none() && call.tool == tool) {
+            Some(_) => calls.iter().position(|call| !call.done && call.id.is_none() && call.tool == tool),
+            None => match calls.iter().position(|call| !call.done && call.tool == tool) {
+                Some(at) => {
+                    breach(&rule::TOOL_ID_ONE_SIDE, "was invoked with a `tool_call_id`");
+                    Some(at)
+                }
+                None if calls.iter().any(|call| call.tool == tool) => {
+                    return breach(&rule::TOOL_COMPLETED_TWICE, "was completed before");
+                }
+                None => return breach(&rule::TOOL_NOT_INVOKED, "was not invoked"),
+            },
+        },
+    };
+    let Some(call) = found.and_then(|at| calls.get_mut(at)) else { return };
+    call.done = true;
+    if call.late {
+        breach(&rule::TOOL_LATE, "is completed after the state behind it was announced");
+    }
+    if !call.announced && !speaker.is_in("calling_tool") {
+        breach(&rule::STATE_TOOL, "was called without the state `calling_tool`");
+    }
+}
+
+/// At the end of a session: calls that are open.
+pub(super) fn ended(calls: &[Call], completed: bool, event: &Reading<'_>, findings: &mut Findings) {
+    let open = calls.iter().filter(|call| !call.done).count();
+    if open > 0 {
+        let rule = if completed { &rule::TOOL_OPEN } else { &rule::TOOL_OPEN_BROKEN_OFF };
+        let message = || format!("{open} {} open", if open == 1 { "call is" } else { "calls are" });
+        findings.add(rule, event.doc().text(), Some(event.node()), String::new, message);
+    }
+}

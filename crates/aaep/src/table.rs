@@ -1,0 +1,484 @@
+//! Which fields each event type and each message has, and of which shape: chapters 3 to 6 as data.
+
+use crate::field::Field;
+use crate::kind::Kind;
+use crate::lex;
+use crate::rule;
+use crate::shape::{Closed, Shape, Spec};
+
+const DAY_MS: i64 = 86_400_000;
+const DURATION: Shape = Shape::Int { min: 0, max: DAY_MS };
+const SHORT: Shape = Shape::Text { min: 1, max: 4_096 };
+const LONG: Shape = Shape::Text { min: 1, max: 16_384 };
+const LONG_OR_EMPTY: Shape = Shape::Text { min: 0, max: 16_384 };
+const NAME: Shape = Shape::Text { min: 1, max: 256 };
+const ANY_TEXT: Shape = Shape::Text { min: 0, max: usize::MAX };
+const COUNT: Shape = Shape::Int { min: 0, max: i64::MAX };
+const FROM_ONE: Shape = Shape::Int { min: 1, max: i64::MAX };
+const URI: Shape = Shape::Lex(&lex::URI);
+const TAG: Shape = Shape::Graded { loose: &lex::LANGUAGE, strict: &lex::BCP47, rule: &rule::LANGUAGE_BCP47 };
+const MOMENT: Shape =
+    Shape::Graded { loose: &lex::MOMENT, strict: &lex::TIMESTAMP, rule: &rule::TIMESTAMP_FRACTION };
+const EVENT_VERSION: Shape =
+    Shape::Graded { loose: &lex::VERSION, strict: &lex::PUBLISHED, rule: &rule::VERSION_PUBLISHED };
+const RISK: Shape = Shape::OneOf(&["low", "medium", "high"]);
+const DECISION: Shape = Shape::OneOf(&["accept", "reject"]);
+const VERBOSITY: Shape = Shape::OneOf(&["terse", "normal", "detailed"]);
+static DECISION_LIST: Shape = NAME;
+/// The boundaries of output, the finest first.
+pub const BOUNDARIES: &[&str] = &["none", "word", "sentence", "paragraph", "completion"];
+static BOUNDARY: Shape = Shape::OneOf(BOUNDARIES);
+static ONE_TAG: Shape = TAG;
+static ONE_NAME: Shape = NAME;
+static ONE_URI: Shape = URI;
+static ONE_TEXT: Shape = ANY_TEXT;
+static ONE_LEVEL: Shape = Shape::OneOfInts(&[1, 2, 3]);
+static ANSWER_KIND: Shape = Shape::OneOf(&["freetext", "yes_no", "multiple_choice", "numeric"]);
+static ONE_CHOICE: Shape = Shape::Closed(&CHOICE);
+
+/// `producer`.
+pub static PRODUCER: Closed = Closed {
+    name: "producer",
+    fields: &[
+        Spec::must("agent_id", Shape::Text { min: 1, max: usize::MAX }),
+        Spec::may("agent_version", ANY_TEXT),
+        Spec::may("agent_name", ANY_TEXT),
+        Spec::may("model", ANY_TEXT),
+        Spec::may("manifest_uri", URI),
+    ],
+    extensible: false,
+    least: 0,
+};
+
+/// `localization_hints`.
+pub static HINTS: Closed = Closed {
+    name: "localization hints",
+    fields: &[
+        Spec::may("primary_language", TAG),
+        Spec::may("text_direction", Shape::OneOf(&["ltr", "rtl", "auto"])),
+        Spec::may("available_languages", Shape::List { of: &ONE_TAG, min: 0, max: 32, unique: true }),
+        Spec::may("fallback_chain", Shape::List { of: &ONE_TAG, min: 0, max: 16, unique: false }),
+        Spec::may("script", Shape::Lex(&lex::SCRIPT)),
+        Spec::may("calendar", ANY_TEXT),
+    ],
+    extensible: false,
+    least: 0,
+};
+
+/// `progress`.
+pub static PROGRESS: Closed = Closed {
+    name: "progress",
+    fields: &[
+        Spec::may("percent", Shape::Number { min: 0.0, max: 100.0 }),
+        Spec::may("step", FROM_ONE),
+        Spec::may("total_steps", FROM_ONE),
+        Spec::may("description", SHORT),
+    ],
+    extensible: false,
+    least: 1,
+};
+
+/// One of `choices`.
+pub static CHOICE: Closed = Closed {
+    name: "choice",
+    fields: &[Spec::must("value", NAME), Spec::must("label", Shape::Text { min: 1, max: 1_024 })],
+    extensible: false,
+    least: 0,
+};
+
+/// `event_filters`.
+pub static FILTERS: Closed = Closed {
+    name: "event filters",
+    fields: &[
+        Spec::may("include", Shape::List { of: &ONE_NAME, min: 0, max: usize::MAX, unique: false }),
+        Spec::may("exclude", Shape::List { of: &ONE_NAME, min: 0, max: usize::MAX, unique: false }),
+    ],
+    extensible: false,
+    least: 0,
+};
+
+/// `capabilities` and `honored_capabilities`.
+pub static CAPABILITIES: Closed = Closed {
+    name: "capabilities",
+    fields: &[
+        Spec::may("max_events_per_second", Shape::Int { min: 1, max: 100_000 }),
+        Spec::may("preferred_verbosity", VERBOSITY),
+        Spec::may("languages", Shape::List { of: &ONE_TAG, min: 1, max: 32, unique: true }),
+        Spec::may("supports_confirmation_reply", Shape::Bool),
+        Spec::may("supports_clarification_reply", Shape::Bool),
+        Spec::may("coalesce_boundaries", Shape::List { of: &BOUNDARY, min: 1, max: 5, unique: true }),
+        Spec::may("event_filters", Shape::Closed(&FILTERS)),
+        Spec::may(
+            "supported_conformance_levels",
+            Shape::List { of: &ONE_LEVEL, min: 0, max: 3, unique: true },
+        ),
+        Spec::may("supported_extensions", Shape::List { of: &ONE_URI, min: 0, max: 64, unique: false }),
+        Spec::may("cognitive_load", Shape::OneOf(&["low", "medium", "high"])),
+        Spec::may("pace_wpm", Shape::Int { min: 50, max: 1_000 }),
+        Spec::may("accept_signed_manifests_only", Shape::Bool),
+    ],
+    extensible: true,
+    least: 0,
+};
+
+/// The shape of a field, which is the same in every type that has it.
+pub static SHAPES: [Shape; Field::COUNT] = [
+    Shape::Context,
+    EVENT_VERSION,
+    ANY_TEXT,
+    Shape::Lex(&lex::EVENT_ID),
+    Shape::Lex(&lex::SESSION_ID),
+    COUNT,
+    MOMENT,
+    Shape::Closed(&PRODUCER),
+    VERBOSITY,
+    Shape::OneOf(&["background", "normal", "critical"]),
+    Shape::Closed(&HINTS),
+    ANY_TEXT,
+    Shape::Objects,
+    SHORT,
+    LONG,
+    LONG,
+    DURATION,
+    NAME,
+    LONG_OR_EMPTY,
+    Shape::List { of: &ONE_NAME, min: 0, max: 256, unique: true },
+    DURATION,
+    COUNT,
+    LONG_OR_EMPTY,
+    URI,
+    Shape::OneOf(&["transient", "permanent", "requires_user", "unknown"]),
+    Shape::Lex(&lex::ERROR_CODE),
+    URI,
+    Shape::Bool,
+    SHORT,
+    Shape::OneOf(&["user", "producer", "timeout", "system"]),
+    Shape::Lex(&lex::CANCELLATION_REASON),
+    LONG_OR_EMPTY,
+    Shape::Text { min: 1, max: 64 },
+    Shape::Text { min: 1, max: 64 },
+    Shape::Closed(&PROGRESS),
+    DURATION,
+    Shape::Lex(&lex::TOOL),
+    SHORT,
+    LONG_OR_EMPTY,
+    RISK,
+    Shape::Bool,
+    Shape::Lex(&lex::TOOL_CALL_ID),
+    Shape::OneOf(&["success", "error", "timeout"]),
+    SHORT,
+    LONG_OR_EMPTY,
+    COUNT,
+    Shape::Bool,
+    Shape::OneOf(BOUNDARIES),
+    Shape::Lex(&lex::OUTPUT_ID),
+    Shape::Lex(&lex::MEDIA_TYPE),
+    TAG,
+    LONG,
+    LONG,
+    Shape::Lex(&lex::REPLY_TOKEN),
+    Shape::Int { min: 1, max: 86_400 },
+    DECISION,
+    Shape::OneOf(&["reversible", "reversible_with_effort", "irreversible"]),
+    Shape::List { of: &DECISION_LIST, min: 1, max: 32, unique: true },
+    Shape::Object,
+    LONG,
+    Shape::List { of: &ANSWER_KIND, min: 1, max: 4, unique: true },
+    Shape::List { of: &ONE_CHOICE, min: 2, max: 32, unique: false },
+    SHORT,
+    Shape::Text { min: 0, max: 4_096 },
+    LONG,
+    Shape::OneOf(&["human", "specialist_agent", "escalation_queue"]),
+    URI,
+    Shape::Object,
+    RISK,
+];
+
+/// What every event must have.
+pub const ENVELOPE_REQUIRED: &[Field] =
+    &[Field::Context, Field::Type, Field::EventId, Field::SessionId, Field::Timestamp, Field::Producer];
+
+const SUMMARIES: &[Field] = &[Field::SummaryTerse, Field::SummaryNormal, Field::SummaryDetailed];
+
+/// The payload of a type: what it must have and what it may have.
+pub const fn payload(kind: Kind) -> (&'static [Field], &'static [Field]) {
+    use Field as F;
+    match kind {
+        Kind::SessionStarted => {
+            (&[F::SummaryNormal], &[F::ExpectedDurationMs, F::RequestedBy, F::RequestText, F::ToolsAvailable])
+        }
+        Kind::SessionCompleted => {
+            (&[F::SummaryNormal], &[F::DurationMs, F::ToolInvocationsCount, F::OutputSummary, F::ResultUri])
+        }
+        Kind::SessionErrored => (
+            &[F::ErrorCategory, F::SummaryNormal],
+            &[F::ErrorCode, F::ErrorUri, F::Recoverable, F::RemediationHint],
+        ),
+        Kind::SessionCancelled => {
+            (&[F::CancelledBy, F::SummaryNormal], &[F::CancellationReason, F::PartialResult])
+        }
+        Kind::StateChanged => (&[F::FromState, F::ToState], &[F::ExpectedDurationMs]),
+        Kind::ProgressUpdated => (&[F::Progress], &[F::EtaMs]),
+        Kind::ToolInvoked => (
+            &[F::Tool, F::SummaryNormal],
+            &[
+                F::Description,
+                F::ArgsSummary,
+                F::ExpectedDurationMs,
+                F::RiskLevel,
+                F::Irreversible,
+                F::ToolCallId,
+            ],
+        ),
+        Kind::ToolCompleted => (&[F::Tool, F::Status], &[F::ToolCallId, F::DurationMs, F::ErrorMessage]),
+        Kind::OutputStreaming => (
+            &[F::Chunk, F::Position, F::Complete],
+            &[F::CoalesceHint, F::OutputId, F::ContentType, F::Language],
+        ),
+        Kind::AwaitingConfirmation => (
+            &[F::Action, F::Consequence, F::ReplyToken, F::TimeoutSeconds, F::DefaultDecision],
+            &[F::RiskLevel, F::Irreversible, F::Reversibility, F::AllowedReplies, F::ExtraContext],
+        ),
+        Kind::AwaitingClarification => (
+            &[F::Question, F::ReplyToken, F::TimeoutSeconds],
+            &[F::AcceptedResponseKinds, F::Choices, F::AnswerContext, F::DefaultResponse],
+        ),
+        Kind::HandoffRequested => {
+            (&[F::Reason, F::TargetKind], &[F::TargetUri, F::PackagedContext, F::UrgencyForHandoff])
+        }
+    }
+}
+
+/// Summaries: every type may have them, except pieces of output.
+pub const fn summaries(kind: Kind) -> &'static [Field] {
+    match kind {
+        Kind::OutputStreaming => &[],
+        _ => SUMMARIES,
+    }
+}
+
+const fn bits(fields: &[Field]) -> u128 {
+    let mut set = 0;
+    let mut at = 0;
+    while at < fields.len() {
+        set |= fields[at].bit();
+        at += 1;
+    }
+    set
+}
+
+const KINDS: usize = Kind::ALL.len();
+
+/// What each type must have of its own, as sets.
+pub const REQUIRED: [u128; KINDS] = {
+    let mut sets = [0; KINDS];
+    let mut at = 0;
+    while at < KINDS {
+        sets[at] = bits(payload(Kind::ALL[at]).0);
+        at += 1;
+    }
+    sets
+};
+
+/// The envelope as a set.
+pub const ENVELOPE: u128 = (Field::Extensions.bit() << 1) - 1;
+
+/// What each type may have, its envelope included, as sets.
+pub const ALLOWED: [u128; KINDS] = {
+    let mut sets = [0; KINDS];
+    let mut at = 0;
+    while at < KINDS {
+        let kind = Kind::ALL[at];
+        sets[at] = ENVELOPE | bits(payload(kind).0) | bits(payload(kind).1) | bits(summaries(kind));
+        at += 1;
+    }
+    sets
+};
+
+/// Text for people, as a set.
+pub const FOR_PEOPLE: u128 = bits(Field::FOR_PEOPLE);
+
+/// Fields whose text may stand beside itself in other languages: `summary_normal_yo`.
+pub const LOCALIZED: &[&str] = &[
+    "summary_terse",
+    "summary_normal",
+    "summary_detailed",
+    "action",
+    "consequence",
+    "question",
+    "reason",
+    "description",
+    "remediation_hint",
+    "error_message",
+    "context",
+];
+
+/// Names that running code uses, and what the protocol calls them.
+pub const MISNOMERS: &[(&str, &str)] = &[
+    ("progress_percent", "progress.percent"),
+    ("progress_message", "progress.description"),
+    ("estimated_remaining_ms", "eta_ms"),
+    ("options", "choices"),
+    ("free_form_allowed", "accepted_response_kinds"),
+    ("multi_select", "accepted_response_kinds"),
+    ("handoff_target", "target_uri"),
+    ("context_summary", "packaged_context"),
+    ("language", "localization_hints.primary_language"),
+];
+
+const TYPE_NAME: Shape = Shape::Text { min: 1, max: usize::MAX };
+const SUBSCRIPTION: Shape = Shape::Lex(&lex::SUBSCRIPTION_ID);
+const CORRELATION: Spec = Spec::may("correlation_id", ANY_TEXT);
+
+macro_rules! messages {
+    ($( $message:ident = $name:literal { $( $spec:expr, )* } )*) => {
+        /// A message that is no event.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum MessageKind { $( #[doc = concat!("`", $name, "`")] $message, )* }
+
+        impl MessageKind {
+            /// All of them.
+            pub const ALL: &[MessageKind] = &[$( MessageKind::$message, )*];
+
+            /// The name, without the prefix `aaep:`.
+            pub const fn name(self) -> &'static str {
+                match self { $( MessageKind::$message => $name, )* }
+            }
+
+            /// Reads the name, with or without the prefix.
+            pub fn of_name(name: &str) -> Option<MessageKind> {
+                match name.strip_prefix(crate::kind::PREFIX).unwrap_or(name) {
+                    $( $name => Some(MessageKind::$message), )*
+                    _ => None,
+                }
+            }
+
+            /// Its fields.
+            pub fn fields(self) -> &'static Closed {
+                match self { $(
+                    MessageKind::$message => {
+                        static FIELDS: Closed = Closed {
+                            name: $name,
+                            fields: &[$( $spec, )*],
+                            extensible: false,
+                            least: 0,
+                        };
+                        &FIELDS
+                    }
+                )* }
+            }
+        }
+    };
+}
+
+messages! {
+    SubscriptionRequest = "subscription.request" {
+        Spec::must("type", TYPE_NAME),
+        Spec::must("aaep_version", Shape::Lex(&lex::VERSION)),
+        Spec::must("subscriber_id", NAME),
+        Spec::must("capabilities", Shape::Closed(&CAPABILITIES)),
+        Spec::may("subscriber_name", Shape::Text { min: 0, max: 256 }),
+        Spec::may("subscriber_version", Shape::Text { min: 0, max: 64 }),
+        Spec::may("subscriber_manifest_uri", URI),
+        CORRELATION,
+        Spec::may("extensions", Shape::Objects),
+    }
+    SubscriptionAccepted = "subscription.accepted" {
+        Spec::must("type", TYPE_NAME),
+        Spec::must("subscription_id", SUBSCRIPTION),
+        Spec::must("aaep_version", Shape::Lex(&lex::VERSION)),
+        Spec::must("producer", Shape::Closed(&PRODUCER)),
+        Spec::must("honored_capabilities", Shape::Closed(&CAPABILITIES)),
+        Spec::may("manifest_uri", URI),
+        Spec::may("signed_manifest", Shape::Lex(&lex::SIGNATURE)),
+        Spec::may("negotiation_notes", Shape::Text { min: 0, max: 4_096 }),
+        CORRELATION,
+        Spec::may("extensions", Shape::Objects),
+    }
+    SubscriptionRejected = "subscription.rejected" {
+        Spec::must("type", TYPE_NAME),
+        Spec::must("reason_code", NAME),
+        Spec::must("reason_message", SHORT),
+        Spec::may("retry_after_seconds", Shape::Int { min: 0, max: 86_400 }),
+        Spec::may("alternative_manifest_uri", URI),
+        CORRELATION,
+        Spec::may("extensions", Shape::Objects),
+    }
+    SubscriptionRenegotiate = "subscription.renegotiate" {
+        Spec::must("type", TYPE_NAME),
+        Spec::must("subscription_id", SUBSCRIPTION),
+        Spec::must("capabilities", Shape::Closed(&CAPABILITIES)),
+        CORRELATION,
+        Spec::may("extensions", Shape::Objects),
+    }
+    SubscriptionClose = "subscription.close" {
+        Spec::must("type", TYPE_NAME),
+        Spec::must("subscription_id", SUBSCRIPTION),
+        Spec::may("reason_code", NAME),
+        Spec::may("reason_message", Shape::Text { min: 0, max: 4_096 }),
+        CORRELATION,
+        Spec::may("extensions", Shape::Objects),
+    }
+    ConfirmationReply = "confirmation.reply" {
+        Spec::must("type", TYPE_NAME),
+        Spec::must("reply_token", Shape::Lex(&lex::REPLY_TOKEN)),
+        Spec::must("decision", DECISION),
+        Spec::must("subscription_id", SUBSCRIPTION),
+        Spec::must("timestamp", MOMENT),
+        Spec::may("decided_by", NAME),
+        Spec::may("decision_rationale", SHORT),
+        Spec::may("modified_action", Shape::Object),
+        CORRELATION,
+    }
+    ClarificationReply = "clarification.reply" {
+        Spec::must("type", TYPE_NAME),
+        Spec::must("reply_token", Shape::Lex(&lex::REPLY_TOKEN)),
+        Spec::must("response", Shape::Answer { max: 16_384 }),
+        Spec::must("subscription_id", SUBSCRIPTION),
+        Spec::must("timestamp", MOMENT),
+        Spec::may("decided_by", NAME),
+        Spec::may("confidence", Shape::Number { min: 0.0, max: 1.0 }),
+        CORRELATION,
+    }
+    ProducerManifest = "producer.manifest" {
+        Spec::must("@context", Shape::Context),
+        Spec::must("type", TYPE_NAME),
+        Spec::must("agent_id", NAME),
+        Spec::must("aaep_versions_supported", Shape::List { of: &ONE_NAME, min: 1, max: 64, unique: true }),
+        Spec::must("conformance_levels_supported", Shape::List { of: &ONE_LEVEL, min: 1, max: 3, unique: true }),
+        Spec::must("transports_supported", Shape::List { of: &ONE_NAME, min: 1, max: 64, unique: true }),
+        Spec::may("agent_version", ANY_TEXT),
+        Spec::may("agent_name", ANY_TEXT),
+        Spec::may("languages_supported", Shape::List { of: &ONE_TAG, min: 0, max: 256, unique: true }),
+        Spec::may("event_types_emitted", Shape::List { of: &ONE_NAME, min: 0, max: 256, unique: true }),
+        Spec::may("extensions_supported", Shape::List { of: &ONE_URI, min: 0, max: 64, unique: true }),
+        Spec::may("default_verbosity", VERBOSITY),
+        Spec::may("max_concurrent_subscriptions", FROM_ONE),
+        Spec::may("contact", ANY_TEXT),
+        Spec::may("endpoints", Shape::Object),
+        Spec::may("framing", ANY_TEXT),
+        Spec::may("states", Shape::List { of: &ONE_TEXT, min: 0, max: 256, unique: true }),
+        Spec::may("multi_agent_pattern", ANY_TEXT),
+        Spec::may("extensions", Shape::Objects),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shapes_are_in_the_order_of_the_fields() {
+        // Those whose place would be seen wrong by a shift.
+        let shape = |field: Field| format!("{:?}", SHAPES[field as usize]);
+        assert!(shape(Field::Extensions).contains("Objects"));
+        assert!(shape(Field::Tool).contains("tool"));
+        assert!(shape(Field::ToolCallId).contains("call"));
+        assert!(shape(Field::ReplyToken).contains("reply"));
+        assert!(shape(Field::UrgencyForHandoff).contains("high"));
+        assert!(shape(Field::CoalesceHint).contains("sentence"));
+        assert!(shape(Field::TargetKind).contains("human"));
+        assert!(shape(Field::DefaultDecision).contains("accept"));
+        assert!(shape(Field::ErrorCategory).contains("transient"));
+    }
+}

@@ -1,0 +1,213 @@
+//! What each of the twelve types carries of its own (chapter 4).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::id::{ReplyToken, Timestamp};
+use super::words::{
+    Boundary, CancelledBy, Decision, ErrorCategory, HandoffTarget, Level, Reversibility, ToolStatus,
+};
+use crate::kind::Kind;
+
+macro_rules! bodies {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident {
+            $( must $required:ident : $required_type:ty, )*
+            $( may $optional:ident : $optional_type:ty, )*
+        }
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+            pub struct $name {
+                $( pub $required: $required_type, )*
+                $(
+                    #[serde(default, skip_serializing_if = "Option::is_none")]
+                    pub $optional: Option<$optional_type>,
+                )*
+            }
+
+            impl $name {
+                /// With what it must have.
+                pub fn new($( $required: $required_type ),*) -> Self {
+                    $name { $( $required, )* $( $optional: None, )* }
+                }
+            }
+        )*
+
+        /// The payload of an event, beside its summaries.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum Body {
+            $( $name($name), )*
+            /// A type of an extension, or one that this version does not know; its fields are in
+            /// [`super::Event::other`].
+            Other {
+                /// As it was written.
+                #[serde(skip)]
+                type_name: Box<str>,
+            },
+        }
+
+        impl Body {
+            /// Which of the twelve it is.
+            pub fn kind(&self) -> Option<Kind> {
+                match self {
+                    $( Body::$name(_) => Some(Kind::$name), )*
+                    Body::Other { .. } => None,
+                }
+            }
+
+            pub(super) fn read(kind: Kind, text: &str) -> Result<Body, serde_json::Error> {
+                match kind { $( Kind::$name => serde_json::from_str(text).map(Body::$name), )* }
+            }
+        }
+
+        $(
+            impl From<$name> for Body {
+                fn from(body: $name) -> Body {
+                    Body::$name(body)
+                }
+            }
+        )*
+    };
+}
+
+bodies! {
+    /// A session begins.
+    SessionStarted {
+        may expected_duration_ms: u64,
+        may requested_by: String,
+        may request_text: String,
+        may tools_available: Vec<String>,
+    }
+    /// A session has done what it was for.
+    SessionCompleted {
+        may duration_ms: u64,
+        may tool_invocations_count: u64,
+        may output_summary: String,
+        may result_uri: String,
+    }
+    /// A session has failed.
+    SessionErrored {
+        must error_category: ErrorCategory,
+        may error_code: String,
+        may error_uri: String,
+        may recoverable: bool,
+        may remediation_hint: String,
+    }
+    /// A session was given up.
+    SessionCancelled {
+        must cancelled_by: CancelledBy,
+        may cancellation_reason: String,
+        may partial_result: String,
+    }
+    /// The producer does something else now. States are words; any are allowed.
+    StateChanged {
+        must from_state: String,
+        must to_state: String,
+        may expected_duration_ms: u64,
+    }
+    /// How far it has come.
+    ProgressUpdated {
+        must progress: Progress,
+        may eta_ms: u64,
+    }
+    /// A tool is about to be called.
+    ToolInvoked {
+        must tool: String,
+        may description: String,
+        may args_summary: String,
+        may expected_duration_ms: u64,
+        may risk_level: Level,
+        may irreversible: bool,
+        may tool_call_id: String,
+    }
+    /// A call has ended.
+    ToolCompleted {
+        must tool: String,
+        must status: ToolStatus,
+        may tool_call_id: String,
+        may duration_ms: u64,
+        may error_message: String,
+    }
+    /// A piece of output.
+    OutputStreaming {
+        must chunk: String,
+        must position: u64,
+        must complete: bool,
+        may coalesce_hint: Boundary,
+        may output_id: String,
+        may content_type: String,
+        may language: String,
+    }
+    /// May this be done?
+    AwaitingConfirmation {
+        must action: String,
+        must consequence: String,
+        must reply_token: ReplyToken,
+        must timeout_seconds: u32,
+        must default_decision: Decision,
+        may risk_level: Level,
+        may irreversible: bool,
+        may reversibility: Reversibility,
+        may allowed_replies: Vec<Decision>,
+        may extra_context: Map<String, Value>,
+    }
+    /// What is meant?
+    AwaitingClarification {
+        must question: String,
+        must reply_token: ReplyToken,
+        must timeout_seconds: u32,
+        may accepted_response_kinds: Vec<String>,
+        may choices: Vec<Choice>,
+        may context: String,
+        may default_response: String,
+    }
+    /// Somebody else is to go on.
+    HandoffRequested {
+        must reason: String,
+        must target_kind: HandoffTarget,
+        may target_uri: String,
+        may packaged_context: Map<String, Value>,
+        may urgency_for_handoff: Level,
+    }
+}
+
+/// How far, in at least one way.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Progress {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_steps: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// One of several answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What is sent back.
+    pub value: String,
+    /// What is read to people.
+    pub label: String,
+}
+
+impl AwaitingConfirmation {
+    /// When the default is applied, in milliseconds since 1970, for a prompt of this time.
+    pub fn deadline_ms(&self, timestamp: &Timestamp) -> i64 {
+        timestamp.millis() + i64::from(self.timeout_seconds) * 1_000
+    }
+
+    /// Whether a decision is one that this prompt takes.
+    pub fn allows(&self, decision: &Decision) -> bool {
+        match &self.allowed_replies {
+            Some(allowed) => allowed.contains(decision),
+            None => matches!(decision, Decision::Accept | Decision::Reject),
+        }
+    }
+}
