@@ -10,6 +10,7 @@ mod error;
 mod event;
 mod id;
 mod message;
+mod whole;
 mod words;
 
 pub use body::{

@@ -42,6 +42,7 @@ fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     let flag = event.bool(Field::Irreversible);
     let word = event.get(Field::Reversibility);
     if let (Some(flag), Some(word)) = (flag, word)
+        && ["reversible", "reversible_with_effort", "irreversible"].iter().any(|known| word.is(known))
         && flag != word.is("irreversible")
     {
         let message = || format!("`irreversible` is {flag} and `reversibility` is `{}`", quote(word.raw()));

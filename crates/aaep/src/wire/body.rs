@@ -4,10 +4,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::id::{ReplyToken, Timestamp};
+use super::whole;
 use super::words::{
     Boundary, CancelledBy, Decision, ErrorCategory, HandoffTarget, Level, Reversibility, ToolStatus,
 };
 use crate::kind::Kind;
+
+whole::plain!(
+    Boundary,
+    CancelledBy,
+    Decision,
+    ErrorCategory,
+    HandoffTarget,
+    Level,
+    Reversibility,
+    ToolStatus,
+    ReplyToken,
+    Progress,
+    Vec<Choice>,
+    Vec<Decision>,
+);
 
 macro_rules! bodies {
     ($(
@@ -21,13 +37,14 @@ macro_rules! bodies {
             $(#[$doc])*
             #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
             pub struct $name {
-                $( pub $required: $required_type, )*
+                $( #[serde(deserialize_with = "whole::must")] pub $required: $required_type, )*
                 $(
-                    #[serde(default, skip_serializing_if = "Option::is_none")]
+                    #[serde(default, deserialize_with = "whole::may", skip_serializing_if = "Option::is_none")]
                     pub $optional: Option<$optional_type>,
                 )*
             }
 
+            #[allow(clippy::new_without_default, reason = "only some of them have nothing they must have")]
             impl $name {
                 /// With what it must have.
                 pub fn new($( $required: $required_type ),*) -> Self {
@@ -179,10 +196,10 @@ bodies! {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Progress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub percent: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<serde_json::Number>,
+    #[serde(default, deserialize_with = "whole::may", skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole::may", skip_serializing_if = "Option::is_none")]
     pub total_steps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,

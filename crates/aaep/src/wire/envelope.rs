@@ -96,7 +96,7 @@ pub struct Envelope {
     pub aaep_version: Option<String>,
     pub event_id: EventId,
     pub session_id: SessionId,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::whole::may")]
     pub sequence_number: Option<u64>,
     pub timestamp: Timestamp,
     pub producer: Producer,
