@@ -1,4 +1,5 @@
 //! The Agent Accessibility Event Protocol (AAEP) as a library.
+pub mod build;
 pub mod field;
 mod hash;
 pub mod json;
@@ -8,6 +9,7 @@ pub mod lex;
 pub mod limits;
 mod reading;
 pub mod rule;
+pub mod schema;
 pub mod session;
 pub mod shape;
 pub mod table;

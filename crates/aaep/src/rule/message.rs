@@ -30,8 +30,10 @@ pub fn check_message(kind: MessageKind, reading: &Reading<'_>, findings: &mut Fi
                 findings.add(&rules::MESSAGE_FORM, text, Some(node), path, || message)
             }
             MisfitKind::Missing(name) => {
-                findings
-                    .add(&rules::MESSAGE_REQUIRED, text, Some(node), path, || format!("`{name}` is missing"));
+                let reply = matches!(kind, MessageKind::ConfirmationReply | MessageKind::ClarificationReply);
+                let address = reply && matches!(name, "subscription_id" | "timestamp");
+                let rule = if address { &rules::REPLY_ADDRESS } else { &rules::MESSAGE_REQUIRED };
+                findings.add(rule, text, Some(node), path, || format!("`{name}` is missing"));
             }
             MisfitKind::Unknown => {
                 let message = || format!("`{}` is not known here", quote(node.raw()));

@@ -180,9 +180,11 @@ rules! {
             "A message that is no event is one of the protocol's." => "Correct `type`.";
         MESSAGE_REQUIRED "message.required" Schema "§5 §6" error error schema:
             "A message has the fields that its type requires." => "Add the field that is missing.";
+        REPLY_ADDRESS "message.reply_address" Schema "G-18 §6.3 §6.5" error warning schema:
+            "A reply has the `subscription_id` and the `timestamp` of who answers." => "Add both; only servers for older subscribers take replies without them.";
         MESSAGE_FORM "message.form" Schema "§5 §6" error error schema:
             "The fields of a message are as chapters 5 and 6 define them." => "Correct the value.";
-        MESSAGE_UNKNOWN "message.field_unknown" Schema "§5 §6" error warning schema:
+        MESSAGE_UNKNOWN "message.field_unknown" Schema "§5 §6" error error schema:
             "Messages have no fields that the protocol does not define." => "Leave the field out, or put it into `extensions`.";
     }
     Session {

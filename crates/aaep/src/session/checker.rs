@@ -318,19 +318,14 @@ fn behind_the_end(ending: Kind, event: &Reading<'_>, session: &str, findings: &m
 fn lifecycle(track: &mut Track, step: Option<Step>, event: &Reading<'_>, findings: &mut Findings) {
     let text = event.doc().text();
     let started = step == Some(Step::Event(Kind::SessionStarted));
-    if let (Some(before), Some(after)) = (track.last, step)
-        && order::pair(before, after) == Legality::Never
-        && started
-    {
-        let rule = if track.started { &rule::START_ONCE } else { &rule::START_FIRST };
-        let message = || "`session.started` is not the first event of its session".to_owned();
-        findings.add(rule, text, Some(event.node()), String::new, message);
-        track.started = true;
-    } else if track.last.is_none() && !track.started && !started {
+    let behind = track.last.map(|before| order::pair(before, Step::Event(Kind::SessionStarted)));
+    if started && track.started && behind == Some(Legality::Never) {
+        let message = || "`session.started` comes a second time".to_owned();
+        findings.add(&rule::START_ONCE, text, Some(event.node()), String::new, message);
+    } else if !started && track.last.is_none() {
+        // Said once, and not again when the beginning comes late.
         let message = || format!("`{}` begins without `session.started`", track.id);
         findings.add(&rule::START_FIRST, text, Some(event.node()), String::new, message);
-        // Said once; the rest of the session is judged as if it had been there.
-        track.started = true;
     }
     track.started |= started;
     track.last = step.or(track.last).or(Some(Step::Event(Kind::ProgressUpdated)));

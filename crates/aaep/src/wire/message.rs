@@ -48,7 +48,7 @@ pub struct Capabilities {
     pub accept_signed_manifests_only: Option<bool>,
     /// Of extensions, by prefix.
     #[serde(flatten)]
-    pub extensions: BTreeMap<String, Map<String, Value>>,
+    pub extensions: BTreeMap<String, Value>,
 }
 
 /// Which events are wanted: patterns that may end in `*`. What is excluded is excluded, included or not.

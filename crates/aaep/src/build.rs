@@ -1,0 +1,28 @@
+//! Makes events that are right. What an event must have is asked for first; the language, the urgency and the envelope
+//! come by themselves; and what comes out was held against every rule, so that none of them is broken.
+//!
+//! ```
+//! use recount_aaep::build::{self, Frame};
+//! use recount_aaep::wire::Level;
+//!
+//! let frame = Frame::new("sess_2c91a7b4", "retirement-planner", "en-US")?;
+//! let event = frame.event(
+//!     "evt_1",
+//!     1_779_632_534_527,
+//!     build::tool_invoked("fetch_balance", "Retrieving your balance.").tool_call_id("call_1").risk_level(Level::Low),
+//! )?;
+//! assert_eq!(event.envelope.timestamp.as_str(), "2026-05-24T14:22:14.527Z");
+//!
+//! let refused = frame.event("evt_2", 1_779_632_534_600, build::tool_invoked("my tool", "Calling.")).unwrap_err();
+//! assert_eq!(refused.findings[0].rule.id, "payload.form");
+//! # Ok::<(), recount_aaep::build::Refused>(())
+//! ```
+
+mod draft;
+mod frame;
+
+pub use draft::{
+    Draft, clarification, confirmation, handoff, last_output, output, progress, session_cancelled,
+    session_completed, session_errored, session_started, state_changed, tool_completed, tool_invoked,
+};
+pub use frame::{Frame, Refused, message};

@@ -1,0 +1,289 @@
+//! Events before they have an envelope: what each type must have is an argument, what it may have is a method.
+
+use serde_json::{Map, Value};
+
+use crate::wire::{
+    AwaitingClarification, AwaitingConfirmation, Body, Boundary, CancelledBy, Choice, Decision,
+    ErrorCategory, HandoffRequested, HandoffTarget, Level, OutputStreaming, Progress, ProgressUpdated,
+    ReplyToken, Reversibility, SessionCancelled, SessionCompleted, SessionErrored, SessionStarted,
+    StateChanged, Summaries, ToolCompleted, ToolInvoked, ToolStatus, Urgency, Verbosity,
+};
+
+/// An event that has no envelope yet; [`super::Frame::event`] gives it one.
+#[derive(Debug, Clone)]
+pub struct Draft<B> {
+    pub(super) body: B,
+    pub(super) summaries: Summaries,
+    pub(super) urgency: Option<Urgency>,
+    pub(super) verbosity: Option<Verbosity>,
+    pub(super) extensions: Vec<(String, Map<String, Value>)>,
+    pub(super) contexts: Vec<Box<str>>,
+    pub(super) localized: Vec<(Box<str>, String)>,
+    pub(super) language: Option<String>,
+}
+
+impl<B> Draft<B> {
+    fn of(body: B) -> Self {
+        Draft {
+            body,
+            summaries: Summaries::default(),
+            urgency: None,
+            verbosity: None,
+            extensions: Vec::new(),
+            contexts: Vec::new(),
+            localized: Vec::new(),
+            language: None,
+        }
+    }
+
+    fn saying(body: B, summary: impl Into<String>) -> Self {
+        Draft::of(body).summary(summary)
+    }
+
+    /// One sentence.
+    pub fn summary(mut self, text: impl Into<String>) -> Self {
+        self.summaries.normal = Some(text.into());
+        self
+    }
+
+    /// A few words.
+    pub fn terse(mut self, text: impl Into<String>) -> Self {
+        self.summaries.terse = Some(text.into());
+        self
+    }
+
+    /// All there is to say.
+    pub fn detailed(mut self, text: impl Into<String>) -> Self {
+        self.summaries.detailed = Some(text.into());
+        self
+    }
+
+    /// A text in another language: `in_language("summary_normal", "yo", …)`.
+    pub fn in_language(mut self, field: &str, tag: &str, text: impl Into<String>) -> Self {
+        self.localized.push((format!("{field}_{}", tag.to_ascii_lowercase()).into(), text.into()));
+        self
+    }
+
+    /// Says how soon it is to be said. Errors, prompts and handoffs are critical whatever is said here.
+    pub fn urgency(mut self, urgency: Urgency) -> Self {
+        self.urgency = Some(urgency);
+        self
+    }
+
+    pub fn verbosity(mut self, verbosity: Verbosity) -> Self {
+        self.verbosity = Some(verbosity);
+        self
+    }
+
+    /// The language of the texts, where it is not that of the frame.
+    pub fn language(mut self, tag: impl Into<String>) -> Self {
+        self.language = Some(tag.into());
+        self
+    }
+
+    /// An extension's object, with the context that declares its prefix.
+    pub fn extension(mut self, context: &str, prefix: impl Into<String>, object: Map<String, Value>) -> Self {
+        if !self.contexts.iter().any(|known| &**known == context) {
+            self.contexts.push(context.into());
+        }
+        self.extensions.push((prefix.into(), object));
+        self
+    }
+
+    pub(super) fn into_body(self) -> Draft<Body>
+    where
+        B: Into<Body>,
+    {
+        Draft {
+            body: self.body.into(),
+            summaries: self.summaries,
+            urgency: self.urgency,
+            verbosity: self.verbosity,
+            extensions: self.extensions,
+            contexts: self.contexts,
+            localized: self.localized,
+            language: self.language,
+        }
+    }
+}
+
+macro_rules! setters {
+    ($( $body:ident { $( $field:ident : $value:ty, )* } )*) => { $(
+        impl Draft<$body> { $(
+            #[doc = concat!("Sets `", stringify!($field), "`.")]
+            pub fn $field(mut self, value: impl Into<$value>) -> Self {
+                self.body.$field = Some(value.into());
+                self
+            }
+        )* }
+    )* };
+}
+
+setters! {
+    SessionStarted {
+        expected_duration_ms: u64,
+        requested_by: String,
+        request_text: String,
+        tools_available: Vec<String>,
+    }
+    SessionCompleted {
+        duration_ms: u64,
+        tool_invocations_count: u64,
+        output_summary: String,
+        result_uri: String,
+    }
+    SessionErrored {
+        error_code: String,
+        error_uri: String,
+        recoverable: bool,
+        remediation_hint: String,
+    }
+    SessionCancelled { cancellation_reason: String, partial_result: String, }
+    StateChanged { expected_duration_ms: u64, }
+    ProgressUpdated { eta_ms: u64, }
+    ToolInvoked {
+        description: String,
+        args_summary: String,
+        expected_duration_ms: u64,
+        risk_level: Level,
+        irreversible: bool,
+        tool_call_id: String,
+    }
+    ToolCompleted { tool_call_id: String, duration_ms: u64, error_message: String, }
+    OutputStreaming { coalesce_hint: Boundary, output_id: String, content_type: String, }
+    AwaitingConfirmation {
+        risk_level: Level,
+        irreversible: bool,
+        reversibility: Reversibility,
+        allowed_replies: Vec<Decision>,
+        extra_context: Map<String, Value>,
+    }
+    AwaitingClarification { accepted_response_kinds: Vec<String>, context: String, default_response: String, }
+    HandoffRequested { target_uri: String, packaged_context: Map<String, Value>, urgency_for_handoff: Level, }
+}
+
+/// A session begins.
+pub fn session_started(summary: impl Into<String>) -> Draft<SessionStarted> {
+    Draft::saying(SessionStarted::new(), summary)
+}
+
+/// A session has done what it was for.
+pub fn session_completed(summary: impl Into<String>) -> Draft<SessionCompleted> {
+    Draft::saying(SessionCompleted::new(), summary)
+}
+
+/// A session has failed.
+pub fn session_errored(category: ErrorCategory, summary: impl Into<String>) -> Draft<SessionErrored> {
+    Draft::saying(SessionErrored::new(category), summary)
+}
+
+/// A session was given up.
+pub fn session_cancelled(by: CancelledBy, summary: impl Into<String>) -> Draft<SessionCancelled> {
+    Draft::saying(SessionCancelled::new(by), summary)
+}
+
+/// The producer does something else now.
+pub fn state_changed(
+    from: impl Into<String>,
+    to: impl Into<String>,
+    summary: impl Into<String>,
+) -> Draft<StateChanged> {
+    Draft::saying(StateChanged::new(from.into(), to.into()), summary)
+}
+
+/// How far it has come.
+pub fn progress(progress: Progress) -> Draft<ProgressUpdated> {
+    Draft::of(ProgressUpdated::new(progress))
+}
+
+/// A tool is about to be called.
+pub fn tool_invoked(tool: impl Into<String>, summary: impl Into<String>) -> Draft<ToolInvoked> {
+    Draft::saying(ToolInvoked::new(tool.into()), summary)
+}
+
+/// A call has ended.
+pub fn tool_completed(
+    tool: impl Into<String>,
+    status: ToolStatus,
+    summary: impl Into<String>,
+) -> Draft<ToolCompleted> {
+    Draft::saying(ToolCompleted::new(tool.into(), status), summary)
+}
+
+/// A piece of output, which begins behind so many characters.
+pub fn output(chunk: impl Into<String>, position: u64, hint: Boundary) -> Draft<OutputStreaming> {
+    let mut piece = OutputStreaming::new(chunk.into(), position, false);
+    piece.coalesce_hint = Some(hint);
+    Draft::of(piece)
+}
+
+/// The last piece of an output; it may be empty.
+pub fn last_output(chunk: impl Into<String>, position: u64) -> Draft<OutputStreaming> {
+    let mut piece = OutputStreaming::new(chunk.into(), position, true);
+    piece.coalesce_hint = Some(Boundary::Completion);
+    Draft::of(piece)
+}
+
+/// May this be done? When nobody answers, it is not, unless [`Draft::default_accept`] says otherwise.
+pub fn confirmation(
+    action: impl Into<String>,
+    consequence: impl Into<String>,
+    token: ReplyToken,
+    timeout_seconds: u32,
+) -> Draft<AwaitingConfirmation> {
+    let (action, consequence) = (action.into(), consequence.into());
+    let summary = format!("{action} {consequence}");
+    Draft::saying(
+        AwaitingConfirmation::new(action, consequence, token, timeout_seconds, Decision::Reject),
+        summary,
+    )
+}
+
+impl Draft<AwaitingConfirmation> {
+    /// When nobody answers, it is done. Refused for what is grave.
+    pub fn default_accept(mut self) -> Self {
+        self.body.default_decision = Decision::Accept;
+        self
+    }
+
+    /// Names the call that is asked for, so that nothing else can be taken for it.
+    pub fn for_call(mut self, tool: &str, tool_call_id: &str) -> Self {
+        let context = self.body.extra_context.get_or_insert_default();
+        context.insert("tool".into(), tool.into());
+        context.insert("tool_call_id".into(), tool_call_id.into());
+        self
+    }
+}
+
+/// What is meant?
+pub fn clarification(
+    question: impl Into<String>,
+    token: ReplyToken,
+    timeout_seconds: u32,
+) -> Draft<AwaitingClarification> {
+    let question = question.into();
+    let summary = question.clone();
+    Draft::saying(AwaitingClarification::new(question, token, timeout_seconds), summary)
+}
+
+impl Draft<AwaitingClarification> {
+    /// Offers one more choice: what is sent back, and what is read to people.
+    pub fn choice(mut self, value: impl Into<String>, label: impl Into<String>) -> Self {
+        let kinds = self.body.accepted_response_kinds.get_or_insert_default();
+        if !kinds.iter().any(|kind| kind == "multiple_choice") {
+            kinds.push("multiple_choice".into());
+        }
+        let choice = Choice { value: value.into(), label: label.into() };
+        self.body.choices.get_or_insert_default().push(choice);
+        self
+    }
+}
+
+/// Somebody else is to go on.
+pub fn handoff(
+    reason: impl Into<String>,
+    target: HandoffTarget,
+    summary: impl Into<String>,
+) -> Draft<HandoffRequested> {
+    Draft::saying(HandoffRequested::new(reason.into(), target), summary)
+}

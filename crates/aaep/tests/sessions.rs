@@ -1,0 +1,111 @@
+//! Whole sessions against the corpus in `testdata/aaep/sessions`: good ones, and bad ones that differ from a good one
+//! in one thing, with all invalid sequences of Appendix A.8. `sessions.json` says what is to be found.
+
+#![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use recount_aaep::json::Splitter;
+use recount_aaep::rule::{Finding, Profile, Severity};
+use recount_aaep::session::{Checker, Options};
+
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep").join(name)
+}
+
+fn checked(text: &str, profile: Profile) -> Vec<Finding> {
+    let mut checker = Checker::new(Options { profile, ..Options::default() });
+    let mut splitter = Splitter::new();
+    let mut take = |piece: recount_aaep::json::Piece<'_>| {
+        checker.piece(piece);
+    };
+    splitter.push(text.as_bytes(), &mut take);
+    splitter.finish(&mut take);
+    checker.finish();
+    checker.take()
+}
+
+fn ids(findings: &[Finding], least: Severity) -> Vec<&'static str> {
+    let grave = findings.iter().filter(|finding| finding.severity >= least);
+    grave.map(|finding| finding.rule.id).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[derive(serde::Deserialize)]
+struct Entry {
+    file: String,
+    like: Option<String>,
+    strict: Vec<String>,
+    compat: String,
+}
+
+fn manifest() -> Vec<Entry> {
+    serde_json::from_str(&std::fs::read_to_string(testdata("sessions.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn every_session_of_the_corpus_gets_its_verdict() {
+    let mut wrong = Vec::new();
+    for entry in manifest() {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let strict = checked(&text, Profile::Strict);
+        let found = ids(&strict, Severity::Warning);
+        if found != entry.strict {
+            wrong.push(format!("{}: strict found {found:?}, not {:?}", entry.file, entry.strict));
+        }
+        let errors = ids(&checked(&text, Profile::Compat), Severity::Error);
+        if errors.is_empty() != (entry.compat == "pass") {
+            wrong.push(format!("{}: compat found {errors:?}, not {}", entry.file, entry.compat));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_corpus_is_large_and_each_bad_session_is_like_a_good_one() {
+    let entries = manifest();
+    assert!(entries.len() >= 80);
+    let names: BTreeSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
+    for entry in entries.iter().filter(|entry| entry.file.starts_with("bad.")) {
+        assert!(!entry.strict.is_empty(), "{} breaks no rule", entry.file);
+        let like = entry.like.as_deref().unwrap();
+        assert!(like.starts_with("good.") && names.contains(like), "{}", entry.file);
+    }
+    for file in std::fs::read_dir(testdata("sessions")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        assert!(names.contains(name.as_str()), "{name} is not in sessions.json");
+    }
+}
+
+#[test]
+fn all_invalid_sequences_of_the_appendix_are_errors_in_both_profiles() {
+    let entries = manifest();
+    let printed: Vec<&Entry> =
+        entries.iter().filter(|entry| entry.file.starts_with("bad.appendix8.")).collect();
+    assert_eq!(printed.len(), 7);
+    let meant = [
+        ("1", "tool.not_invoked"),
+        ("2", "session.end_once"),
+        ("3", "session.after_end"),
+        ("4", "tool.unconfirmed"),
+        ("5", "tool.after_reject"),
+        ("6", "stream.after_complete"),
+        ("7", "stream.position_falls"),
+    ];
+    for (number, rule) in meant {
+        let text =
+            std::fs::read_to_string(testdata("sessions").join(format!("bad.appendix8.{number}.jsonl")))
+                .unwrap();
+        for profile in [Profile::Strict, Profile::Compat] {
+            assert!(ids(&checked(&text, profile), Severity::Error).contains(&rule), "A.8.{number}: {rule}");
+        }
+    }
+}
+
+#[test]
+fn the_session_of_chapter_4_passes_both_profiles() {
+    let text = std::fs::read_to_string(testdata("sessions/good.chapter46.jsonl")).unwrap();
+    for profile in [Profile::Strict, Profile::Compat] {
+        assert_eq!(ids(&checked(&text, profile), Severity::Error), Vec::<&str>::new());
+    }
+}
