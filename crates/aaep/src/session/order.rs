@@ -50,8 +50,11 @@ pub enum Condition {
     OutputOpen,
     /// A prompt is open (A.7.6).
     PromptOpen,
-    /// Nothing is open: no call, no prompt, no output (A.3, A.6, A.7.6).
+    /// Nothing is open: no call, no prompt, no output; what was accepted was done, what was rejected was told (A.3,
+    /// A.6, A.7.6, §4.5.3).
     NothingOpen,
+    /// Every output has had its last piece, also when a session breaks off (§4.5.4).
+    OutputsComplete,
 }
 
 /// Whether one step may follow another.
@@ -187,6 +190,7 @@ pub fn pair(before: Step, after: Step) -> Legality {
         (_, Step::Event(Kind::ToolInvoked)) => Legality::If(Condition::Accepted),
         (_, Step::Event(Kind::OutputStreaming)) => Legality::If(Condition::OutputOpen),
         (_, Step::Event(Kind::SessionCompleted)) => Legality::If(Condition::NothingOpen),
+        (_, after) if after.is_terminal() => Legality::If(Condition::OutputsComplete),
         (_, after) if after.settles() => Legality::If(Condition::PromptOpen),
         _ => Legality::Always,
     }

@@ -1,0 +1,97 @@
+//! Memory is bounded whatever comes: what is forgotten is said, and nothing makes the checker fall.
+
+#![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
+
+use proptest::prelude::*;
+use recount_aaep::limits;
+use recount_aaep::session::{Checker, Options};
+
+fn event(kind: &str, id: usize, session: usize, more: &str) -> String {
+    format!(
+        r#"{{"@context":"https://aaep-protocol.org/context/v1","type":"aaep:agent.{kind}","event_id":"evt_{id}","session_id":"sess_{session}","timestamp":"2026-05-24T14:22:11.342Z","producer":{{"agent_id":"a"}},"localization_hints":{{"primary_language":"en"}},"summary_normal":"So."{more}}}"#
+    )
+}
+
+#[test]
+fn sessions_beyond_the_limit_are_forgotten_and_that_is_said() {
+    let mut checker = Checker::new(Options::default());
+    let most = limits::SESSIONS_OPEN_MAX;
+    for at in 0..=most {
+        checker.text(at + 1, &event("session.started", at, at, ""));
+    }
+    let ids: Vec<&str> = checker.take().iter().map(|finding| finding.rule.id).collect();
+    assert_eq!(ids, ["limit.sessions"]);
+    assert!(checker.open_sessions() < most && checker.open_sessions() > most / 2);
+    checker.text(most + 2, &event("session.completed", most + 2, most, ""));
+    assert_eq!(checker.take(), Vec::new(), "the newest are still known");
+}
+
+#[test]
+fn parts_beyond_the_limit_are_not_followed_and_that_is_said_once() {
+    let mut checker = Checker::new(Options::default());
+    checker.text(1, &event("session.started", 0, 1, ""));
+    for at in 1..limits::SESSION_PARTS_MAX + 9 {
+        checker.text(
+            at + 1,
+            &event("tool.invoked", at, 1, &format!(r#","tool":"t","tool_call_id":"call_{at}""#)),
+        );
+    }
+    let ids: Vec<&str> = checker.take().iter().map(|finding| finding.rule.id).collect();
+    assert_eq!(ids, ["limit.session"]);
+}
+
+#[test]
+fn calls_that_are_done_make_room() {
+    let mut checker = Checker::new(Options::default());
+    checker.text(1, &event("session.started", 0, 1, ""));
+    let state = r#","from_state":"idle","to_state":"calling_tool""#;
+    checker.text(2, &event("state.changed", 1, 1, state));
+    for at in 2..limits::SESSION_PARTS_MAX + 99 {
+        checker.text(
+            at,
+            &event("tool.invoked", 2 * at, 1, &format!(r#","tool":"t","tool_call_id":"call_{at}""#)),
+        );
+        let completed = format!(r#","tool":"t","status":"success","tool_call_id":"call_{at}""#);
+        checker.text(at, &event("tool.completed", 2 * at + 1, 1, &completed));
+    }
+    assert_eq!(checker.take(), Vec::new());
+}
+
+#[test]
+fn an_event_id_is_remembered_through_the_window_and_not_beyond() {
+    let mut checker = Checker::new(Options::default());
+    checker.text(1, &event("session.started", 0, 1, ""));
+    let more = |at: usize| format!(r#","progress":{{"step":{}}}"#, at + 1);
+    for at in 1..100_000 {
+        checker.text(at, &event("progress.updated", at, 1, &more(at)));
+    }
+    assert_eq!(checker.take(), Vec::new(), "a hundred thousand ids are told apart");
+    checker.text(7, &event("progress.updated", 5, 1, &more(0)));
+    assert_eq!(checker.take()[0].rule.id, "session.event_id_reused");
+}
+
+proptest! {
+    #[test]
+    fn any_lines_are_answered(lines in prop::collection::vec(
+        prop_oneof![
+            "\\PC{0,40}",
+            "[\\[\\]{}\",:0-9a-e.\\\\u+\\- ]{0,40}",
+            (any::<prop::sample::Index>(), 0_usize..6, "[a-z0-9]{0,3}").prop_map(|(kind, session, value)| {
+                let kind = recount_aaep::Kind::ALL[kind.index(12)];
+                let name = kind.name().trim_start_matches("agent.");
+                event(name, session * 7 + value.len(), session, &format!(
+                    r#","tool":"{value}","tool_call_id":"call_{value}","reply_token":"rpl_{value}","from_state":"{value}","to_state":"awaiting_input","position":{session},"chunk":"{value}","complete":true"#))
+            }),
+            "[a-z0-9]{0,3}".prop_map(|token| format!(
+                r#"{{"type":"confirmation.reply","reply_token":"rpl_{token}","decision":"accept"}}"#)),
+        ], 0..40)) {
+        let mut checker = Checker::new(Options::default());
+        for (at, line) in lines.iter().enumerate() {
+            checker.text(at + 1, line);
+        }
+        checker.finish();
+        for finding in checker.take() {
+            prop_assert!(finding.line >= 1 && finding.line <= lines.len(), "{finding:?}");
+        }
+    }
+}
