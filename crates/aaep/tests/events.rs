@@ -176,3 +176,15 @@ fn every_rule_has_its_words_and_an_id_of_its_own() {
         assert!(rule.strict.is_some() && rule.id.contains('.') && !rule.cites.is_empty(), "{}", rule.id);
     }
 }
+
+/// `RECOUNT_BLESS=1` writes the page, anything else compares.
+#[test]
+fn the_page_of_rules_is_made_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/aaep/rules.md");
+    let page = rule::page();
+    if std::env::var_os("RECOUNT_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &page).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "bless docs/aaep/rules.md");
+}

@@ -128,6 +128,8 @@ proptest! {
 
     #[test]
     fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        let _ = Reader::new().read_bytes(&bytes).is_ok();
+        if let Err(error) = Reader::new().read_bytes(&bytes) {
+            prop_assert!(error.offset <= bytes.len() && !error.to_string().is_empty());
+        }
     }
 }

@@ -18,6 +18,8 @@ struct Scene {
     calls: u32,
     outputs: u32,
     state: String,
+    /// Prompts are given an hour, not a minute.
+    long: bool,
 }
 
 impl Scene {
@@ -53,12 +55,13 @@ impl Scene {
     fn prompt(&mut self, kind: Kind) {
         self.tokens += 1;
         let token = format!("rpl_{}", self.tokens);
+        let seconds = if self.long { 3_600 } else { 60 };
         let payload = if kind == Kind::AwaitingConfirmation {
             let action = format!("Do {}.", self.tokens);
-            json!({"action": action, "consequence": "Done.", "reply_token": token, "timeout_seconds": 60,
+            json!({"action": action, "consequence": "Done.", "reply_token": token, "timeout_seconds": seconds,
                 "default_decision": "reject"})
         } else {
-            json!({"question": "Which?", "reply_token": token, "timeout_seconds": 60})
+            json!({"question": "Which?", "reply_token": token, "timeout_seconds": seconds})
         };
         self.event(kind, payload);
     }
@@ -183,7 +186,9 @@ fn scene(before: Step, after: Step, condition: Option<Condition>, holds: bool) -
             _ => {}
         }
         if after.settles() && holds && condition == Some(Condition::PromptOpen) {
+            scene.long = true;
             scene.prepare(after);
+            scene.long = false;
             token = scene.tokens;
         }
     }

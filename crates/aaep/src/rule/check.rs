@@ -167,7 +167,7 @@ fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findin
         } else if !matches!(event.named(), Named::Core(_)) {
             // An extension's own type has the fields that the extension gives it.
         } else if is_localized(&name) {
-            if !value.str().is_some_and(|text| !text.is_empty()) {
+            if value.str().is_none_or(|text| text.is_empty()) {
                 let message = || format!("{} where a text is expected", value.sort().says());
                 findings.add(&rules::LOCALIZED_FORM, text, Some(value), path, message);
             }

@@ -1,7 +1,5 @@
 //! The reference page of the rules, made of the table.
 
-use std::fmt::Write as _;
-
 use super::{ALL, Layer, Severity};
 
 /// All rules in Markdown: `docs/aaep/rules.md`.
@@ -26,16 +24,14 @@ pub fn page() -> String {
                 Layer::Message => "Messages that are no events",
                 Layer::Session => "Sessions",
             };
-            let _ = write!(
-                page,
+            page.push_str(&format!(
                 "\n## {title}\n\n| rule | holds | what to do | from | source | strict | compat |\n\
                  | --- | --- | --- | --- | --- | --- | --- |\n"
-            );
+            ));
         }
         let grave = |severity: Option<Severity>| severity.map_or("–", Severity::name);
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} | {} | {} | {} |",
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {} | {} | {} | {} |\n",
             rule.id,
             rule.says,
             rule.remedy,
@@ -43,7 +39,7 @@ pub fn page() -> String {
             rule.source.name(),
             grave(rule.strict),
             grave(rule.compat),
-        );
+        ));
     }
     page
 }

@@ -2,7 +2,7 @@
 
 use super::handshake::Handshakes;
 use super::order::{self, Legality, Step};
-use super::track::{Numbering, Track};
+use super::track::{Numbering, Stand, Track};
 use super::{prompts, reply, states, stream, tools};
 use crate::field::Field;
 use crate::hash::{SumMap, Window, sum};
@@ -391,6 +391,7 @@ fn follow(
     };
     let Track { speakers, calls, prompts, outputs, .. } = track;
     let speaker = &mut speakers[number];
+    let stand = Stand { speaker: number, moment, seed };
     let room = match kind {
         Kind::StateChanged => {
             let change = states::changed(speaker, number, calls, event, findings);
@@ -399,14 +400,14 @@ fn follow(
             }
             true
         }
-        Kind::ToolInvoked => tools::invoked(calls, prompts, speaker, number, event, moment, seed, findings),
+        Kind::ToolInvoked => tools::invoked(calls, prompts, speaker, stand, event, findings),
         Kind::ToolCompleted => {
             tools::completed(calls, speaker, event, seed, findings);
             true
         }
         Kind::OutputStreaming => stream::piece(outputs, speaker, event, seed, findings),
         Kind::AwaitingConfirmation | Kind::AwaitingClarification => {
-            prompts::opened(prompts, speaker, number, kind, event, moment, seed, findings)
+            prompts::opened(prompts, speaker, stand, kind, event, findings)
         }
         Kind::HandoffRequested => {
             states::handoff(speaker, event, findings);

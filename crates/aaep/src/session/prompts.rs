@@ -1,7 +1,7 @@
 //! Prompts: what they ask for, what became of them, and whether a call was allowed.
 
 use super::states::{Speaker, or_idle};
-use super::track::make_room;
+use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
 use crate::kind::Kind;
@@ -81,14 +81,8 @@ pub(super) enum Asked {
 
 /// Looks for the prompt of a call (G-35): one that names it, else the newest of the same producer that names nothing.
 /// One acceptance allows one call that needs it.
-pub(super) fn ask(
-    prompts: &mut [Prompt],
-    speaker: usize,
-    call: Option<u64>,
-    tool: u64,
-    needs: bool,
-    moment: Option<i64>,
-) -> Asked {
+pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, call: Option<u64>, tool: u64, needs: bool) -> Asked {
+    let Stand { speaker, moment, .. } = stand;
     if prompts.is_empty() {
         return if needs { Asked::Unasked } else { Asked::Fine };
     }
@@ -166,13 +160,12 @@ fn judge(prompt: &Prompt, moment: Option<i64>) -> Asked {
 pub(super) fn opened(
     prompts: &mut Vec<Prompt>,
     speaker: &Speaker,
-    number: usize,
+    stand: Stand,
     kind: Kind,
     event: &Reading<'_>,
-    moment: Option<i64>,
-    seed: u64,
     findings: &mut Findings,
 ) -> bool {
+    let Stand { speaker: number, moment, seed } = stand;
     let text = event.doc().text();
     let asks = if kind == Kind::AwaitingConfirmation { leave(event, seed) } else { words(event, seed) };
     if !speaker.is_in("awaiting_input") {

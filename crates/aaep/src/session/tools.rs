@@ -2,7 +2,7 @@
 
 use super::prompts::{self, Asked, Prompt};
 use super::states::Speaker;
-use super::track::make_room;
+use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
 use crate::reading::Reading;
@@ -32,14 +32,12 @@ pub(super) fn invoked(
     calls: &mut Vec<Call>,
     prompts: &mut [Prompt],
     speaker: &Speaker,
-    number: usize,
+    stand: Stand,
     event: &Reading<'_>,
-    moment: Option<i64>,
-    seed: u64,
     findings: &mut Findings,
 ) -> bool {
     let text = event.doc().text();
-    let (id, tool) = sums(event, seed);
+    let (id, tool) = sums(event, stand.seed);
     if id.is_some() && calls.iter().any(|call| call.id == id) {
         let node = event.get(Field::ToolCallId);
         let message = || format!("`{}` was used before", node.map_or("", |node| quote_raw(node.raw())));
@@ -51,7 +49,7 @@ pub(super) fn invoked(
     }
     let stakes = stakes(event);
     let high = event.is(Field::RiskLevel, "high") && stakes.risk == Risk::High;
-    let asked = prompts::ask(prompts, number, id, tool, stakes.irreversible || high, moment);
+    let asked = prompts::ask(prompts, stand, id, tool, stakes.irreversible || high);
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
     let node = Some(event.node());
     let breach = match asked {
@@ -73,7 +71,7 @@ pub(super) fn invoked(
     let room = make_room(calls, |call| call.done);
     if room {
         let announced = speaker.is_in("calling_tool");
-        calls.push(Call { id, tool, speaker: number, done: false, late: false, announced });
+        calls.push(Call { id, tool, speaker: stand.speaker, done: false, late: false, announced });
     }
     room
 }

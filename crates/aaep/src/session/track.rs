@@ -28,6 +28,17 @@ pub(super) struct Track {
     pub(super) overflowed: bool,
 }
 
+/// Where an event stands in its session.
+#[derive(Clone, Copy)]
+pub(super) struct Stand {
+    /// Which of the speakers says it.
+    pub(super) speaker: usize,
+    /// When, in microseconds since 1970.
+    pub(super) moment: Option<i64>,
+    /// What sums are mixed with.
+    pub(super) seed: u64,
+}
+
 /// How the events of a session are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Numbering {
