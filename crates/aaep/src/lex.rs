@@ -201,9 +201,20 @@ pub fn is_reserved_prefix(text: &str) -> bool {
     matches!(text, "aaep" | "xsd" | "rdf" | "rdfs") || text.starts_with('@')
 }
 
+/// Letters and digits, looked up: ids are most of what is looked at.
+const ALPHANUMERIC: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut at = 0_u8;
+    while at < 128 {
+        table[at as usize] = at.is_ascii_alphanumeric();
+        at += 1;
+    }
+    table
+};
+
 fn prefixed(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| {
-        (1..=64).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        (1..=64).contains(&rest.len()) && rest.bytes().all(|byte| ALPHANUMERIC[byte as usize])
     })
 }
 

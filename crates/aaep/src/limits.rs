@@ -56,3 +56,9 @@ pub const QUOTE_BYTES_MAX: usize = 80;
 /// Bytes of one piece (a line, an element of an array) that [`crate::json::Splitter`] holds; of a longer one
 /// the rest is passed over, and it is reported as too long.
 pub const PIECE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Findings on one text; what else is wrong with it is not listed.
+pub const FINDINGS_PER_TEXT_MAX: usize = 64;
+
+/// Keys of an object that are told apart by comparing each with all; the keys of larger ones are sorted.
+pub const KEYS_COMPARED_MAX: usize = 32;

@@ -192,7 +192,7 @@ impl Shape {
                 }
                 let count = node.items().count();
                 if count < *min || count > *max {
-                    wrong(format!("{} ({count} entries)", self.says()));
+                    return wrong(format!("{} ({count} entries)", self.says()));
                 }
                 for (at, item) in node.items().enumerate() {
                     of.check(item, amiss);

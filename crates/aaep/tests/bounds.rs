@@ -70,6 +70,28 @@ fn an_event_id_is_remembered_through_the_window_and_not_beyond() {
     assert_eq!(checker.take()[0].rule.id, "session.event_id_reused");
 }
 
+/// Each of these took time that grew with the square of its size, or would.
+#[test]
+fn large_texts_that_are_wrong_everywhere_are_answered_soon() {
+    let start = event("session.started", 1, 1, "");
+    let with = |more: &str| format!("{},{more}}}", &start[..start.len() - 1]);
+    let keys: Vec<String> = (0..100_000).map(|at| format!("\"x{at}\":1")).collect();
+    let items: Vec<String> = (0..100_000).map(|at| format!("\"x{at}\"")).collect();
+    let texts = [
+        with(&keys.join(",")),
+        with(&format!("\"tools_available\":[{}]", items.join(","))),
+        with(&format!("\"request_text\":\"{}\"", "sk-".repeat(300_000))),
+        with(&format!("\"extensions\":{{{}}}", keys.join(","))),
+        with(&format!("\"summary_terse\":\"{}\"", "\\u00e9".repeat(200_000))),
+    ];
+    for text in texts {
+        let mut checker = Checker::new(Options::default());
+        checker.text(1, &text);
+        let found = checker.take().len();
+        assert!((1..=limits::FINDINGS_PER_TEXT_MAX).contains(&found), "{found}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_lines_are_answered(lines in prop::collection::vec(

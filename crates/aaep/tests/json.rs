@@ -60,6 +60,20 @@ fn depth_and_encoding_are_bounded() {
 }
 
 #[test]
+fn many_keys_are_told_apart_and_a_second_one_is_found() {
+    let many = |count: usize, last: &str| {
+        let keys: Vec<String> = (0..count).map(|at| format!("\"key{at}\":{{\"a\":[1]}}")).collect();
+        format!("{{{},{last}:0}}", keys.join(","))
+    };
+    for count in [1, 31, 32, 33, 34, 100, 200_000] {
+        assert!(Reader::new().read(&many(count, "\"other\"")).is_ok(), "{count}");
+        for last in ["\"key0\"", "\"\\u006bey0\""] {
+            assert_eq!(fault(&many(count, last)).0, Fault::DuplicateKey("key0".into()), "{count} {last}");
+        }
+    }
+}
+
+#[test]
 fn values_are_found_where_they_are() {
     let text = r#"{"a":[1,{"b":"x\ud83d\ude00\n"},true],"c":-2.50e1,"d":9007199254740993}"#;
     let mut reader = Reader::new();

@@ -1,5 +1,7 @@
 //! Reads a JSON text into cells, in one pass. See [`Reader::read`].
 
+use std::collections::BTreeSet;
+
 use super::doc::{Cell, Doc, ESCAPED, Facts, NOT_ASCII, REAL, Sort, path};
 use super::fault::{Fault, Place, SyntaxError};
 use crate::limits;
@@ -169,11 +171,7 @@ impl Scanner<'_> {
             let key = self.string()?;
             // The key stays open until its value is there, so that a fault in between has its path.
             if self.seen(&mut seen, cell, key) {
-                let name = super::doc::Doc { text: self.text, cells: self.cells, facts: self.facts }
-                    .node(u32::try_from(key).unwrap_or(0))
-                    .str()
-                    .unwrap_or_default()
-                    .into_owned();
+                let name = self.name(key).into_owned();
                 self.cells[key].next = 0;
                 return Err((Fault::DuplicateKey(name), start));
             }
@@ -208,33 +206,43 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Whether the key was there before. Few keys share a bit, so few are compared.
+    /// Whether the key was there before. Few keys share a bit, so few are compared; many keys are sorted.
     fn seen(&self, seen: &mut Seen, object: usize, key: usize) -> bool {
         let cell = self.cells[key];
         let name = &self.bytes[cell.start as usize..cell.end as usize];
         let escaped = cell.flags & ESCAPED != 0;
         seen.escaped |= escaped;
+        seen.count += 1;
+        if seen.count > limits::KEYS_COMPARED_MAX {
+            if seen.sorted.is_empty() {
+                self.keys(object, key)
+                    .for_each(|earlier| drop(seen.sorted.insert(self.name(earlier).into_owned())));
+            }
+            return !seen.sorted.insert(self.name(key).into_owned());
+        }
         if !seen.take(name) && !seen.escaped {
             return false;
         }
-        let mut at = object + 1;
-        while at < key {
-            let earlier = self.cells[at];
-            let other = &self.bytes[earlier.start as usize..earlier.end as usize];
-            let same = if escaped || earlier.flags & ESCAPED != 0 {
-                let doc = Doc { text: self.text, cells: self.cells, facts: self.facts };
-                #[expect(clippy::cast_possible_truncation, reason = "cells are fewer than 32 bits can count")]
-                let (one, two) = (doc.node(at as u32), doc.node(key as u32));
-                one.str() == two.str()
-            } else {
-                name == other
-            };
-            if same {
-                return true;
-            }
-            at = self.cells[at + 1].next as usize;
+        if seen.escaped {
+            return self.keys(object, key).any(|earlier| self.name(earlier) == self.name(key));
         }
-        false
+        self.keys(object, key).any(|earlier| {
+            let cell = self.cells[earlier];
+            &self.bytes[cell.start as usize..cell.end as usize] == name
+        })
+    }
+
+    /// The cells of an object's keys before this one.
+    fn keys(&self, object: usize, before: usize) -> impl Iterator<Item = usize> {
+        let first = (object + 1 < before).then_some(object + 1);
+        std::iter::successors(first, move |at| {
+            Some(self.cells[at + 1].next as usize).filter(|next| *next < before)
+        })
+    }
+
+    fn name(&self, key: usize) -> std::borrow::Cow<'_, str> {
+        let doc = Doc { text: self.text, cells: self.cells, facts: self.facts };
+        doc.node(u32::try_from(key).unwrap_or(0)).str().unwrap_or_default()
     }
 
     fn array(&mut self, depth: usize) -> Scan<()> {
@@ -425,6 +433,9 @@ impl Scanner<'_> {
 struct Seen {
     bits: [u64; 4],
     escaped: bool,
+    count: usize,
+    /// All keys, once there are many.
+    sorted: BTreeSet<String>,
 }
 
 impl Seen {

@@ -37,11 +37,13 @@ impl std::fmt::Display for Finding {
 pub struct Findings {
     profile: Profile,
     pub(crate) found: Vec<Finding>,
+    /// How many there were when the present text began.
+    began: usize,
 }
 
 impl Findings {
     pub fn new(profile: Profile) -> Self {
-        Findings { profile, found: Vec::new() }
+        Findings { profile, found: Vec::new(), began: 0 }
     }
 
     pub fn profile(&self) -> Profile {
@@ -50,7 +52,15 @@ impl Findings {
 
     /// Takes what was found since the last time.
     pub fn take(&mut self) -> Vec<Finding> {
+        self.began = 0;
         std::mem::take(&mut self.found)
+    }
+
+    /// The next text begins; answers how many findings there are. Of each text at most
+    /// [`crate::limits::FINDINGS_PER_TEXT_MAX`] are kept.
+    pub(crate) fn begin(&mut self) -> usize {
+        self.began = self.found.len();
+        self.began
     }
 
     pub fn is_empty(&self) -> bool {
@@ -67,6 +77,9 @@ impl Findings {
         message: impl FnOnce() -> String,
     ) {
         let Some(severity) = rule.severity(self.profile) else { return };
+        if self.found.len() - self.began >= crate::limits::FINDINGS_PER_TEXT_MAX {
+            return;
+        }
         self.found.push(Finding {
             rule,
             severity,

@@ -8,6 +8,7 @@ use crate::json::Node;
 use crate::kind::Kind;
 use crate::limits;
 use crate::reading::Reading;
+use crate::table::FOR_PEOPLE;
 
 pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     sizes(event, text, findings);
@@ -87,8 +88,8 @@ fn clarification(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         }
         _ => {}
     }
-    let values = |choices: Node<'_>| choices.items().filter_map(|choice| choice.get("value")?.str()).count();
-    if let Some(choices) = choices.filter(|choices| values(*choices) > 1) {
+    // More choices than there may be are reported as that.
+    if let Some(choices) = choices.filter(|choices| choices.items().count() <= 32) {
         for (at, choice) in choices.items().enumerate() {
             let Some(value) = choice.get("value") else { continue };
             let twin =
@@ -212,8 +213,11 @@ const RARE: [bool; 256] = {
 };
 
 fn secrets(event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    for field in Field::FOR_PEOPLE {
-        let Some(node) = event.get(*field) else { continue };
+    let mut rest = event.set() & FOR_PEOPLE;
+    while rest != 0 {
+        let field = Field::ALL[rest.trailing_zeros() as usize];
+        rest &= rest - 1;
+        let Some(node) = event.get(field) else { continue };
         if let Some(shape) = secret(node.raw()) {
             let message = || format!("`{shape}` looks like the beginning of a secret");
             findings.add(&rules::SECRET, text, Some(node), || field.name().into(), message);
@@ -242,7 +246,7 @@ fn secret(text: &str) -> Option<&'static str> {
                 let key = bytes[at + 1..]
                     .iter()
                     .take_while(|b| b.is_ascii_alphanumeric() || **b == b'-' || **b == b'_');
-                before.is_some_and(u8::is_ascii_alphanumeric) || key.count() < 8
+                before.is_some_and(u8::is_ascii_alphanumeric) || key.take(8).count() < 8
             };
             if same && !word {
                 return Some(shape);

@@ -132,7 +132,7 @@ impl Checker {
             Ok(doc) => match Reading::of(doc) {
                 Some(reading) => self.reading(line, &reading),
                 None => {
-                    let from = self.findings.found.len();
+                    let from = self.findings.begin();
                     rule::not_an_object(doc.root(), text, &mut self.findings);
                     self.place(from, line);
                     Took::Nothing
@@ -145,7 +145,7 @@ impl Checker {
 
     /// Checks what has been read already.
     pub fn reading(&mut self, line: usize, reading: &Reading<'_>) -> Took {
-        let from = self.findings.found.len();
+        let from = self.findings.begin();
         let message = if reading.kind().is_none() { message_kind(reading) } else { None };
         let took = match message {
             Some(kind) => {
