@@ -107,14 +107,14 @@ fn changed_lines_are_answered() {
                 let other = dice.below(corpus.len());
                 change(&mut line, &corpus[other], &mut dice);
             }
-            if let Ok(text) = std::str::from_utf8(&line) {
-                if let Ok(message) = Message::parse(text) {
-                    let again = Message::parse(&message.to_json());
-                    assert!(
-                        again.is_ok(),
-                        "round {round}: {text} is read, but not what is written of it: {again:?}"
-                    );
-                }
+            if let Ok(text) = std::str::from_utf8(&line)
+                && let Ok(message) = Message::parse(text)
+            {
+                let again = Message::parse(&message.to_json());
+                assert!(
+                    again.is_ok(),
+                    "round {round}: {text} is read, but not what is written of it: {again:?}"
+                );
             }
             file.extend_from_slice(&line);
             file.push(b'\n');

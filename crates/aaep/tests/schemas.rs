@@ -251,6 +251,29 @@ proptest! {
     }
 
     #[test]
+    fn schemas_and_rules_agree_on_messages_that_are_changed(
+        at in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((prop::collection::vec(0_usize..40, 3), names(), values(), 0_u8..4), 0..3),
+    ) {
+        static MESSAGES: LazyLock<Vec<(Value, Validator)>> = LazyLock::new(|| {
+            messages().into_iter().map(|message| {
+                let name = message["type"].as_str().unwrap().trim_start_matches("aaep:");
+                let schema = schema::resolve(&format!("urn:recount:aaep:v1:{name}")).unwrap();
+                (message, validator(&schema))
+            }).collect()
+        });
+        let (message, validator) = at.get(&MESSAGES);
+        let mut changed = message.clone();
+        for (pick, name, value, how) in &changes {
+            change(&mut changed, 0, pick, name, value, *how);
+        }
+        changed["type"] = message["type"].clone();
+        let text = changed.to_string();
+        let findings = message_findings(&text);
+        prop_assert_eq!(validator.is_valid(&changed), findings.is_empty(), "{}: {:?}", text, findings);
+    }
+
+    #[test]
     fn patterns_and_tests_of_strings_agree(
         which in any::<prop::sample::Index>(),
         cut in any::<prop::sample::Index>(),
@@ -277,6 +300,65 @@ proptest! {
         prop_assert_eq!(TAG.is_valid(&json!(tag)), (lex::BCP47.test)(&tag), "{}", tag);
         let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:59:{second:02}Z");
         prop_assert_eq!(MOMENT.is_valid(&json!(text)), (lex::MOMENT.test)(&text), "{}", text);
+    }
+}
+
+/// The fullest message of each kind.
+fn messages() -> Vec<Value> {
+    let capabilities = json!({
+        "max_events_per_second": 5, "preferred_verbosity": "terse", "languages": ["en", "yo-NG"],
+        "supports_confirmation_reply": true, "supports_clarification_reply": false,
+        "coalesce_boundaries": ["sentence", "completion"],
+        "event_filters": {"include": ["aaep:agent.*"], "exclude": ["aaep:agent.progress.updated"]},
+        "supported_conformance_levels": [1, 2], "supported_extensions": ["https://example.org/x"],
+        "cognitive_load": "low", "pace_wpm": 180, "accept_signed_manifests_only": false, "medai": {"a": 1},
+    });
+    let producer = json!({"agent_id": "planner", "agent_version": "1"});
+    let moment = "2026-05-24T14:22:11.342Z";
+    let extensions = json!({"medai": {}});
+    vec![
+        json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "a", "capabilities": capabilities,
+            "subscriber_name": "A", "subscriber_version": "1", "subscriber_manifest_uri": "https://example.org/m",
+            "correlation_id": "x", "extensions": extensions}),
+        json!({"type": "aaep:subscription.accepted", "subscription_id": "sub_1", "aaep_version": "1.0.0",
+            "producer": producer, "honored_capabilities": capabilities, "manifest_uri": "https://example.org/m",
+            "signed_manifest": "a.b.c", "negotiation_notes": ""}),
+        json!({"type": "subscription.rejected", "reason_code": "rate_limit", "reason_message": "Later.",
+            "retry_after_seconds": 30, "alternative_manifest_uri": "https://example.org/m"}),
+        json!({"type": "subscription.renegotiate", "subscription_id": "sub_1", "capabilities": capabilities}),
+        json!({"type": "subscription.close", "subscription_id": "sub_1", "reason_code": "done", "reason_message": ""}),
+        json!({"type": "confirmation.reply", "reply_token": "rpl_1", "decision": "accept", "subscription_id": "sub_1",
+            "timestamp": moment, "decided_by": "ada", "decision_rationale": "Yes.", "modified_action": {"amount": 5}}),
+        json!({"type": "clarification.reply", "reply_token": "rpl_1", "response": "65", "subscription_id": "sub_1",
+            "timestamp": moment, "decided_by": "ada", "confidence": 0.5, "correlation_id": "x"}),
+        json!({"@context": "https://aaep-protocol.org/context/v1", "type": "aaep:producer.manifest", "agent_id": "a",
+            "agent_version": "1", "agent_name": "A", "aaep_versions_supported": ["1.0.0"],
+            "conformance_levels_supported": [1, 2, 3], "transports_supported": ["sse"], "languages_supported": ["en"],
+            "event_types_emitted": ["aaep:agent.*"], "extensions_supported": ["https://example.org/x"],
+            "default_verbosity": "normal", "max_concurrent_subscriptions": 9, "contact": "a@example.org",
+            "endpoints": {}, "framing": "ndjson", "states": ["idle"], "multi_agent_pattern": "linked"}),
+    ]
+}
+
+fn message_findings(text: &str) -> Vec<recount_aaep::rule::Finding> {
+    let mut reader = Reader::new();
+    let reading = Reading::of(reader.read(text).unwrap()).unwrap();
+    let mut findings = Findings::new(Profile::Strict);
+    check_message(message_kind(&reading).unwrap(), &reading, &mut findings);
+    findings.take()
+}
+
+#[test]
+fn full_messages_are_right_and_survive_the_types() {
+    for message in messages() {
+        let text = message.to_string();
+        assert_eq!(message_findings(&text), Vec::new());
+        let read = recount_aaep::Message::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(!matches!(read, recount_aaep::Message::Event(_)));
+        let mut written: Value = serde_json::from_str(&read.to_json()).unwrap();
+        written["type"] = message["type"].clone();
+        assert_eq!(written, message);
+        assert!(recount_aaep::build::message(read).is_ok());
     }
 }
 

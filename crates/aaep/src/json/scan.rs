@@ -215,8 +215,7 @@ impl Scanner<'_> {
         seen.count += 1;
         if seen.count > limits::KEYS_COMPARED_MAX {
             if seen.sorted.is_empty() {
-                self.keys(object, key)
-                    .for_each(|earlier| drop(seen.sorted.insert(self.name(earlier).into_owned())));
+                seen.sorted.extend(self.keys(object, key).map(|earlier| self.name(earlier).into_owned()));
             }
             return !seen.sorted.insert(self.name(key).into_owned());
         }

@@ -7,7 +7,7 @@ use super::{prompts, reply, states, stream, tools};
 use crate::field::Field;
 use crate::hash::{SumMap, Window, sum};
 use crate::json::{Piece, Place, Reader, SyntaxError};
-use crate::kind::Kind;
+use crate::kind::{Kind, Named};
 use crate::lex::time::Moment;
 use crate::limits;
 use crate::reading::Reading;
@@ -29,7 +29,7 @@ pub struct Options {
 pub enum Took {
     Event,
     Message(MessageKind),
-    /// Not JSON, or no object.
+    /// Not JSON, no object, or neither an event nor a message.
     Nothing,
 }
 
@@ -147,7 +147,18 @@ impl Checker {
     pub fn reading(&mut self, line: usize, reading: &Reading<'_>) -> Took {
         let from = self.findings.begin();
         let message = if reading.kind().is_none() { message_kind(reading) } else { None };
+        let stranger = message.is_none()
+            && !matches!(reading.named(), Named::Core(_) | Named::Extension)
+            && !reading.has(Field::Context)
+            && !reading.has(Field::EventId);
         let took = match message {
+            // Neither an event with something missing nor a message: a server's own word to its tests, or a mistake.
+            None if stranger => {
+                let message = || "neither an event nor a message of the protocol".to_owned();
+                let text = reading.doc().text();
+                self.findings.add(&rule::MESSAGE_TYPE, text, Some(reading.node()), String::new, message);
+                Took::Nothing
+            }
             Some(kind) => {
                 check_message(kind, reading, &mut self.findings);
                 if !self.options.events_only {
