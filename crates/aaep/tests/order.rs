@@ -220,6 +220,7 @@ fn cannot_hold(before: Step, condition: Condition) -> bool {
         Step::Event(Kind::ToolInvoked | Kind::AwaitingConfirmation | Kind::AwaitingClarification)
             | Step::ConfirmationAccepted
             | Step::ConfirmationRejected
+            | Step::TimedOut
     );
     match condition {
         Condition::NothingOpen => opens,

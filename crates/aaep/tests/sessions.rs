@@ -109,3 +109,70 @@ fn the_session_of_chapter_4_passes_both_profiles() {
         assert_eq!(ids(&checked(&text, profile), Severity::Error), Vec::<&str>::new());
     }
 }
+
+#[test]
+fn full_type_names_change_no_verdict() {
+    for entry in manifest() {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let full =
+            text.replace("\"type\":\"aaep:agent.", "\"type\":\"https://aaep-protocol.org/types/agent.");
+        assert_eq!(ids(&checked(&full, Profile::Strict), Severity::Warning), entry.strict, "{}", entry.file);
+    }
+}
+
+#[test]
+fn sessions_that_are_mixed_are_judged_one_by_one() {
+    let entries = manifest();
+    // Those without replies, handshakes and ids of their own: what comes between their events is other sessions'.
+    let alone = |entry: &&Entry| {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        !text.contains("subscription")
+            && !text.contains("rpl_")
+            && !entry.file.contains("reused")
+            && !entry.file.contains("twice")
+            && !text.contains("message.type")
+            && !entry.file.contains("control")
+            && !entry.file.contains("user_input")
+    };
+    let mut tracks: Vec<Vec<String>> = Vec::new();
+    let mut expected = BTreeSet::new();
+    for (at, entry) in entries.iter().filter(alone).enumerate() {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let own =
+            text.replace("\"evt_", &format!("\"evt_{at}x")).replace("\"sess_", &format!("\"sess_{at}x"));
+        tracks.push(own.lines().rev().map(str::to_owned).collect());
+        expected.extend(entry.strict.iter().cloned());
+    }
+    assert!(tracks.len() > 40);
+    let mut mixed = String::new();
+    while tracks.iter().any(|track| !track.is_empty()) {
+        for line in tracks.iter_mut().filter_map(Vec::pop) {
+            mixed.push_str(&line);
+            mixed.push('\n');
+        }
+    }
+    let found: BTreeSet<String> =
+        ids(&checked(&mixed, Profile::Strict), Severity::Warning).into_iter().map(str::to_owned).collect();
+    assert_eq!(found, expected);
+}
+
+/// A rule that no file of the corpus breaks might never be looked for.
+#[test]
+fn every_rule_is_broken_somewhere_in_the_corpus() {
+    #[derive(serde::Deserialize)]
+    struct Other {
+        strict: Vec<String>,
+    }
+    let events: Vec<Other> =
+        serde_json::from_str(&std::fs::read_to_string(testdata("events.json")).unwrap()).unwrap();
+    let sessions = manifest().into_iter().map(|entry| entry.strict);
+    let broken: BTreeSet<String> =
+        events.into_iter().map(|entry| entry.strict).chain(sessions).flatten().collect();
+    let untested: Vec<&str> = recount_aaep::rule::ALL
+        .iter()
+        .filter(|rule| rule.strict >= Some(Severity::Warning) && !broken.contains(rule.id))
+        .map(|rule| rule.id)
+        .collect();
+    // These are shown by tests of their own: bytes that are no text, and more than is followed.
+    assert_eq!(untested, ["json.encoding", "limit.sessions", "limit.session"]);
+}

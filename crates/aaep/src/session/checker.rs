@@ -433,7 +433,7 @@ fn follow(
         prompts::ended(prompts, speakers, completed, event, moment, findings);
         stream::ended(outputs, event, findings);
     } else if kind != Kind::ToolInvoked && !prompts.is_empty() {
-        prompts::follow(prompts, number);
+        prompts::follow(prompts, stand);
     }
     room
 }

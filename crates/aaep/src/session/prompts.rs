@@ -254,10 +254,11 @@ pub(super) fn left(prompts: &mut [Prompt], number: usize, moment: Option<i64>) {
     }
 }
 
-/// Something of this producer happened: rejections have been followed.
-pub(super) fn follow(prompts: &mut [Prompt], number: usize) {
-    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == number) {
-        prompt.followed |= prompt.standing == Standing::Rejected;
+/// Something of this producer happened: rejections and timeouts have been followed.
+pub(super) fn follow(prompts: &mut [Prompt], stand: Stand) {
+    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == stand.speaker) {
+        let over = prompt.standing == Standing::Open && prompt.is_over(stand.moment, 0);
+        prompt.followed |= over || prompt.standing == Standing::Rejected;
     }
 }
 
@@ -281,6 +282,13 @@ pub(super) fn ended(
         match prompt.standing {
             Standing::Open if !prompt.is_over(moment, 0) => {
                 say(&rule::PROMPT_OPEN, "a prompt has no answer and its time is not up");
+            }
+            Standing::Open if !prompt.followed && matches!(prompt.asks, Asks::Leave { .. }) => {
+                if prompt.default_accepts() {
+                    say(&rule::PROMPT_NOT_DONE, "the default of a prompt is `accept` and no tool was called");
+                } else {
+                    say(&rule::PROMPT_NO_FOLLOW_UP, "nothing tells that the time of a prompt was up");
+                }
             }
             Standing::Rejected if !prompt.followed => {
                 say(&rule::PROMPT_NO_FOLLOW_UP, "nothing tells that the action was rejected");
