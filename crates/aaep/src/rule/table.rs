@@ -216,7 +216,7 @@ rules! {
             "The first `state.changed` of a producer comes from `idle`." => "Write `\"from_state\": \"idle\"`.";
         STATE_CHAIN "state.chain" Prose "R-036 G-33 §4.2.1" error warning:
             "`from_state` is the `to_state` before it, or the state that tools, prompts and output since then imply." => "Continue from the state that was last announced.";
-        STATE_IMPLIED "state.implied" Lint "R-036 G-33 §4.2.1" note off:
+        STATE_IMPLIED "state.implied" Lint "R-036 G-33 §4.2.1" warning note:
             "States are announced, not only implied by tools, prompts and output." => "Announce the change with `state.changed`.";
         STATE_TOOL "state.tool" Lint "R-037 A.3 §9.3.1.3" warning off:
             "While a tool works, the state is `calling_tool`." => "Announce `calling_tool` around the call.";
