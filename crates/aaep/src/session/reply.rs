@@ -26,6 +26,8 @@ pub(super) fn answer(
         Standing::Open => {}
         // It was sent before the producer went on and only written down behind that.
         Standing::Presumed | Standing::TimedOut if earlier => {}
+        // That the producer had leave was only presumed; what is recorded says that it had none.
+        Standing::Presumed if reply.node().get("decision").is_some_and(|decision| decision.is("reject")) => {}
         _ => return say(&rule::REPLY_LATE, "the prompt is settled".into()),
     }
     if matches!((prompt.deadline, moment), (Some(deadline), Some(moment)) if moment > deadline) {
