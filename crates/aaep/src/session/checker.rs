@@ -79,7 +79,8 @@ impl Checker {
         }
     }
 
-    /// What was found since the last time, in the order of the texts.
+    /// What was found since the last time, in the order of the texts. Findings are held until they are taken, so
+    /// who checks a long file takes them after each piece.
     pub fn take(&mut self) -> Vec<Finding> {
         self.findings.take()
     }
