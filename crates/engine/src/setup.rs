@@ -112,7 +112,8 @@ impl Setup {
 }
 
 impl Engine {
-    /// Begins a session with its setup and what was said before. Masked like everything else that is stored.
+    /// Begins a session with its setup and what was said before. Title and words are masked like everything else that is
+    /// stored; what was chosen is kept as it is, or nothing could be done with it.
     pub async fn create_setup(&self, new: NewSetup, once: Option<&Once>) -> Result<SessionRow, Error> {
         let stamp = self.stamp();
         let session = SessionId::new(self.mint(stamp));

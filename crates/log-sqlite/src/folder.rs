@@ -18,7 +18,17 @@ const BLOBS: &str = "blobs";
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+/// Gives the lock back in so many words. Closing the file is not enough: a process that is being started has a copy of
+/// it until its program begins, and would hold the folder as long.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(folder = %self.path.display(), %error, "the data folder's lock was not given back");
+        }
+    }
 }
 
 impl Folder {
@@ -41,7 +51,7 @@ impl Folder {
         if let Err(error) = lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())) {
             tracing::debug!(%error, "the lock file could not be marked with our process");
         }
-        Ok(Folder { path: path.to_owned(), _lock: lock })
+        Ok(Folder { path: path.to_owned(), lock })
     }
 
     pub(crate) fn database(&self) -> PathBuf {
@@ -137,4 +147,23 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_given_back_although_a_process_that_starts_has_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = Folder::take(folder.path()).unwrap();
+        assert_eq!(Folder::take(folder.path()).unwrap_err().kind, FaultKind::Locked);
+        // As what is between fork and exec has it: the same open file.
+        let copy = taken.lock.try_clone().unwrap();
+        drop(taken);
+        let again = Folder::take(folder.path()).unwrap();
+        drop(copy);
+        assert_eq!(Folder::take(folder.path()).unwrap_err().kind, FaultKind::Locked);
+        drop(again);
+    }
 }
