@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 17] = [
     "server",
     "face-aep",
     "face-aap",
@@ -21,6 +21,8 @@ const CRATES: [&str; 15] = [
     "client",
     "world",
     "redact",
+    "aaep",
+    "aaep-kit",
     "cli",
 ];
 const BEGIN: &str = "<!-- made from the limits.rs files; RECOUNT_BLESS=1 cargo test -p recount-server --test operations -->\n";
