@@ -1,0 +1,359 @@
+//! What a run of the suite found: [`Report`], with a [`Check`] for each thing that was looked at. Written as a text that
+//! is read from top to bottom ([`Report::lines`]) and as JSON ([`Report::to_json`]). Knows nothing of how it was found.
+//!
+//! Texts of the other side stand in it as they came: who prints them to a terminal makes them harmless first.
+
+mod json;
+mod text;
+
+use recount_aaep::lex::time::Moment;
+use recount_world::World;
+
+use super::SUITE_VERSION;
+use crate::limits;
+
+/// Which side of the protocol was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Producer,
+    Subscriber,
+}
+
+impl Side {
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Producer => "producer",
+            Side::Subscriber => "subscriber",
+        }
+    }
+}
+
+/// How a check came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Passed,
+    /// What must be is not so.
+    Failed,
+    /// What should be is not so, or it cannot be told for certain.
+    Warned,
+    /// What the check looks at did not come about, so nothing is known; says why.
+    NotShown(String),
+    /// It does not concern this subject; says why.
+    Inapplicable(String),
+}
+
+impl Outcome {
+    /// As it stands in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Passed => "passed",
+            Outcome::Failed => "failed",
+            Outcome::Warned => "warned",
+            Outcome::NotShown(_) => "not_shown",
+            Outcome::Inapplicable(_) => "inapplicable",
+        }
+    }
+
+    /// Why nothing was seen.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Outcome::NotShown(reason) | Outcome::Inapplicable(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// As `R-051`.
+    pub requirement: &'static str,
+    /// A sentence that holds where the check passes.
+    pub name: &'static str,
+    /// The level it belongs to, 1 to 3.
+    pub level: u8,
+    pub outcome: Outcome,
+    /// What was seen, in a sentence.
+    pub said: String,
+    /// What shows it: lines of the conversation, newest last.
+    pub evidence: Vec<String>,
+}
+
+impl Check {
+    pub fn new(
+        requirement: &'static str,
+        name: &'static str,
+        level: u8,
+        outcome: Outcome,
+        said: impl Into<String>,
+    ) -> Self {
+        Check { requirement, name, level, outcome, said: said.into(), evidence: Vec::new() }
+    }
+
+    /// The same with a line that shows it. Of long lines the beginning is kept, of many lines the first.
+    pub fn with(mut self, line: impl AsRef<str>) -> Self {
+        if self.evidence.len() < limits::EVIDENCE_LINES_MAX {
+            self.evidence.push(beginning(line.as_ref(), limits::EVIDENCE_LINE_BYTES_MAX));
+        }
+        self
+    }
+
+    /// The same with lines that show it.
+    pub fn with_all(self, lines: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        lines.into_iter().fold(self, Check::with)
+    }
+}
+
+/// The beginning of a text, on one line, with an ellipsis where it was cut.
+pub(crate) fn beginning(text: &str, bytes_max: usize) -> String {
+    let mut line: String = text.chars().map(|c| if matches!(c, '\r' | '\n') { ' ' } else { c }).collect();
+    if line.len() > bytes_max {
+        let mut end = bytes_max;
+        while !line.is_char_boundary(end) {
+            end -= 1;
+        }
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// How often each outcome came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    pub passed: usize,
+    pub failed: usize,
+    pub warned: usize,
+    pub not_shown: usize,
+    pub inapplicable: usize,
+}
+
+/// Whether the claim stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    Failed,
+    /// Only some requirements were looked at, or nothing passed: nothing is claimed.
+    NoClaim,
+}
+
+impl Verdict {
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "failed",
+            Verdict::NoClaim => "no_claim",
+        }
+    }
+}
+
+/// What a run found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub side: Side,
+    /// What it calls itself; the address where it says nothing.
+    pub subject: String,
+    /// Where it was found.
+    pub address: String,
+    /// Which of its builds it was, when it says so.
+    pub subject_version: Option<String>,
+    /// The level that was asked for; the lower ones are part of it.
+    pub level: u8,
+    pub suite_version: String,
+    /// The day, as `2026-05-24`.
+    pub date: String,
+    /// Whether only some requirements were looked at, so that nothing can be claimed.
+    pub partial: bool,
+    /// How long the run took.
+    pub took_ms: u64,
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// An empty report of today.
+    pub fn new(world: &World, side: Side, subject: impl Into<String>, level: u8) -> Self {
+        let now = i64::try_from(world.clock.now_ms()).unwrap_or(i64::MAX);
+        let subject = subject.into();
+        Report {
+            side,
+            address: subject.clone(),
+            subject,
+            subject_version: None,
+            level,
+            suite_version: SUITE_VERSION.to_owned(),
+            date: Moment::write(now)[..10].to_owned(),
+            partial: false,
+            took_ms: 0,
+            checks: Vec::new(),
+        }
+    }
+
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for check in &self.checks {
+            match check.outcome {
+                Outcome::Passed => tally.passed += 1,
+                Outcome::Failed => tally.failed += 1,
+                Outcome::Warned => tally.warned += 1,
+                Outcome::NotShown(_) => tally.not_shown += 1,
+                Outcome::Inapplicable(_) => tally.inapplicable += 1,
+            }
+        }
+        tally
+    }
+
+    /// Nothing failed and something passed: the answer that the exit status gives.
+    pub fn passed(&self) -> bool {
+        matches!(self.tally(), Tally { failed: 0, passed: 1.., .. })
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        let tally = self.tally();
+        match tally {
+            Tally { failed: 1.., .. } => Verdict::Failed,
+            Tally { passed: 0, .. } => Verdict::NoClaim,
+            _ if self.partial => Verdict::NoClaim,
+            _ => Verdict::Passed,
+        }
+    }
+
+    /// The highest level at which nothing failed, here or below it, and something passed.
+    pub fn reached(&self) -> Option<u8> {
+        let of = |level: u8| self.checks.iter().filter(move |check| check.level == level);
+        (1..=self.level)
+            .take_while(|level| !of(*level).any(|check| check.outcome == Outcome::Failed))
+            .filter(|level| of(*level).any(|check| check.outcome == Outcome::Passed))
+            .last()
+    }
+
+    /// What may be said of the subject after this run (§9.8): name, level, edition of the suite, day.
+    pub fn claim(&self) -> String {
+        let version = self.subject_version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+        let side = self.side.name();
+        let by = format!("{} {}, {}", super::SUITE, self.suite_version, self.date);
+        let name = format!("{}{version}", self.subject);
+        match self.verdict() {
+            Verdict::Passed => {
+                format!("{name}: AAEP {} {side}, level {}; {by}", recount_aaep::VERSION, self.level)
+            }
+            Verdict::Failed => {
+                let reached = self.reached().filter(|_| !self.partial);
+                let reached =
+                    reached.map_or(String::new(), |reached| format!(" (level {reached} was reached)"));
+                format!(
+                    "{name}: no AAEP {} {side} of level {}{reached}; {by}",
+                    recount_aaep::VERSION,
+                    self.level
+                )
+            }
+            Verdict::NoClaim => {
+                format!(
+                    "{name}: no claim, because not everything of level {} was looked at; {by}",
+                    self.level
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(checks: Vec<Check>) -> Report {
+        let mut report = Report::new(&World::seeded(1, 1_779_632_531_342), Side::Producer, "planner", 2);
+        (report.suite_version, report.took_ms, report.checks) = ("9.9.9".into(), 12_345, checks);
+        report
+    }
+
+    fn check(level: u8, outcome: Outcome) -> Check {
+        Check::new("R-051", "what cannot be undone is confirmed", level, outcome, "seen so")
+    }
+
+    ///
+    #[test]
+    fn a_claim_has_name_level_edition_and_day_and_certifies_nothing() {
+        let table = [
+            (
+                vec![check(1, Outcome::Passed), check(2, Outcome::Passed)],
+                "planner: AAEP 1.0.0 producer, level 2; recount-aaep-kit 9.9.9, 2026-05-24",
+                Verdict::Passed,
+                Some(2),
+            ),
+            (
+                vec![check(1, Outcome::Passed), check(2, Outcome::Failed)],
+                "planner: no AAEP 1.0.0 producer of level 2 (level 1 was reached); recount-aaep-kit 9.9.9, 2026-05-24",
+                Verdict::Failed,
+                Some(1),
+            ),
+            (
+                vec![check(1, Outcome::Failed), check(2, Outcome::Passed)],
+                "planner: no AAEP 1.0.0 producer of level 2; recount-aaep-kit 9.9.9, 2026-05-24",
+                Verdict::Failed,
+                None,
+            ),
+            (
+                vec![check(1, Outcome::NotShown("nothing came".into()))],
+                "planner: no claim, because not everything of level 2 was looked at; recount-aaep-kit 9.9.9, 2026-05-24",
+                Verdict::NoClaim,
+                None,
+            ),
+        ];
+        for (checks, claim, verdict, reached) in table {
+            let report = report(checks);
+            assert_eq!(
+                (report.claim().as_str(), report.verdict(), report.reached()),
+                (claim, verdict, reached)
+            );
+            assert!(!report.text().contains("ertified"));
+        }
+    }
+
+    #[test]
+    fn the_text_says_what_failed_before_anything_else_of_its_level() {
+        let not_shown = Outcome::NotShown("no prompt came".into());
+        let report = report(vec![
+            check(1, Outcome::Passed),
+            check(2, not_shown),
+            check(2, Outcome::Failed).with("12.001 in {\"type\":\n1}"),
+        ]);
+        assert_eq!(
+            report.lines()[1..],
+            [
+                "3 checks at planner in 12.3 s: 1 passed, 1 failed, 0 warned, 1 not shown, 0 not applicable.",
+                "",
+                "Level 1: nothing failed.",
+                "  passed R-051: what cannot be undone is confirmed. seen so.",
+                "",
+                "Level 2: one check failed.",
+                "  FAILED R-051: what cannot be undone is confirmed. seen so.",
+                "      12.001 in {\"type\": 1}",
+                "  not shown R-051: what cannot be undone is confirmed. no prompt came. seen so.",
+            ]
+        );
+    }
+
+    #[test]
+    fn evidence_is_bounded() {
+        let long = "é".repeat(limits::EVIDENCE_LINE_BYTES_MAX);
+        let check = check(1, Outcome::Passed).with_all(std::iter::repeat_n(long, 100));
+        assert_eq!(check.evidence.len(), limits::EVIDENCE_LINES_MAX);
+        assert!(check.evidence[0].len() <= limits::EVIDENCE_LINE_BYTES_MAX + '…'.len_utf8());
+    }
+
+    #[test]
+    fn json_has_what_the_page_describes() {
+        let not_shown = Outcome::NotShown("no prompt came".into());
+        let json: serde_json::Value =
+            serde_json::from_str(&report(vec![check(2, not_shown)]).to_json()).unwrap();
+        assert_eq!(json["claim"]["verdict"], "no_claim");
+        assert_eq!(json["summary"]["not_shown"], 1);
+        assert_eq!(
+            json["checks"][0],
+            serde_json::json!({
+                "requirement": "R-051", "name": "what cannot be undone is confirmed", "level": 2, "outcome": "not_shown",
+                "reason": "no prompt came", "said": "seen so", "evidence": [],
+            })
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! A report as JSON. The fields are described in `docs/aaep/conformance.md`; they may grow and never change.
+
+use serde::Serialize;
+
+use super::Report;
+use crate::conformance::SUITE;
+
+#[derive(Serialize)]
+struct Written<'r> {
+    claim: Claim<'r>,
+    address: &'r str,
+    took_ms: u64,
+    summary: Summary,
+    checks: Vec<Checked<'r>>,
+}
+
+#[derive(Serialize)]
+struct Claim<'r> {
+    name: &'r str,
+    version: Option<&'r str>,
+    side: &'static str,
+    level: u8,
+    verdict: &'static str,
+    reached: Option<u8>,
+    protocol_version: &'static str,
+    suite: &'static str,
+    suite_version: &'r str,
+    date: &'r str,
+    sentence: String,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    passed: usize,
+    failed: usize,
+    warned: usize,
+    not_shown: usize,
+    inapplicable: usize,
+}
+
+#[derive(Serialize)]
+struct Checked<'r> {
+    requirement: &'static str,
+    name: &'static str,
+    level: u8,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'r str>,
+    said: &'r str,
+    evidence: &'r [String],
+}
+
+impl Report {
+    /// As JSON, on one line.
+    pub fn to_json(&self) -> String {
+        let tally = self.tally();
+        let written = Written {
+            claim: Claim {
+                name: &self.subject,
+                version: self.subject_version.as_deref(),
+                side: self.side.name(),
+                level: self.level,
+                verdict: self.verdict().name(),
+                reached: self.reached(),
+                protocol_version: recount_aaep::VERSION,
+                suite: SUITE,
+                suite_version: &self.suite_version,
+                date: &self.date,
+                sentence: self.claim(),
+            },
+            address: &self.address,
+            took_ms: self.took_ms,
+            summary: Summary {
+                passed: tally.passed,
+                failed: tally.failed,
+                warned: tally.warned,
+                not_shown: tally.not_shown,
+                inapplicable: tally.inapplicable,
+            },
+            checks: self
+                .checks
+                .iter()
+                .map(|check| Checked {
+                    requirement: check.requirement,
+                    name: check.name,
+                    level: check.level,
+                    outcome: check.outcome.name(),
+                    reason: check.outcome.reason(),
+                    said: &check.said,
+                    evidence: &check.evidence,
+                })
+                .collect(),
+        };
+        serde_json::to_string(&written).unwrap_or_else(|error| unreachable!("keys are strings: {error}"))
+    }
+}

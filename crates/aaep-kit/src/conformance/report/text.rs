@@ -1,0 +1,72 @@
+//! A report as a text to be read from top to bottom, aloud as well: the claim, how much came out which way, then the
+//! levels one by one, and in each what failed first, with the lines that show it.
+
+use super::{Check, Outcome, Report};
+
+impl Report {
+    /// The lines, without line ends.
+    pub fn lines(&self) -> Vec<String> {
+        let tally = self.tally();
+        let mut lines = vec![
+            self.claim(),
+            format!(
+                "{} checks at {} in {}.{} s: {} passed, {} failed, {} warned, {} not shown, {} not applicable.",
+                self.checks.len(),
+                self.address,
+                self.took_ms / 1_000,
+                self.took_ms % 1_000 / 100,
+                tally.passed,
+                tally.failed,
+                tally.warned,
+                tally.not_shown,
+                tally.inapplicable,
+            ),
+        ];
+        for level in 1..=self.level {
+            let of: Vec<&Check> = self.checks.iter().filter(|check| check.level == level).collect();
+            if of.is_empty() {
+                continue;
+            }
+            lines.push(String::new());
+            let failed = of.iter().filter(|check| check.outcome == Outcome::Failed).count();
+            lines.push(match failed {
+                0 => format!("Level {level}: nothing failed."),
+                1 => format!("Level {level}: one check failed."),
+                _ => format!("Level {level}: {failed} checks failed."),
+            });
+            for (heading, wanted) in [
+                ("FAILED", "failed"),
+                ("warning", "warned"),
+                ("passed", "passed"),
+                ("not shown", "not_shown"),
+                ("not applicable", "inapplicable"),
+            ] {
+                for check in of.iter().filter(|check| check.outcome.name() == wanted) {
+                    lines.extend(told(heading, check));
+                }
+            }
+        }
+        lines
+    }
+
+    /// One text, each line with its end.
+    pub fn text(&self) -> String {
+        self.lines().into_iter().fold(String::new(), |text, line| text + &line + "\n")
+    }
+}
+
+fn told(heading: &str, check: &Check) -> Vec<String> {
+    let mut line = format!("  {heading} {}: {}", check.requirement, check.name);
+    for more in [check.outcome.reason().unwrap_or_default(), &check.said] {
+        if !more.is_empty() {
+            line.push_str(if line.ends_with('.') { " " } else { ". " });
+            line.push_str(more);
+        }
+    }
+    if !line.ends_with('.') {
+        line.push('.');
+    }
+    let mut lines = vec![line];
+    lines.extend(check.evidence.iter().map(|line| format!("      {line}")));
+    lines
+}
