@@ -7,5 +7,7 @@
 pub mod conformance;
 pub mod limits;
 pub mod scenario;
+pub mod validate;
 
 pub use recount_aaep as aaep;
+pub use recount_world::World;

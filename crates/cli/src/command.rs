@@ -1,5 +1,6 @@
 //! The command line: options that every verb has, and one file a verb.
 
+mod aaep;
 mod answer;
 mod approve;
 mod artifact;
@@ -124,6 +125,8 @@ enum Verb {
     Artifact(artifact::Artifact),
     /// Begin, list, tell and delete sessions
     Session(session::Session),
+    /// Check, record, replay and try what speaks the accessibility event protocol
+    Aaep(aaep::Aaep),
     /// Tell what is configured, and where each value comes from
     Config(config::Config),
     /// Print the JSON Schema of an event type, or name them all
@@ -170,6 +173,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
     let verb = match verb {
         Verb::Config(config) => return config.run(&common, matches),
         Verb::Schema(schema) => return schema.run(common.json),
+        Verb::Aaep(aaep) => return aaep.run(common),
         Verb::Completion(completion) => return completion.run(),
         Verb::Man(man) => return man.run(),
         Verb::Serve(serve) => return serve.run(common.json),
@@ -208,6 +212,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             | Verb::Backup(_)
             | Verb::Doctor(_)
             | Verb::Token(_)
+            | Verb::Aaep(_)
             | Verb::Config(_)
             | Verb::Schema(_)
             | Verb::Completion(_)

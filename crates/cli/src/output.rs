@@ -60,6 +60,17 @@ impl Output {
         }
     }
 
+    /// A part of one JSON value that is too long to be held. It is seen when much has gathered, or the line is ended.
+    pub(crate) fn json_part(&mut self, part: &str) -> Result<(), Failure> {
+        let mut out = self.out.lock();
+        if self.is_terminal {
+            out.write_all(clean::json(part).as_bytes())?;
+        } else {
+            out.write_all(part.as_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Bytes as they are: into a pipe or a file all of them, on a terminal only what is text, made harmless.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         if self.is_terminal {

@@ -1,0 +1,99 @@
+//! `recount aaep validate`: what is wrong with files of events, line by line.
+
+use std::fs::File;
+use std::io::{IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::rule;
+use recount_aaep_kit::validate::{Json, Report, Text, Total, Validation, Verdict};
+
+use super::Format;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Validate {
+    /// Files of JSON lines, of one JSON, or of an array; - is standard input, and so is none
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What counts as an error
+    #[arg(long, value_enum, default_value_t = Profile::Strict)]
+    profile: Profile,
+    /// Look at each event alone, and follow no sessions
+    #[arg(long)]
+    events: bool,
+    /// How findings are told
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// End with status 1 for warnings too
+    #[arg(long)]
+    deny_warnings: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    /// Whatever the specification says must be
+    Strict,
+    /// What running schemas and tests refuse, and what makes an action unsafe; the rest are warnings
+    Compat,
+}
+
+impl Validate {
+    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+        let mut out = Output::new();
+        match Format::of(self.format, json) {
+            Format::Text => self.told(Text::new(|line: &str| out.line(&clean::line(line)))),
+            Format::Json => {
+                let total = self.all(Json::new(|part: &str| out.json_part(part)))?;
+                out.line("")?;
+                self.verdict(total)
+            }
+        }
+    }
+
+    fn told(&self, report: impl Report<Error = Failure>) -> Result<(), Failure> {
+        self.verdict(self.all(report)?)
+    }
+
+    fn all(&self, report: impl Report<Error = Failure>) -> Result<Total, Failure> {
+        let profile = match self.profile {
+            Profile::Strict => rule::Profile::Strict,
+            Profile::Compat => rule::Profile::Compat,
+        };
+        let mut validation = Validation::new(&World::real(), profile, self.events, report);
+        let standard_input = [PathBuf::from("-")];
+        let files = if self.files.is_empty() { &standard_input[..] } else { &self.files[..] };
+        for file in files {
+            validation.input(&file.display().to_string(), open(file))?;
+        }
+        validation.finish()
+    }
+
+    fn verdict(&self, total: Total) -> Result<(), Failure> {
+        match total.verdict(self.deny_warnings) {
+            Verdict::Good => Ok(()),
+            Verdict::Bad => Err(Failure::No),
+            Verdict::Unusable => {
+                let more = match total.unusable {
+                    0 | 1 => String::new(),
+                    count => format!(" (and {} more files)", count - 1),
+                };
+                Err(Failure::Usage(format!("{}{more}", total.first_unusable.unwrap_or_default())))
+            }
+        }
+    }
+}
+
+fn open(file: &Path) -> std::io::Result<Box<dyn Read>> {
+    if file == Path::new("-") {
+        let input = std::io::stdin();
+        if input.is_terminal() {
+            note("reading standard input; end it with Ctrl-D");
+        }
+        return Ok(Box::new(input));
+    }
+    Ok(Box::new(File::open(file)?))
+}
