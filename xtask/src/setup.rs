@@ -149,15 +149,15 @@ impl<H: Host> Setup<H> {
         std::fs::write(&installed, lock).with_context(|| format!("cannot write {}", installed.display()))
     }
 
-    /// The tester of the contract, as a path: what `xtask/contract/requirements.txt` names, in a folder of its own
-    /// below `target`. Made again only after that file has changed.
-    pub(crate) fn schemathesis(&mut self, root: &Path, target: &Path) -> Result<PathBuf> {
-        let wanted = root.join("xtask/contract/requirements.txt");
+    /// A Python of its own with what `xtask/<name>/requirements.txt` names, as the folder `<name>/python` below
+    /// `target`. Made again only after that file has changed.
+    pub(crate) fn python(&mut self, root: &Path, target: &Path, name: &str) -> Result<PathBuf> {
+        let wanted = root.join("xtask").join(name).join("requirements.txt");
         let list = std::fs::read(&wanted).with_context(|| format!("there is no {}", wanted.display()))?;
-        let folder = target.join("contract/python");
-        let (program, installed) = (folder.join("bin/schemathesis"), folder.join("installed.txt"));
+        let folder = target.join(name).join("python");
+        let installed = folder.join("installed.txt");
         if std::fs::read(&installed).is_ok_and(|before| before == list) {
-            return Ok(program);
+            return Ok(folder);
         }
         // Debian has Python without the part that makes environments.
         if self.host.ask(&["python3", "-c", "import venv, ensurepip"]).is_none() {
@@ -172,7 +172,7 @@ impl<H: Host> Setup<H> {
         let words = [&pip.to_string_lossy(), "install", "--quiet", "--no-deps", "-r", &wanted];
         ensure!(self.host.run(root, &words)?, "what {wanted} names could not be installed; try again");
         std::fs::write(&installed, list).with_context(|| format!("cannot write {}", installed.display()))?;
-        Ok(program)
+        Ok(folder)
     }
 
     fn install(&mut self, what: &str, packages: &[&str]) -> Result<()> {
@@ -292,21 +292,21 @@ mod tests {
     }
 
     #[test]
-    fn the_tester_is_installed_again_only_after_its_list_changed() {
+    fn python_packages_are_installed_again_only_after_their_list_changed() {
         let (root, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut setup = setup(&["apt-get"], false);
-        setup.schemathesis(root.path(), target.path()).expect_err("there is no list yet");
+        setup.python(root.path(), target.path(), "contract").expect_err("there is no list yet");
         std::fs::create_dir_all(root.path().join("xtask/contract")).unwrap();
         std::fs::create_dir_all(target.path().join("contract/python")).unwrap();
         let list = root.path().join("xtask/contract/requirements.txt");
         std::fs::write(&list, "a==1").unwrap();
-        let said = setup.schemathesis(root.path(), target.path()).unwrap_err().to_string();
+        let said = setup.python(root.path(), target.path(), "contract").unwrap_err().to_string();
         assert!(said.contains("apt-get install -y python3 python3-venv"), "{said}");
         setup.host.python = true;
         for (text, runs) in [("a==1", 2), ("a==1", 2), ("a==2", 4)] {
             std::fs::write(&list, text).unwrap();
-            let program = setup.schemathesis(root.path(), target.path()).unwrap();
-            assert_eq!(program, target.path().join("contract/python/bin/schemathesis"));
+            let folder = setup.python(root.path(), target.path(), "contract").unwrap();
+            assert_eq!(folder, target.path().join("contract/python"));
             assert_eq!(setup.host.ran.len(), runs);
         }
         let install = &setup.host.ran[1];

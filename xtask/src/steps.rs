@@ -143,10 +143,15 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
         }
         Step::Tests => {
             setup.programs()?;
+            // Tests that exchange files with the tools of the protocol's authors look for them below `target`.
+            setup.python(root, &target_folder(root)?, "aaep")?;
             cargo(root, &["test", "--workspace", "--locked"])
         }
         Step::Simulation => cargo(root, &["run", "--quiet", "--locked", "-p", "recount-sim", "--", "fixed"]),
-        Step::Contract => contract::run(root, &setup.schemathesis(root, &target_folder(root)?)?),
+        Step::Contract => {
+            let python = setup.python(root, &target_folder(root)?, "contract")?;
+            contract::run(root, &python.join("bin/schemathesis"))
+        }
         Step::Browser => browser(root, setup),
     }
 }

@@ -1,0 +1,20 @@
+//! Where the programs of the protocol's own authors are, which `cargo xtask test` installs. It starts none of them.
+
+use std::path::{Path, PathBuf};
+
+/// Names the folder of a Python environment to use in place of the one below the target folder.
+const VARIABLE: &str = "RECOUNT_AAEP_PYTHON";
+
+/// A program of theirs, such as `aaep-capture` or `aaep-minimal-producer`.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../aaep/python");
+    let folder = std::env::var_os(VARIABLE).map_or(beside, PathBuf::from);
+    let program = folder.join("bin").join(name);
+    assert!(
+        program.is_file(),
+        "{} is not there; `cargo xtask test --only tests` installs it. By hand: python3 -m venv DIR, then \
+         DIR/bin/pip install -r xtask/aaep/requirements.txt, and {VARIABLE}=DIR in the environment",
+        program.display()
+    );
+    program
+}
