@@ -2,6 +2,7 @@
 //! fro is all that is known of them. Start at [`Report`].
 
 mod report;
+pub mod requirements;
 
 pub use report::{Check, Outcome, Report, Side, Tally, Verdict};
 

@@ -1,0 +1,256 @@
+//! The protocol's requirements, one row each: an id, whom it concerns, the level it belongs to, how strong it is, where
+//! it is written and what it asks, in a few words. [`ALL`] is the table; what tests a requirement is said by the rules
+//! of `recount_aaep` and by the two sides of the suite.
+
+use recount_aaep::rule;
+
+/// How strong a requirement is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strength {
+    Must,
+    Should,
+    /// Allowed or informative; what is worth knowing is told.
+    May,
+}
+
+impl Strength {
+    pub fn name(self) -> &'static str {
+        match self {
+            Strength::Must => "must",
+            Strength::Should => "should",
+            Strength::May => "may",
+        }
+    }
+}
+
+/// One requirement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirement {
+    /// As `R-051`.
+    pub id: &'static str,
+    /// Whom it concerns, a letter each: `P` producers, `S` subscribers, `T` transports, `G` gateways, `V` validators,
+    /// `C` suites such as this one, `X` extensions.
+    pub who: &'static str,
+    /// The level it belongs to, or, where the protocol names none, the one at which what it is about first comes up.
+    pub level: u8,
+    pub strength: Strength,
+    /// Where it is written.
+    pub section: &'static str,
+    /// What it asks.
+    pub says: &'static str,
+}
+
+impl Requirement {
+    pub fn named(id: &str) -> Option<&'static Requirement> {
+        ALL.iter().find(|requirement| requirement.id == id)
+    }
+
+    /// Whether it is about producers, the transport they offer, or this suite.
+    pub fn concerns_producers(&self) -> bool {
+        self.who.contains(['P', 'T', 'G', 'V', 'C', 'X'])
+    }
+
+    pub fn concerns_subscribers(&self) -> bool {
+        self.who.contains('S')
+    }
+
+    /// The rules of `recount_aaep` that hold it.
+    pub fn rules(&self) -> impl Iterator<Item = &'static rule::Rule> {
+        let id = self.id;
+        rule::ALL.iter().copied().filter(move |rule| cited(rule).any(|cited| cited == id))
+    }
+}
+
+/// The requirements that a rule cites.
+pub fn cited(rule: &rule::Rule) -> impl Iterator<Item = &'static str> {
+    rule.cites.split(' ').filter(|word| word.starts_with("R-"))
+}
+
+macro_rules! requirements {
+    ($( $id:literal $who:ident $level:literal $strength:ident $section:literal $says:literal; )*) => {
+        /// All requirements, in the order of their ids.
+        pub static ALL: &[Requirement] = &[$( Requirement {
+            id: $id,
+            who: stringify!($who),
+            level: $level,
+            strength: Strength::$strength,
+            section: $section,
+            says: $says,
+        }, )*];
+    };
+}
+
+requirements! {
+    "R-001" P 1 Must "§3.2" "every event has the six fields of the envelope";
+    "R-002" P 1 Must "§3.2.1" "`@context` is the protocol's, or an array that begins with it";
+    "R-003" S 1 Must "§3.2.1" "`@context` is looked at before an event is used";
+    "R-004" P 1 Must "§3.2.2" "in `aaep:` only the twelve types are sent";
+    "R-005" S 1 Must "§3.2.2" "an unknown type never ends a subscription";
+    "R-006" PS 1 Must "§3.2.2" "compact and full type names are the same";
+    "R-007" P 1 Must "§3.2.3" "every event has an `event_id` of its own, in its grammar";
+    "R-008" S 3 Must "§3.2.3 §8.2.4" "an event that comes twice is used once";
+    "R-009" P 1 Must "§3.2.4" "every session has a `session_id` of its own";
+    "R-010" P 1 Must "§3.2.5" "timestamps are real moments in the protocol's form";
+    "R-011" P 1 Must "§3.2.5" "timestamps never fall within a session and are not moved";
+    "R-012" P 1 Must "§3.2.6" "`producer.agent_id` is there and stays the same";
+    "R-013" P 1 Should "§3.3" "`verbosity`, `urgency` and `localization_hints` are there where there is text";
+    "R-014" P 1 Should "§3.3.2" "types have the urgency that is recommended for them";
+    "R-015" P 1 Must "§3.4.1" "all events of a session are numbered from 0 by one, or none";
+    "R-016" P 1 Must "§3.4.3" "prefixes of extensions are declared by `@context`";
+    "R-017" S 1 Must "§3.4.3" "objects of unknown extensions are passed over";
+    "R-018" P 1 Must "§3.4.4" "`aaep_version` is a published version";
+    "R-019" P 1 Must "§3.5" "events have no names that the protocol does not define";
+    "R-020" S 1 Must "§3.6" "the order of keys does not matter";
+    "R-021" PS 1 Should "§3.7" "sizes stay within the advised limits, and what is beyond them is survived";
+    "R-022" PS 1 Must "§3.8" "messages are JSON in UTF-8 and nothing else";
+    "R-023" P 1 Must "§3.8" "integers beyond 2^53 are strings";
+    "R-024" V 1 Must "§3.9" "events are validated in nine steps, in order";
+    "R-025" S 1 Must "§2.2.4" "half an event is no event";
+    "R-030" P 1 Must "§4.1.1" "a session begins once, with `session.started`";
+    "R-031" P 1 Must "§4.1.2" "a session ends once, and nothing follows";
+    "R-032" P 1 Must "§2.2.5" "a session is about one request";
+    "R-033" P 1 Must "§4.1.3" "`session.errored` is critical";
+    "R-034" S 1 Must "§4.1.3" "errors are told promptly and never held back";
+    "R-035" S 1 Should "§4.1.3" "`remediation_hint` is told";
+    "R-036" P 1 Must "§4.2.1" "states follow each other from `idle` without a break";
+    "R-037" P 1 Must "§9.3.1.3" "thinking, calling a tool and writing output are announced";
+    "R-038" S 1 Must "§4.2.1" "unknown states are taken, and states can be heard again";
+    "R-039" P 3 Must "§4.2.2" "progress keeps to the rate that was agreed";
+    "R-040" P 1 Must "§9.3.1.9" "events that are announced have a `summary_normal`";
+    "R-041" S 1 Must "§9.3.2.4" "completed, failed and cancelled sound different";
+    "R-042" P 3 Must "§2.2.8" "a terse subscriber hears as many events as a detailed one";
+    "R-050" P 1 Must "§4.3.1" "`tool.invoked` comes before the tool acts";
+    "R-051" P 2 Must "§4.3.1 §2.3.5" "what cannot be undone is confirmed and accepted first";
+    "R-052" P 1 Must "§4.3.1" "a call has one `tool_call_id`, on both of its events";
+    "R-053" P 1 Must "§4.3.1" "texts for people hold no secrets";
+    "R-054" P 1 Must "§4.3.2 A.3" "every call is completed once, given up or not";
+    "R-055" P 1 Must "§4.3.2" "a call is completed before the state moves on";
+    "R-056" P 1 Must "§4.3.2" "a call has one tool name on both of its events";
+    "R-057" P 1 Must "§4.3.3" "`position` counts the characters of the output before a piece";
+    "R-058" P 1 Must "§4.5.4" "an output has one last piece, and nothing behind it";
+    "R-059" P 1 Should "§9.3.1.6" "small pieces of output say where they may be spoken";
+    "R-060" P 3 Must "§4.3.3 §5.3.1.6" "output is cut at the boundaries that were agreed, or finer with true hints";
+    "R-061" S 1 Must "§4.3.3" "pieces that end nowhere are not spoken by themselves";
+    "R-062" P 2 Must "§2.3.5" "what has high risk is confirmed first";
+    "R-070" P 2 Must "§4.4.1 §6.1.1" "nothing is done while its prompt is open";
+    "R-071" P 2 Must "§6.1.2 §4.5.3" "a rejection is followed by an event that tells of it";
+    "R-072" P 2 Must "§6.1.3" "nothing sounds done while its prompt is open";
+    "R-073" P 2 Must "§6.1.4" "an action has one open prompt at a time";
+    "R-074" P 2 Must "§4.5.3" "what was accepted is done";
+    "R-075" P 2 Must "§6.2" "reply tokens are in their grammar, unguessable and never used again";
+    "R-076" S 2 Must "§6.2.3" "a token goes back byte for byte, and none is made up";
+    "R-077" P 2 Must "§6.2.4" "who replies is authenticated; a token proves nothing";
+    "R-078" P 2 Must "§6.3.4" "replies are held against schema, token, time, sender and allowed decisions";
+    "R-079" P 2 Must "§6.3.4" "bad replies are passed over, and nobody learns why";
+    "R-080" P 2 Must "§6.3.5" "the first valid reply counts and no other";
+    "R-081" P 2 Must "§6.4" "the default is applied when the time since the prompt's timestamp is up";
+    "R-082" P 2 Must "§6.4.1" "what is grave is rejected when nobody answers";
+    "R-083" P 2 Must "§4.4" "prompts and handoffs are critical";
+    "R-084" PS 2 Should "§6.4.3" "long prompts count down at a half and a tenth of their time";
+    "R-085" P 2 Should "§6.4.2" "requests for more time are honoured";
+    "R-086" P 2 Must "§6.5.5" "an answer of the wrong kind is no answer, and the question stays open";
+    "R-087" P 2 Must "§6.3.2" "a changed action that is not supported counts as a rejection";
+    "R-088" P 2 Must "§6.7.2 §9.4.1.9" "everybody who heard a prompt hears what became of it";
+    "R-089" P 2 Must "§6.8" "a prompt that was withdrawn takes no reply";
+    "R-090" S 2 Must "§9.4.2.9" "a prompt that was withdrawn disappears";
+    "R-091" S 2 Must "§4.4.1 §9.4.2.6" "nothing is answered by itself unless the user wants that";
+    "R-092" S 2 Must "§10.1.3" "prompts are shown first, whole and truly";
+    "R-093" P 2 Must "§5.3.1.4" "who cannot reply is not asked";
+    "R-094" P 2 Must "§9.4.1.7" "every kind of answer that a question lists is taken";
+    "R-095" P 2 Must "§9.4.1.10" "handing over is announced with `handoff.requested`";
+    "R-096" P 2 May "A.4" "the state is `awaiting_input` at a prompt, and leaves it afterwards";
+    "R-097" P 2 Must "§5.8.2 §8.2.5" "prompts of who has left take their default";
+    "R-110" S 3 Must "§9.5.2.2" "a subscriber begins with `subscription.request`";
+    "R-111" P 3 Must "§9.5.1.3" "every request is answered, accepted or rejected";
+    "R-112" P 3 Must "§5.4.4" "what is honoured is never more than what was asked for";
+    "R-113" P 3 Must "§5.3.1.12" "who wants signed manifests only is refused when there is none";
+    "R-114" P 3 Must "§5.3.2" "capabilities of unknown extensions are passed over";
+    "R-115" P 3 Must "§5.6.1.1" "the rate that was agreed holds at every moment, for each subscription";
+    "R-116" P 3 Must "§5.5.4 §5.6.1.3" "critical events pass rate and filters at once";
+    "R-117" P 3 Must "§5.3.1.7" "what the filters leave out is not sent; exclude beats include";
+    "R-118" P 3 Must "§5.6.1.2" "what is over the rate is held and joined, and no text is lost";
+    "R-119" S 3 Must "§5.6.2" "a subscriber bears the rate it declares and loses nothing critical";
+    "R-120" P 3 Must "§5.7" "terms can be negotiated anew, and later events keep to them";
+    "R-121" PS 3 Must "§5.8" "the other side's sudden end is survived";
+    "R-122" P 3 Must "§5.8.2" "nothing is sent after a close";
+    "R-123" P 3 Must "§5.9" "a slow subscriber does not hold up others";
+    "R-124" P 3 Must "§5.10 §9.5.1.8" "there is a manifest, and it is true";
+    "R-125" P 3 Should "§5.3.1.8" "the highest level that both have is used";
+    "R-126" P 3 Should "§5.3.1" "load, pace and verbosity that were asked for change what is sent";
+    "R-127" S 2 Must "§5.3.1.4" "who can reply says so";
+    "R-128" P 3 Must "§7.3.1" "prefixes of extensions that collide are refused";
+    "R-129" S 3 Must "§9.5.2.3" "accepted terms are kept to, or negotiated anew";
+    "R-130" S 3 Must "§9.5.2.7" "a subscriber says when it ends";
+    "R-131" P 3 Should "§5.5.3" "who is one too many is told when to come again";
+    "R-140" TG 1 Must "§8.2.1" "what is delivered is what was sent, byte for byte";
+    "R-141" T 1 Must "§8.2.2" "where a message ends is known without reading it";
+    "R-142" T 1 Must "§8.2.3" "events of a session come in their order";
+    "R-143" T 1 Must "§8.2.4" "every event comes at least once";
+    "R-144" PS 2 Must "§8.2.5" "a connection that ended is noticed and cleared away";
+    "R-145" T 2 Must "§8.2.6" "there is a way for replies";
+    "R-146" T 1 Must "§8.2.7" "there is authentication; plain HTTP is for one machine";
+    "R-147" T 1 Must "§8.2.8" "TLS is 1.2 or later";
+    "R-148" T 3 Must "§8.3" "messages of 64 KiB are carried, and should be up to 1 MiB";
+    "R-149" P 3 Should "§8.7" "who comes back with `Last-Event-ID` misses nothing";
+    "R-150" P 3 Should "§8.7" "who comes amid a session is told how it stands";
+    "R-151" P 3 Should "§8.8" "a reader that does not read is taken as a sign to send less";
+    "R-152" PT 1 May "–" "a quiet stream shows that it is alive";
+    "R-160" P 1 Must "§10.1.2" "subscribers of other hosts are authenticated";
+    "R-161" P 2 Must "T1" "only who was asked may reply";
+    "R-162" P 2 Must "T2" "a token is good once, for its session and its time";
+    "R-163" P 1 Must "T8" "every message is authenticated; a `subscription_id` proves nothing";
+    "R-164" P 2 Should "T2" "attempts to reply are logged";
+    "R-165" S 3 Should "T4" "a subscriber limits what it takes in, and logs what went over";
+    "R-166" P 1 Should "T5" "sensitive content is masked";
+    "R-167" S 3 Should "§9.5.2.8 §10.4.2" "signed manifests are verified";
+    "R-168" P 1 Must "§10.5" "no more is said than is needed";
+    "R-169" S 1 Should "§10.5.2" "what is kept is deleted in time, and logs hold no texts";
+    "R-170" V 1 May "T5" "texts are searched for patterns of secrets";
+    "R-180" P 1 Must "§11.1" "texts for people say their language";
+    "R-181" P 1 Must "§11.1.2" "language tags are BCP 47";
+    "R-182" S 1 Must "§11.1.2" "`en` and `en-US` match";
+    "R-183" P 3 Must "§11.2" "a language that is not there keeps nothing back";
+    "R-184" PS 1 Should "§11.3.2" "texts are in NFC, and any form is taken";
+    "R-185" S 1 Must "§11.3.3 §11.4.1" "characters are not cut, and direction is kept";
+    "R-186" P 1 Should "§11.3.3" "no piece begins with a combining mark";
+    "R-187" P 1 Must "§11.4.2" "texts of mixed direction say so";
+    "R-188" P 3 Must "§11.2.2" "a language that was negotiated anew holds for what follows";
+    "R-189" S 1 Should "§11.5.3" "the language of a piece is used for it";
+    "R-200" X 1 Must "§7.2 §7.3.2" "extensions change nothing of the protocol's own";
+    "R-201" X 1 Must "§7.5.2" "an extension needs no other";
+    "R-202" X 1 Must "§7.4" "events of extensions have the whole envelope";
+    "R-203" P 3 May "§12.5.2" "an unsupported version is refused, or answered with another";
+    "R-204" S 1 Must "§12.2 §12.6.1" "what later versions add is borne";
+    "R-205" P 3 Should "§12.6.2" "events are of the oldest version that was asked for";
+    "R-206" C 1 Should "§12.1.1" "builds before a release claim nothing in general";
+    "R-207" C 1 Must "§9.8" "a claim has name, level, edition and day";
+    "R-208" C 1 Must "§9.6" "claims of profiles have a level, fixtures and a URI";
+    "R-209" G 1 Must "§2.2.5 A.9" "who speaks for several agents says in which way";
+    "R-210" C 2 Must "§6.4.1" "a suite finds a grave action that is accepted when nobody answers";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The requirements of the protocol's matrix, as ranges of their numbers.
+    const NUMBERS: [std::ops::RangeInclusive<u16>; 9] =
+        [1..=25, 30..=42, 50..=62, 70..=97, 110..=131, 140..=152, 160..=170, 180..=189, 200..=210];
+
+    #[test]
+    fn every_requirement_of_the_matrix_is_in_the_table_once() {
+        let expected: Vec<String> =
+            NUMBERS.into_iter().flatten().map(|number| format!("R-{number:03}")).collect();
+        let ids: Vec<&str> = ALL.iter().map(|requirement| requirement.id).collect();
+        assert_eq!(ids, expected);
+        assert!(ALL.iter().all(|row| (1..=3).contains(&row.level)));
+        assert!(ALL.iter().all(|row| row.concerns_producers() || row.concerns_subscribers()));
+    }
+
+    #[test]
+    fn rules_cite_requirements_that_there_are() {
+        for rule in rule::ALL {
+            assert!(cited(rule).all(|id| Requirement::named(id).is_some()), "{}: {}", rule.id, rule.cites);
+        }
+    }
+}
