@@ -96,6 +96,7 @@ pub mod kind;
 pub mod language;
 pub mod lex;
 pub mod limits;
+pub mod negotiate;
 mod reading;
 pub mod rule;
 pub mod schema;

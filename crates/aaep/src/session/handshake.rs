@@ -5,10 +5,11 @@ use crate::field::Field;
 use crate::hash::sum;
 use crate::kind::Named;
 use crate::limits;
+use crate::negotiate::{merge, wider};
 use crate::reading::Reading;
 use crate::rule::{self, Findings, quote};
 use crate::table::MessageKind;
-use crate::wire::{Boundary, Capabilities};
+use crate::wire::Capabilities;
 
 /// What was agreed with one subscriber.
 struct Terms {
@@ -141,72 +142,4 @@ impl Terms {
             findings.add(&rule::TERMS_REPLY, text, node, String::new, message);
         }
     }
-}
-
-/// What is honoured beyond what was asked for, axis by axis.
-fn wider(asked: &Capabilities, honored: &Capabilities) -> Vec<&'static str> {
-    let mut axes = Vec::new();
-    if let Some(most) = asked.max_events_per_second
-        && honored.max_events_per_second.is_none_or(|rate| rate > most)
-    {
-        axes.push("max_events_per_second");
-    }
-    let default_language = [String::from("en-US")];
-    let languages = asked.languages.as_deref().unwrap_or(&default_language);
-    if let Some(offered) = &honored.languages
-        && offered
-            .iter()
-            .any(|tag| !languages.iter().any(|wish| crate::language::nearness(wish, tag).is_some()))
-    {
-        axes.push("languages");
-    }
-    let default_boundaries = [Boundary::Sentence, Boundary::Completion];
-    let boundaries = asked.coalesce_boundaries.as_deref().unwrap_or(&default_boundaries);
-    if let Some(offered) = &honored.coalesce_boundaries
-        && offered.iter().any(|boundary| !boundaries.contains(boundary))
-    {
-        axes.push("coalesce_boundaries");
-    }
-    let levels = asked.supported_conformance_levels.as_deref().unwrap_or(&[1]);
-    if let Some(offered) = &honored.supported_conformance_levels
-        && offered.iter().any(|level| !levels.contains(level))
-    {
-        axes.push("supported_conformance_levels");
-    }
-    let extensions = asked.supported_extensions.as_deref().unwrap_or_default();
-    if let Some(offered) = &honored.supported_extensions
-        && offered.iter().any(|uri| !extensions.contains(uri))
-    {
-        axes.push("supported_extensions");
-    }
-    let raised = |asked: Option<bool>, honored: Option<bool>| honored == Some(true) && asked != Some(true);
-    if raised(asked.supports_confirmation_reply, honored.supports_confirmation_reply) {
-        axes.push("supports_confirmation_reply");
-    }
-    if raised(asked.supports_clarification_reply, honored.supports_clarification_reply) {
-        axes.push("supports_clarification_reply");
-    }
-    if raised(honored.accept_signed_manifests_only, asked.accept_signed_manifests_only) {
-        axes.push("accept_signed_manifests_only");
-    }
-    if let Some(filters) = &asked.event_filters {
-        let passed = honored.event_filters.clone().unwrap_or_default();
-        if crate::Kind::ALL.iter().any(|kind| passed.pass(kind.compact()) && !filters.pass(kind.compact())) {
-            axes.push("event_filters");
-        }
-    }
-    axes
-}
-
-/// What is not said keeps its value.
-fn merge(asked: &mut Capabilities, wish: Capabilities) {
-    macro_rules! take {
-        ($( $field:ident )*) => { $( if wish.$field.is_some() { asked.$field = wish.$field; } )* };
-    }
-    take! {
-        max_events_per_second preferred_verbosity languages supports_confirmation_reply supports_clarification_reply
-        coalesce_boundaries event_filters supported_conformance_levels supported_extensions cognitive_load pace_wpm
-        accept_signed_manifests_only
-    }
-    asked.extensions.extend(wish.extensions);
 }

@@ -9,8 +9,10 @@ use super::envelope::{Context, Producer};
 use super::error::ParseError;
 use super::event::Event;
 use super::id::{ReplyToken, SubscriptionId, Timestamp};
+use super::whole;
 use super::words::{Boundary, Decision, Pace, Verbosity};
 use crate::json::Reader;
+use crate::kind::{PREFIX, TYPES_URI, VOCABULARY_URI};
 use crate::reading::Reading;
 use crate::rule::message_kind;
 use crate::table::MessageKind;
@@ -19,7 +21,7 @@ use crate::table::MessageKind;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Absent: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole::may", skip_serializing_if = "Option::is_none")]
     pub max_events_per_second: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_verbosity: Option<Verbosity>,
@@ -42,7 +44,7 @@ pub struct Capabilities {
     pub supported_extensions: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cognitive_load: Option<Pace>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "whole::may", skip_serializing_if = "Option::is_none")]
     pub pace_wpm: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept_signed_manifests_only: Option<bool>,
@@ -74,15 +76,30 @@ impl EventFilters {
     /// assert!(!filters.pass("aaep:agent.tool.completed"));
     /// ```
     pub fn pass(&self, type_name: &str) -> bool {
-        let matches = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(beginning) => type_name.starts_with(beginning),
-            None => pattern == type_name,
+        let type_name = compact(type_name);
+        let matches = |pattern: &String| {
+            let pattern = compact(pattern);
+            match pattern.strip_suffix('*') {
+                // `x.*` is also `x` itself, as the public suite reads it.
+                Some(beginning) => {
+                    type_name.starts_with(beginning) || beginning.strip_suffix('.') == Some(&*type_name)
+                }
+                None => pattern == type_name,
+            }
         };
         let included = match &self.include {
             Some(include) if !include.is_empty() => include.iter().any(matches),
             _ => type_name.starts_with("aaep:agent."),
         };
         included && !self.exclude.iter().flatten().any(matches)
+    }
+}
+
+/// A name or a pattern in the protocol's namespace, written short (R-006).
+fn compact(name: &str) -> std::borrow::Cow<'_, str> {
+    match [TYPES_URI, VOCABULARY_URI].iter().find_map(|uri| name.strip_prefix(uri)) {
+        Some(rest) => format!("{PREFIX}{rest}").into(),
+        None => name.into(),
     }
 }
 

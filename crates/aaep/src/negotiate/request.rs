@@ -1,0 +1,341 @@
+//! The answer to a request or a change of mind, axis by axis.
+
+use serde_json::Value;
+
+use super::compare::{DEFAULT_BOUNDARIES, DEFAULT_LANGUAGE, DEFAULT_LEVELS, merge};
+use super::refusal::{Reason, Refusal};
+use super::terms::{Answer, Terms};
+use super::{Extension, Offer};
+use crate::json::Reader;
+use crate::language::best;
+use crate::lex;
+use crate::reading::Reading;
+use crate::rule::{self, Findings, Profile, Severity, check_message, quote};
+use crate::table::{CAPABILITIES, MessageKind};
+use crate::wire::{Boundary, Capabilities, EventFilters, Pace, SubscriptionRequest, Verbosity};
+
+/// The version before the first, which is spoken like it (G-22).
+const DRAFT: &str = "0.1.0-draft";
+
+/// Answers a request. The version is looked at first, because what a request of another one means is not known.
+pub fn answer(offer: &Offer, request: &SubscriptionRequest) -> Answer {
+    let answered = || {
+        let note = version(&request.aaep_version)?;
+        well_formed(request)?;
+        if let Some(seconds) = offer.full {
+            let message =
+                format!("there is no room for one more subscription; ask again in {seconds} seconds");
+            let mut refusal = Refusal::new(Reason::RateLimit, message);
+            refusal.retry_after_seconds = Some(seconds);
+            return Err(refusal);
+        }
+        terms(offer, note.into_iter().collect(), request.capabilities.clone())
+    };
+    match answered() {
+        Ok(mut terms) => {
+            terms.correlation_id.clone_from(&request.correlation_id);
+            Answer::Accepted(Box::new(terms))
+        }
+        Err(mut refusal) => {
+            refusal.correlation_id.clone_from(&request.correlation_id);
+            Answer::Rejected(refusal)
+        }
+    }
+}
+
+/// Answers a request as it came. What cannot be read is answered too (R-111).
+///
+/// ```
+/// use recount_aaep::negotiate::{Offer, Reason, answer_text};
+/// use recount_aaep::wire::Producer;
+/// let offer = Offer::new(Producer::named("planner"), "en");
+/// let refusal = answer_text(&offer, "{\"type\":\"subscription.request\"").rejected().unwrap();
+/// assert_eq!(refusal.code, Reason::Unknown);
+/// ```
+pub fn answer_text(offer: &Offer, text: &str) -> Answer {
+    let unreadable = |message: String| {
+        let message = format!("the request cannot be read: {message}; send one `subscription.request`");
+        Answer::Rejected(Refusal::new(Reason::Unknown, message))
+    };
+    let mut reader = Reader::new();
+    let doc = match reader.read(text) {
+        Ok(doc) => doc,
+        Err(error) => return unreadable(error.to_string()),
+    };
+    let Some(reading) = Reading::of(doc) else { return unreadable("it is not a JSON object".into()) };
+    if rule::message_kind(&reading) != Some(MessageKind::SubscriptionRequest) {
+        let name = reading.text(crate::field::Field::Type).unwrap_or_default();
+        return unreadable(format!("its `type` is `{}`", quote(&name)));
+    }
+    let correlation = reading.node().get("correlation_id").and_then(crate::json::Node::str);
+    let said = reading.node().get("aaep_version").and_then(crate::json::Node::str).unwrap_or_default();
+    let refused = |mut refusal: Refusal| {
+        refusal.correlation_id = correlation.as_deref().map(str::to_owned);
+        Answer::Rejected(refusal)
+    };
+    let note = match version(&said) {
+        Ok(note) => note,
+        Err(refusal) => return refused(refusal),
+    };
+    let mut value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => return unreadable(error.to_string()),
+    };
+    if note.is_some() {
+        pass_over_what_is_newer(&mut value);
+    } else if let Err(refusal) = well_formed_reading(&reading, false) {
+        return refused(refusal);
+    }
+    match serde_json::from_value::<SubscriptionRequest>(value) {
+        Ok(request) => answer(offer, &request),
+        Err(error) => refused(Refusal::new(
+            Reason::CapabilitiesIncompatible,
+            format!("the request is not as chapter 5 defines it: {error}"),
+        )),
+    }
+}
+
+/// Answers a change of mind: what is not said keeps its value, and the whole is answered anew. A no ends the
+/// subscription (§5.7).
+pub fn renegotiate(offer: &Offer, terms: &Terms, wish: &Capabilities) -> Answer {
+    let mut asked = terms.asked.clone();
+    merge(&mut asked, wish.clone());
+    // There is room for who is there already.
+    let offer = Offer { full: None, ..offer.clone() };
+    answer(&offer, &SubscriptionRequest::new(crate::VERSION.into(), "known".into(), asked))
+}
+
+/// Whether a version is spoken (G-22, G-23), and what is to be noted about it.
+fn version(said: &str) -> Result<Option<String>, Refusal> {
+    let spoken = crate::VERSION;
+    if said == spoken {
+        return Ok(None);
+    }
+    let major = said.split('.').next();
+    if said == DRAFT || ((lex::VERSION.test)(said) && major == Some("1")) {
+        return Ok(Some(format!("The request speaks version {}; {spoken} is spoken here.", quote(said))));
+    }
+    let message = format!("version `{}` is not spoken here; speak {spoken}", quote(said));
+    Err(Refusal::new(Reason::VersionUnsupported, message))
+}
+
+fn well_formed(request: &SubscriptionRequest) -> Result<(), Refusal> {
+    let text = serde_json::to_string(request).unwrap_or_default();
+    let mut reader = Reader::new();
+    let reading = reader.read(&text).ok().and_then(Reading::of);
+    reading.map_or(Ok(()), |reading| well_formed_reading(&reading, request.aaep_version != crate::VERSION))
+}
+
+/// Words that a later version may have added to.
+const OPEN: [&str; 3] =
+    ["capabilities.preferred_verbosity", "capabilities.cognitive_load", "capabilities.coalesce_boundaries"];
+
+fn well_formed_reading(reading: &Reading<'_>, newer: bool) -> Result<(), Refusal> {
+    let mut findings = Findings::new(Profile::Compat);
+    check_message(MessageKind::SubscriptionRequest, reading, &mut findings);
+    let found = findings.take();
+    let counts = |finding: &&rule::Finding| {
+        let open = newer && OPEN.iter().any(|path| finding.path.starts_with(path));
+        finding.severity == Severity::Error && !open
+    };
+    let Some(finding) = found.iter().find(counts) else { return Ok(()) };
+    let code = if finding.path.starts_with("capabilities") || finding.message.contains("`capabilities`") {
+        Reason::CapabilitiesIncompatible
+    } else {
+        Reason::Unknown
+    };
+    let place = if finding.path.is_empty() { String::new() } else { format!(" (at `{}`)", finding.path) };
+    Err(Refusal::new(code, format!("{}{place}; {}", finding.message, finding.rule.remedy)))
+}
+
+/// Leaves out of a request of a later version what that version may have added (R-204).
+fn pass_over_what_is_newer(request: &mut Value) {
+    let known = |fields: &'static [crate::shape::Spec], name: &str| fields.iter().any(|s| s.name == name);
+    let Value::Object(members) = request else { return };
+    members.retain(|name, _| known(MessageKind::SubscriptionRequest.fields().fields, name));
+    if let Some(Value::Object(capabilities)) = members.get_mut("capabilities") {
+        capabilities.retain(|name, value| value.is_object() || known(CAPABILITIES.fields, name));
+    }
+}
+
+/// The terms for wishes, or why there can be none.
+fn terms(offer: &Offer, notes: Vec<String>, asked: Capabilities) -> Result<Terms, Refusal> {
+    if asked.accept_signed_manifests_only == Some(true) && offer.signed_manifest.is_none() {
+        return Err(Refusal::new(
+            Reason::ManifestSignatureRequired,
+            "there is no signed manifest here; ask without `accept_signed_manifests_only`",
+        ));
+    }
+    if let Some((prefix, one, two)) = collision(offer, &asked) {
+        let message = format!(
+            "the prefix `{}` is declared by both `{}` and `{}`; ask for one of the two",
+            quote(prefix),
+            quote(one),
+            quote(two)
+        );
+        return Err(Refusal::new(Reason::CapabilitiesIncompatible, message));
+    }
+    let incompatible = |message: &str| Err(Refusal::new(Reason::CapabilitiesIncompatible, message));
+    if asked.max_events_per_second == Some(0) {
+        return incompatible("`max_events_per_second` is 0; ask for 1 or more, or close the subscription");
+    }
+    let unknown = |boundary: &Boundary| matches!(boundary, Boundary::Other(_));
+    if asked.coalesce_boundaries.as_ref().is_some_and(|wishes| wishes.iter().all(unknown)) {
+        return incompatible("`coalesce_boundaries` names no boundary that is known here");
+    }
+    Ok(honor(offer, notes, asked))
+}
+
+/// Two extensions that were asked for and have one prefix (R-128).
+fn collision<'a>(offer: &'a Offer, asked: &'a Capabilities) -> Option<(&'a str, &'a str, &'a str)> {
+    let uris = asked.supported_extensions.as_deref().unwrap_or_default();
+    let named: Vec<(&str, &str)> =
+        uris.iter().filter_map(|uri| Some((offer.prefix(uri)?, uri.as_str()))).collect();
+    named.iter().enumerate().find_map(|(at, (prefix, one))| {
+        let twin = |(other, two): &&(&str, &str)| other == prefix && two != one;
+        named[at + 1..].iter().find(twin).map(|(_, two)| (*prefix, *one, *two))
+    })
+}
+
+/// What of wishes that can be honoured is honoured.
+pub(super) fn honor(offer: &Offer, mut notes: Vec<String>, mut asked: Capabilities) -> Terms {
+    // What nobody here understands is not kept, so that changes of mind cannot pile it up (R-114).
+    asked.extensions.retain(|prefix, _| offer.extensions.iter().any(|known| known.prefix == *prefix));
+    let level = level(offer, &asked, &mut notes);
+    let honored = Capabilities {
+        max_events_per_second: rate(offer, &asked, &mut notes),
+        preferred_verbosity: known(&asked.preferred_verbosity, |word| matches!(word, Verbosity::Other(_))),
+        languages: languages(offer, &asked, &mut notes),
+        supports_confirmation_reply: replies(
+            asked.supports_confirmation_reply,
+            offer.confirmations,
+            offer,
+            &asked,
+            &mut notes,
+        ),
+        supports_clarification_reply: replies(
+            asked.supports_clarification_reply,
+            offer.clarifications,
+            offer,
+            &asked,
+            &mut notes,
+        ),
+        coalesce_boundaries: boundaries(offer, &asked),
+        event_filters: filters(&asked, &mut notes),
+        supported_conformance_levels: levels(offer, &asked),
+        supported_extensions: asked.supported_extensions.as_ref().map(|uris| {
+            let offered = |uri: &&String| offer.extensions.iter().any(|known: &Extension| known.uri == **uri);
+            uris.iter().filter(offered).cloned().collect()
+        }),
+        cognitive_load: known(&asked.cognitive_load, |word| matches!(word, Pace::Other(_))),
+        pace_wpm: asked.pace_wpm,
+        accept_signed_manifests_only: asked.accept_signed_manifests_only,
+        extensions: std::collections::BTreeMap::new(),
+    };
+    Terms { asked, honored, level, notes, correlation_id: None }
+}
+
+fn known<T: Clone>(wish: &Option<T>, other: impl Fn(&T) -> bool) -> Option<T> {
+    wish.clone().filter(|word| !other(word))
+}
+
+fn rate(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> Option<u32> {
+    let most = offer.max_events_per_second.map(|most| most.max(1));
+    match (asked.max_events_per_second, most) {
+        (Some(wish), Some(most)) if wish > most => {
+            notes.push(format!("At most {most} events in a second are sent."));
+            Some(most)
+        }
+        (wish, most) => wish.or(most),
+    }
+}
+
+/// Those of the wishes that there are texts for. Where there is none, nothing is said (an empty list is not
+/// allowed) and the primary language is spoken (G-32, R-183).
+fn languages(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> Option<Vec<String>> {
+    let default = [DEFAULT_LANGUAGE.to_owned()];
+    let wishes = asked.languages.as_deref().unwrap_or(&default);
+    let offers: Vec<&str> = std::iter::once(offer.primary_language.as_str())
+        .chain(offer.languages.iter().map(String::as_str))
+        .collect();
+    let honored: Vec<String> = wishes.iter().filter(|wish| best(wish, &offers).is_some()).cloned().collect();
+    if honored.is_empty() {
+        notes.push(format!("None of the languages is spoken here; texts are in {}.", offer.primary_language));
+        return None;
+    }
+    Some(honored)
+}
+
+/// Those of the wishes that can be told apart here; when that is none, all of them, because finer pieces are
+/// always allowed (G-32).
+fn boundaries(offer: &Offer, asked: &Capabilities) -> Option<Vec<Boundary>> {
+    let wishes = asked.coalesce_boundaries.as_deref().unwrap_or(&DEFAULT_BOUNDARIES);
+    let known: Vec<Boundary> =
+        wishes.iter().filter(|wish| !matches!(wish, Boundary::Other(_))).cloned().collect();
+    let mut honored: Vec<Boundary> =
+        known.iter().filter(|wish| offer.boundaries.contains(wish)).cloned().collect();
+    if honored.is_empty() {
+        honored = known;
+    }
+    (asked.coalesce_boundaries.is_some() || honored != DEFAULT_BOUNDARIES).then_some(honored)
+}
+
+fn filters(asked: &Capabilities, notes: &mut Vec<String>) -> Option<EventFilters> {
+    let filters = asked.event_filters.as_ref()?;
+    let brackets =
+        [crate::Kind::SessionStarted, crate::Kind::SessionCompleted, crate::Kind::SessionCancelled];
+    let left_out: Vec<&str> = brackets
+        .into_iter()
+        .map(crate::Kind::name)
+        .filter(|name| !filters.pass(&format!("aaep:{name}")))
+        .collect();
+    if !left_out.is_empty() {
+        notes.push(format!(
+            "The filters leave out {}; where sessions begin and end cannot be seen then.",
+            left_out.join(", ")
+        ));
+    }
+    Some(filters.clone())
+}
+
+/// The highest level that both know; who knows a level knows those below it.
+fn level(offer: &Offer, asked: &Capabilities, notes: &mut Vec<String>) -> u8 {
+    let wishes = asked.supported_conformance_levels.as_deref().unwrap_or(&DEFAULT_LEVELS);
+    match wishes.iter().copied().filter(|level| (1..=offer.level).contains(level)).max() {
+        Some(level) => level,
+        None => {
+            if !wishes.is_empty() {
+                notes.push("None of the levels is offered here; level 1 is.".into());
+            }
+            1
+        }
+    }
+}
+
+fn levels(offer: &Offer, asked: &Capabilities) -> Option<Vec<u8>> {
+    let wishes = asked.supported_conformance_levels.as_ref()?;
+    let honored: Vec<u8> = wishes.iter().copied().filter(|level| (1..=offer.level).contains(level)).collect();
+    Some(honored).filter(|levels| !levels.is_empty())
+}
+
+/// Replies belong to level 2: who says outright that it knows level 1 alone is not asked anything (R-125). Who says
+/// no levels and that it replies does.
+fn replies(
+    wish: Option<bool>,
+    taken: bool,
+    offer: &Offer,
+    asked: &Capabilities,
+    notes: &mut Vec<String>,
+) -> Option<bool> {
+    if wish != Some(true) {
+        return Some(false);
+    }
+    let said = asked.supported_conformance_levels.as_ref();
+    let knows = said.is_none_or(|levels| levels.iter().any(|level| *level >= 2));
+    let honored = taken && offer.level >= 2 && knows;
+    let note = "Replies to prompts belong to level 2; prompts are not sent here.";
+    if !honored && !notes.iter().any(|known| known == note) {
+        notes.push(note.into());
+    }
+    Some(honored)
+}
