@@ -74,7 +74,14 @@ impl Splitter {
                 // The common case: no look at what is between the line ends.
                 let end = rest.iter().position(|byte| *byte == b'\n');
                 let (line, behind) = end.map_or((rest, &rest[..0]), |at| (&rest[..at], &rest[at + 1..]));
-                self.hold(line);
+                if end.is_some() && self.held.is_empty() && line.len() <= limits::PIECE_BYTES_MAX {
+                    // Whole as it lies there.
+                    if !is_blank(line) {
+                        take(Piece { line: self.begun, text: Ok(line) });
+                    }
+                } else {
+                    self.hold(line);
+                }
                 if end.is_some() {
                     self.give(&mut take);
                     self.line += 1;
@@ -98,6 +105,7 @@ impl Splitter {
         }
     }
 
+    /// Holds more of a piece. White space before it is not part of it: lines in it count from where it begins.
     fn hold(&mut self, bytes: &[u8]) {
         let room = limits::PIECE_BYTES_MAX.saturating_sub(self.held.len());
         self.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -107,7 +115,7 @@ impl Splitter {
     fn give(&mut self, take: &mut impl FnMut(Piece<'_>)) {
         if self.lost > 0 {
             take(Piece { line: self.begun, text: Err(&Fault::TooLong(self.held.len() + self.lost)) });
-        } else if self.held.iter().any(|byte| !byte.is_ascii_whitespace()) {
+        } else if !is_blank(&self.held) {
             take(Piece { line: self.begun, text: Ok(&self.held) });
         }
         self.held.clear();
@@ -142,8 +150,7 @@ impl Splitter {
                 }
             }
             Form::Array if self.depth == 0 && !self.quoted && (byte == b',' || byte == b']') => {
-                let empty = self.held.iter().all(u8::is_ascii_whitespace);
-                if empty && byte == b',' {
+                if self.held.is_empty() && byte == b',' {
                     take(Piece { line: self.line, text: Err(&Fault::Unexpected(',', "a value")) });
                 }
                 self.give(take);
@@ -159,8 +166,7 @@ impl Splitter {
             self.line_end(take);
             return;
         }
-        let blank = self.held.iter().all(u8::is_ascii_whitespace);
-        if blank {
+        if self.held.is_empty() {
             if byte.is_ascii_whitespace() {
                 return;
             }
@@ -183,7 +189,7 @@ impl Splitter {
                 self.form = Form::SecondLine;
                 self.hold(b"\n");
             }
-            Form::Unknown => {}
+            _ if self.held.is_empty() => {}
             _ => self.hold(b"\n"),
         }
         self.line += 1;
@@ -225,6 +231,10 @@ impl Splitter {
         }
         true
     }
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_whitespace)
 }
 
 #[cfg(test)]
@@ -286,6 +296,22 @@ mod tests {
         assert_eq!(cut("[]"), []);
         assert_eq!(cut("[1,"), [ok(1, "1"), (1, Err(Fault::Truncated))]);
         assert_eq!(cut("[1]x"), [ok(1, "1"), ok(1, "x")]);
+    }
+
+    #[test]
+    fn a_piece_begins_in_the_line_that_is_said() {
+        let mut begins = Vec::new();
+        let mut take = |piece: Piece<'_>| begins.push((piece.line, piece.text.unwrap()[0]));
+        let mut splitter = Splitter::new();
+        splitter.push(b"[\n\n{},\n\n  {}\n,1\n]\n", &mut take);
+        splitter.finish(&mut take);
+        assert_eq!(begins, [(3, b'{'), (5, b'{'), (6, b'1')]);
+        let mut begins = Vec::new();
+        let mut take = |piece: Piece<'_>| begins.push((piece.line, piece.text.unwrap()[0]));
+        let mut splitter = Splitter::new();
+        splitter.push(b"{\n}\n\n\n{\n}\n", &mut take);
+        splitter.finish(&mut take);
+        assert_eq!(begins, [(1, b'{'), (5, b'{')]);
     }
 
     #[test]

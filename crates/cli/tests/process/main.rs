@@ -27,4 +27,5 @@ mod tails;
 mod tamper;
 mod terminal;
 mod tokens;
+mod validating;
 mod verbs;

@@ -112,6 +112,8 @@ fn help_is_as_it_was() {
         "session ls",
         "session show",
         "session rm",
+        "aaep",
+        "aaep validate",
         "config",
         "schema",
         "completion",

@@ -79,6 +79,7 @@ impl Validate {
             Verdict::Unusable => {
                 let more = match total.unusable {
                     0 | 1 => String::new(),
+                    2 => " (and one more file)".to_owned(),
                     count => format!(" (and {} more files)", count - 1),
                 };
                 Err(Failure::Usage(format!("{}{more}", total.first_unusable.unwrap_or_default())))
