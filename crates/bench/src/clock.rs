@@ -12,6 +12,12 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// Seconds of processor time that the thread has used.
+pub(crate) fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 /// Seconds since `start_ns`.
 pub(crate) fn seconds_since(start_ns: u64) -> f64 {
     now_ns().saturating_sub(start_ns) as f64 / 1e9

@@ -14,6 +14,7 @@ use crate::process::{Client, Server};
 use crate::sheet::{Line, Sheet};
 use crate::{clock, raw};
 
+mod aaep;
 mod append;
 mod calls;
 mod crowd;
@@ -26,6 +27,8 @@ mod replay;
 mod turns;
 mod wake;
 mod words;
+
+pub(crate) use aaep::follow_sessions;
 
 /// One of the things that are measured.
 pub(crate) struct Measure {
@@ -48,6 +51,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "crowd", lines: crowd::LINES, pair: crowd::pair },
     Measure { name: "calls", lines: calls::LINES, pair: calls::pair },
     Measure { name: "turns", lines: turns::LINES, pair: turns::pair },
+    Measure { name: "aaep", lines: aaep::LINES, pair: aaep::pair },
 ];
 
 /// What a measure is told.

@@ -12,6 +12,7 @@ pub(crate) mod broadcast;
 pub(crate) mod fanout;
 pub(crate) mod file;
 pub(crate) mod group;
+pub(crate) mod plain;
 pub(crate) mod segment;
 pub(crate) mod sqlite;
 pub(crate) mod sync;

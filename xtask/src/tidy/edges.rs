@@ -111,6 +111,7 @@ const CRATES: &[Row] = &[
             "api",
             "aaep",
             "face-aep",
+            "aaep-kit",
             "server",
             "client",
         ],
