@@ -7,6 +7,7 @@
 pub mod conformance;
 pub mod limits;
 pub mod scenario;
+pub mod scripted;
 pub mod validate;
 
 pub use recount_aaep as aaep;

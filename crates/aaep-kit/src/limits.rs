@@ -10,3 +10,61 @@ pub const EVIDENCE_LINE_BYTES_MAX: usize = 400;
 
 /// Bytes of a file that are read at a time when it is validated; a longer one is read in as many steps as it takes.
 pub const VALIDATE_READ_BYTES: usize = 256 * 1024;
+
+/// Bytes the kernel holds for one reader of the scripted producer; beyond that the reader's own queue grows.
+pub const SCRIPTED_SEND_BUFFER_BYTES: u32 = 32 * 1024;
+
+/// Connections that wait to be taken in by the scripted producer; the kernel refuses further ones.
+pub const SCRIPTED_BACKLOG: u32 = 64;
+
+/// How long [`crate::scripted::Scripted::stop`] waits for its connections; then it leaves them.
+pub const SCRIPTED_STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Subscriptions of the scripted producer at once; one more is rejected with `rate_limit`.
+pub const SCRIPTED_SUBSCRIPTIONS_MAX: usize = 32;
+
+/// What a subscriber that is over [`SCRIPTED_SUBSCRIPTIONS_MAX`] is told to wait, in seconds.
+pub const SCRIPTED_RETRY_SECONDS: u32 = 5;
+
+/// Sessions that the scripted producer plays at once; one more input is answered with 429.
+pub const SCRIPTED_SESSIONS_MAX: usize = 64;
+
+/// Messages kept for one subscription, for readers that are slow or come back; the oldest is forgotten, and a reader
+/// that had not come so far is told where things stand instead.
+pub const SCRIPTED_LOG_MAX: usize = 4_096;
+
+/// Milliseconds that a subscription without a reader is kept, so that `Last-Event-ID` finds what was missed; then it is
+/// forgotten.
+pub const SCRIPTED_RESUME_MS: u64 = 60_000;
+
+/// Milliseconds that a subscription waits for its first reader before it no longer counts as somebody who can answer,
+/// and that a session waits for a stream that is opened behind its input.
+pub const SCRIPTED_ATTACH_MS: u64 = 2_000;
+
+/// Bytes of one message to the scripted producer; a larger one is refused (413, or WebSocket code 1009).
+pub const SCRIPTED_BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// How far a reply's own time may be off, in milliseconds either way; a reply that is further off has no effect.
+pub const SCRIPTED_REPLY_SKEW_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// How many pauses ([`crate::scripted::Behaviour::pause_ms`]) a tool takes that is given up.
+pub const SCRIPTED_SLOW_TOOL_PAUSES: u32 = 10;
+
+/// Prompts with more time than this have a countdown, in milliseconds.
+pub const SCRIPTED_COUNTDOWN_ABOVE_MS: u64 = 60_000;
+
+/// Sentences on a page of the transcript that a handoff carries, and pages of it: together as much as every transport
+/// must carry (64 KiB), and not more.
+pub const SCRIPTED_PAGE_SENTENCES: usize = 240;
+
+/// See [`SCRIPTED_PAGE_SENTENCES`].
+pub const SCRIPTED_PAGES: usize = 4;
+
+/// How much later than it should a wrong producer applies the default of a prompt, in milliseconds.
+pub const SCRIPTED_LATE_MS: u64 = 1_500;
+
+/// How long a wrong producer still hears replies to a prompt that is settled.
+pub const SCRIPTED_LINGER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How long a wrong producer waits for a reader that does not read.
+pub const SCRIPTED_STALL: std::time::Duration = std::time::Duration::from_secs(3);

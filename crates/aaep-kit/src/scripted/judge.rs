@@ -1,0 +1,307 @@
+//! What comes from subscribers: inputs, handshakes, replies. It must never know how it came; each surface says in which
+//! place it was said, and sends the [`Verdict`] on as its transport does.
+
+use std::sync::Arc;
+
+use recount_aaep::wire::{
+    Capabilities, Producer, SubscriptionAccepted, SubscriptionId, SubscriptionRejected, SubscriptionRenegotiate,
+    SubscriptionRequest, Timestamp,
+};
+use recount_aaep::{Message, build};
+use serde_json::{Map, Value};
+
+use super::Fault;
+use super::ask::Outcome;
+use super::play;
+use super::room::{AGENT, Room};
+use super::subscription::Surface;
+use super::terms::{self, Refusal};
+use crate::limits;
+
+/// Where something was said.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// `POST /messages`: nobody says who they are.
+    Messages,
+    /// `POST /aaep/v1/replies`.
+    Replies,
+    /// A socket, whose subscription is this.
+    Socket { subscription: &'a str, strict: bool },
+}
+
+/// What becomes of it.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It was taken in, whatever it does.
+    Taken,
+    /// A session was begun.
+    Began(String),
+    /// There is no room for one more session.
+    Full,
+    /// It is told in answer, where the transport has answers.
+    Answer(String),
+    /// It is none of the messages that are taken here.
+    Malformed,
+    /// Like [`Verdict::Malformed`], told with a reason that a right producer keeps to itself.
+    Told(&'static str),
+}
+
+/// A handshake's answer.
+pub(super) struct Handshake {
+    /// The subscription that was opened.
+    pub(super) subscription: Option<String>,
+    /// What is told; nothing only when the producer leaves it out.
+    pub(super) text: Option<String>,
+    /// Why not, as in `reason_code`.
+    pub(super) code: Option<&'static str>,
+}
+
+/// Takes in whatever a subscriber says after its handshake.
+pub(super) fn hear(room: &Arc<Room>, text: &str, place: Place<'_>) -> Verdict {
+    let Ok(Value::Object(said)) = serde_json::from_str::<Value>(text) else { return Verdict::Malformed };
+    let word = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
+    let drives = !matches!(place, Place::Replies);
+    match (word("kind"), word("type")) {
+        ("user_input", _) if drives => match begin(room, word("text")) {
+            Some(session) => Verdict::Began(session),
+            None => Verdict::Full,
+        },
+        (_, "confirmation.reply" | "clarification.reply") => reply(room, said, place),
+        (_, "subscription.renegotiate") => renegotiate(room, &said, text, place),
+        (_, "subscription.close") => {
+            let id = match place {
+                Place::Socket { subscription, .. } => subscription,
+                _ => word("subscription_id"),
+            };
+            if !room.is(Fault::EventsAfterClose) {
+                room.close(id);
+            }
+            Verdict::Taken
+        }
+        (_, "subscription.request") if drives => {
+            handshake_again(room, text, place);
+            Verdict::Taken
+        }
+        _ => Verdict::Malformed,
+    }
+}
+
+/// Begins the session that an input asks for.
+pub(super) fn begin(room: &Arc<Room>, text: &str) -> Option<String> {
+    room.enter().then(|| {
+        room.expect_reader();
+        play::begin(room, text)
+    })
+}
+
+/// A handshake where a stream is there already: it replaces the terms, and the answer comes on the stream.
+fn handshake_again(room: &Arc<Room>, text: &str, place: Place<'_>) {
+    let ids = match place {
+        Place::Socket { subscription, .. } => vec![subscription.to_owned()],
+        _ => {
+            room.expect_reader();
+            room.ids(Surface::Legacy)
+        }
+    };
+    for id in ids {
+        let answer = match judge(room, text) {
+            Ok((asked, terms)) => {
+                room.with(&id, |sub| sub.change(asked, terms.clone()));
+                accepted(room, &id, terms)
+            }
+            Err(refusal) => rejected(refusal),
+        };
+        if !room.is(Fault::HandshakeUnanswered) {
+            room.with(&id, |sub| sub.append(None, answer));
+        }
+    }
+}
+
+/// A handshake that opens a subscription.
+pub(super) fn handshake(room: &Arc<Room>, text: &str, surface: Surface) -> Handshake {
+    let opened = judge(room, text).and_then(|(asked, terms)| match room.open(surface, asked, terms.clone()) {
+        Some(id) => Ok((id, terms)),
+        None => Err(Refusal {
+            code: "rate_limit",
+            message: "there are as many subscriptions as there may be".into(),
+            retry_after_seconds: Some(limits::SCRIPTED_RETRY_SECONDS),
+        }),
+    });
+    let mut answer = match opened {
+        Ok((id, terms)) => {
+            let text = accepted(room, &id, terms);
+            room.catch_up(&id);
+            Handshake { subscription: Some(id), text: Some(text), code: None }
+        }
+        Err(refusal) => {
+            Handshake { subscription: None, code: Some(refusal.code), text: Some(rejected(refusal)) }
+        }
+    };
+    if room.is(Fault::HandshakeUnanswered) {
+        answer.text = None;
+    }
+    answer
+}
+
+fn judge(room: &Room, text: &str) -> Result<(Capabilities, Capabilities), Refusal> {
+    let malformed = |why: String| Refusal { code: "unknown", message: why, retry_after_seconds: None };
+    let request = serde_json::from_str::<SubscriptionRequest>(text)
+        .map_err(|error| malformed(format!("the request cannot be read: {error}")))?;
+    build::message(request.clone()).map_err(|refused| malformed(format!("the request is not right: {refused}")))?;
+    let terms = super::tamper::answer(room, &request, terms::answer(&request, room.behaviour.level))?;
+    Ok((request.capabilities, terms))
+}
+
+fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: Place<'_>) -> Verdict {
+    let stated = said.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
+    let id = match place {
+        Place::Socket { subscription, .. } => subscription,
+        _ => stated,
+    };
+    let Some(before) = room.with(id, |sub| sub.asked.clone()) else {
+        return answer_of(room, id, place, rejected(Refusal {
+            code: "unknown",
+            message: "there is no such subscription".into(),
+            retry_after_seconds: None,
+        }));
+    };
+    let judged = match serde_json::from_str::<SubscriptionRenegotiate>(text) {
+        Ok(wish) => {
+            let mut asked = before;
+            terms::merge(&mut asked, wish.capabilities);
+            terms::honour(&asked, room.behaviour.level).map(|terms| (asked, terms))
+        }
+        Err(error) => Err(Refusal {
+            code: "unknown",
+            message: format!("the renegotiation cannot be read: {error}"),
+            retry_after_seconds: None,
+        }),
+    };
+    if room.is(Fault::RenegotiateUnanswered) {
+        if let Ok((asked, terms)) = judged {
+            room.with(id, |sub| sub.change(asked, terms));
+        }
+        return Verdict::Taken;
+    }
+    match judged {
+        Ok((asked, terms)) => {
+            if !room.is(Fault::RenegotiateIgnored) {
+                room.with(id, |sub| sub.change(asked, terms.clone()));
+            }
+            answer_of(room, id, place, accepted(room, id, terms))
+        }
+        Err(refusal) => {
+            let verdict = answer_of(room, id, place, rejected(refusal));
+            // The protocol ends a subscription whose new terms are refused; the reader still gets the answer.
+            if let Place::Replies = place {
+                room.close(id);
+            } else {
+                room.with(id, |sub| sub.ending = true);
+            }
+            verdict
+        }
+    }
+}
+
+/// In the answer where there is one, else on the stream.
+fn answer_of(room: &Room, id: &str, place: Place<'_>, text: String) -> Verdict {
+    match place {
+        Place::Replies => Verdict::Answer(text),
+        _ => {
+            room.with(id, |sub| sub.append(None, text));
+            Verdict::Taken
+        }
+    }
+}
+
+/// Every reply that is one is answered alike, whatever it does: who forges replies learns nothing.
+fn reply(room: &Arc<Room>, mut said: Map<String, Value>, place: Place<'_>) -> Verdict {
+    let effect = effect(room, &mut said, place);
+    if room.is(Fault::ReplyReveals) && effect.is_none() {
+        return Verdict::Told("this reply has no effect: its token is unknown, used, or not yours");
+    }
+    if let Some((token, outcome)) = effect
+        && let Some(open) = room.take(&token)
+    {
+        open.settle(outcome);
+        room.tick();
+    }
+    Verdict::Taken
+}
+
+/// Which prompt it settles, and how.
+fn effect(room: &Room, said: &mut Map<String, Value>, place: Place<'_>) -> Option<(String, Outcome)> {
+    let now = room.now_ms();
+    if !matches!(place, Place::Replies | Place::Socket { strict: true, .. }) {
+        // Who speaks the de-facto way knows no subscription, and some tell no time.
+        said.entry("subscription_id").or_insert_with(|| "sub_room".into());
+        let moment = Timestamp::of_millis(i64::try_from(now).ok()?);
+        said.entry("timestamp").or_insert_with(|| moment.as_str().into());
+    }
+    let message = Message::parse(&Value::Object(said.clone()).to_string()).ok()?;
+    let message = build::message(message).ok()?;
+    let (token, stated, timestamp) = match &message {
+        Message::ConfirmationReply(reply) => (&reply.reply_token, &reply.subscription_id, &reply.timestamp),
+        Message::ClarificationReply(reply) => (&reply.reply_token, &reply.subscription_id, &reply.timestamp),
+        _ => return None,
+    };
+    // What the clock of the subscriber says is looked at and not believed: time runs by ours.
+    let skew = i64::try_from(now).ok()? - timestamp.millis();
+    if skew.abs() > limits::SCRIPTED_REPLY_SKEW_MS {
+        return None;
+    }
+    let mut state = room.lock();
+    let forged = room.is(Fault::ForgedReplyTaken);
+    let open = match state.prompts.iter().find(|open| open.token == token.as_str()) {
+        None if forged => state.prompts.last()?,
+        found => found?,
+    };
+    if now >= open.deadline_ms {
+        return None;
+    }
+    let has = |id: &str| open.sent_to.iter().any(|sub| sub == id);
+    let known = |id: &str| state.subscriptions.iter().any(|sub| sub.id == id);
+    let entitled = match place {
+        // A room has one name; only who names a subscription that did not get the prompt is a stranger.
+        Place::Messages => has(stated.as_str()) || !known(stated.as_str()),
+        Place::Replies => has(stated.as_str()),
+        Place::Socket { subscription, strict } => {
+            has(subscription) && (stated.as_str() == subscription || !(strict || known(stated.as_str())))
+        }
+    };
+    if !entitled && !room.is(Fault::StrangersReplyTaken) {
+        return None;
+    }
+    let outcome = match &message {
+        Message::ConfirmationReply(reply) => open.decided(reply, &room.behaviour),
+        Message::ClarificationReply(reply) => open.answered(reply, &room.behaviour),
+        _ => None,
+    }?;
+    let token = open.token.clone();
+    state.answerer = Some(match place {
+        Place::Socket { subscription, .. } => subscription.to_owned(),
+        _ => stated.as_str().to_owned(),
+    });
+    Some((token, outcome))
+}
+
+pub(super) fn producer() -> Producer {
+    Producer {
+        agent_version: Some(env!("CARGO_PKG_VERSION").into()),
+        agent_name: Some("Scripted producer".into()),
+        ..Producer::named(AGENT)
+    }
+}
+
+fn accepted(room: &Room, id: &str, terms: Capabilities) -> String {
+    let id = SubscriptionId::new(id).unwrap_or_else(|error| unreachable!("drawn here: {error}"));
+    let mut answer = SubscriptionAccepted::new(id, recount_aaep::VERSION.into(), producer(), terms);
+    answer.manifest_uri = Some(format!("{}{}", room.base, super::surfaces::MANIFEST));
+    super::tamper::accepted(room, Message::from(answer).to_json())
+}
+
+fn rejected(refusal: Refusal) -> String {
+    let mut answer = SubscriptionRejected::new(refusal.code.into(), refusal.message);
+    answer.retry_after_seconds = refusal.retry_after_seconds;
+    Message::from(answer).to_json()
+}

@@ -1,0 +1,412 @@
+//! Plays a script: makes events of it, waits for answers, and goes on as they say. It must never know who listens or how
+//! anything is carried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recount_aaep::Kind;
+use recount_aaep::build::{self, Draft, Frame};
+use recount_aaep::wire::{
+    Body, Boundary, Decision, ErrorCategory, HandoffTarget, Level, Progress, ReplyToken, Reversibility,
+    ToolStatus, Urgency,
+};
+use recount_world::Kind as TaskKind;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::Fault;
+use super::ask::Outcome;
+use super::judge::producer;
+use super::room::{Room, Whom, fresh, fresh_event};
+use super::scripts::{self, Clarify, Confirm, Script, Step, Tool};
+use super::subscription::Surface;
+use crate::limits;
+
+/// Why the builder takes what is made here.
+const WRITTEN: &str = "the scripts keep to the rules, and their tests say so";
+
+/// Begins the session that a text asks for; answers its id.
+pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
+    let session = fresh(&room.world, "sess");
+    let script = scripts::script(scripts::scenario(text));
+    let frame = Frame::new(&session, super::room::AGENT, "en-US").expect(WRITTEN).with_producer(producer());
+    if room.behaviour.announce_sessions {
+        for surface in [Surface::Legacy, Surface::LegacySocket] {
+            for id in room.ids(surface) {
+                let said = json!({"kind": "session", "session_id": session}).to_string();
+                room.with(&id, |sub| sub.append(None, said));
+            }
+        }
+    }
+    let mut player = Player {
+        room: room.clone(),
+        frame,
+        input: text.to_owned(),
+        state: "idle",
+        last_ms: 0,
+        calls: 0,
+        undone: false,
+        prompt: None,
+    };
+    let mut stopped = room.stopped.subscribe();
+    room.world.tasks.spawn(TaskKind::Effect, |mut shutdown| async move {
+        tokio::select! {
+            () = shutdown.requested() => {}
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+            () = player.play(&script) => {}
+        }
+        player.room.leave();
+    });
+    session
+}
+
+/// One session that is being played.
+struct Player {
+    room: Arc<Room>,
+    frame: Frame,
+    input: String,
+    state: &'static str,
+    /// The time of the last event; none is before it.
+    last_ms: i64,
+    calls: u64,
+    /// An action was not done after all.
+    undone: bool,
+    /// The last prompt.
+    prompt: Option<recount_aaep::Event>,
+}
+
+impl Player {
+    async fn play(&mut self, script: &Script) {
+        let began_ms = self.room.now_ms();
+        self.say(build::session_started(script.begins)).await;
+        for step in script.steps {
+            match step {
+                Step::State(to, says) => self.change(to, says).await,
+                Step::Progress(steps) => self.progress(*steps).await,
+                Step::Tool(tool) => {
+                    let call = fresh(&self.room.world, "call");
+                    self.call(tool, &call).await;
+                }
+                Step::Say(pieces) => self.output(pieces).await,
+                Step::Tell(text) => self.tell(text).await,
+                Step::Confirm(confirm) => self.confirm(confirm).await,
+                Step::Clarify(clarify) => self.clarify(clarify).await,
+                Step::Handoff => self.hand_over().await,
+                Step::Fail => return self.fail().await,
+            }
+        }
+        if matches!(self.state, "thinking" | "calling_tool" | "writing_output") {
+            self.change("idle", "Done.").await;
+        }
+        let says = if self.undone { "Nothing was done." } else { script.ends };
+        let took_ms = self.room.now_ms().saturating_sub(began_ms);
+        self.say(build::session_completed(says).duration_ms(took_ms).tool_invocations_count(self.calls)).await;
+    }
+
+    /// Makes an event.
+    fn make<B: Into<Body>>(&mut self, draft: Draft<B>) -> recount_aaep::Event {
+        // A clock that is set back must not show.
+        self.last_ms = self.last_ms.max(i64::try_from(self.room.now_ms()).unwrap_or(i64::MAX));
+        let id = fresh_event(&self.room.world);
+        self.frame.event(id.as_str(), self.last_ms, draft).expect(WRITTEN)
+    }
+
+    async fn say<B: Into<Body>>(&mut self, draft: Draft<B>) {
+        let event = self.make(draft);
+        self.room.tell(event, Whom::All);
+        if self.room.is(Fault::SlowReaderStalls) {
+            self.room.wait_for_readers().await;
+        }
+    }
+
+    async fn change(&mut self, to: &'static str, says: &str) {
+        let from = std::mem::replace(&mut self.state, to);
+        self.say(build::state_changed(from, to, says)).await;
+    }
+
+    async fn rest(&self, times: u32) {
+        let pause = Duration::from_millis(self.room.behaviour.pause_ms) * times;
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn progress(&mut self, steps: u64) {
+        for step in 1..=steps {
+            let far = Progress {
+                percent: Some((step * 100 / steps).into()),
+                step: Some(step),
+                total_steps: Some(steps),
+                description: Some(format!("Step {step} of {steps}.")),
+            };
+            let says = format!("Step {step} of {steps} is done.");
+            self.say(build::progress(far).summary(says).urgency(Urgency::Background)).await;
+            self.rest(1).await;
+        }
+    }
+
+    async fn call(&mut self, tool: &Tool, call: &str) {
+        self.calls += 1;
+        let args = if self.room.is(Fault::SecretsEchoed) { self.input.as_str() } else { tool.args };
+        let invoked = build::tool_invoked(tool.name, tool.says)
+            .args_summary(args)
+            .risk_level(tool.risk.clone())
+            .irreversible(tool.irreversible)
+            .tool_call_id(call);
+        self.say(invoked).await;
+        let done = if tool.times_out {
+            self.rest(limits::SCRIPTED_SLOW_TOOL_PAUSES).await;
+            build::tool_completed(tool.name, ToolStatus::Timeout, tool.done).error_message(tool.done)
+        } else {
+            build::tool_completed(tool.name, ToolStatus::Success, tool.done)
+        };
+        self.say(done.tool_call_id(call)).await;
+    }
+
+    async fn output(&mut self, pieces: &[&str]) {
+        let id = fresh(&self.room.world, "out");
+        let mut position = 0;
+        for (at, piece) in pieces.iter().enumerate() {
+            let draft = if at + 1 == pieces.len() {
+                build::last_output(*piece, position)
+            } else {
+                build::output(*piece, position, Boundary::Sentence)
+            };
+            self.say(draft.output_id(id.as_str())).await;
+            position += piece.chars().count() as u64;
+        }
+    }
+
+    async fn tell(&mut self, text: &str) {
+        let id = fresh(&self.room.world, "out");
+        let mut position = 0;
+        let words: Vec<&str> =
+            text.split_inclusive("\n\n").flat_map(|paragraph| paragraph.split_inclusive(' ')).collect();
+        for word in words {
+            self.word(word, &mut position, &id).await;
+            self.rest(1).await;
+        }
+        self.say(build::last_output("", position).output_id(id)).await;
+    }
+
+    async fn word(&mut self, word: &str, position: &mut u64, id: &str) {
+        let hint = if word.ends_with('\n') {
+            Boundary::Paragraph
+        } else if word.trim_end().ends_with('.') {
+            Boundary::Sentence
+        } else {
+            Boundary::Word
+        };
+        self.say(build::output(word, *position, hint).output_id(id)).await;
+        *position += word.chars().count() as u64;
+    }
+
+    fn token(&self) -> ReplyToken {
+        let drawn = if self.room.is(Fault::TokenReused) {
+            "rpl_00000000000000000000000000000001".to_owned()
+        } else {
+            fresh(&self.room.world, "rpl")
+        };
+        ReplyToken::new(drawn).expect("a prefix and hexadecimal digits")
+    }
+
+    fn permission(&self, confirm: &Confirm, call: &str) -> Draft<recount_aaep::wire::AwaitingConfirmation> {
+        let timeout = self.room.behaviour.timeout_seconds;
+        build::confirmation(confirm.action, confirm.consequence, self.token(), timeout)
+            .risk_level(confirm.tool.risk.clone())
+            .irreversible(confirm.reversibility == Reversibility::Irreversible)
+            .reversibility(confirm.reversibility.clone())
+            .allowed_replies(vec![Decision::Accept, Decision::Reject])
+            .for_call(confirm.tool.name, call)
+    }
+
+    async fn confirm(&mut self, confirm: &Confirm) {
+        let call = fresh(&self.room.world, "call");
+        if !self.room.anybody(Kind::AwaitingConfirmation) {
+            self.undone = true;
+            return self.change("deciding", "Nobody is there who could answer, so it is not done.").await;
+        }
+        let unasked = self.room.is(Fault::IrreversibleBeforePrompt) && confirm.tool.irreversible;
+        if unasked {
+            self.act(confirm, &call).await;
+        }
+        self.change("awaiting_input", "Waiting for your answer.").await;
+        let prompt = self.permission(confirm, &call);
+        let (token, answer) = self.ask(prompt);
+        if confirm.twice {
+            if self.room.is(Fault::SecondPrompt) {
+                let again = self.permission(confirm, &call);
+                self.ask(again);
+            }
+            let waits = Progress {
+                description: Some("The same booking waits for your answer already.".into()),
+                ..Progress::default()
+            };
+            self.say(build::progress(waits).summary("The same booking waits for your answer already.")).await;
+        }
+        if self.room.is(Fault::NotBlocking) {
+            self.act(confirm, &call).await;
+        }
+        let outcome = self.wait(&token, answer).await;
+        self.follow(&outcome).await;
+        match outcome {
+            _ if unasked || self.room.is(Fault::NotBlocking) => {}
+            Outcome::Accepted => self.act(confirm, &call).await,
+            _ if self.room.is(Fault::DoneAfterReject) => self.act(confirm, &call).await,
+            _ => self.undone = true,
+        }
+        self.second_answer(confirm, &outcome).await;
+    }
+
+    /// What became of a prompt is told to everybody.
+    async fn follow(&mut self, outcome: &Outcome) {
+        let (to, says) = match outcome {
+            Outcome::Accepted => ("calling_tool", "You said yes."),
+            Outcome::Rejected => ("deciding", "You said no, so it is not done."),
+            Outcome::Answered(_) => ("writing_output", "Thank you for the answer."),
+            Outcome::TimedOut => ("deciding", "Nobody answered in time, so it is not done."),
+            Outcome::Left => ("deciding", "Nobody is left who could answer, so it is not done."),
+        };
+        if self.room.is(Fault::NoFollowUp) && to == "deciding" {
+            return;
+        }
+        if self.room.is(Fault::ResolutionUntold) {
+            let from = std::mem::replace(&mut self.state, to);
+            let event = self.make(build::state_changed(from, to, says));
+            return self.room.tell(event, Whom::Answerer);
+        }
+        self.change(to, says).await;
+    }
+
+    /// Does what was accepted.
+    async fn act(&mut self, confirm: &Confirm, call: &str) {
+        if self.state != "calling_tool" {
+            self.change("calling_tool", "Doing it.").await;
+        }
+        self.call(confirm.tool, call).await;
+    }
+
+    /// A right producer hears the first answer; this one goes on to listen when it is told to.
+    async fn second_answer(&mut self, confirm: &Confirm, outcome: &Outcome) {
+        let again = match outcome {
+            Outcome::TimedOut => self.room.is(Fault::LateReplyTaken),
+            _ => self.room.is(Fault::SecondReplyTaken),
+        };
+        let Some(prompt) = self.prompt.take_if(|_| again) else { return };
+        if self.room.linger(prompt).await == Some(Outcome::Accepted) {
+            let call = fresh(&self.room.world, "call");
+            self.undone = false;
+            self.act(confirm, &call).await;
+        }
+    }
+
+    async fn clarify(&mut self, clarify: &Clarify) {
+        if !self.room.anybody(Kind::AwaitingClarification) {
+            return self.change("deciding", clarify.unavailable).await;
+        }
+        self.change("awaiting_input", "Waiting for your answer.").await;
+        let timeout = self.room.behaviour.timeout_seconds;
+        let mut prompt = build::clarification(clarify.question, self.token(), timeout).context(clarify.context);
+        for (value, label) in clarify.choices {
+            prompt = prompt.choice(*value, *label);
+        }
+        let (token, answer) = self.ask(prompt);
+        match self.wait(&token, answer).await {
+            Outcome::Answered(value) => {
+                self.follow(&Outcome::Answered(value.clone())).await;
+                // The words are ours: what was chosen, never what was sent.
+                let label = clarify.choices.iter().find(|(known, _)| *known == value).map_or("", |(_, label)| label);
+                self.output(&[&format!("{label}: {}", clarify.answers)]).await;
+            }
+            _ if self.room.is(Fault::NoFollowUp) => {}
+            _ => self.change("deciding", clarify.unavailable).await,
+        }
+    }
+
+    fn ask<B: Into<Body>>(&mut self, draft: Draft<B>) -> (String, Asked) {
+        let event = self.make(draft);
+        let told_ms = event.envelope.timestamp.millis();
+        self.prompt = Some(event.clone());
+        let timeout = self.room.behaviour.timeout_seconds;
+        let (token, outcome) = self.room.ask(event, timeout).expect("a prompt was made");
+        let told_ms = u64::try_from(told_ms).unwrap_or(0);
+        (token, Asked { outcome, told_ms, timeout_ms: u64::from(timeout) * 1_000 })
+    }
+
+    /// Waits until a prompt is answered, its time is up, or nobody is left who could answer.
+    async fn wait(&mut self, token: &str, asked: Asked) -> Outcome {
+        let Asked { mut outcome, told_ms, timeout_ms } = asked;
+        let mut ticks = self.room.ticks();
+        let due_ms = match self.room.behaviour.fault {
+            Some(Fault::TimeoutLate) => told_ms + timeout_ms + limits::SCRIPTED_LATE_MS,
+            Some(Fault::TimeoutEarly) => told_ms + timeout_ms / 2,
+            Some(Fault::TimeoutNever) => u64::MAX,
+            Some(Fault::ClarificationNeverResolved) if self.room.is_question(token) => u64::MAX,
+            _ => told_ms + timeout_ms,
+        };
+        // Who has long to answer is told when half of the time is over, and when a tenth is left.
+        let long = timeout_ms > limits::SCRIPTED_COUNTDOWN_ABOVE_MS;
+        let mut reminders = Vec::new();
+        if long {
+            reminders.extend([(timeout_ms / 10 * 9, "A tenth"), (timeout_ms / 2, "Half")]);
+        }
+        loop {
+            ticks.borrow_and_update();
+            if let Ok(outcome) = outcome.try_recv() {
+                return outcome;
+            }
+            let now = self.room.now_ms();
+            let left_until = self.room.left_until_ms(token);
+            if now >= due_ms || left_until.is_none() {
+                let over = if now >= due_ms { Outcome::TimedOut } else { Outcome::Left };
+                return match self.room.take(token) {
+                    Some(_) => over,
+                    // The reply was first after all.
+                    None => outcome.await.unwrap_or(over),
+                };
+            }
+            if let Some((_, part)) = reminders.pop_if(|(after, _)| now >= told_ms + *after) {
+                let says = format!("{part} of the time to answer is left.");
+                let left = Progress { description: Some(says.clone()), ..Progress::default() };
+                self.say(build::progress(left).summary(says).eta_ms(due_ms - now)).await;
+                continue;
+            }
+            let reminder = reminders.last().map_or(u64::MAX, |(after, _)| told_ms + after);
+            let look_ms = due_ms.min(left_until.unwrap_or(due_ms)).min(reminder);
+            tokio::select! {
+                biased;
+                answer = &mut outcome => return answer.unwrap_or(Outcome::TimedOut),
+                changed = ticks.changed() => if changed.is_err() { return Outcome::TimedOut },
+                () = self.room.world.sleep_until_ms(look_ms) => {}
+            }
+        }
+    }
+
+    async fn hand_over(&mut self) {
+        // What was said so far travels with it: an event as large as every transport must carry.
+        let page = "The customer asks for something that only a person may decide. ".repeat(limits::SCRIPTED_PAGE_SENTENCES);
+        let transcript = vec![Value::from(page); limits::SCRIPTED_PAGES];
+        let context = Map::from_iter([("transcript".to_owned(), Value::from(transcript))]);
+        let handoff = build::handoff(
+            "This is for a person to decide.",
+            HandoffTarget::Human,
+            "A person is asked to take over.",
+        );
+        self.say(handoff.packaged_context(context).urgency_for_handoff(Level::Medium)).await;
+    }
+
+    async fn fail(&mut self) {
+        let error = build::session_errored(ErrorCategory::Permanent, "The tool that was asked for does not exist.")
+            .error_code("TOOL_UNKNOWN")
+            .recoverable(false)
+            .remediation_hint("Ask for a tool that exists.");
+        self.say(error).await;
+    }
+}
+
+/// A prompt that was sent.
+struct Asked {
+    outcome: oneshot::Receiver<Outcome>,
+    told_ms: u64,
+    timeout_ms: u64,
+}

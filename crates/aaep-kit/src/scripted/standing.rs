@@ -1,0 +1,89 @@
+//! Where a session stands, for who comes in the middle: how it began, its state, what is open. It must never know who
+//! comes.
+
+use recount_aaep::wire::{Body, Boundary, Event, EventId};
+
+/// One session that has not ended.
+pub(super) struct Standing {
+    started: Event,
+    /// The last `state.changed`.
+    state: Option<Event>,
+    calls: Vec<Event>,
+    /// The last piece of an output that is not complete, and its text so far.
+    output: Option<(Event, String)>,
+    pub(super) prompt: Option<Event>,
+}
+
+impl Standing {
+    /// Begins with `session.started`.
+    pub(super) fn new(started: Event) -> Standing {
+        Standing { started, state: None, calls: Vec::new(), output: None, prompt: None }
+    }
+
+    pub(super) fn session(&self) -> &str {
+        self.started.envelope.session_id.as_str()
+    }
+
+    /// Takes an event of the session.
+    pub(super) fn note(&mut self, event: &Event) {
+        match &event.body {
+            Body::StateChanged(_) => self.state = Some(event.clone()),
+            Body::ToolInvoked(_) => self.calls.push(event.clone()),
+            Body::ToolCompleted(done) => self.calls.retain(|call| {
+                !matches!(&call.body, Body::ToolInvoked(call) if call.tool_call_id == done.tool_call_id)
+            }),
+            Body::OutputStreaming(piece) if piece.complete => self.output = None,
+            Body::OutputStreaming(piece) => {
+                let mut text = self.output.take().map(|(_, text)| text).unwrap_or_default();
+                text.push_str(&piece.chunk);
+                self.output = Some((event.clone(), text));
+            }
+            Body::AwaitingConfirmation(_) | Body::AwaitingClarification(_) => {
+                self.prompt = Some(event.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// For who has heard nothing of the session: a sequence that is right by itself.
+    pub(super) fn digest(&self, fresh: &mut dyn FnMut() -> EventId) -> Vec<Event> {
+        let mut told = vec![self.started.clone()];
+        told.extend(self.summary("idle", fresh));
+        told.extend(self.calls.iter().cloned());
+        if let Some((last, text)) = &self.output {
+            let mut whole = last.clone();
+            whole.envelope.event_id = fresh();
+            if let Body::OutputStreaming(piece) = &mut whole.body {
+                piece.chunk.clone_from(text);
+                piece.position = 0;
+                piece.coalesce_hint = Some(Boundary::None);
+            }
+            told.push(whole);
+        }
+        told.extend(self.prompt.clone());
+        told
+    }
+
+    /// For who has heard some of the session and missed some: the state as it is, and the prompt that is open.
+    pub(super) fn reminder(&self, fresh: &mut dyn FnMut() -> EventId) -> Vec<Event> {
+        let now = self.state.as_ref().and_then(|event| match &event.body {
+            Body::StateChanged(change) => Some(change.to_state.clone()),
+            _ => None,
+        });
+        let mut told: Vec<Event> = self.summary(now.as_deref().unwrap_or("idle"), fresh).into_iter().collect();
+        told.extend(self.prompt.clone());
+        told
+    }
+
+    /// A `state.changed` that says where things stand.
+    fn summary(&self, from: &str, fresh: &mut dyn FnMut() -> EventId) -> Option<Event> {
+        let mut event = self.state.clone()?;
+        event.envelope.event_id = fresh();
+        let said = event.summaries.normal.unwrap_or_default();
+        event.summaries.normal = Some(format!("This is where things stand: {said}"));
+        if let Body::StateChanged(change) = &mut event.body {
+            change.from_state = from.into();
+        }
+        Some(event)
+    }
+}

@@ -1,0 +1,218 @@
+//! One subscription: what it was promised, what it was told, and how far its reader has come. It must never know
+//! sockets, nor other subscriptions.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use recount_aaep::Kind;
+use recount_aaep::wire::{Capabilities, Event, EventId, Verbosity};
+use serde_json::Value;
+
+use super::Fault;
+use super::tamper::{self, Memory};
+use super::terms::Flow;
+use crate::limits;
+
+/// Where a subscription came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Surface {
+    /// `/events` and `/messages`.
+    Legacy,
+    /// `/aaep/v1`.
+    Versioned,
+    /// `/ws`.
+    LegacySocket,
+    /// `/aaep/v1/ws`.
+    Socket,
+}
+
+/// One message as it goes out.
+#[derive(Clone)]
+pub(super) struct Sent {
+    /// The id of the event; answers have none.
+    pub(super) id: Option<Arc<str>>,
+    pub(super) text: Arc<str>,
+}
+
+/// One session as this subscription sees it.
+#[derive(Default)]
+struct View {
+    next: u64,
+    memory: Memory,
+}
+
+/// One subscription.
+pub(super) struct Subscription {
+    pub(super) id: String,
+    pub(super) surface: Surface,
+    /// What was asked for, all renegotiations included.
+    pub(super) asked: Capabilities,
+    /// What is honoured of it.
+    pub(super) terms: Capabilities,
+    flow: Flow,
+    fault: Option<Fault>,
+    log: VecDeque<Sent>,
+    /// The number of the first message of the log.
+    first: u64,
+    /// How far readers have come.
+    seen: u64,
+    views: HashMap<String, View>,
+    /// The newest reader; older ones end.
+    pub(super) reader: u64,
+    pub(super) attached: bool,
+    /// Until when it counts as there although nobody reads.
+    pub(super) here_until_ms: u64,
+    /// When it is forgotten unless somebody reads.
+    pub(super) forget_at_ms: u64,
+    /// Its reader still gets what is in the log, and nothing further.
+    pub(super) ending: bool,
+}
+
+impl Subscription {
+    pub(super) fn new(
+        id: String,
+        surface: Surface,
+        asked: Capabilities,
+        terms: Capabilities,
+        now_ms: u64,
+        fault: Option<Fault>,
+    ) -> Self {
+        Subscription {
+            id,
+            surface,
+            flow: Flow::new(&terms),
+            asked,
+            terms,
+            fault,
+            log: VecDeque::new(),
+            first: 0,
+            seen: 0,
+            views: HashMap::new(),
+            reader: 0,
+            attached: false,
+            here_until_ms: now_ms + limits::SCRIPTED_ATTACH_MS,
+            forget_at_ms: now_ms + limits::SCRIPTED_RESUME_MS,
+            ending: false,
+        }
+    }
+
+    /// Whether somebody is there, or may be back in a moment.
+    pub(super) fn is_here(&self, now_ms: u64) -> bool {
+        self.attached || now_ms < self.here_until_ms
+    }
+
+    /// Whether prompts of a kind may be sent to it.
+    pub(super) fn takes(&self, kind: Kind) -> bool {
+        let replies = match kind {
+            Kind::AwaitingConfirmation => self.terms.supports_confirmation_reply,
+            Kind::AwaitingClarification => self.terms.supports_clarification_reply,
+            _ => return true,
+        };
+        // Who says that it only takes notifications gets no prompts; who says nothing of levels and that it can
+        // answer, can answer.
+        let levels = self.terms.supported_conformance_levels.as_ref();
+        replies == Some(true) && levels.is_none_or(|levels| levels.iter().any(|level| *level >= 2))
+    }
+
+    pub(super) fn change(&mut self, asked: Capabilities, terms: Capabilities) {
+        self.flow.change(&terms);
+        (self.asked, self.terms) = (asked, terms);
+    }
+
+    /// Takes an event for this subscriber.
+    pub(super) fn push(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
+        let ready = self.flow.push(event, now_ms, fresh);
+        self.write(ready, fresh);
+    }
+
+    /// Lets go what has waited long enough.
+    pub(super) fn turn(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
+        let ready = self.flow.due(now_ms, fresh);
+        self.write(ready, fresh);
+    }
+
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        self.flow.next_due_ms()
+    }
+
+    fn write(&mut self, events: Vec<Event>, fresh: &mut dyn FnMut() -> EventId) {
+        for mut event in events {
+            let detail = self.terms.preferred_verbosity.clone().unwrap_or(Verbosity::Normal);
+            if detail != Verbosity::Detailed {
+                event.summaries.detailed = None;
+            }
+            event.envelope.verbosity = Some(detail);
+            let session = event.envelope.session_id.as_str().to_owned();
+            let ends = event.kind().is_some_and(Kind::is_terminal);
+            let mut view = self.views.remove(&session).unwrap_or_default();
+            match self.fault {
+                None => {
+                    event.envelope.sequence_number = Some(view.next);
+                    view.next += 1;
+                    self.append(Some(event.envelope.event_id.as_str()), event.to_json());
+                }
+                Some(fault) => self.write_wrong(fault, &event, &mut view, fresh),
+            }
+            if !ends {
+                self.views.insert(session, view);
+            }
+        }
+    }
+
+    fn write_wrong(
+        &mut self,
+        fault: Fault,
+        event: &Event,
+        view: &mut View,
+        fresh: &mut dyn FnMut() -> EventId,
+    ) {
+        let Ok(Value::Object(right)) = serde_json::to_value(event) else { return };
+        for mut told in tamper::event(fault, right, &mut view.memory, fresh) {
+            if tamper::numbered(fault) {
+                told.insert("sequence_number".into(), view.next.into());
+            }
+            view.next += 1;
+            let id = told.get("event_id").and_then(Value::as_str).map(str::to_owned);
+            let text = tamper::text(fault, Value::Object(told).to_string());
+            self.append(id.as_deref(), text);
+        }
+    }
+
+    /// Tells what is no event: the answer to a handshake, say.
+    pub(super) fn append(&mut self, id: Option<&str>, text: String) {
+        if self.log.len() >= limits::SCRIPTED_LOG_MAX {
+            self.log.pop_front();
+            self.first += 1;
+        }
+        self.log.push_back(Sent { id: id.map(Into::into), text: text.into() });
+    }
+
+    /// The message of this number, if it is there: `Err` when it was forgotten.
+    pub(super) fn at(&mut self, number: u64) -> Result<Option<Sent>, Forgotten> {
+        let Some(back) = number.checked_sub(self.first) else { return Err(Forgotten) };
+        let sent = usize::try_from(back).ok().and_then(|back| self.log.get(back)).cloned();
+        if sent.is_some() {
+            self.seen = self.seen.max(number + 1);
+        }
+        Ok(sent)
+    }
+
+    /// Where the log ends.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.log.len() as u64
+    }
+
+    /// Where a reader goes on that says nothing of what it has.
+    pub(super) fn seen(&self) -> u64 {
+        self.seen.max(self.first)
+    }
+
+    /// Where a reader goes on that has this event.
+    pub(super) fn behind(&self, event_id: &str) -> Option<u64> {
+        let at = self.log.iter().rposition(|sent| sent.id.as_deref() == Some(event_id))?;
+        Some(self.first + at as u64 + 1)
+    }
+}
+
+/// The log does not reach back so far.
+pub(super) struct Forgotten;
