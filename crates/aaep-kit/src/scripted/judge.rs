@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use recount_aaep::wire::{
-    Capabilities, Producer, SubscriptionAccepted, SubscriptionId, SubscriptionRejected, SubscriptionRenegotiate,
-    SubscriptionRequest, Timestamp,
+    Capabilities, Producer, SubscriptionAccepted, SubscriptionId, SubscriptionRejected,
+    SubscriptionRenegotiate, SubscriptionRequest, Timestamp,
 };
 use recount_aaep::{Message, build};
 use serde_json::{Map, Value};
@@ -119,14 +119,15 @@ fn handshake_again(room: &Arc<Room>, text: &str, place: Place<'_>) {
 
 /// A handshake that opens a subscription.
 pub(super) fn handshake(room: &Arc<Room>, text: &str, surface: Surface) -> Handshake {
-    let opened = judge(room, text).and_then(|(asked, terms)| match room.open(surface, asked, terms.clone()) {
-        Some(id) => Ok((id, terms)),
-        None => Err(Refusal {
-            code: "rate_limit",
-            message: "there are as many subscriptions as there may be".into(),
-            retry_after_seconds: Some(limits::SCRIPTED_RETRY_SECONDS),
-        }),
-    });
+    let opened =
+        judge(room, text).and_then(|(asked, terms)| match room.open(surface, asked, terms.clone()) {
+            Some(id) => Ok((id, terms)),
+            None => Err(Refusal {
+                code: "rate_limit",
+                message: "there are as many subscriptions as there may be".into(),
+                retry_after_seconds: Some(limits::SCRIPTED_RETRY_SECONDS),
+            }),
+        });
     let mut answer = match opened {
         Ok((id, terms)) => {
             let text = accepted(room, &id, terms);
@@ -147,7 +148,8 @@ fn judge(room: &Room, text: &str) -> Result<(Capabilities, Capabilities), Refusa
     let malformed = |why: String| Refusal { code: "unknown", message: why, retry_after_seconds: None };
     let request = serde_json::from_str::<SubscriptionRequest>(text)
         .map_err(|error| malformed(format!("the request cannot be read: {error}")))?;
-    build::message(request.clone()).map_err(|refused| malformed(format!("the request is not right: {refused}")))?;
+    build::message(request.clone())
+        .map_err(|refused| malformed(format!("the request is not right: {refused}")))?;
     let terms = super::tamper::answer(room, &request, terms::answer(&request, room.behaviour.level))?;
     Ok((request.capabilities, terms))
 }
@@ -159,11 +161,16 @@ fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: P
         _ => stated,
     };
     let Some(before) = room.with(id, |sub| sub.asked.clone()) else {
-        return answer_of(room, id, place, rejected(Refusal {
-            code: "unknown",
-            message: "there is no such subscription".into(),
-            retry_after_seconds: None,
-        }));
+        return answer_of(
+            room,
+            id,
+            place,
+            rejected(Refusal {
+                code: "unknown",
+                message: "there is no such subscription".into(),
+                retry_after_seconds: None,
+            }),
+        );
     };
     let judged = match serde_json::from_str::<SubscriptionRenegotiate>(text) {
         Ok(wish) => {

@@ -100,7 +100,8 @@ impl Player {
         }
         let says = if self.undone { "Nothing was done." } else { script.ends };
         let took_ms = self.room.now_ms().saturating_sub(began_ms);
-        self.say(build::session_completed(says).duration_ms(took_ms).tool_invocations_count(self.calls)).await;
+        self.say(build::session_completed(says).duration_ms(took_ms).tool_invocations_count(self.calls))
+            .await;
     }
 
     /// Makes an event.
@@ -306,7 +307,8 @@ impl Player {
         }
         self.change("awaiting_input", "Waiting for your answer.").await;
         let timeout = self.room.behaviour.timeout_seconds;
-        let mut prompt = build::clarification(clarify.question, self.token(), timeout).context(clarify.context);
+        let mut prompt =
+            build::clarification(clarify.question, self.token(), timeout).context(clarify.context);
         for (value, label) in clarify.choices {
             prompt = prompt.choice(*value, *label);
         }
@@ -315,7 +317,8 @@ impl Player {
             Outcome::Answered(value) => {
                 self.follow(&Outcome::Answered(value.clone())).await;
                 // The words are ours: what was chosen, never what was sent.
-                let label = clarify.choices.iter().find(|(known, _)| *known == value).map_or("", |(_, label)| label);
+                let label =
+                    clarify.choices.iter().find(|(known, _)| *known == value).map_or("", |(_, label)| label);
                 self.output(&[&format!("{label}: {}", clarify.answers)]).await;
             }
             _ if self.room.is(Fault::NoFollowUp) => {}
@@ -384,7 +387,8 @@ impl Player {
 
     async fn hand_over(&mut self) {
         // What was said so far travels with it: an event as large as every transport must carry.
-        let page = "The customer asks for something that only a person may decide. ".repeat(limits::SCRIPTED_PAGE_SENTENCES);
+        let page = "The customer asks for something that only a person may decide. "
+            .repeat(limits::SCRIPTED_PAGE_SENTENCES);
         let transcript = vec![Value::from(page); limits::SCRIPTED_PAGES];
         let context = Map::from_iter([("transcript".to_owned(), Value::from(transcript))]);
         let handoff = build::handoff(
@@ -396,10 +400,11 @@ impl Player {
     }
 
     async fn fail(&mut self) {
-        let error = build::session_errored(ErrorCategory::Permanent, "The tool that was asked for does not exist.")
-            .error_code("TOOL_UNKNOWN")
-            .recoverable(false)
-            .remediation_hint("Ask for a tool that exists.");
+        let error =
+            build::session_errored(ErrorCategory::Permanent, "The tool that was asked for does not exist.")
+                .error_code("TOOL_UNKNOWN")
+                .recoverable(false)
+                .remediation_hint("Ask for a tool that exists.");
         self.say(error).await;
     }
 }

@@ -115,7 +115,9 @@ impl Room {
         let mut state = self.lock();
         self.sweep(&mut state);
         let now = self.now_ms();
-        if state.subscriptions.iter().filter(|sub| sub.is_here(now)).count() >= limits::SCRIPTED_SUBSCRIPTIONS_MAX {
+        if state.subscriptions.iter().filter(|sub| sub.is_here(now)).count()
+            >= limits::SCRIPTED_SUBSCRIPTIONS_MAX
+        {
             return None;
         }
         if state.subscriptions.len() >= limits::SCRIPTED_SUBSCRIPTIONS_MAX * 2 {
@@ -154,7 +156,9 @@ impl Room {
                     if !sub.takes(kind) {
                         continue;
                     }
-                    let open = prompts.iter_mut().find(|open| open.event.envelope.event_id == event.envelope.event_id);
+                    let open = prompts
+                        .iter_mut()
+                        .find(|open| open.event.envelope.event_id == event.envelope.event_id);
                     match open {
                         Some(open) if !open.sent_to.contains(&sub.id) => open.sent_to.push(sub.id.clone()),
                         Some(_) => {}
@@ -207,7 +211,10 @@ impl Room {
             Whom::Asked(token) => prompts.iter_mut().find(|open| open.token == token),
         };
         let kind = event.kind();
-        match (kind, sessions.iter_mut().find(|standing| standing.session() == event.envelope.session_id.as_str())) {
+        match (
+            kind,
+            sessions.iter_mut().find(|standing| standing.session() == event.envelope.session_id.as_str()),
+        ) {
             (Some(Kind::SessionStarted), None) => sessions.push(Standing::new(event.clone())),
             (Some(kind), Some(_)) if kind.is_terminal() => {
                 sessions.retain(|standing| standing.session() != event.envelope.session_id.as_str());
@@ -241,7 +248,11 @@ impl Room {
     }
 
     /// Sends a prompt to those who can answer it.
-    pub(super) fn ask(&self, event: Event, timeout_seconds: u32) -> Option<(String, oneshot::Receiver<Outcome>)> {
+    pub(super) fn ask(
+        &self,
+        event: Event,
+        timeout_seconds: u32,
+    ) -> Option<(String, oneshot::Receiver<Outcome>)> {
         let (open, outcome) = Open::new(event.clone(), timeout_seconds)?;
         let token = open.token.clone();
         self.lock().prompts.push(open);
@@ -265,7 +276,8 @@ impl Room {
         let state = self.lock();
         let now = self.now_ms();
         let open = state.prompts.iter().find(|open| open.token == token)?;
-        let here = state.subscriptions.iter().filter(|sub| open.sent_to.contains(&sub.id) && sub.is_here(now));
+        let here =
+            state.subscriptions.iter().filter(|sub| open.sent_to.contains(&sub.id) && sub.is_here(now));
         here.map(|sub| if sub.attached { u64::MAX } else { sub.here_until_ms }).max()
     }
 
@@ -336,9 +348,10 @@ impl Room {
     pub(super) fn expected(&self) -> Option<String> {
         let now = self.now_ms();
         let state = self.lock();
-        let kept = state.subscriptions.iter().find(|sub| {
-            sub.surface == Surface::Legacy && sub.reader == 0 && sub.is_here(now)
-        });
+        let kept = state
+            .subscriptions
+            .iter()
+            .find(|sub| sub.surface == Surface::Legacy && sub.reader == 0 && sub.is_here(now));
         kept.map(|sub| sub.id.clone())
     }
 
@@ -375,7 +388,11 @@ impl Room {
         if let Some(sub) = state.subscriptions.iter_mut().find(|sub| sub.id == id && sub.reader == reader) {
             sub.attached = false;
             sub.here_until_ms = now + self.behaviour.grace_ms;
-            let keep = if sub.surface == Surface::Socket { self.behaviour.grace_ms } else { limits::SCRIPTED_RESUME_MS };
+            let keep = if sub.surface == Surface::Socket {
+                self.behaviour.grace_ms
+            } else {
+                limits::SCRIPTED_RESUME_MS
+            };
             sub.forget_at_ms = now + keep;
         }
         drop(state);
@@ -385,7 +402,8 @@ impl Room {
     /// The next message for a reader.
     pub(super) fn read(&self, id: &str, reader: u64, at: u64) -> Read {
         let mut state = self.lock();
-        let Some(sub) = state.subscriptions.iter_mut().find(|sub| sub.id == id && sub.reader == reader) else {
+        let Some(sub) = state.subscriptions.iter_mut().find(|sub| sub.id == id && sub.reader == reader)
+        else {
             return Read::Over;
         };
         sub.turn(self.now_ms(), &mut || fresh_event(&self.world));

@@ -189,10 +189,7 @@ pub(super) fn script(scenario: Scenario) -> Script {
         ),
         Scenario::Secrets => (
             "Calling a tool with what was given.",
-            &[
-                State("calling_tool", "Calling a tool."),
-                Call(&DISCREET),
-            ],
+            &[State("calling_tool", "Calling a tool."), Call(&DISCREET)],
             "The tool was called.",
         ),
         Scenario::Confirm => (
@@ -233,7 +230,11 @@ pub(super) fn script(scenario: Scenario) -> Script {
             &[Ask(&Clarify {
                 question: "Which city is it about?",
                 context: "The weather is different everywhere.",
-                choices: &[("Lagos", "Lagos in Nigeria"), ("Lima", "Lima in Peru"), ("Oslo", "Oslo in Norway")],
+                choices: &[
+                    ("Lagos", "Lagos in Nigeria"),
+                    ("Lima", "Lima in Peru"),
+                    ("Oslo", "Oslo in Norway"),
+                ],
                 answers: "It is fine there today.",
                 unavailable: "Without a city there is no weather to tell.",
             })],

@@ -70,7 +70,8 @@ impl Standing {
             Body::StateChanged(change) => Some(change.to_state.clone()),
             _ => None,
         });
-        let mut told: Vec<Event> = self.summary(now.as_deref().unwrap_or("idle"), fresh).into_iter().collect();
+        let mut told: Vec<Event> =
+            self.summary(now.as_deref().unwrap_or("idle"), fresh).into_iter().collect();
         told.extend(self.prompt.clone());
         told
     }

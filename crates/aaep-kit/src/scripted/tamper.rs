@@ -24,11 +24,8 @@ pub(super) fn event(
 ) -> Vec<Map<String, Value>> {
     let mut told = right;
     memory.count += 1;
-    match fault {
-        Fault::ContextMissing => {
-            told.remove("@context");
-        }
-        _ => {}
+    if fault == Fault::ContextMissing {
+        told.remove("@context");
     }
     vec![told]
 }

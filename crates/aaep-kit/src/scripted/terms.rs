@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use recount_aaep::wire::{
-    Body, Boundary, Capabilities, Event, EventFilters, EventId, Level, SubscriptionRequest, Urgency,
+    Body, Boundary, Capabilities, Event, EventFilters, EventId, SubscriptionRequest, Urgency,
 };
 
 /// Why a subscription is refused.
@@ -42,11 +42,14 @@ pub(super) fn honour(asked: &Capabilities, level: u8) -> Result<Capabilities, Re
     honoured.extensions.clear();
     honoured.supported_extensions = asked.supported_extensions.as_ref().map(|_| Vec::new());
     honoured.languages = asked.languages.as_ref().and_then(|tags| {
-        let spoken: Vec<String> = tags.iter().filter(|tag| *tag == "en-US" || *tag == "en").cloned().collect();
+        let spoken: Vec<String> =
+            tags.iter().filter(|tag| *tag == "en-US" || *tag == "en").cloned().collect();
         (!spoken.is_empty()).then_some(spoken)
     });
-    honoured.supported_conformance_levels =
-        asked.supported_conformance_levels.as_ref().map(|levels| levels.iter().copied().filter(|l| *l <= level).collect());
+    honoured.supported_conformance_levels = asked
+        .supported_conformance_levels
+        .as_ref()
+        .map(|levels| levels.iter().copied().filter(|l| *l <= level).collect());
     Ok(honoured)
 }
 
@@ -89,11 +92,18 @@ impl Flow {
     pub(super) fn change(&mut self, terms: &Capabilities) {
         self.rate = terms.max_events_per_second;
         self.filters = terms.event_filters.clone().unwrap_or_default();
-        self.boundaries =
-            terms.coalesce_boundaries.clone().unwrap_or_else(|| vec![Boundary::Sentence, Boundary::Completion]);
+        self.boundaries = terms
+            .coalesce_boundaries
+            .clone()
+            .unwrap_or_else(|| vec![Boundary::Sentence, Boundary::Completion]);
     }
 
-    pub(super) fn push(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) -> Vec<Event> {
+    pub(super) fn push(
+        &mut self,
+        event: Event,
+        now_ms: u64,
+        fresh: &mut dyn FnMut() -> EventId,
+    ) -> Vec<Event> {
         if event.envelope.urgency() == &Urgency::Critical {
             let mut out: Vec<Event> = self.piece.take().into_iter().collect();
             out.extend(self.held.drain(..));
@@ -155,9 +165,4 @@ fn join(mut first: Event, second: Event, fresh: &mut dyn FnMut() -> EventId) -> 
     first.envelope.timestamp = second.envelope.timestamp;
     first.envelope.event_id = fresh();
     first
-}
-
-/// Whether a risk is one that is never taken unasked.
-pub(super) fn grave(risk: &Level) -> bool {
-    matches!(risk, Level::High)
 }

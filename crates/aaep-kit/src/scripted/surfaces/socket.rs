@@ -27,8 +27,13 @@ mod code {
     pub(super) const REJECTED: u16 = 4001;
 }
 
-pub(super) async fn versioned(State(room): Shared, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-    let offered = headers.get("sec-websocket-protocol").and_then(|offered| offered.to_str().ok()).unwrap_or_default();
+pub(super) async fn versioned(
+    State(room): Shared,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let offered =
+        headers.get("sec-websocket-protocol").and_then(|offered| offered.to_str().ok()).unwrap_or_default();
     if !offered.split(',').any(|name| name.trim() == PROTOCOL) {
         return (StatusCode::BAD_REQUEST, "the subprotocol aaep.v1 is wanted\n").into_response();
     }

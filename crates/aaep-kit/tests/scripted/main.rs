@@ -1,0 +1,171 @@
+//! The scripted producer: right on every surface, and wrong in one thing at a time.
+#![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
+
+mod peer;
+
+use peer::{Over, Peer, everything, http};
+use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::session::{Checker, Options};
+use recount_aaep_kit::scenario::Scenario;
+use recount_aaep_kit::scripted::{Behaviour, Scripted};
+use serde_json::{Value, json};
+
+/// What the strict checker finds in a conversation.
+fn findings(lines: &[String]) -> Vec<String> {
+    let mut checker = Checker::new(Options::default());
+    for (at, line) in lines.iter().enumerate() {
+        checker.text(at + 1, line);
+    }
+    checker.finish();
+    let say = |finding: &recount_aaep_kit::aaep::rule::Finding| {
+        format!("{finding}\n  in {}", lines.get(finding.line - 1).map_or("", String::as_str))
+    };
+    // How long people have to answer is a matter of the tests here.
+    let found = checker.take();
+    found.iter().filter(|finding| finding.rule.id != "prompt.timeout_advice").map(say).collect()
+}
+
+async fn right() -> Scripted {
+    Scripted::start(&World::real(), Behaviour::default()).await.unwrap()
+}
+
+/// Plays every scenario for one subscriber; what is found in the whole conversation.
+async fn plays_all(over: Over, capabilities: Option<Value>, confirm: Value, clarify: Value) {
+    let producer = right().await;
+    let mut peer = Peer::open(producer.base(), over, capabilities).await;
+    for scenario in Scenario::ALL {
+        peer.input(scenario.text()).await;
+        let events = peer.through(&confirm, &clarify).await;
+        let last = events.last().unwrap_or_else(|| panic!("{scenario:?} over {over:?}: nothing was heard"));
+        assert!(
+            last["type"].as_str().unwrap().contains("session."),
+            "{scenario:?} over {over:?} has no end: {last}"
+        );
+    }
+    let found = findings(&peer.lines);
+    assert!(found.is_empty(), "over {over:?}:\n{}", found.join("\n"));
+    producer.stop().await;
+}
+
+#[tokio::test]
+async fn every_scenario_is_right_on_every_surface_when_prompts_are_accepted() {
+    for over in Over::ALL {
+        plays_all(over, None, json!({"decision": "accept"}), json!({"response": "Lima"})).await;
+    }
+}
+
+#[tokio::test]
+async fn every_scenario_is_right_when_prompts_are_rejected_and_after_a_handshake() {
+    for over in Over::ALL {
+        plays_all(over, Some(everything()), json!({"decision": "reject"}), json!({"response": "Oslo"})).await;
+    }
+}
+
+#[tokio::test]
+async fn every_scenario_is_right_when_nobody_answers() {
+    for over in [Over::Legacy, Over::Versioned] {
+        plays_all(over, Some(everything()), Value::Null, Value::Null).await;
+    }
+}
+
+#[tokio::test]
+async fn every_scenario_is_right_within_narrow_terms() {
+    let narrow = json!({"max_events_per_second": 50, "coalesce_boundaries": ["paragraph", "completion"],
+        "supports_confirmation_reply": true, "preferred_verbosity": "terse", "cognitive_load": "low"});
+    for over in Over::ALL {
+        plays_all(over, Some(narrow.clone()), json!({"decision": "accept"}), Value::Null).await;
+    }
+}
+
+#[tokio::test]
+async fn who_has_no_token_is_let_in_nowhere() {
+    let behaviour = Behaviour { token: Some("open-sesame".into()), ..Behaviour::default() };
+    let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
+    let (base, http) = (producer.base(), http());
+    for path in [
+        "/events",
+        "/healthz",
+        "/ws",
+        "/aaep/v1/events?subscription_id=sub_1",
+        "/aaep/v1/ws",
+        "/.well-known/aaep-manifest.json",
+    ] {
+        assert_eq!(http.get(format!("{base}{path}")).send().await.unwrap().status(), 401, "{path}");
+    }
+    for path in ["/messages", "/sessions", "/aaep/v1/subscriptions", "/aaep/v1/replies"] {
+        let answer = http.post(format!("{base}{path}")).bearer_auth("open").body("{}").send().await.unwrap();
+        assert_eq!(answer.status(), 401, "{path}");
+        assert_eq!(answer.headers()["www-authenticate"], "Bearer");
+    }
+    for over in Over::ALL {
+        let mut peer = Peer::with_token(base, over, None, Some("open-sesame")).await;
+        peer.input(Scenario::Brief.text()).await;
+        assert_eq!(peer.through(&Value::Null, &Value::Null).await.len(), 5, "{over:?}");
+    }
+    producer.stop().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_was_cut_off_resumes_and_has_lost_nothing() {
+    for over in [Over::Legacy, Over::Versioned] {
+        let producer = right().await;
+        let mut peer = Peer::open(producer.base(), over, Some(everything())).await;
+        peer.input(Scenario::LongStream.text()).await;
+        for _ in 0..20 {
+            peer.next().await.unwrap();
+        }
+        peer.cut().await;
+        let last = peer.ids.last().unwrap().clone();
+        peer.resume(&last).await;
+        peer.through(&Value::Null, &Value::Null).await;
+        let found = findings(&peer.lines);
+        assert!(found.is_empty(), "over {over:?}:\n{}", found.join("\n"));
+        producer.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn who_comes_in_the_middle_is_told_where_things_stand_and_can_answer() {
+    for over in Over::ALL {
+        let behaviour = Behaviour { timeout_seconds: 30, ..Behaviour::default() };
+        let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
+        let mut first = Peer::open(producer.base(), Over::Versioned, Some(everything())).await;
+        first.input(Scenario::Irreversible.text()).await;
+        for _ in 0..3 {
+            first.next().await.unwrap();
+        }
+        let mut late = Peer::open(producer.base(), over, None).await;
+        let events = late.through(&json!({"decision": "accept"}), &Value::Null).await;
+        let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert_eq!(
+            kinds[..3],
+            ["aaep:agent.session.started", "aaep:agent.state.changed", "aaep:agent.awaiting.confirmation",]
+        );
+        assert_eq!(events[1]["to_state"], "awaiting_input");
+        assert!(kinds.contains(&"aaep:agent.tool.invoked"), "{kinds:?}");
+        assert!(findings(&late.lines).is_empty(), "over {over:?}:\n{}", findings(&late.lines).join("\n"));
+        first.through(&Value::Null, &Value::Null).await;
+        assert!(findings(&first.lines).is_empty(), "{}", findings(&first.lines).join("\n"));
+        producer.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_can_answer_any_more_is_not_done() {
+    let behaviour = Behaviour { timeout_seconds: 600, ..Behaviour::default() };
+    let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
+    // A third party listens, and cannot answer.
+    let deaf = json!({"supports_confirmation_reply": false});
+    let mut listens = Peer::open(producer.base(), Over::Versioned, Some(deaf)).await;
+    for over in Over::ALL {
+        let mut peer = Peer::open(producer.base(), over, None).await;
+        peer.input(Scenario::Irreversible.text()).await;
+        while peer.next().await.unwrap()["type"] != "aaep:agent.awaiting.confirmation" {}
+        peer.cut().await;
+        let events = listens.through(&Value::Null, &Value::Null).await;
+        let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        assert!(!kinds.contains(&"aaep:agent.tool.invoked"), "over {over:?}: {kinds:?}");
+        assert_eq!(events[2]["to_state"], "deciding", "over {over:?}: {events:?}");
+    }
+    producer.stop().await;
+}

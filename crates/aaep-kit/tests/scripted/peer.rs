@@ -1,0 +1,306 @@
+//! A subscriber of the tests: it subscribes on any surface, writes everything down, and answers prompts as it is told.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "it is part of the tests")]
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use recount_transport::sse::Decoder;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+/// How a subscriber talks to the producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    Legacy,
+    Versioned,
+    Socket,
+    LegacySocket,
+}
+
+impl Over {
+    pub(crate) const ALL: [Over; 4] = [Over::Legacy, Over::Versioned, Over::Socket, Over::LegacySocket];
+}
+
+/// Longer than anything takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A subscriber.
+pub(crate) struct Peer {
+    pub(crate) over: Over,
+    pub(crate) base: String,
+    pub(crate) subscription: String,
+    /// Everything that was said, by both sides, in order.
+    pub(crate) lines: Vec<String>,
+    /// Ids of the events, in order.
+    pub(crate) ids: Vec<String>,
+    http: reqwest::Client,
+    token: Option<String>,
+    said: mpsc::Sender<String>,
+    heard: mpsc::Receiver<String>,
+    reading: tokio::task::JoinHandle<()>,
+}
+
+/// Everything that a level 3 subscriber can have.
+pub(crate) fn everything() -> Value {
+    json!({
+        "supports_confirmation_reply": true,
+        "supports_clarification_reply": true,
+        "supported_conformance_levels": [1, 2, 3],
+        "coalesce_boundaries": ["word", "sentence", "paragraph", "completion"],
+    })
+}
+
+pub(crate) fn http() -> reqwest::Client {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    reqwest::Client::new()
+}
+
+impl Peer {
+    /// Subscribes; `capabilities` go into a handshake, where there is one.
+    pub(crate) async fn open(base: &str, over: Over, capabilities: Option<Value>) -> Peer {
+        Peer::with_token(base, over, capabilities, None).await
+    }
+
+    pub(crate) async fn with_token(
+        base: &str,
+        over: Over,
+        capabilities: Option<Value>,
+        token: Option<&str>,
+    ) -> Peer {
+        let http = http();
+        let token = token.map(str::to_owned);
+        let request = capabilities.map(|capabilities| {
+            json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "test",
+                "capabilities": capabilities})
+            .to_string()
+        });
+        let mut lines: Vec<String> = request.clone().into_iter().collect();
+        let (said, says) = mpsc::channel::<String>(64);
+        let (hears, heard) = mpsc::channel::<String>(8_192);
+        let mut subscription = "sub_room".to_owned();
+        let bearer = |request: reqwest::RequestBuilder| match &token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let reading = match over {
+            Over::Legacy => {
+                let stream = bearer(http.get(format!("{base}/events"))).send().await.unwrap();
+                assert_eq!(stream.status(), 200);
+                if let Some(request) = &request {
+                    let told = bearer(http.post(format!("{base}/messages")))
+                        .body(request.clone())
+                        .send()
+                        .await
+                        .unwrap();
+                    assert_eq!(told.status(), 204);
+                }
+                tokio::spawn(read(stream, hears))
+            }
+            Over::Versioned => {
+                let request = request.clone().unwrap_or_else(|| {
+                    json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "test",
+                        "capabilities": everything()})
+                    .to_string()
+                });
+                if lines.is_empty() {
+                    lines.push(request.clone());
+                }
+                let told = bearer(http.post(format!("{base}/aaep/v1/subscriptions")))
+                    .body(request)
+                    .send()
+                    .await
+                    .unwrap();
+                assert_eq!(told.status(), 201);
+                let place = told.headers()["location"].to_str().unwrap().to_owned();
+                let text = told.text().await.unwrap();
+                let answer: Value = serde_json::from_str(&text).unwrap();
+                subscription = answer["subscription_id"].as_str().unwrap().to_owned();
+                lines.push(text);
+                let stream = bearer(http.get(format!("{base}{place}"))).send().await.unwrap();
+                assert_eq!(stream.status(), 200);
+                tokio::spawn(read(stream, hears))
+            }
+            Over::Socket | Over::LegacySocket => {
+                let path = if over == Over::Socket { "/aaep/v1/ws" } else { "/ws" };
+                let mut asked =
+                    format!("{}{path}", base.replace("http://", "ws://")).into_client_request().unwrap();
+                asked.headers_mut().insert("sec-websocket-protocol", "aaep.v1".parse().unwrap());
+                if let Some(token) = &token {
+                    asked.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+                }
+                let (mut socket, _) = tokio_tungstenite::connect_async(asked).await.unwrap();
+                let request = request.clone().or_else(|| {
+                    (over == Over::Socket).then(|| {
+                        json!({"type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "test",
+                            "capabilities": everything()}).to_string()
+                    })
+                });
+                if let Some(request) = request {
+                    if lines.is_empty() {
+                        lines.push(request.clone());
+                    }
+                    socket.send(Message::text(request)).await.unwrap();
+                }
+                tokio::spawn(talk(socket, says, hears))
+            }
+        };
+        let mut peer = Peer {
+            over,
+            base: base.into(),
+            subscription,
+            lines,
+            ids: Vec::new(),
+            http,
+            token,
+            said,
+            heard,
+            reading,
+        };
+        if !peer.lines.is_empty() && over != Over::Versioned {
+            let answer = peer.next().await.expect("a handshake is answered");
+            peer.subscription = answer["subscription_id"].as_str().unwrap_or_default().to_owned();
+        }
+        peer
+    }
+
+    /// The next message; `None` when the stream has ended or stays silent.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        self.next_within(PATIENCE).await
+    }
+
+    pub(crate) async fn next_within(&mut self, patience: Duration) -> Option<Value> {
+        let text = tokio::time::timeout(patience, self.heard.recv()).await.ok()??;
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        self.ids.extend(value["event_id"].as_str().map(str::to_owned));
+        self.lines.push(text);
+        Some(value)
+    }
+
+    /// Says something; answers status and body where there is an answer.
+    pub(crate) async fn say(&mut self, message: &Value) -> (u16, String) {
+        let drives = message.get("kind").is_some();
+        if !drives {
+            self.lines.push(message.to_string());
+        }
+        let path = match self.over {
+            Over::Versioned if !drives => "/aaep/v1/replies",
+            Over::Legacy | Over::Versioned => "/messages",
+            Over::Socket | Over::LegacySocket => {
+                self.said.send(message.to_string()).await.unwrap();
+                return (0, String::new());
+            }
+        };
+        self.post(path, message).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, message: &Value) -> (u16, String) {
+        let mut request = self.http.post(format!("{}{path}", self.base)).body(message.to_string());
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    /// Asks for a scenario.
+    pub(crate) async fn input(&mut self, text: &str) {
+        self.say(&json!({"kind": "user_input", "text": text})).await;
+    }
+
+    pub(crate) fn reply(&self, prompt: &Value, answer: &Value) -> Value {
+        let now = recount_aaep_kit::World::real().clock.now_ms();
+        let now = recount_aaep_kit::aaep::wire::Timestamp::of_millis(i64::try_from(now).unwrap());
+        let mut reply = json!({"reply_token": prompt["reply_token"], "subscription_id": self.subscription,
+            "timestamp": now.as_str()});
+        let fields = reply.as_object_mut().unwrap();
+        fields.extend(answer.as_object().unwrap().clone());
+        let confirms = prompt["type"] == "aaep:agent.awaiting.confirmation";
+        let kind = if confirms { "confirmation.reply" } else { "clarification.reply" };
+        fields.insert("type".into(), kind.into());
+        reply
+    }
+
+    /// Reads to the end of a session, answering its prompts; nothing is answered where the answer is `null`.
+    pub(crate) async fn through(&mut self, confirm: &Value, clarify: &Value) -> Vec<Value> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            let kind = event["type"].as_str().unwrap_or_default().to_owned();
+            let answer = match kind.as_str() {
+                "aaep:agent.awaiting.confirmation" => confirm,
+                "aaep:agent.awaiting.clarification" => clarify,
+                _ => &Value::Null,
+            };
+            if !answer.is_null() {
+                let reply = self.reply(&event, answer);
+                self.say(&reply).await;
+            }
+            events.push(event);
+            if ["completed", "errored", "cancelled"]
+                .iter()
+                .any(|end| kind.ends_with(&format!("session.{end}")))
+            {
+                break;
+            }
+        }
+        events
+    }
+
+    /// Cuts the connection, so that the other side sees it.
+    pub(crate) async fn cut(&mut self) {
+        self.reading.abort();
+        (&mut self.reading).await.ok();
+    }
+
+    /// Connects again and says what it has.
+    pub(crate) async fn resume(&mut self, last: &str) {
+        let path = match self.over {
+            Over::Versioned => format!("/aaep/v1/events?subscription_id={}", self.subscription),
+            _ => "/events".into(),
+        };
+        let mut request = self.http.get(format!("{}{path}", self.base)).header("last-event-id", last);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let stream = request.send().await.unwrap();
+        assert_eq!(stream.status(), 200);
+        let (hears, heard) = mpsc::channel(8_192);
+        self.heard = heard;
+        self.reading = tokio::spawn(read(stream, hears));
+    }
+}
+
+async fn read(stream: reqwest::Response, hears: mpsc::Sender<String>) {
+    let mut bytes = stream.bytes_stream();
+    let mut decoder = Decoder::new();
+    while let Some(Ok(chunk)) = bytes.next().await {
+        decoder.feed(&chunk).unwrap();
+        while let Some(frame) = decoder.next_frame() {
+            if hears.send(frame.data).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn talk<S>(socket: S, mut says: mpsc::Receiver<String>, hears: mpsc::Sender<String>)
+where
+    S: futures_util::Stream<Item = Result<Message, tokio_tungstenite::tungstenite::Error>>
+        + futures_util::Sink<Message, Error = tokio_tungstenite::tungstenite::Error>,
+{
+    let mut socket = std::pin::pin!(socket);
+    loop {
+        tokio::select! {
+            heard = socket.next() => match heard {
+                Some(Ok(Message::Text(text))) => if hears.send(text.to_string()).await.is_err() { return },
+                Some(Ok(_)) => {}
+                _ => return,
+            },
+            said = says.recv() => match said {
+                Some(text) => socket.send(Message::text(text)).await.unwrap(),
+                None => return,
+            },
+        }
+    }
+}
