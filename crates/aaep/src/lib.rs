@@ -78,6 +78,11 @@
 //! assert_eq!(found, [(1, "reply.unknown"), (2, "json.truncated")]);
 //! ```
 //!
+//! # Whole programs
+//!
+//! `examples/` has four that can be joined by pipes: `make_events` is a producer, `check_stream` checks what comes,
+//! `follow_session` says what a screen reader would say, and `ask_permission` answers a prompt.
+//!
 //! # Schemas and languages
 //!
 //! [`schema`] exports the same rules as JSON Schemas and resolves the protocol's own `$id`s to them without a network.

@@ -1,0 +1,95 @@
+//! A producer's side: a whole session made with the builders, one JSON line an event.
+//!
+//! ```text
+//! cargo run -p recount-aaep --example make_events
+//! ```
+//!
+//! A real producer draws its ids and reads a clock; this one counts, so that it says the same each time. What the
+//! builders give is right by itself; that the order is right too, the example `check_stream` can tell.
+
+use std::io::Write;
+
+use recount_aaep::Event;
+use recount_aaep::build::{self, Draft, Frame, Refused};
+use recount_aaep::wire::{Body, Boundary, Level, ReplyToken, ToolStatus};
+
+/// Keeps what the events of a session share, and what each needs anew.
+struct Session {
+    frame: Frame,
+    told: Vec<Event>,
+    /// Milliseconds since 1970.
+    now: i64,
+}
+
+impl Session {
+    fn begin(session_id: &str) -> Result<Session, Refused> {
+        let frame = Frame::new(session_id, "retirement-planner", "en-US")?;
+        Ok(Session { frame, told: Vec::new(), now: 1_779_632_534_000 })
+    }
+
+    /// Tells one event, a fifth of a second behind the one before.
+    fn tell<B: Into<Body>>(&mut self, draft: Draft<B>) -> Result<(), Refused> {
+        self.now += 200;
+        let number = self.told.len();
+        let id = format!("evt_{number:032x}");
+        self.told.push(self.frame.numbered(&id, self.now, number as u64, draft)?);
+        Ok(())
+    }
+}
+
+/// An answer that is streamed, and an action that somebody has to allow first.
+fn session() -> Result<Vec<Event>, Refused> {
+    let mut session = Session::begin("sess_2c91a7b4d23f1e88")?;
+    session.tell(build::session_started("Looking at your savings."))?;
+    session.tell(build::state_changed("idle", "writing_output", "Writing the answer."))?;
+    let sentences = ["You have saved $12,400. ", "Moving $500 more would fill this year's allowance."];
+    let mut position = 0;
+    for (at, sentence) in sentences.iter().enumerate() {
+        let piece = match at + 1 == sentences.len() {
+            true => build::last_output(*sentence, position),
+            false => build::output(*sentence, position, Boundary::Sentence),
+        };
+        session.tell(piece.output_id("out_1"))?;
+        // Positions count characters, not bytes.
+        position += sentence.chars().count() as u64;
+    }
+    session.tell(build::state_changed("writing_output", "awaiting_input", "Waiting for your word."))?;
+    session.tell(
+        build::confirmation(
+            "Transfer $500 to savings.",
+            "The money moves at once and cannot be called back.",
+            ReplyToken::new("rpl_4f8a2e7d9c1b6a3f")?,
+            300,
+        )
+        .risk_level(Level::High)
+        .irreversible(true)
+        .for_call("transfer_funds", "call_1"),
+    )?;
+    // Here a producer waits for `confirmation.reply`, and goes on only when it accepts.
+    session.tell(build::state_changed("awaiting_input", "calling_tool", "You allowed the transfer."))?;
+    session.tell(
+        build::tool_invoked("transfer_funds", "Transferring $500.")
+            .tool_call_id("call_1")
+            .risk_level(Level::High)
+            .irreversible(true),
+    )?;
+    session.tell(
+        build::tool_completed("transfer_funds", ToolStatus::Success, "$500 moved to savings.")
+            .tool_call_id("call_1"),
+    )?;
+    session.tell(build::state_changed("calling_tool", "idle", "Done."))?;
+    session.tell(build::session_completed("Your allowance for this year is filled."))?;
+    Ok(session.told)
+}
+
+/// Writes the session as JSON lines.
+pub(crate) fn write(out: &mut impl Write) -> Result<(), Box<dyn std::error::Error>> {
+    for event in session()? {
+        writeln!(out, "{}", event.to_json())?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    write(&mut std::io::stdout().lock())
+}
