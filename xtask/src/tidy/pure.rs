@@ -46,6 +46,10 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
 pub(super) fn is_pure(path: &str) -> bool {
     let Some(name) = crate_of(path) else { return false };
     let file = path.rsplit('/').next().unwrap_or(path);
+    // Examples are programs of whoever uses the crate; the clock they get from `world` like all others.
+    if path.contains("/examples/") {
+        return false;
+    }
     PURE_CRATES.contains(&name) || PURE_FILES.contains(&file)
 }
 
@@ -108,6 +112,13 @@ mod tests {
         clean("crates/run/src/decide.rs", &test("fn f() { std::fs::read(\"x\"); std::env::var(\"Y\"); }"));
         clean("crates/event/tests/fixtures.rs", "//! Head.\nfn f() { std::fs::read(\"x\"); }\n");
         refused_at("crates/run/src/decide.rs", &test("fn f() { std::time::Instant::now(); }"), "rule 1", 4);
+    }
+
+    #[test]
+    fn examples_are_programs_but_have_no_clock_of_their_own() {
+        let path = "crates/aaep/examples/some.rs";
+        assert_eq!(refused(path, "//! Head.\nuse std::io::Write;\nuse std::process::ExitCode;\n"), []);
+        refused_at(path, "//! Head.\nfn f() { std::time::SystemTime::now(); }\n", "rule 2", 2);
     }
 
     #[test]
