@@ -6,6 +6,7 @@
 
 pub mod conformance;
 pub mod limits;
+pub mod link;
 pub mod scenario;
 pub mod scripted;
 pub mod validate;

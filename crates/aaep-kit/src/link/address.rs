@@ -1,0 +1,176 @@
+//! Addresses of producers: read, told apart, and joined. Knows no connection.
+
+use std::str::FromStr;
+
+use reqwest::Url;
+
+use super::error::LinkError;
+use super::{Surface, Target};
+
+/// What the base of the versioned surface ends in.
+pub(super) const VERSIONED: &str = "/aaep/v1";
+
+const WANTED: &str =
+    "give one such as http://127.0.0.1:8080, http://127.0.0.1:8080/aaep/v1 or ws://127.0.0.1:8080/ws";
+
+impl FromStr for Target {
+    type Err = LinkError;
+
+    /// `http://`, `https://`, `ws://` and `wss://`. The address of the events themselves is taken for its base.
+    fn from_str(text: &str) -> Result<Target, LinkError> {
+        let unusable = |why: &str| {
+            LinkError::Unusable(format!("{text:?} is no address of a producer ({why}); {WANTED}"))
+        };
+        let url = Url::parse(text).map_err(|why| unusable(&why.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
+            return Err(unusable("it begins with neither http:// nor ws://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(unusable("it holds a name or a password; give a token instead"));
+        }
+        if url.fragment().is_some() {
+            return Err(unusable("it has a # part"));
+        }
+        if matches!(url.scheme(), "ws" | "wss") {
+            return Ok(Target::WebSocket { url: text.to_owned() });
+        }
+        if url.query().is_some() {
+            return Err(unusable("it has a ? part"));
+        }
+        let mut base = text.trim_end_matches('/');
+        let mut surface = Surface::Legacy;
+        for (ending, of) in [("/events", ""), ("/subscriptions", VERSIONED), ("/replies", VERSIONED)] {
+            if let Some(shorter) = base.strip_suffix(ending).filter(|shorter| shorter.ends_with(of)) {
+                base = shorter;
+                break;
+            }
+        }
+        if base.ends_with(VERSIONED) {
+            surface = Surface::Versioned;
+        }
+        Ok(Target::Http { base: base.to_owned(), surface })
+    }
+}
+
+/// Where the events of a subscription are, when nobody said so.
+pub(super) fn events_of(base: &str, subscription: Option<&str>) -> Result<String, LinkError> {
+    let mut url = Url::parse(&format!("{base}/events"))
+        .map_err(|why| LinkError::Unusable(format!("{base:?} is no address ({why}); {WANTED}")))?;
+    if let Some(subscription) = subscription {
+        url.query_pairs_mut().append_pair("subscription_id", subscription);
+    }
+    Ok(url.into())
+}
+
+/// What a `Location` means. It must stay with the origin: the token goes there too.
+pub(super) fn beside(base: &str, location: &str) -> Result<String, LinkError> {
+    let base =
+        Url::parse(base).map_err(|why| LinkError::Unusable(format!("{base:?} is no address ({why})")))?;
+    let url = base.join(location).map_err(|why| {
+        LinkError::Protocol(format!("the Location {location:?} of the subscription is no address ({why})"))
+    })?;
+    if url.origin() != base.origin() {
+        return Err(LinkError::Protocol(format!(
+            "the Location {location:?} of the subscription leads to another server; its events must come from {}",
+            base.origin().ascii_serialization()
+        )));
+    }
+    Ok(url.into())
+}
+
+/// The words of a command line: parted by blanks, kept together by quotes, one character by a backslash. No shell is
+/// asked, so nothing else means anything.
+pub fn words(line: &str) -> Result<Vec<String>, LinkError> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match (quote, c) {
+            (Some(end), c) if c == end => quote = None,
+            (Some('\'') | None, '\'' | '"') if quote.is_none() => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => match rest.next() {
+                Some(next) => word.get_or_insert_default().push(next),
+                None => return Err(LinkError::Unusable(format!("the command {line:?} ends in a backslash"))),
+            },
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(LinkError::Unusable(format!("a quote of the command {line:?} is not closed")));
+    }
+    words.extend(word);
+    if words.is_empty() {
+        return Err(LinkError::Unusable("the command is empty; give a program and its arguments".to_owned()));
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn http(base: &str, surface: Surface) -> Target {
+        Target::Http { base: base.to_owned(), surface }
+    }
+
+    #[test]
+    fn addresses_tell_the_transport_and_the_surface() {
+        for (text, expected) in [
+            ("http://h:1", http("http://h:1", Surface::Legacy)),
+            ("http://h:1/", http("http://h:1", Surface::Legacy)),
+            ("https://h/room/7/", http("https://h/room/7", Surface::Legacy)),
+            ("http://h/events", http("http://h", Surface::Legacy)),
+            ("http://h/subscriptions", http("http://h/subscriptions", Surface::Legacy)),
+            ("http://h/aaep/v1", http("http://h/aaep/v1", Surface::Versioned)),
+            ("http://h/x/aaep/v1/", http("http://h/x/aaep/v1", Surface::Versioned)),
+            ("http://h/aaep/v1/events", http("http://h/aaep/v1", Surface::Versioned)),
+            ("http://h/aaep/v1/subscriptions", http("http://h/aaep/v1", Surface::Versioned)),
+            ("ws://h/ws?room=1", Target::WebSocket { url: "ws://h/ws?room=1".to_owned() }),
+            ("wss://h/aaep/v1/ws", Target::WebSocket { url: "wss://h/aaep/v1/ws".to_owned() }),
+        ] {
+            assert_eq!(text.parse::<Target>().unwrap(), expected, "{text}");
+        }
+        for bad in
+            ["", "localhost:8080", "h", "tcp://h", "http://", "http://h?x=1", "http://u:p@h", "ws://h/#x"]
+        {
+            let why = bad.parse::<Target>().unwrap_err().to_string();
+            assert!(why.contains("give one such as"), "{bad:?}: {why}");
+        }
+    }
+
+    #[test]
+    fn events_stay_with_their_server() {
+        let base = "http://h:1/aaep/v1";
+        let at = |location| beside(base, location);
+        assert_eq!(
+            at("/aaep/v1/events?subscription_id=sub_1").unwrap(),
+            "http://h:1/aaep/v1/events?subscription_id=sub_1"
+        );
+        assert_eq!(at("http://h:1/e").unwrap(), "http://h:1/e");
+        for elsewhere in ["http://h:2/e", "https://h:1/e", "//evil/e", "http://[/"] {
+            assert!(matches!(at(elsewhere), Err(LinkError::Protocol(_))), "{elsewhere}");
+        }
+        assert_eq!(events_of(base, Some("a&b")).unwrap(), "http://h:1/aaep/v1/events?subscription_id=a%26b");
+        assert_eq!(events_of(base, None).unwrap(), "http://h:1/aaep/v1/events");
+    }
+
+    #[test]
+    fn command_lines_are_parted_as_shells_part_them() {
+        for (line, expected) in [
+            ("prog a  b", vec!["prog", "a", "b"]),
+            ("prog 'a b' \"c 'd'\" e\\ f ''", vec!["prog", "a b", "c 'd'", "e f", ""]),
+            (r#"p "a\"b" 'c\d' e'f'g"#, vec!["p", "a\"b", r"c\d", "efg"]),
+            ("p $HOME | x", vec!["p", "$HOME", "|", "x"]),
+        ] {
+            assert_eq!(words(line).unwrap(), expected, "{line}");
+        }
+        for bad in ["", "   ", "p 'a", "p \"", "p \\"] {
+            assert!(words(bad).is_err(), "{bad:?}");
+        }
+    }
+}
