@@ -105,3 +105,24 @@ pub const READ_BYTES: usize = 16 * 1024;
 
 /// How long the other side may take to end in good order, a WebSocket or a command; then it is left, or killed.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
+
+/// How far back a wrong producer sets its clock, in milliseconds.
+pub const SCRIPTED_BACK_MS: i64 = 1_000;
+
+/// Bytes of an event above which a wrong producer cuts it.
+pub const SCRIPTED_CUT_ABOVE_BYTES: usize = 48 * 1024;
+
+/// Bytes that it leaves of it.
+pub const SCRIPTED_CUT_BYTES: usize = 32 * 1024;
+
+/// How long a wrong producer holds critical events back, in milliseconds.
+pub const SCRIPTED_CRITICAL_DELAY_MS: u64 = 700;
+
+/// How long before a second ends a wrong producer sends what it may send in it, in milliseconds.
+pub const SCRIPTED_WINDOW_EDGE_MS: u64 = 40;
+
+/// How long a wrong producer that says nothing on quiet streams says nothing, in milliseconds: longer than anybody waits.
+pub const SCRIPTED_NO_BEAT_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Milliseconds that a subscription is kept that nobody ever read; then it is forgotten.
+pub const SCRIPTED_UNREAD_MS: u64 = 10_000;

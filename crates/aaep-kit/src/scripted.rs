@@ -6,7 +6,9 @@
 //! what would have been right. It must never know who checks it.
 
 mod ask;
+mod crooked;
 mod fault;
+mod flow;
 mod judge;
 mod play;
 mod room;
@@ -15,7 +17,6 @@ mod standing;
 mod subscription;
 mod surfaces;
 mod tamper;
-mod terms;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -49,7 +49,7 @@ impl Open {
             return behaviour.is(Fault::AllowedRepliesIgnored).then_some(Outcome::Accepted);
         }
         // Actions are done as they were told, or not at all.
-        let changed = reply.modified_action.is_some() && !behaviour.is(Fault::ModifiedActionAccepted);
+        let changed = reply.modified_action.is_some() && !behaviour.is(Fault::ModifiedActionTaken);
         match reply.decision {
             Decision::Accept if !changed => Some(Outcome::Accepted),
             _ => Some(Outcome::Rejected),
@@ -64,10 +64,10 @@ impl Open {
             Response::Text(text) if choices.iter().any(|choice| choice.value == *text) => {
                 Some(Outcome::Answered(text.clone()))
             }
-            Response::Text(_) if behaviour.is(Fault::ChoiceOutsideValues) => {
+            Response::Text(_) if behaviour.is(Fault::ForeignChoiceTaken) => {
                 Some(Outcome::Answered(choices.first()?.value.clone()))
             }
-            Response::Bool(_) | Response::Number(_) if behaviour.is(Fault::WrongKindAccepted) => {
+            Response::Bool(_) | Response::Number(_) if behaviour.is(Fault::WrongKindTaken) => {
                 Some(Outcome::Answered(choices.first()?.value.clone()))
             }
             _ => None,

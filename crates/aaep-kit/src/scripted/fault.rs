@@ -34,32 +34,128 @@ macro_rules! faults {
 }
 
 faults! {
+    // The envelope.
     ContextMissing "R-001" 1: "Events have no `@context`.";
+    ContextForeign "R-002" 1: "`@context` is of another protocol.";
+    TypeUndefined "R-004" 1: "Progress is told with a type that the protocol does not have.";
+    EventIdForm "R-007" 1: "Event ids have hyphens.";
+    EventIdRepeated "R-007" 1: "Every second event has the id of the one before it.";
+    SessionIdReused "R-009" 1: "All sessions have the same id.";
+    TimestampForm "R-010" 1: "Timestamps say no zone.";
+    TimestampFalls "R-011" 1: "Every third event is a second earlier than the one before it.";
+    AgentMissing "R-012" 1: "`producer` has no `agent_id`.";
+    UrgencyInflated "R-014" 1: "Changes of state are critical.";
+    SequenceFromOne "R-015" 1: "`sequence_number` begins at 1.";
+    SequenceGaps "R-015" 3: "Events are numbered before the filters, so that what is left out leaves gaps.";
+    VersionUnpublished "R-018" 1: "`aaep_version` is 99.0.0.";
+    FieldOfItsOwn "R-019" 1: "Events have a field that nobody defined.";
+    LanguageUnsaid "R-180" 1: "Events do not say their language.";
+    LanguageForm "R-181" 1: "The language is written with an underscore.";
+
+    // Sessions and states.
+    StartMissing "R-030" 1: "Sessions begin without `session.started`.";
+    StartTwice "R-030" 1: "Sessions begin twice.";
+    EndMissing "R-031" 1: "Sessions do not end.";
+    EndTwice "R-031" 1: "Sessions end twice.";
+    EventBehindEnd "R-031" 1: "Something follows the end of a session.";
+    ErrorNotCritical "R-033" 1: "`session.errored` has normal urgency.";
+    ErrorCategoryUnknown "R-024" 1: "`error_category` is a word that is none of the four.";
+    StateChainBroken "R-036" 1: "States are left that were not entered.";
+    StateFirst "R-036" 1: "The first state is not left from `idle`.";
+    StatesUntold "R-037" 1: "Changes of state are not told.";
+    SummaryMissing "R-040" 1: "Changes of state have no `summary_normal`.";
+    TerseLeavesOut "R-042" 3: "Who wants it terse gets no progress.";
+
+    // Tools and output.
+    ToolCompletedFirst "R-050" 1: "`tool.completed` comes before its `tool.invoked`.";
+    ToolIdsDiffer "R-052" 1: "The two events of a call have different ids.";
+    ToolRenamed "R-056" 1: "The two events of a call name different tools.";
+    ToolUncompleted "R-054" 1: "Calls are not completed.";
+    ToolTimeoutUntold "R-054" 1: "A call that takes too long is given up without a word.";
+    ToolCompletedLate "R-055" 1: "`tool.completed` comes behind the state that follows the tool.";
     SecretsEchoed "R-053" 1: "What was typed is repeated in `args_summary`, secrets included.";
-    IrreversibleBeforePrompt "R-051" 2: "What cannot be undone is done before its confirmation is asked for.";
+    PositionInBytes "R-057" 1: "`position` counts bytes.";
+    PositionFalls "R-057" 1: "Every third piece of output says position 0.";
+    CompleteTwice "R-058" 1: "The last piece of output comes twice.";
+    OutputLeftOpen "R-058" 1: "No piece of output is the last.";
+    PieceBehindComplete "R-058" 1: "A piece of output follows the last one.";
+    HintMissing "R-059" 1: "Pieces of output do not say where they end.";
+    BoundariesIgnored "R-060" 3: "Output comes word by word, whatever was agreed, and says that words end sentences.";
+    TextLost "R-118" 3: "Pieces that hold several words lose the last one.";
+    TextDoubled "R-118" 3: "Pieces that hold several words say the last one twice.";
+
+    // Prompts.
+    PromptNotCritical "R-083" 2: "Confirmations have normal urgency.";
+    QuestionNotCritical "R-083" 2: "Clarifications have normal urgency.";
+    HandoffNotCritical "R-083" 2: "Handoffs have normal urgency.";
+    HandoffUntold "R-095" 2: "Handing over is not told.";
+    DefaultAccepts "R-082" 2: "What is grave is accepted when nobody answers.";
+    TokenForm "R-075" 2: "Tokens have hyphens.";
+    TokenReused "R-075" 2: "All prompts have the same token.";
+    KindsUntrue "R-094" 2: "A question says that it takes free text, and takes none.";
+    IrreversibleUnasked "R-051" 2: "What cannot be undone is done before its confirmation is asked for.";
     NotBlocking "R-070" 2: "The action is done while its confirmation is open.";
+    DoneAfterReject "R-051" 2: "What was rejected is done all the same.";
+    DoneAfterTimeout "R-081" 2: "What nobody answered is done, although its default is `reject`.";
+    NotDoneAfterAccept "R-074" 2: "What was accepted is not done.";
     NoFollowUp "R-071" 2: "Nothing tells that an action was rejected, or that its time was up.";
     SecondPrompt "R-073" 2: "The same action is asked for a second time while the first prompt is open.";
-    TokenReused "R-075" 2: "All prompts have the same token.";
-    DoneAfterReject "R-051" 2: "What was rejected is done all the same.";
+    TimeoutLate "R-081" 2: "The default is applied a second and a half too late.";
+    TimeoutEarly "R-081" 2: "The default is applied when half of the time is over.";
+    TimeoutNever "R-081" 2: "The default of a prompt is never applied.";
+    QuestionNeverResolved "R-088" 2: "A question without an answer waits for ever.";
+    ResolutionUntold "R-088" 2: "Only who answered hears what became of the prompt.";
+    DeafAreAsked "R-093" 2: "Who cannot reply is asked all the same, and waited for.";
+    PromptOutlivesReaders "R-097" 2: "A prompt stays open for ever when everybody has left who could answer.";
+
+    // Replies.
     AllowedRepliesIgnored "R-078" 2: "Any decision that does not say `reject` counts as `accept`.";
     ForgedReplyTaken "R-078" 2: "A reply with a token that was never sent settles the prompt that is open.";
     LateReplyTaken "R-081" 2: "A reply that comes after the time was up is carried out.";
     SecondReplyTaken "R-080" 2: "A second reply to the same prompt is carried out, too.";
     StrangersReplyTaken "R-161" 2: "A reply counts although its subscription did not get the prompt.";
     ReplyReveals "R-079" 2: "A reply without effect is answered with 400 and the reason.";
-    ModifiedActionAccepted "R-087" 2: "A changed action is accepted, and the action done as it was told before.";
-    WrongKindAccepted "R-086" 2: "A question with choices takes a number or yes and no.";
-    ChoiceOutsideValues "R-086" 2: "A question with choices takes a value that is none of them.";
-    ClarificationNeverResolved "R-088" 2: "A question without an answer waits for ever.";
-    TimeoutLate "R-081" 2: "The default is applied a second and a half too late.";
-    TimeoutEarly "R-081" 2: "The default is applied when half of the time is over.";
-    TimeoutNever "R-081" 2: "The default of a prompt is never applied.";
-    ResolutionUntold "R-088" 2: "Only who answered hears what became of the prompt.";
+    ModifiedActionTaken "R-087" 2: "A changed action is accepted, and the action done as it was told before.";
+    WrongKindTaken "R-086" 2: "A question with choices takes a number or yes and no.";
+    ForeignChoiceTaken "R-086" 2: "A question with choices takes a value that is none of them.";
+
+    // Handshakes.
     HandshakeUnanswered "R-111" 3: "A handshake gets no answer.";
+    MalformedUnanswered "R-111" 3: "A handshake that cannot be read gets no answer.";
+    RateRaised "R-112" 3: "Twice the rate is honoured that was asked for.";
+    LanguagesWidened "R-112" 3: "A language is honoured that was not asked for.";
+    BoundariesWidened "R-112" 3: "A boundary is honoured that was not asked for.";
+    LevelsWidened "R-112" 3: "All levels are honoured, whichever were asked for.";
+    ExtensionsWidened "R-112" 3: "An extension is honoured that was not asked for.";
+    RepliesRaised "R-112" 3: "Replies are honoured of who said that it cannot reply.";
+    FiltersWidened "R-112" 3: "The filters that were asked for are not among what is honoured.";
+    SignedOnlyAccepted "R-113" 3: "Who wants signed manifests only is accepted, although there is none.";
+    UnknownCapabilityRejected "R-114" 3: "Who has capabilities of an unknown extension is rejected.";
+    UnknownVersionAccepted "R-203" 3: "A version is accepted that is not spoken.";
+    NeverFull "R-131" 3: "More subscriptions are accepted than the manifest says.";
+    LanguageKeepsSilent "R-183" 3: "Who wants a language that is not spoken is accepted and hears nothing.";
+
+    // Terms.
+    ExcludeIgnored "R-117" 3: "What the filters exclude is sent when they include it.";
+    CriticalFiltered "R-116" 3: "Critical events are left out when the filters do not name them.";
+    CriticalDelayed "R-116" 3: "Critical events come late.";
+    RateIgnored "R-115" 3: "The rate that was agreed is not kept.";
+    RateInWindows "R-115" 3: "The rate is kept in fixed seconds: twice as much comes around their edges.";
     RenegotiateIgnored "R-120" 3: "A renegotiation is accepted, and the old terms stay.";
     RenegotiateUnanswered "R-120" 3: "A renegotiation is carried out and gets no answer.";
     EventsAfterClose "R-122" 3: "Events go on after `subscription.close`.";
-    NoSummary "R-150" 3: "Who comes in the middle of a session is told nothing of it.";
     SlowReaderStalls "R-123" 3: "A reader that does not read stops all others.";
+
+    // The transport.
+    LargeEventsCut "R-148" 3: "Events of more than 48 KiB are cut off at 32 KiB.";
+    ResumeIgnored "R-149" 3: "`Last-Event-ID` is passed over: only what is new is sent.";
+    ResumeLoses "R-143" 3: "Who comes back with `Last-Event-ID` misses one event.";
+    ResumeRenames "R-149" 3: "Who comes back with `Last-Event-ID` gets events again, with new ids.";
+    NoSummary "R-150" 3: "Who comes in the middle of a session is told nothing of it.";
+    HeartbeatMissing "R-152" 1: "A quiet stream says nothing.";
+    ManifestMissing "R-124" 3: "There is no manifest.";
+    ManifestUntrue "R-124" 3: "The manifest is of another agent.";
+    EventsUnguarded "R-163" 1: "Events are told to who shows no token.";
+    RepliesUnguarded "R-077" 2: "Replies are taken from who shows no token.";
+    SubscriptionIdAdmits "R-163" 1: "Who knows a `subscription_id` needs no token to read its events.";
 }

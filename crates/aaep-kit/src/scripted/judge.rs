@@ -3,19 +3,16 @@
 
 use std::sync::Arc;
 
-use recount_aaep::wire::{
-    Capabilities, Producer, SubscriptionAccepted, SubscriptionId, SubscriptionRejected,
-    SubscriptionRenegotiate, SubscriptionRequest, Timestamp,
-};
+use recount_aaep::negotiate::{self, Answer, Reason, Refusal, Terms};
+use recount_aaep::wire::{Producer, SubscriptionId, SubscriptionRenegotiate, Timestamp};
 use recount_aaep::{Message, build};
 use serde_json::{Map, Value};
 
 use super::Fault;
 use super::ask::Outcome;
-use super::play;
 use super::room::{AGENT, Room};
 use super::subscription::Surface;
-use super::terms::{self, Refusal};
+use super::{play, tamper};
 use crate::limits;
 
 /// Where something was said.
@@ -52,8 +49,8 @@ pub(super) struct Handshake {
     pub(super) subscription: Option<String>,
     /// What is told; nothing only when the producer leaves it out.
     pub(super) text: Option<String>,
-    /// Why not, as in `reason_code`.
-    pub(super) code: Option<&'static str>,
+    /// Why not.
+    pub(super) code: Option<Reason>,
 }
 
 /// Takes in whatever a subscriber says after its handshake.
@@ -104,54 +101,71 @@ fn handshake_again(room: &Arc<Room>, text: &str, place: Place<'_>) {
         }
     };
     for id in ids {
-        let answer = match judge(room, text) {
-            Ok((asked, terms)) => {
-                room.with(&id, |sub| sub.change(asked, terms.clone()));
-                accepted(room, &id, terms)
+        let (answer, code) = match judge(room, text) {
+            Ok(terms) => {
+                room.with(&id, |sub| sub.change(terms.clone()));
+                (accepted(room, &id, &terms), None)
             }
-            Err(refusal) => rejected(refusal),
+            Err(refusal) => (rejected(&refusal), Some(refusal.code)),
         };
-        if !room.is(Fault::HandshakeUnanswered) {
+        if !is_silent(room, code) {
             room.with(&id, |sub| sub.append(None, answer));
         }
     }
 }
 
+/// Whether a wrong producer leaves a handshake without an answer.
+fn is_silent(room: &Room, code: Option<Reason>) -> bool {
+    let malformed = matches!(code, Some(Reason::Unknown | Reason::CapabilitiesIncompatible));
+    room.is(Fault::HandshakeUnanswered) || (malformed && room.is(Fault::MalformedUnanswered))
+}
+
 /// A handshake that opens a subscription.
 pub(super) fn handshake(room: &Arc<Room>, text: &str, surface: Surface) -> Handshake {
-    let opened =
-        judge(room, text).and_then(|(asked, terms)| match room.open(surface, asked, terms.clone()) {
-            Some(id) => Ok((id, terms)),
-            None => Err(Refusal {
-                code: "rate_limit",
-                message: "there are as many subscriptions as there may be".into(),
-                retry_after_seconds: Some(limits::SCRIPTED_RETRY_SECONDS),
-            }),
-        });
+    let opened = judge(room, text).and_then(|terms| match room.open(surface, terms.clone()) {
+        Some(id) => Ok((id, terms)),
+        None => {
+            let mut full = Refusal::new(
+                Reason::RateLimit,
+                "there are as many subscriptions as there may be; ask again later",
+            );
+            full.retry_after_seconds = Some(limits::SCRIPTED_RETRY_SECONDS);
+            Err(full)
+        }
+    });
     let mut answer = match opened {
         Ok((id, terms)) => {
-            let text = accepted(room, &id, terms);
+            let text = accepted(room, &id, &terms);
             room.catch_up(&id);
             Handshake { subscription: Some(id), text: Some(text), code: None }
         }
         Err(refusal) => {
-            Handshake { subscription: None, code: Some(refusal.code), text: Some(rejected(refusal)) }
+            Handshake { subscription: None, code: Some(refusal.code), text: Some(rejected(&refusal)) }
         }
     };
-    if room.is(Fault::HandshakeUnanswered) {
+    if is_silent(room, answer.code) {
         answer.text = None;
     }
     answer
 }
 
-fn judge(room: &Room, text: &str) -> Result<(Capabilities, Capabilities), Refusal> {
-    let malformed = |why: String| Refusal { code: "unknown", message: why, retry_after_seconds: None };
-    let request = serde_json::from_str::<SubscriptionRequest>(text)
-        .map_err(|error| malformed(format!("the request cannot be read: {error}")))?;
-    build::message(request.clone())
-        .map_err(|refused| malformed(format!("the request is not right: {refused}")))?;
-    let terms = super::tamper::answer(room, &request, terms::answer(&request, room.behaviour.level))?;
-    Ok((request.capabilities, terms))
+fn judge(room: &Room, text: &str) -> Result<Terms, Refusal> {
+    let altered = room.behaviour.fault.and_then(|fault| tamper::request(fault, text));
+    let foreign = || serde_json::from_str::<Value>(text).is_ok_and(|asked| has_foreign_capability(&asked));
+    if room.is(Fault::UnknownCapabilityRejected) && foreign() {
+        let message = "there is a capability that is not known here";
+        return Err(Refusal::new(Reason::CapabilitiesIncompatible, message));
+    }
+    match negotiate::answer_text(&room.offer(), altered.as_deref().unwrap_or(text)) {
+        Answer::Accepted(terms) => Ok(*terms),
+        Answer::Rejected(refusal) => Err(refusal),
+    }
+}
+
+fn has_foreign_capability(request: &Value) -> bool {
+    let capabilities = request.get("capabilities").and_then(Value::as_object);
+    capabilities
+        .is_some_and(|all| all.iter().any(|(name, value)| value.is_object() && name != "event_filters"))
 }
 
 fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: Place<'_>) -> Verdict {
@@ -160,45 +174,29 @@ fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: P
         Place::Socket { subscription, .. } => subscription,
         _ => stated,
     };
-    let Some(before) = room.with(id, |sub| sub.asked.clone()) else {
-        return answer_of(
-            room,
-            id,
-            place,
-            rejected(Refusal {
-                code: "unknown",
-                message: "there is no such subscription".into(),
-                retry_after_seconds: None,
-            }),
-        );
+    let Some(before) = room.with(id, |sub| sub.terms.clone()) else {
+        let unknown = Refusal::new(Reason::Unknown, "there is no such subscription; ask for one");
+        return answer_of(room, id, place, rejected(&unknown));
     };
     let judged = match serde_json::from_str::<SubscriptionRenegotiate>(text) {
-        Ok(wish) => {
-            let mut asked = before;
-            terms::merge(&mut asked, wish.capabilities);
-            terms::honour(&asked, room.behaviour.level).map(|terms| (asked, terms))
-        }
-        Err(error) => Err(Refusal {
-            code: "unknown",
-            message: format!("the renegotiation cannot be read: {error}"),
-            retry_after_seconds: None,
-        }),
+        Ok(wish) => negotiate::renegotiate(&room.offer(), &before, &wish.capabilities),
+        Err(error) => Answer::Rejected(Refusal::new(
+            Reason::Unknown,
+            format!("the renegotiation cannot be read: {error}"),
+        )),
     };
-    if room.is(Fault::RenegotiateUnanswered) {
-        if let Ok((asked, terms)) = judged {
-            room.with(id, |sub| sub.change(asked, terms));
-        }
-        return Verdict::Taken;
-    }
     match judged {
-        Ok((asked, terms)) => {
+        Answer::Accepted(terms) => {
             if !room.is(Fault::RenegotiateIgnored) {
-                room.with(id, |sub| sub.change(asked, terms.clone()));
+                room.with(id, |sub| sub.change((*terms).clone()));
             }
-            answer_of(room, id, place, accepted(room, id, terms))
+            if room.is(Fault::RenegotiateUnanswered) {
+                return Verdict::Taken;
+            }
+            answer_of(room, id, place, accepted(room, id, &terms))
         }
-        Err(refusal) => {
-            let verdict = answer_of(room, id, place, rejected(refusal));
+        Answer::Rejected(refusal) => {
+            let verdict = answer_of(room, id, place, rejected(&refusal));
             // The protocol ends a subscription whose new terms are refused; the reader still gets the answer.
             if let Place::Replies = place {
                 room.close(id);
@@ -246,7 +244,9 @@ fn effect(room: &Room, said: &mut Map<String, Value>, place: Place<'_>) -> Optio
         said.entry("timestamp").or_insert_with(|| moment.as_str().into());
     }
     let message = Message::parse(&Value::Object(said.clone()).to_string()).ok()?;
-    let message = build::message(message).ok()?;
+    // Who takes any decision does not look at which there are.
+    let message =
+        if room.is(Fault::AllowedRepliesIgnored) { message } else { build::message(message).ok()? };
     let (token, stated, timestamp) = match &message {
         Message::ConfirmationReply(reply) => (&reply.reply_token, &reply.subscription_id, &reply.timestamp),
         Message::ClarificationReply(reply) => (&reply.reply_token, &reply.subscription_id, &reply.timestamp),
@@ -300,15 +300,15 @@ pub(super) fn producer() -> Producer {
     }
 }
 
-fn accepted(room: &Room, id: &str, terms: Capabilities) -> String {
+fn accepted(room: &Room, id: &str, terms: &Terms) -> String {
     let id = SubscriptionId::new(id).unwrap_or_else(|error| unreachable!("drawn here: {error}"));
-    let mut answer = SubscriptionAccepted::new(id, recount_aaep::VERSION.into(), producer(), terms);
-    answer.manifest_uri = Some(format!("{}{}", room.base, super::surfaces::MANIFEST));
-    super::tamper::accepted(room, Message::from(answer).to_json())
+    let text = Message::from(terms.to_message(&room.offer(), id)).to_json();
+    match room.behaviour.fault {
+        None => text,
+        Some(fault) => tamper::accepted(fault, terms.asked(), text),
+    }
 }
 
-fn rejected(refusal: Refusal) -> String {
-    let mut answer = SubscriptionRejected::new(refusal.code.into(), refusal.message);
-    answer.retry_after_seconds = refusal.retry_after_seconds;
-    Message::from(answer).to_json()
+fn rejected(refusal: &Refusal) -> String {
+    Message::from(refusal.to_message()).to_json()
 }

@@ -27,7 +27,11 @@ const WRITTEN: &str = "the scripts keep to the rules, and their tests say so";
 
 /// Begins the session that a text asks for; answers its id.
 pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
-    let session = fresh(&room.world, "sess");
+    let session = if room.is(Fault::SessionIdReused) {
+        "sess_00000000000000000000000000000001".to_owned()
+    } else {
+        fresh(&room.world, "sess")
+    };
     let script = scripts::script(scripts::scenario(text));
     let frame = Frame::new(&session, super::room::AGENT, "en-US").expect(WRITTEN).with_producer(producer());
     if room.behaviour.announce_sessions {
@@ -227,7 +231,7 @@ impl Player {
             self.undone = true;
             return self.change("deciding", "Nobody is there who could answer, so it is not done.").await;
         }
-        let unasked = self.room.is(Fault::IrreversibleBeforePrompt) && confirm.tool.irreversible;
+        let unasked = self.room.is(Fault::IrreversibleUnasked) && confirm.tool.irreversible;
         if unasked {
             self.act(confirm, &call).await;
         }
@@ -252,8 +256,10 @@ impl Player {
         self.follow(&outcome).await;
         match outcome {
             _ if unasked || self.room.is(Fault::NotBlocking) => {}
+            Outcome::Accepted if self.room.is(Fault::NotDoneAfterAccept) => {}
             Outcome::Accepted => self.act(confirm, &call).await,
-            _ if self.room.is(Fault::DoneAfterReject) => self.act(confirm, &call).await,
+            Outcome::TimedOut if self.room.is(Fault::DoneAfterTimeout) => self.act(confirm, &call).await,
+            Outcome::Rejected if self.room.is(Fault::DoneAfterReject) => self.act(confirm, &call).await,
             _ => self.undone = true,
         }
         self.second_answer(confirm, &outcome).await;
@@ -344,7 +350,7 @@ impl Player {
             Some(Fault::TimeoutLate) => told_ms + timeout_ms + limits::SCRIPTED_LATE_MS,
             Some(Fault::TimeoutEarly) => told_ms + timeout_ms / 2,
             Some(Fault::TimeoutNever) => u64::MAX,
-            Some(Fault::ClarificationNeverResolved) if self.room.is_question(token) => u64::MAX,
+            Some(Fault::QuestionNeverResolved) if self.room.is_question(token) => u64::MAX,
             _ => told_ms + timeout_ms,
         };
         // Who has long to answer is told when half of the time is over, and when a tenth is left.
@@ -360,7 +366,8 @@ impl Player {
             }
             let now = self.room.now_ms();
             let left_until = self.room.left_until_ms(token);
-            if now >= due_ms || left_until.is_none() {
+            let outlives = left_until.is_none() && self.room.is(Fault::PromptOutlivesReaders);
+            if !outlives && (now >= due_ms || left_until.is_none()) {
                 let over = if now >= due_ms { Outcome::TimedOut } else { Outcome::Left };
                 return match self.room.take(token) {
                     Some(_) => over,
@@ -375,7 +382,8 @@ impl Player {
                 continue;
             }
             let reminder = reminders.last().map_or(u64::MAX, |(after, _)| told_ms + after);
-            let look_ms = due_ms.min(left_until.unwrap_or(due_ms)).min(reminder);
+            let look_ms =
+                if outlives { u64::MAX } else { due_ms.min(left_until.unwrap_or(due_ms)).min(reminder) };
             tokio::select! {
                 biased;
                 answer = &mut outcome => return answer.unwrap_or(Outcome::TimedOut),

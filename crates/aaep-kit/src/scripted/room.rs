@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use recount_aaep::Kind;
-use recount_aaep::wire::{Capabilities, Event, EventId};
+use recount_aaep::negotiate::{Offer, Terms};
+use recount_aaep::wire::{Event, EventId};
 use recount_world::World;
 use tokio::sync::{oneshot, watch};
 
 use super::ask::{Open, Outcome};
 use super::standing::Standing;
 use super::subscription::{Forgotten, Sent, Subscription, Surface};
-use super::{Behaviour, Fault, terms};
+use super::{Behaviour, Fault, surfaces};
 use crate::limits;
 
 /// The producer's agent, in every event and in the manifest.
@@ -73,6 +74,21 @@ impl Room {
         })
     }
 
+    /// What the producer can do for subscribers.
+    pub(super) fn offer(&self) -> Offer {
+        let mut offer = Offer::new(super::judge::producer(), "en-US");
+        offer.level = self.behaviour.level;
+        offer.manifest_uri = Some(format!("{}{}", self.base, surfaces::MANIFEST));
+        offer.confirmations = self.behaviour.level >= 2;
+        offer.clarifications = self.behaviour.level >= 2;
+        offer
+    }
+
+    /// What holds where nobody asked for anything.
+    pub(super) fn implied(&self) -> Terms {
+        Terms::implied(&self.offer())
+    }
+
     pub(super) fn is(&self, fault: Fault) -> bool {
         self.behaviour.is(fault)
     }
@@ -111,13 +127,13 @@ impl Room {
     }
 
     /// Opens a subscription; `None` when there is no place.
-    pub(super) fn open(&self, surface: Surface, asked: Capabilities, terms: Capabilities) -> Option<String> {
+    pub(super) fn open(&self, surface: Surface, terms: Terms) -> Option<String> {
         let mut state = self.lock();
         self.sweep(&mut state);
         let now = self.now_ms();
-        if state.subscriptions.iter().filter(|sub| sub.is_here(now)).count()
-            >= limits::SCRIPTED_SUBSCRIPTIONS_MAX
-        {
+        // Those whose reader has left are kept for its return, and hold no place.
+        let here = state.subscriptions.iter().filter(|sub| sub.attached || sub.reader == 0).count();
+        if here >= limits::SCRIPTED_SUBSCRIPTIONS_MAX && !self.is(Fault::NeverFull) {
             return None;
         }
         if state.subscriptions.len() >= limits::SCRIPTED_SUBSCRIPTIONS_MAX * 2 {
@@ -127,7 +143,7 @@ impl Room {
         }
         let id = fresh(&self.world, "sub");
         let fault = self.behaviour.fault;
-        state.subscriptions.push(Subscription::new(id.clone(), surface, asked, terms, now, fault));
+        state.subscriptions.push(Subscription::new(id.clone(), surface, terms, now, fault));
         Some(id)
     }
 
@@ -337,10 +353,11 @@ impl Room {
     /// What a legacy stream that is opened in a moment would miss is kept for it.
     pub(super) fn expect_reader(&self) {
         let now = self.now_ms();
-        let here = |sub: &Subscription| sub.surface == Surface::Legacy && sub.is_here(now);
+        // Where somebody listens already, nobody is waited for: a prompt would wait, too.
+        let here = |sub: &Subscription| sub.attached || (sub.surface == Surface::Legacy && sub.is_here(now));
         if !self.lock().subscriptions.iter().any(here) {
             // Without a place there is nobody to keep it for.
-            self.open(Surface::Legacy, terms::implied(), terms::implied());
+            self.open(Surface::Legacy, self.implied());
         }
     }
 
@@ -357,9 +374,11 @@ impl Room {
 
     /// Where a reader of the de-facto surface goes on that has this event.
     pub(super) fn resume(&self, event_id: &str) -> Option<(String, u64)> {
-        let state = self.lock();
-        let free = state.subscriptions.iter().filter(|sub| sub.surface == Surface::Legacy && !sub.attached);
-        free.filter_map(|sub| Some((sub.id.clone(), sub.behind(event_id)?))).next_back()
+        let mut state = self.lock();
+        let mut fresh = || fresh_event(&self.world);
+        let free = state.subscriptions.iter_mut().rev();
+        let mut free = free.filter(|sub| sub.surface == Surface::Legacy && !sub.attached);
+        free.find_map(|sub| Some((sub.id.clone(), sub.behind(event_id, &mut fresh)?)))
     }
 
     /// A reader has taken something; only who waits for readers wants to know.

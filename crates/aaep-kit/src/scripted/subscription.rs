@@ -5,12 +5,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use recount_aaep::Kind;
-use recount_aaep::wire::{Capabilities, Event, EventId, Verbosity};
+use recount_aaep::negotiate::Terms;
+use recount_aaep::wire::{Capabilities, Event, EventId, Urgency, Verbosity};
 use serde_json::Value;
 
 use super::Fault;
+use super::crooked::Crooked;
+use super::flow::Flow;
 use super::tamper::{self, Memory};
-use super::terms::Flow;
 use crate::limits;
 
 /// Where a subscription came in.
@@ -38,6 +40,8 @@ pub(super) struct Sent {
 #[derive(Default)]
 struct View {
     next: u64,
+    /// Events so far, those that are left out included.
+    counted: u64,
     memory: Memory,
 }
 
@@ -45,11 +49,10 @@ struct View {
 pub(super) struct Subscription {
     pub(super) id: String,
     pub(super) surface: Surface,
-    /// What was asked for, all renegotiations included.
-    pub(super) asked: Capabilities,
-    /// What is honoured of it.
-    pub(super) terms: Capabilities,
+    /// What was agreed.
+    pub(super) terms: Terms,
     flow: Flow,
+    crooked: Crooked,
     fault: Option<Fault>,
     log: VecDeque<Sent>,
     /// The number of the first message of the log.
@@ -69,19 +72,12 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(
-        id: String,
-        surface: Surface,
-        asked: Capabilities,
-        terms: Capabilities,
-        now_ms: u64,
-        fault: Option<Fault>,
-    ) -> Self {
+    pub(super) fn new(id: String, surface: Surface, terms: Terms, now_ms: u64, fault: Option<Fault>) -> Self {
         Subscription {
             id,
             surface,
-            flow: Flow::new(&terms),
-            asked,
+            flow: Flow::new(&held_to(&terms, fault)),
+            crooked: Crooked::default(),
             terms,
             fault,
             log: VecDeque::new(),
@@ -91,7 +87,7 @@ impl Subscription {
             reader: 0,
             attached: false,
             here_until_ms: now_ms + limits::SCRIPTED_ATTACH_MS,
-            forget_at_ms: now_ms + limits::SCRIPTED_RESUME_MS,
+            forget_at_ms: now_ms + limits::SCRIPTED_UNREAD_MS,
             ending: false,
         }
     }
@@ -103,41 +99,61 @@ impl Subscription {
 
     /// Whether prompts of a kind may be sent to it.
     pub(super) fn takes(&self, kind: Kind) -> bool {
-        let replies = match kind {
-            Kind::AwaitingConfirmation => self.terms.supports_confirmation_reply,
-            Kind::AwaitingClarification => self.terms.supports_clarification_reply,
-            _ => return true,
-        };
-        // Who says that it only takes notifications gets no prompts; who says nothing of levels and that it can
-        // answer, can answer.
-        let levels = self.terms.supported_conformance_levels.as_ref();
-        replies == Some(true) && levels.is_none_or(|levels| levels.iter().any(|level| *level >= 2))
+        self.terms.replies(kind) || self.fault == Some(Fault::DeafAreAsked)
     }
 
-    pub(super) fn change(&mut self, asked: Capabilities, terms: Capabilities) {
-        self.flow.change(&terms);
-        (self.asked, self.terms) = (asked, terms);
+    pub(super) fn change(&mut self, terms: Terms) {
+        self.flow.change(&held_to(&terms, self.fault));
+        self.terms = terms;
     }
 
     /// Takes an event for this subscriber.
     pub(super) fn push(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
-        let ready = self.flow.push(event, now_ms, fresh);
-        self.write(ready, fresh);
+        let Some(fault) = self.fault else {
+            let ready = self.flow.push(event, now_ms, fresh);
+            return self.write(ready, fresh);
+        };
+        if self.keeps_back(fault, &event) {
+            return;
+        }
+        let mut event = event;
+        let view = self.views.entry(event.envelope.session_id.as_str().to_owned()).or_default();
+        event.envelope.sequence_number = Some(view.counted);
+        view.counted += 1;
+        self.crooked.push(fault, event, now_ms, self.terms.events_per_second());
+        self.turn(now_ms, fresh);
+    }
+
+    /// Whether a wrong producer sends less than it should.
+    fn keeps_back(&self, fault: Fault, event: &Event) -> bool {
+        let critical = event.envelope.urgency() == &Urgency::Critical;
+        match fault {
+            Fault::CriticalFiltered => critical && !self.terms.wants(event.type_name()),
+            Fault::TerseLeavesOut => {
+                *self.terms.verbosity() == Verbosity::Terse && event.kind() == Some(Kind::ProgressUpdated)
+            }
+            Fault::LanguageKeepsSilent => self.terms.languages().iter().all(|tag| !tag.starts_with("en")),
+            _ => false,
+        }
     }
 
     /// Lets go what has waited long enough.
     pub(super) fn turn(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
+        for event in self.crooked.due(now_ms) {
+            let ready = self.flow.push(event, now_ms, fresh);
+            self.write(ready, fresh);
+        }
         let ready = self.flow.due(now_ms, fresh);
         self.write(ready, fresh);
     }
 
     pub(super) fn next_due_ms(&self) -> Option<u64> {
-        self.flow.next_due_ms()
+        [self.flow.next_due_ms(), self.crooked.next_due_ms()].into_iter().flatten().min()
     }
 
     fn write(&mut self, events: Vec<Event>, fresh: &mut dyn FnMut() -> EventId) {
         for mut event in events {
-            let detail = self.terms.preferred_verbosity.clone().unwrap_or(Verbosity::Normal);
+            let detail = self.terms.verbosity().clone();
             if detail != Verbosity::Detailed {
                 event.summaries.detailed = None;
             }
@@ -166,11 +182,10 @@ impl Subscription {
         view: &mut View,
         fresh: &mut dyn FnMut() -> EventId,
     ) {
+        let counted = event.envelope.sequence_number;
         let Ok(Value::Object(right)) = serde_json::to_value(event) else { return };
         for mut told in tamper::event(fault, right, &mut view.memory, fresh) {
-            if tamper::numbered(fault) {
-                told.insert("sequence_number".into(), view.next.into());
-            }
+            told.insert("sequence_number".into(), tamper::number(fault, view.next, counted).into());
             view.next += 1;
             let id = told.get("event_id").and_then(Value::as_str).map(str::to_owned);
             let text = tamper::text(fault, Value::Object(told).to_string());
@@ -208,9 +223,36 @@ impl Subscription {
     }
 
     /// Where a reader goes on that has this event.
-    pub(super) fn behind(&self, event_id: &str) -> Option<u64> {
+    pub(super) fn behind(&mut self, event_id: &str, fresh: &mut dyn FnMut() -> EventId) -> Option<u64> {
         let at = self.log.iter().rposition(|sent| sent.id.as_deref() == Some(event_id))?;
-        Some(self.first + at as u64 + 1)
+        let behind = self.first + at as u64 + 1;
+        match self.fault {
+            Some(Fault::ResumeIgnored) => Some(self.end()),
+            Some(Fault::ResumeLoses) => Some(self.end().min(behind + 1)),
+            Some(Fault::ResumeRenames) => {
+                self.rename(at, fresh);
+                Some(behind - 1)
+            }
+            _ => Some(behind),
+        }
+    }
+
+    /// Gives the events of the log new ids, from this one on.
+    fn rename(&mut self, at: usize, fresh: &mut dyn FnMut() -> EventId) {
+        for sent in self.log.iter_mut().skip(at) {
+            let Some(old) = sent.id.take() else { continue };
+            let new = fresh();
+            sent.text = sent.text.replace(&*old, new.as_str()).into();
+            sent.id = Some(new.as_str().into());
+        }
+    }
+}
+
+/// What events are held to.
+fn held_to(terms: &Terms, fault: Option<Fault>) -> Capabilities {
+    match fault {
+        None => terms.honored().clone(),
+        Some(fault) => tamper::held_to(fault, terms.honored()),
     }
 }
 

@@ -20,6 +20,7 @@ use recount_world::Kind;
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use super::Fault;
 use super::judge::{self, Verdict};
 use super::room::{AGENT, Room};
 use crate::limits;
@@ -89,6 +90,19 @@ async fn guard(State(room): Shared, request: Request, next: Next) -> Response {
 
 fn is_let_in(room: &Room, request: &Request) -> bool {
     let Some(token) = &room.behaviour.token else { return true };
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let unguarded = match room.behaviour.fault {
+        Some(Fault::EventsUnguarded) => path.ends_with("/events"),
+        Some(Fault::RepliesUnguarded) => path.ends_with("/replies") || path.ends_with("/messages"),
+        Some(Fault::SubscriptionIdAdmits) => {
+            let known = query.strip_prefix("subscription_id=");
+            known.is_some_and(|id| room.with(id, |_| ()).is_some())
+        }
+        _ => false,
+    };
+    if unguarded {
+        return true;
+    }
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|shown| shown.to_str().ok());
     shown.and_then(|shown| shown.strip_prefix("Bearer ")).is_some_and(|shown| shown == token)
 }
@@ -134,8 +148,12 @@ async fn healthz(State(room): Shared) -> Response {
 }
 
 async fn manifest(State(room): Shared) -> Response {
+    if room.is(Fault::ManifestMissing) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
     let transports = vec!["sse".to_owned(), "websocket".to_owned()];
-    let mut manifest = ProducerManifest::new(AGENT, (1..=room.behaviour.level).collect(), transports);
+    let agent = if room.is(Fault::ManifestUntrue) { "another-agent" } else { AGENT };
+    let mut manifest = ProducerManifest::new(agent, (1..=room.behaviour.level).collect(), transports);
     let producer = judge::producer();
     (manifest.agent_version, manifest.agent_name) = (producer.agent_version, producer.agent_name);
     manifest.languages_supported = vec!["en-US".into()];

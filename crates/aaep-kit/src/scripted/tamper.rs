@@ -1,55 +1,317 @@
-//! Alters what would have been right, in one place each. It must never make anything right wrong unless it is told to:
-//! without a fault nothing here is asked.
+//! Alters what would have been right, in one place each: events as JSON behind the builder, which makes none that are
+//! wrong, and answers to handshakes. It must never be asked anything without a fault.
 
-use recount_aaep::wire::{Capabilities, EventId, SubscriptionRequest};
-use serde_json::{Map, Value};
+use recount_aaep::wire::{Capabilities, EventId};
+use serde_json::{Map, Value, json};
 
 use super::Fault;
-use super::room::Room;
-use super::terms::Refusal;
+use crate::limits;
+
+type Object = Map<String, Value>;
 
 /// What is remembered of one session on one subscription.
 #[derive(Default)]
 pub(super) struct Memory {
     /// Events so far.
     count: u64,
+    /// Pieces of output so far, and their bytes.
+    pieces: u64,
+    bytes: u64,
+    last_id: Option<Value>,
+    /// What comes later than it should.
+    kept: Vec<Object>,
 }
 
-/// The event as it goes out: altered, doubled or not at all.
+/// The event as it goes out: altered, with others, or not at all.
 pub(super) fn event(
     fault: Fault,
-    right: Map<String, Value>,
+    mut told: Object,
     memory: &mut Memory,
-    _fresh: &mut dyn FnMut() -> EventId,
-) -> Vec<Map<String, Value>> {
-    let mut told = right;
+    fresh: &mut dyn FnMut() -> EventId,
+) -> Vec<Object> {
     memory.count += 1;
-    if fault == Fault::ContextMissing {
-        told.remove("@context");
+    let name = told.get("type").and_then(Value::as_str).unwrap_or_default();
+    let name = name.strip_prefix("aaep:agent.").unwrap_or_default().to_owned();
+    if name == "output.streaming" {
+        memory.pieces += 1;
+    }
+    let again = |told: &Object, fresh: &mut dyn FnMut() -> EventId| {
+        let mut twin = told.clone();
+        twin.insert("event_id".into(), fresh().as_str().into());
+        twin
+    };
+    match (fault, name.as_str()) {
+        (Fault::StartMissing, "session.started")
+        | (Fault::EndMissing, "session.completed" | "session.errored")
+        | (Fault::StatesUntold, "state.changed")
+        | (Fault::ToolUncompleted, "tool.completed")
+        | (Fault::HandoffUntold, "handoff.requested") => return Vec::new(),
+        (Fault::ToolTimeoutUntold, "tool.completed") if told.get("status") == Some(&json!("timeout")) => {
+            return Vec::new();
+        }
+        (Fault::StartTwice, "session.started")
+        | (Fault::EndTwice, "session.completed" | "session.errored") => {
+            let twin = again(&told, fresh);
+            return vec![told, twin];
+        }
+        (Fault::EventBehindEnd, "session.completed" | "session.errored") => {
+            let mut behind = again(&told, fresh);
+            behind.retain(|name, _| ENVELOPE.contains(&name.as_str()));
+            behind.insert("urgency".into(), "background".into());
+            behind.insert("type".into(), "aaep:agent.progress.updated".into());
+            behind.insert("progress".into(), json!({"percent": 100}));
+            behind.insert("summary_normal".into(), "Everything is tidied up.".into());
+            return vec![told, behind];
+        }
+        (Fault::ToolCompletedFirst, "tool.invoked") => {
+            memory.kept.push(told);
+            return Vec::new();
+        }
+        (Fault::ToolCompletedFirst, "tool.completed") => {
+            return std::iter::once(told).chain(memory.kept.drain(..)).collect();
+        }
+        (Fault::ToolCompletedLate, "tool.completed") => {
+            memory.kept.push(told);
+            return Vec::new();
+        }
+        (Fault::ToolCompletedLate, "state.changed" | "session.completed") => {
+            // The first is the state behind the tool; were there none, it would be lost at the end.
+            let state = name == "state.changed";
+            let mut both = std::mem::take(&mut memory.kept);
+            both.insert(if state { 0 } else { both.len() }, told);
+            return both;
+        }
+        (Fault::CompleteTwice | Fault::PieceBehindComplete, "output.streaming")
+            if told.get("complete") == Some(&Value::Bool(true)) =>
+        {
+            let mut behind = again(&told, fresh);
+            let length = text_of(&told, "chunk").chars().count() as u64;
+            let position = told.get("position").and_then(Value::as_u64).unwrap_or(0) + length;
+            behind.insert("position".into(), position.into());
+            behind.insert("chunk".into(), "".into());
+            if fault == Fault::PieceBehindComplete {
+                behind.insert("chunk".into(), " And so on.".into());
+                behind.insert("complete".into(), false.into());
+                behind.insert("coalesce_hint".into(), "none".into());
+            }
+            return vec![told, behind];
+        }
+        _ => alter(fault, &name, &mut told, memory),
     }
     vec![told]
 }
 
-/// Whether events are numbered.
-pub(super) fn numbered(_fault: Fault) -> bool {
-    true
+/// The fields that every event shares.
+const ENVELOPE: &[&str] = &[
+    "@context",
+    "aaep_version",
+    "type",
+    "event_id",
+    "session_id",
+    "timestamp",
+    "producer",
+    "verbosity",
+    "urgency",
+    "localization_hints",
+];
+
+/// Alters the event itself.
+fn alter(fault: Fault, name: &str, told: &mut Object, memory: &mut Memory) {
+    let goes_on = told.get("complete") == Some(&Value::Bool(false));
+    let mut set = |field: &str, value: Value| {
+        told.insert(field.to_owned(), value);
+    };
+    match (fault, name) {
+        (Fault::ContextForeign, _) => set("@context", json!("https://example.org/context/v1")),
+        (Fault::TypeUndefined, "progress.updated") => set("type", json!("aaep:agent.progress.advanced")),
+        (Fault::UrgencyInflated, "state.changed") => set("urgency", json!("critical")),
+        (Fault::VersionUnpublished, _) => set("aaep_version", json!("99.0.0")),
+        (Fault::FieldOfItsOwn, _) => set("mood", json!("cheerful")),
+        (Fault::LanguageForm, _) => set("localization_hints", json!({"primary_language": "en_US"})),
+        (Fault::ErrorNotCritical, "session.errored")
+        | (Fault::PromptNotCritical, "awaiting.confirmation")
+        | (Fault::QuestionNotCritical, "awaiting.clarification")
+        | (Fault::HandoffNotCritical, "handoff.requested") => set("urgency", json!("normal")),
+        (Fault::ErrorCategoryUnknown, "session.errored") => set("error_category", json!("network")),
+        (Fault::StateFirst, "state.changed") if memory.last_id.is_none() => {
+            set("from_state", json!("thinking"));
+            memory.last_id = Some(Value::Null);
+        }
+        (Fault::StateChainBroken, "state.changed") => {
+            if memory.last_id.replace(Value::Null).is_some() {
+                set("from_state", json!("pondering"));
+            }
+        }
+        (Fault::ToolIdsDiffer, "tool.completed") => set("tool_call_id", json!("call_another")),
+        (Fault::ToolRenamed, "tool.completed") => set("tool", json!("another_tool")),
+        (Fault::PositionInBytes, "output.streaming") => {
+            set("position", memory.bytes.into());
+            memory.bytes += text_of(told, "chunk").len() as u64;
+        }
+        (Fault::PositionFalls, "output.streaming") if memory.pieces.is_multiple_of(3) => {
+            set("position", json!(0))
+        }
+        (Fault::OutputLeftOpen, "output.streaming") => set("complete", json!(false)),
+        (Fault::BoundariesIgnored, "output.streaming") if goes_on => set("coalesce_hint", json!("sentence")),
+        (Fault::DefaultAccepts, "awaiting.confirmation") => set("default_decision", json!("accept")),
+        (Fault::TokenForm, "awaiting.confirmation" | "awaiting.clarification") => {
+            let token = text_of(told, "reply_token").replace("rpl_", "rpl_a-");
+            told.insert("reply_token".into(), token.into());
+        }
+        (Fault::KindsUntrue, "awaiting.clarification") => {
+            set("accepted_response_kinds", json!(["multiple_choice", "freetext"]));
+        }
+        (Fault::TextLost | Fault::TextDoubled, "output.streaming") => {
+            let text = text_of(told, "chunk").to_owned();
+            if let Some((most, last)) = text.trim_end().rsplit_once(' ') {
+                let wrong =
+                    if fault == Fault::TextLost { format!("{most} ") } else { format!("{text}{last} ") };
+                told.insert("chunk".into(), wrong.into());
+            }
+        }
+        _ => alter_any(fault, name, told, memory),
+    }
+}
+
+/// Alters what many events share.
+fn alter_any(fault: Fault, name: &str, told: &mut Object, memory: &mut Memory) {
+    let left_out = match fault {
+        Fault::ContextMissing => "@context",
+        Fault::LanguageUnsaid => "localization_hints",
+        Fault::SummaryMissing if name == "state.changed" => "summary_normal",
+        Fault::HintMissing => "coalesce_hint",
+        _ => "",
+    };
+    told.remove(left_out);
+    match fault {
+        Fault::AgentMissing => {
+            if let Some(Value::Object(producer)) = told.get_mut("producer") {
+                producer.remove("agent_id");
+            }
+        }
+        Fault::EventIdForm => {
+            let id = text_of(told, "event_id").replace("evt_", "evt_a-");
+            told.insert("event_id".into(), id.into());
+        }
+        Fault::EventIdRepeated => match memory.last_id.take() {
+            Some(id) => {
+                told.insert("event_id".into(), id);
+            }
+            None => memory.last_id = told.get("event_id").cloned(),
+        },
+        Fault::TimestampForm => {
+            let moment = text_of(told, "timestamp").trim_end_matches('Z').to_owned();
+            told.insert("timestamp".into(), moment.into());
+        }
+        Fault::TimestampFalls if memory.count.is_multiple_of(3) => {
+            let moment = recount_aaep::wire::Timestamp::new(text_of(told, "timestamp"));
+            let earlier = moment.map(|moment| moment.millis() - limits::SCRIPTED_BACK_MS);
+            if let Ok(earlier) = earlier {
+                let earlier = recount_aaep::wire::Timestamp::of_millis(earlier);
+                told.insert("timestamp".into(), earlier.as_str().into());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn text_of<'o>(object: &'o Object, field: &str) -> &'o str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The number of an event: its place on the subscription, unless it was counted before the filters.
+pub(super) fn number(fault: Fault, place: u64, counted: Option<u64>) -> u64 {
+    match fault {
+        Fault::SequenceFromOne => place + 1,
+        Fault::SequenceGaps => counted.unwrap_or(place),
+        _ => place,
+    }
 }
 
 /// The text as it goes out.
-pub(super) fn text(_fault: Fault, text: String) -> String {
+pub(super) fn text(fault: Fault, mut text: String) -> String {
+    if fault == Fault::LargeEventsCut && text.len() > limits::SCRIPTED_CUT_ABOVE_BYTES {
+        text.truncate(text.floor_char_boundary(limits::SCRIPTED_CUT_BYTES));
+    }
     text
 }
 
-/// What is said to a request.
-pub(super) fn answer(
-    _room: &Room,
-    _request: &SubscriptionRequest,
-    right: Result<Capabilities, Refusal>,
-) -> Result<Capabilities, Refusal> {
-    right
+/// A request as it is judged: altered where the answer must be another one.
+pub(super) fn request(fault: Fault, text: &str) -> Option<String> {
+    let mut request: Value = serde_json::from_str(text).ok()?;
+    match fault {
+        Fault::UnknownVersionAccepted => request["aaep_version"] = recount_aaep::VERSION.into(),
+        Fault::SignedOnlyAccepted => {
+            request.get_mut("capabilities")?.as_object_mut()?.remove("accept_signed_manifests_only")?;
+        }
+        _ => return None,
+    }
+    Some(request.to_string())
 }
 
-/// `subscription.accepted` as it goes out.
-pub(super) fn accepted(_room: &Room, text: String) -> String {
-    text
+/// `subscription.accepted` as it goes out, for what was asked.
+pub(super) fn accepted(fault: Fault, asked: &Capabilities, text: String) -> String {
+    let Ok(mut answer) = serde_json::from_str::<Value>(&text) else { return text };
+    let Some(honoured) = answer.get_mut("honored_capabilities").and_then(Value::as_object_mut) else {
+        return text;
+    };
+    let with = |known: Option<&Value>, further: &str| {
+        let mut all = known.and_then(Value::as_array).cloned().unwrap_or_default();
+        all.push(further.into());
+        Value::from(all)
+    };
+    match fault {
+        Fault::RateRaised if asked.max_events_per_second.is_some() => {
+            honoured.insert(
+                "max_events_per_second".into(),
+                asked.max_events_per_second.map(|rate| rate * 2).into(),
+            );
+        }
+        Fault::LanguagesWidened => {
+            honoured.insert("languages".into(), with(honoured.get("languages"), "fr"));
+        }
+        Fault::BoundariesWidened => {
+            let said = |word: &str| match &asked.coalesce_boundaries {
+                Some(asked) => asked.iter().any(|boundary| boundary.as_str() == word),
+                None => matches!(word, "sentence" | "completion"),
+            };
+            if let Some(further) =
+                ["word", "paragraph", "none", "sentence", "completion"].into_iter().find(|w| !said(w))
+            {
+                honoured
+                    .insert("coalesce_boundaries".into(), with(honoured.get("coalesce_boundaries"), further));
+            }
+        }
+        Fault::LevelsWidened => {
+            honoured.insert("supported_conformance_levels".into(), json!([1, 2, 3]));
+        }
+        Fault::ExtensionsWidened => {
+            honoured.insert("supported_extensions".into(), json!(["urn:example:extension"]));
+        }
+        Fault::RepliesRaised => {
+            honoured.insert("supports_confirmation_reply".into(), true.into());
+            honoured.insert("supports_clarification_reply".into(), true.into());
+        }
+        Fault::FiltersWidened => {
+            honoured.remove("event_filters");
+        }
+        _ => return text,
+    }
+    answer.to_string()
+}
+
+/// What events are really held to, where it is not what was agreed.
+pub(super) fn held_to(fault: Fault, terms: &Capabilities) -> Capabilities {
+    let mut held = terms.clone();
+    match fault {
+        Fault::RateIgnored | Fault::RateInWindows => held.max_events_per_second = None,
+        Fault::BoundariesIgnored => held.coalesce_boundaries = Some(vec![recount_aaep::wire::Boundary::Word]),
+        Fault::ExcludeIgnored => {
+            if let Some(filters) = &mut held.event_filters {
+                filters.exclude = None;
+            }
+        }
+        _ => {}
+    }
+    held
 }

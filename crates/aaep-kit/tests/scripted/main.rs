@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
 mod peer;
+mod probe;
 
 use peer::{Over, Peer, everything, http};
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::session::{Checker, Options};
+use recount_aaep_kit::conformance::requirements::Requirement;
 use recount_aaep_kit::scenario::Scenario;
-use recount_aaep_kit::scripted::{Behaviour, Scripted};
+use recount_aaep_kit::scripted::{Behaviour, Fault, Scripted};
 use serde_json::{Value, json};
 
 /// What the strict checker finds in a conversation.
@@ -168,4 +170,48 @@ async fn what_nobody_can_answer_any_more_is_not_done() {
         assert_eq!(events[2]["to_state"], "deciding", "over {over:?}: {events:?}");
     }
     producer.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_fault_shows_and_a_right_producer_is_the_same_each_time() {
+    use futures_util::{StreamExt as _, stream};
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let looks = Fault::ALL.iter().filter(|fault| fault.name().contains(&only)).map(|fault| async move {
+        let fault = *fault;
+        let right = probe::behaviour(fault);
+        let wrong = Behaviour { fault: Some(fault), ..right.clone() };
+        let once = probe::observe(fault, right.clone()).await;
+        let again = probe::observe(fault, right).await;
+        let wrong = probe::observe(fault, wrong).await;
+        (fault, once, again, wrong)
+    });
+    let mut looks = stream::iter(looks).buffer_unordered(16);
+    let mut amiss = Vec::new();
+    while let Some((fault, once, again, wrong)) = looks.next().await {
+        if once != again {
+            amiss.push(format!(
+                "{}: a right producer is not the same each time:\n{once}\n{again}",
+                fault.name()
+            ));
+        } else if once == wrong {
+            amiss.push(format!("{}: nothing shows:\n{once}", fault.name()));
+        }
+        if !only.is_empty() {
+            println!("right: {once}\nwrong: {wrong}");
+        }
+    }
+    assert!(amiss.is_empty(), "{}", amiss.join("\n"));
+}
+
+#[test]
+fn every_fault_breaks_a_requirement_of_its_level_and_says_how() {
+    assert!(Fault::ALL.len() >= 45);
+    let mut names = std::collections::BTreeSet::new();
+    for fault in Fault::ALL {
+        let requirement =
+            Requirement::named(fault.requirement()).unwrap_or_else(|| panic!("{}", fault.name()));
+        assert!(requirement.concerns_producers(), "{}", fault.name());
+        assert!(fault.level() >= requirement.level, "{}: {}", fault.name(), requirement.level);
+        assert!(fault.says().ends_with('.') && names.insert(fault.name()));
+    }
 }

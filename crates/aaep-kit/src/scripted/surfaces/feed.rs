@@ -12,8 +12,10 @@ use http::header;
 use recount_transport::sse;
 use tokio::sync::watch;
 
+use super::super::Fault;
 use super::super::room::{Read, Room};
 use super::super::subscription::Sent;
+use crate::limits;
 
 /// Reads one subscription. When it is dropped, the reader is gone.
 pub(super) struct Feed {
@@ -36,8 +38,8 @@ impl Feed {
     /// Begins to read behind this many messages.
     pub(super) fn open(room: &Arc<Room>, id: &str, at: u64) -> Option<Feed> {
         let reader = room.attach(id)?;
-        let beat_at = recount_world::moment() + Duration::from_millis(room.behaviour.heartbeat_ms);
-        Some(Feed { room: room.clone(), id: id.to_owned(), reader, at, ticks: room.ticks(), beat_at })
+        let (ticks, beat_at) = (room.ticks(), next_beat(room));
+        Some(Feed { room: room.clone(), id: id.to_owned(), reader, at, ticks, beat_at })
     }
 
     /// The next thing to hear; `None` when the subscription is over. Nothing is lost when it is not awaited to its end.
@@ -51,7 +53,7 @@ impl Feed {
                 Read::Over => return None,
                 Read::Message(sent) => {
                     self.at += 1;
-                    self.beat_at = self.next_beat();
+                    self.beat_at = next_beat(&self.room);
                     self.room.noticed();
                     return Some(Told::Message(sent));
                 }
@@ -67,16 +69,21 @@ impl Feed {
                 changed = self.ticks.changed() => changed.ok()?,
                 () = due => {}
                 () = tokio::time::sleep_until(self.beat_at) => {
-                    self.beat_at = self.next_beat();
+                    self.beat_at = next_beat(&self.room);
                     return Some(Told::Beat);
                 }
             }
         }
     }
+}
 
-    fn next_beat(&self) -> tokio::time::Instant {
-        recount_world::moment() + Duration::from_millis(self.room.behaviour.heartbeat_ms)
-    }
+fn next_beat(room: &Room) -> tokio::time::Instant {
+    let wait = if room.is(Fault::HeartbeatMissing) {
+        limits::SCRIPTED_NO_BEAT_MS
+    } else {
+        room.behaviour.heartbeat_ms
+    };
+    recount_world::moment() + Duration::from_millis(wait)
 }
 
 impl Drop for Feed {

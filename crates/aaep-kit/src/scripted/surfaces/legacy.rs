@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::super::judge::{self, Place, Verdict};
 use super::super::subscription::Surface;
-use super::super::terms;
 use super::feed::{Feed, event_stream};
 use super::{Shared, answer, utf8};
 
@@ -20,7 +19,7 @@ pub(super) async fn events(State(room): Shared, headers: HeaderMap) -> Response 
         Some((id, at)) => Feed::open(&room, &id, at),
         None => match room.expected() {
             Some(id) => Feed::open(&room, &id, 0),
-            None => room.open(Surface::Legacy, terms::implied(), terms::implied()).and_then(|id| {
+            None => room.open(Surface::Legacy, room.implied()).and_then(|id| {
                 room.catch_up(&id);
                 Feed::open(&room, &id, 0)
             }),

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::super::judge::{self, Place, Verdict};
 use super::super::room::Room;
 use super::super::subscription::Surface;
-use super::super::terms;
 use super::Shared;
 use super::feed::{Feed, Told};
 use crate::limits;
@@ -46,7 +45,7 @@ pub(super) async fn versioned(
 
 pub(super) async fn legacy(State(room): Shared, upgrade: WebSocketUpgrade) -> Response {
     bounded(upgrade).on_upgrade(|socket| async move {
-        let Some(id) = room.open(Surface::LegacySocket, terms::implied(), terms::implied()) else { return };
+        let Some(id) = room.open(Surface::LegacySocket, room.implied()) else { return };
         room.catch_up(&id);
         talk(room, socket, id, false).await;
     })

@@ -4,9 +4,11 @@ use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use recount_aaep::negotiate::Reason;
 use serde::Deserialize;
 
 use super::super::judge::{self, Place, Verdict};
+use super::super::room::fresh_event;
 use super::super::subscription::Surface;
 use super::feed::{Feed, event_stream};
 use super::{Shared, answer, json_text, utf8};
@@ -16,8 +18,8 @@ pub(super) async fn subscribe(State(room): Shared, body: Bytes) -> Response {
     let opened = judge::handshake(&room, utf8(&body).unwrap_or_default(), Surface::Versioned);
     let status = match opened.code {
         None => StatusCode::CREATED,
-        Some("rate_limit") => StatusCode::TOO_MANY_REQUESTS,
-        Some("manifest_signature_required" | "capabilities_incompatible") => StatusCode::CONFLICT,
+        Some(Reason::RateLimit) => StatusCode::TOO_MANY_REQUESTS,
+        Some(Reason::ManifestSignatureRequired | Reason::CapabilitiesIncompatible) => StatusCode::CONFLICT,
         Some(_) => StatusCode::BAD_REQUEST,
     };
     let mut answer = match opened.text {
@@ -43,7 +45,7 @@ pub(super) async fn events(State(room): Shared, Query(which): Query<Which>, head
     let id = which.subscription_id;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let here = room.with(&id, |sub| {
-        let known = last.map(|last| sub.behind(last));
+        let known = last.map(|last| sub.behind(last, &mut || fresh_event(&room.world)));
         match known {
             None => (sub.surface, Some(sub.seen()), sub.end()),
             Some(at) => (sub.surface, at, sub.end()),

@@ -1,69 +1,8 @@
-//! What a subscriber may have, and how its events are held to that. It must never know who listens.
+//! Events on their way to one subscriber, held to what was agreed.
 
 use std::collections::VecDeque;
 
-use recount_aaep::wire::{
-    Body, Boundary, Capabilities, Event, EventFilters, EventId, SubscriptionRequest, Urgency,
-};
-
-/// Why a subscription is refused.
-pub(super) struct Refusal {
-    pub(super) code: &'static str,
-    pub(super) message: String,
-    pub(super) retry_after_seconds: Option<u32>,
-}
-
-/// What holds where nobody asked for anything: the protocol's defaults, and both kinds of replies.
-pub(super) fn implied() -> Capabilities {
-    Capabilities {
-        supports_confirmation_reply: Some(true),
-        supports_clarification_reply: Some(true),
-        ..Capabilities::default()
-    }
-}
-
-pub(super) fn answer(request: &SubscriptionRequest, level: u8) -> Result<Capabilities, Refusal> {
-    let refuse = |code, message: &str| Refusal { code, message: message.into(), retry_after_seconds: None };
-    if !request.aaep_version.starts_with("1.") && request.aaep_version != "0.1.0-draft" {
-        return Err(refuse("version_unsupported", "version 1.0.0 is spoken here"));
-    }
-    honour(&request.capabilities, level)
-}
-
-pub(super) fn honour(asked: &Capabilities, level: u8) -> Result<Capabilities, Refusal> {
-    if asked.accept_signed_manifests_only == Some(true) {
-        return Err(Refusal {
-            code: "manifest_signature_required",
-            message: "the manifest of this producer is not signed".into(),
-            retry_after_seconds: None,
-        });
-    }
-    let mut honoured = asked.clone();
-    honoured.extensions.clear();
-    honoured.supported_extensions = asked.supported_extensions.as_ref().map(|_| Vec::new());
-    honoured.languages = asked.languages.as_ref().and_then(|tags| {
-        let spoken: Vec<String> =
-            tags.iter().filter(|tag| *tag == "en-US" || *tag == "en").cloned().collect();
-        (!spoken.is_empty()).then_some(spoken)
-    });
-    honoured.supported_conformance_levels = asked
-        .supported_conformance_levels
-        .as_ref()
-        .map(|levels| levels.iter().copied().filter(|l| *l <= level).collect());
-    Ok(honoured)
-}
-
-/// Takes over what a renegotiation says; what it does not say keeps its value.
-pub(super) fn merge(asked: &mut Capabilities, wish: Capabilities) {
-    macro_rules! take {
-        ($( $field:ident )*) => { $( if wish.$field.is_some() { asked.$field = wish.$field; } )* };
-    }
-    take! {
-        max_events_per_second preferred_verbosity languages supports_confirmation_reply supports_clarification_reply
-        coalesce_boundaries event_filters supported_conformance_levels supported_extensions cognitive_load pace_wpm
-        accept_signed_manifests_only
-    }
-}
+use recount_aaep::wire::{Body, Boundary, Capabilities, Event, EventFilters, EventId, Urgency};
 
 /// Events on their way to one subscriber.
 pub(super) struct Flow {
