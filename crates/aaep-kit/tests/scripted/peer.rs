@@ -52,9 +52,15 @@ pub(crate) fn everything() -> Value {
     })
 }
 
+/// One client for all tests, because making one reads all certificates; it keeps no connection, because each test has
+/// a runtime of its own.
 pub(crate) fn http() -> reqwest::Client {
-    rustls::crypto::ring::default_provider().install_default().ok();
-    reqwest::Client::new()
+    static HTTP: std::sync::OnceLock<reqwest::Client> = std::sync::OnceLock::new();
+    let make = || {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap()
+    };
+    HTTP.get_or_init(make).clone()
 }
 
 impl Peer {
