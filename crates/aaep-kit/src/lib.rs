@@ -5,8 +5,10 @@
 //! I/O and must never know the engine, nor any run of ours: a producer of another make is as good as our own.
 
 pub mod conformance;
+mod glance;
 pub mod limits;
 pub mod link;
+pub mod recording;
 pub mod scenario;
 pub mod scripted;
 pub mod validate;

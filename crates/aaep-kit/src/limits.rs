@@ -126,3 +126,9 @@ pub const SCRIPTED_NO_BEAT_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Milliseconds that a subscription is kept that nobody ever read; then it is forgotten.
 pub const SCRIPTED_UNREAD_MS: u64 = 10_000;
+
+/// Bytes of a capture that are read at a time; a longer file is read in as many steps as it takes.
+pub const RECORDING_READ_BYTES: usize = 64 * 1024;
+
+/// Bytes of one line of the file of times beside a capture; with a longer one, times are not told any more.
+pub const TIMES_LINE_BYTES_MAX: usize = 16 * 1024;

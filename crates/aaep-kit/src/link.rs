@@ -9,7 +9,6 @@ mod address;
 pub mod call;
 mod command;
 mod error;
-mod glance;
 mod socket;
 mod stream;
 
@@ -22,9 +21,9 @@ use tokio::time::Instant;
 
 use self::call::Caller;
 use self::command::Command;
-use self::glance::Glance;
 use self::socket::Socket;
 use self::stream::Stream;
+use crate::glance::Glance;
 use crate::limits;
 
 pub use self::address::words;
@@ -275,7 +274,7 @@ impl Link {
                     reason: "it ended before it had answered the subscription.request".to_owned(),
                 });
             };
-            if Glance::at(&heard.text).is_some_and(|said| said.is_answer()) {
+            if Glance::at(&heard.text).as_ref().is_some_and(Glance::is_answer) {
                 self.remember(Some((heard.text, None)));
                 return Ok(());
             }

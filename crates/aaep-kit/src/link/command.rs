@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use super::error::LinkError;
 use super::{Framing, Heard};
 use crate::limits;
+use crate::recording::one_line;
 
 pub(super) struct Command {
     world: World,
@@ -287,13 +288,5 @@ impl Command {
         if tokio::time::timeout(limits::CLOSE_WAIT, self.child.wait()).await.is_err() {
             self.child.kill().await.ok();
         }
-    }
-}
-
-/// JSON on one line: between its parts a line end is a blank, and within a text there is none.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    match text.contains(['\n', '\r']) {
-        true => Cow::Owned(text.replace(['\n', '\r'], " ")),
-        false => Cow::Borrowed(text),
     }
 }

@@ -5,6 +5,7 @@
 
 mod commands;
 mod handshakes;
+mod recordings;
 mod server;
 mod sockets;
 mod streams;

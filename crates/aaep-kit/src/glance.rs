@@ -1,0 +1,101 @@
+//! The little that tools read of a text on its way: which message it is, whose it is, and a few words of its envelope.
+//! See [`Glance`]. Whether the text is right is no matter here; numbers of any size pass unread.
+
+use std::fmt;
+
+use recount_aaep::MessageKind;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// A look at a JSON object: its fields that are texts, of the names below. Of a key that comes twice, the first counts.
+#[derive(Debug, Default)]
+pub(crate) struct Glance {
+    pub(crate) name: Option<String>,
+    pub(crate) event_id: Option<String>,
+    pub(crate) subscription_id: Option<String>,
+}
+
+impl Glance {
+    /// `None` when the text is no JSON object.
+    pub(crate) fn at(text: &str) -> Option<Glance> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// Which message it is; `None` for events and for what is none of the protocol's.
+    pub(crate) fn kind(&self) -> Option<MessageKind> {
+        self.name.as_deref().and_then(MessageKind::of_name)
+    }
+
+    /// Whether it answers a handshake.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.kind(), Some(MessageKind::SubscriptionAccepted | MessageKind::SubscriptionRejected))
+    }
+
+    fn place(&mut self, name: &str) -> Option<&mut Option<String>> {
+        Some(match name {
+            "type" => &mut self.name,
+            "event_id" => &mut self.event_id,
+            "subscription_id" => &mut self.subscription_id,
+            _ => return None,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Glance {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Looking)
+    }
+}
+
+struct Looking;
+
+impl<'de> Visitor<'de> for Looking {
+    type Value = Glance;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Glance, A::Error> {
+        let mut glance = Glance::default();
+        while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+            match glance.place(&key) {
+                // As it stands: a number that nobody could read must not spoil the look.
+                Some(place @ None) => {
+                    let value = map.next_value::<&'de RawValue>()?;
+                    *place = serde_json::from_str(value.get()).ok();
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(glance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_sees_what_a_text_is_and_nothing_else() {
+        let said = Glance::at(r#" {"type":"subscription.accepted","subscription_id":"sub_1","x":[1e999]}"#);
+        let said = said.unwrap();
+        assert!(said.is_answer());
+        assert_eq!(said.subscription_id.as_deref(), Some("sub_1"));
+        let said = Glance::at(r#"{"type":"aaep:subscription.rejected"}"#).unwrap();
+        assert_eq!(said.kind(), Some(MessageKind::SubscriptionRejected));
+        let said = Glance::at(r#"{"type":7,"subscription_id":{},"event_id":1e999}"#).unwrap();
+        assert_eq!((said.kind(), said.subscription_id, said.event_id), (None, None, None));
+        let said =
+            Glance::at(r#"{"type":"aaep:agent.x","type":"subscription.close","event_id":"evt\u005f1"}"#);
+        let said = said.unwrap();
+        assert_eq!(said.name.as_deref(), Some("aaep:agent.x"), "the first of two counts");
+        assert_eq!(said.event_id.as_deref(), Some("evt_1"));
+        for none in ["", "[1]", "7", "{\"a\"", "\"x\"", "{} {}"] {
+            assert!(Glance::at(none).is_none(), "{none:?}");
+        }
+    }
+}

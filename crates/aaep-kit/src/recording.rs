@@ -1,0 +1,75 @@
+//! Files of what was said between a producer and a subscriber: [`Writer`] makes them, [`Reader`] reads them, ours and
+//! those of other tools.
+//!
+//! A capture is JSON lines, each line one message as it came: what the producer said, and where anything was sent to it,
+//! that too, in order. So every tool for AAEP reads it. When each line came, over which connection and in which
+//! direction is in a file beside it, `FILE.times`, one line for each of the capture's; it may be missing.
+//!
+//! Whether messages are right is no matter here.
+
+mod reader;
+mod times;
+mod writer;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use recount_aaep::MessageKind;
+
+use crate::glance::Glance;
+
+pub use self::reader::{Reader, Unreadable};
+pub use self::times::Time;
+pub use self::writer::{Stamp, Writer};
+
+/// Who said a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The producer.
+    In,
+    /// The subscriber.
+    Out,
+}
+
+/// One message of a capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Where it begins in its file, from 1.
+    pub number: usize,
+    /// As it came, on one line.
+    pub text: String,
+    /// As it was written down; where it was not, by its type: what only subscribers say was said by one.
+    pub direction: Direction,
+    /// When it came, where that was written down.
+    pub time: Option<Time>,
+}
+
+/// The file of times of a capture.
+pub fn times_of(capture: &Path) -> PathBuf {
+    let mut name = capture.as_os_str().to_owned();
+    name.push(".times");
+    PathBuf::from(name)
+}
+
+/// Who says a message of its type.
+pub fn direction_of(text: &str) -> Direction {
+    match Glance::at(text).and_then(|said| said.kind()) {
+        Some(
+            MessageKind::SubscriptionRequest
+            | MessageKind::SubscriptionRenegotiate
+            | MessageKind::ConfirmationReply
+            | MessageKind::ClarificationReply,
+        ) => Direction::Out,
+        // Either side may close; and producers say all the rest.
+        _ => Direction::In,
+    }
+}
+
+/// JSON on one line: between its parts a line end is a blank, and within a text there is none.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let text = text.trim_matches([' ', '\t', '\r', '\n']);
+    match text.contains(['\n', '\r']) {
+        true => Cow::Owned(text.replace("\r\n", " ").replace(['\n', '\r'], " ")),
+        false => Cow::Borrowed(text),
+    }
+}

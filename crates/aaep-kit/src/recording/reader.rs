@@ -1,0 +1,177 @@
+//! Reads captures, of ours and of other tools. See [`Reader`].
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::Path;
+
+use recount_aaep::json::{Fault, Piece, Splitter};
+
+use super::times::Time;
+use super::{Line, direction_of, one_line, times_of};
+use crate::glance::Glance;
+use crate::limits;
+
+/// A capture being read, line by line: JSON lines, and also one JSON or an array. Holds what one step of reading brings,
+/// so files may be of any length. Reading blocks.
+pub struct Reader {
+    source: Box<dyn Read + Send>,
+    splitter: Option<Splitter>,
+    ready: VecDeque<Result<(usize, String), Unreadable>>,
+    chunk: Vec<u8>,
+    times: Option<Times>,
+    remark: Option<String>,
+}
+
+/// Why a line cannot be told. The lines behind it can.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("the file cannot be read: {0}")]
+    File(#[from] io::Error),
+    #[error("line {line} is no message: {why}")]
+    Line { line: usize, why: String },
+}
+
+/// The file of times, one line ahead.
+struct Times {
+    source: BufReader<Box<dyn Read + Send>>,
+    next: Option<Time>,
+}
+
+impl Reader {
+    /// Opens a capture, and its times where they are there.
+    pub fn open(path: &Path) -> io::Result<Reader> {
+        let source = File::open(path)?;
+        let mut reader = Reader::over(source);
+        match File::open(times_of(path)) {
+            Ok(times) => reader.times = Some(Times { source: BufReader::new(Box::new(times)), next: None }),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            Err(why) => reader.remark = Some(format!("the times cannot be read ({why})")),
+        }
+        Ok(reader)
+    }
+
+    /// Reads what is no file, such as standard input; without times.
+    pub fn over(source: impl Read + Send + 'static) -> Reader {
+        Reader {
+            source: Box::new(source),
+            splitter: Some(Splitter::new()),
+            ready: VecDeque::new(),
+            chunk: vec![0; limits::RECORDING_READ_BYTES],
+            times: None,
+            remark: None,
+        }
+    }
+
+    /// Why times are not told, or not any more; told once.
+    pub fn remark(&mut self) -> Option<String> {
+        self.remark.take()
+    }
+
+    /// Makes the next texts ready, or answers that there are none.
+    fn fill(&mut self) -> io::Result<()> {
+        while self.ready.is_empty() {
+            let Some(splitter) = &mut self.splitter else { return Ok(()) };
+            let ready = &mut self.ready;
+            let mut take = |piece: Piece<'_>| ready.push_back(told(piece));
+            match self.source.read(&mut self.chunk) {
+                Ok(0) => {
+                    splitter.finish(&mut take);
+                    self.splitter = None;
+                }
+                Ok(read) => splitter.push(&self.chunk[..read], &mut take),
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                Err(why) => {
+                    self.splitter = None;
+                    return Err(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The time of a line. What does not fit is of another file, and then none is believed.
+    fn time(&mut self, number: usize, text: &str) -> Option<Time> {
+        let times = self.times.as_mut()?;
+        loop {
+            if times.next.is_none() {
+                match times.read() {
+                    Ok(Some(time)) => times.next = Some(time),
+                    Ok(None) => {
+                        self.times = None;
+                        return None;
+                    }
+                    Err(why) => {
+                        self.times = None;
+                        self.remark = Some(why);
+                        return None;
+                    }
+                }
+            }
+            let time = times.next.as_ref()?;
+            if time.line > number {
+                return None;
+            }
+            let time = times.next.take()?;
+            if time.line < number {
+                continue;
+            }
+            let id = Glance::at(text).and_then(|said| said.event_id);
+            if let (Some(written), Some(found)) = (&time.id, &id)
+                && written != found
+            {
+                self.times = None;
+                self.remark = Some(format!(
+                    "the times are of another file: line {number} is {found}, and they say {written}; they are not used"
+                ));
+                return None;
+            }
+            return Some(time);
+        }
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Line, Unreadable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Err(why) = self.fill() {
+            return Some(Err(Unreadable::File(why)));
+        }
+        let (number, text) = match self.ready.pop_front()? {
+            Ok(line) => line,
+            Err(why) => return Some(Err(why)),
+        };
+        let time = self.time(number, &text);
+        let direction = time.as_ref().map_or_else(|| direction_of(&text), |time| time.direction);
+        Some(Ok(Line { number, text, direction, time }))
+    }
+}
+
+impl Times {
+    /// The next line. The last one may be cut off, which a program that was killed leaves behind.
+    fn read(&mut self) -> Result<Option<Time>, String> {
+        let mut bytes = Vec::new();
+        let most = u64::try_from(limits::TIMES_LINE_BYTES_MAX).unwrap_or(u64::MAX);
+        let read = (&mut self.source).take(most).read_until(b'\n', &mut bytes);
+        read.map_err(|why| format!("the times cannot be read further ({why})"))?;
+        if bytes.last() != Some(&b'\n') {
+            return Ok(None);
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let time = Time::parse(text.trim());
+        let shown: String = text.trim().chars().take(80).collect();
+        time.map(Some).ok_or_else(|| format!("the times are broken at {shown:?}; they are not used further"))
+    }
+}
+
+fn told(piece: Piece<'_>) -> Result<(usize, String), Unreadable> {
+    let bad = |why: String| Unreadable::Line { line: piece.line, why };
+    let bytes = piece.text.map_err(|fault: &Fault| bad(fault.to_string()))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".to_owned()))?;
+    let text = one_line(text);
+    if Glance::at(&text).is_none() {
+        return Err(bad("it is no whole JSON object".to_owned()));
+    }
+    Ok((piece.line, text.into_owned()))
+}
