@@ -3,6 +3,7 @@
 
 mod report;
 pub mod requirements;
+pub mod subscriber;
 
 pub use report::{Check, Outcome, Report, Side, Tally, Verdict};
 

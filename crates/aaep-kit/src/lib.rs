@@ -11,6 +11,7 @@ pub mod link;
 pub mod recording;
 pub mod scenario;
 pub mod scripted;
+pub mod scripted_subscriber;
 pub mod validate;
 
 pub use recount_aaep as aaep;

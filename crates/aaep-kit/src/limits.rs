@@ -132,3 +132,115 @@ pub const RECORDING_READ_BYTES: usize = 64 * 1024;
 
 /// Bytes of one line of the file of times beside a capture; with a longer one, times are not told any more.
 pub const TIMES_LINE_BYTES_MAX: usize = 16 * 1024;
+
+// The synthetic producer that subscribers are tried on.
+
+/// Things waiting to be put on one stream; then whoever says more waits, at most [`STAGE_STALL`].
+pub const STAGE_QUEUE: usize = 1_024;
+/// How long a stream may take nothing; then what is said is not put on it, and the check says that nobody reads.
+pub const STAGE_STALL: Duration = Duration::from_secs(10);
+/// The longest a stream is silent; then a comment shows that it lives.
+pub const STAGE_HEARTBEAT: Duration = Duration::from_secs(10);
+/// Between the writes of an event that is sent in small pieces.
+pub const STAGE_WRITE_PAUSE: Duration = Duration::from_millis(1);
+/// Behind a connection that could not be accepted, before the next is.
+pub const STAGE_ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Things that are remembered of what a subscriber did; what comes later is answered but not remembered.
+pub const STAGE_SEEN_MAX: usize = 200_000;
+/// Subscriptions that are remembered; the oldest is forgotten and has to be asked for anew.
+pub const STAGE_SUBSCRIPTIONS_MAX: usize = 1_024;
+/// Answers that wait for a stream to be told on; the oldest is forgotten.
+pub const STAGE_OWED_MAX: usize = 16;
+/// Bytes of a message of a subscriber's; a longer one is refused.
+pub const STAGE_REPLY_BYTES_MAX: usize = 1024 * 1024;
+/// Events a second that are agreed with a subscriber that sets no limit.
+pub const STAGE_RATE: u64 = 200;
+/// What is answered while the producer refuses.
+pub const STAGE_REFUSAL: u16 = 503;
+/// How a WebSocket is closed: clean.
+pub const STAGE_CLOSE_CODE: u16 = 4000;
+
+// Trials of subscribers. Where a time is up, the check says so.
+
+/// Until the subscriber has come.
+pub const TRIAL_COMES: Duration = Duration::from_secs(120);
+/// For a reply that comes by itself.
+pub const TRIAL_REPLY: Duration = Duration::from_secs(5);
+/// For a reply of a person.
+pub const TRIAL_PERSON: Duration = Duration::from_secs(120);
+/// How long it is watched when nothing is to happen.
+pub const TRIAL_QUIET: Duration = Duration::from_secs(1);
+/// The same, as a multiple of the time in which it usually answers, when that is longer.
+pub const TRIAL_QUIET_ANSWERS: u32 = 3;
+/// Until it is back after its connection was cut.
+pub const TRIAL_RETURNS: Duration = Duration::from_secs(30);
+/// How long the producer refuses or is away.
+pub const TRIAL_DOWN: Duration = Duration::from_secs(4);
+/// How long events come at the agreed rate.
+pub const TRIAL_SUSTAIN: Duration = Duration::from_secs(60);
+/// Prompts among these.
+pub const TRIAL_PROMPTS: u32 = 6;
+/// Events a second that are sent at most, whatever a subscriber says that it bears.
+pub const TRIAL_RATE_MAX: u64 = 2_000;
+/// Events of a burst.
+pub const TRIAL_BURST: u64 = 500;
+/// Steps in front of an error that people are asked about.
+pub const TRIAL_BACKLOG: u64 = 20;
+/// Tries to connect while the producer refuses; more are a storm.
+pub const TRIAL_TRIES_MAX: usize = 12;
+/// Seconds of the prompts that are sent.
+pub const TRIAL_PROMPT_SECONDS: u32 = 300;
+/// The unit of prompts and rates.
+pub const TRIAL_SECOND: Duration = Duration::from_secs(1);
+/// Behind the end of a prompt's time, until a reply counts as late: it may have been on its way.
+pub const TRIAL_LATE: Duration = Duration::from_millis(500);
+/// Who usually answers sooner cannot have a prompt withdrawn in time.
+pub const TRIAL_HASTE: Duration = Duration::from_millis(50);
+/// A prompt is withdrawn after this part of the time in which it is usually answered, and from as long after that a
+/// reply is wrong.
+pub const TRIAL_WITHDRAW_PART: u32 = 3;
+/// How often a prompt is withdrawn from a subscriber that answers all the same; then it fails.
+pub const TRIAL_WITHDRAWALS: usize = 3;
+/// How old a prompt is that comes when its time is up, in milliseconds.
+pub const TRIAL_LONG_AGO_MS: u64 = 60_000;
+/// The pause that a refusal asks for, in seconds.
+pub const TRIAL_RETRY_SECONDS: u32 = 1;
+/// Bytes of a string that is longer than advised.
+pub const TRIAL_LONG_STRING: usize = 20 * 1024;
+/// Bytes in an event that is larger than advised.
+pub const TRIAL_LARGE_EVENT: usize = 70 * 1024;
+/// Bytes in an event of about the largest size that should be carried.
+pub const TRIAL_HUGE_EVENT: usize = 1023 * 1024;
+/// Bytes of filler in a prompt that is of nearly the size that has to be carried.
+pub const TRIAL_FULL_EVENT: usize = 62 * 1024;
+/// Lines that are kept of what is said during one check; the oldest is forgotten.
+pub const TRIAL_SPOKEN_MAX: usize = 64;
+/// Ids of events that are kept to know one again; the oldest is forgotten.
+pub const TRIAL_IDS: usize = 4_096;
+/// Bytes that are quoted of a message in a sentence.
+pub const TRIAL_QUOTE_BYTES: usize = 160;
+/// Bytes that are kept of the end of what a subscriber writes to stderr.
+pub const TRIAL_WORDS_BYTES: usize = 4 * 1024;
+/// The exit status of a program that panicked.
+pub const PANIC_STATUS: i32 = 101;
+
+// The scripted subscriber.
+
+/// The first pause before it comes again; each further one is twice as long.
+pub const SCRIPT_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause before it comes again.
+pub const SCRIPT_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Events a second that it asks for at most.
+pub const SCRIPT_EVENTS_PER_SECOND: u64 = 100;
+/// Ids of events that it remembers; the oldest is forgotten, and its event would be used again.
+pub const SCRIPT_IDS: usize = 4_096;
+/// Prompts that it thinks about at a time; the oldest is let go of.
+pub const SCRIPT_PENDING: usize = 256;
+/// Bytes of an event beyond which one of its faults passes it over.
+pub const SCRIPT_SMALL_BYTES: usize = 32 * 1024;
+/// Events a second beyond which one of its faults drops them.
+pub const SCRIPT_RATE: u32 = 200;
+/// Characters of a token that one of its faults keeps.
+pub const SCRIPT_TOKEN_CHARS: usize = 40;
+/// How often one of its faults asks for its terms; then it makes do, so that other things can be tried.
+pub const SCRIPT_ASKS: u32 = 8;

@@ -1,0 +1,80 @@
+//! `recount-aaep-subscriber`: the scripted subscriber as a program, to point at a producer or to give to
+//! `recount aaep conformance subscriber` as its command. It must never know more than the library.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use recount_aaep_kit::World;
+use recount_aaep_kit::scripted_subscriber::{Behaviour, Fault, Replies, Surface, run};
+use tokio::signal::unix::{SignalKind, signal};
+
+const USAGE: &str = "\
+Usage: recount-aaep-subscriber URL [--answers accept|reject|nobody] [--surface versioned|legacy|legacy-bare|socket]
+           [--level 1|2|3] [--thinks-ms N] [--token TOKEN] [--fault NAME]
+       recount-aaep-subscriber --faults";
+
+#[tokio::main]
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program of a few lines that says what it can do"
+)]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["--faults"] {
+        for fault in Fault::ALL {
+            println!("{:26} {} {}", fault.name(), fault.requirement(), fault.says());
+        }
+        return ExitCode::SUCCESS;
+    }
+    let Some((url, behaviour)) = read(&arguments) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let (Ok(mut interrupted), Ok(mut terminated)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        eprintln!("recount-aaep-subscriber: signals cannot be listened to");
+        return ExitCode::FAILURE;
+    };
+    let stop = async {
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+    };
+    match run(&World::real(), &url, behaviour, stop).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("recount-aaep-subscriber: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read(arguments: &[String]) -> Option<(String, Behaviour)> {
+    let (url, options) = arguments.split_first().filter(|(url, _)| !url.starts_with('-'))?;
+    let mut behaviour = Behaviour::right();
+    for pair in options.chunks(2) {
+        let [name, value] = pair else { return None };
+        match name.as_str() {
+            "--answers" => {
+                behaviour.replies = match value.as_str() {
+                    "accept" => Replies::Accept,
+                    "reject" => Replies::Reject,
+                    "nobody" => Replies::Nobody,
+                    _ => return None,
+                }
+            }
+            "--surface" => {
+                behaviour.surface = Surface::ALL.into_iter().find(|surface| surface.name() == value)?;
+            }
+            "--level" => behaviour.level = value.parse().ok().filter(|level| (1..=3).contains(level))?,
+            "--thinks-ms" => behaviour.thinks = Duration::from_millis(value.parse().ok()?),
+            "--token" => behaviour.token = Some(value.clone()),
+            "--fault" => behaviour.fault = Some(Fault::named(value)?),
+            _ => return None,
+        }
+    }
+    Some((url.clone(), behaviour))
+}

@@ -1,0 +1,151 @@
+//! Tries a subscriber: plays a producer for it, on every surface, and looks at what it sends back and whether it stays.
+//! [`run`] is the way in. What a subscriber speaks or shows is not seen from here: people are asked about it when they
+//! want to be ([`Subject::person`]), and `coverage` says what cannot be told.
+//!
+//! Most subscribers connect to a producer, so the trial begins with an address of ours at which the subscriber is to be
+//! pointed. [`push`] is for those that listen themselves.
+
+pub mod coverage;
+mod judge;
+mod parts;
+mod process;
+pub mod push;
+mod stage;
+mod talk;
+mod trial;
+mod voice;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use recount_world::World;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Check, Report};
+use crate::limits;
+
+/// Who answers prompts on the subscriber's side, and how: the trial has to know what is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Nobody: silence is right, and a reply is a fault.
+    Nobody,
+    /// It is set up to accept by itself.
+    Accept,
+    /// It is set up to reject by itself.
+    Reject,
+    /// A person sits before it.
+    Person,
+}
+
+impl Answers {
+    /// As reports put it.
+    pub fn says(self) -> &'static str {
+        match self {
+            Answers::Nobody => "nobody answers prompts",
+            Answers::Accept => "it is set up to accept by itself",
+            Answers::Reject => "it is set up to reject by itself",
+            Answers::Person => "a person answers its prompts",
+        }
+    }
+}
+
+/// How long things are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// Until it has come, in the beginning.
+    pub comes: Duration,
+    /// For a reply.
+    pub reply: Duration,
+    /// How long it is watched when nothing is to happen.
+    pub quiet: Duration,
+    /// Until it is there again after its connection was cut.
+    pub returns: Duration,
+    /// How long the producer is away.
+    pub down: Duration,
+    /// How long events come at the rate it declares.
+    pub sustain: Duration,
+}
+
+impl Times {
+    /// For subscribers of which nothing is known.
+    pub fn usual(answers: Answers) -> Times {
+        let reply = if answers == Answers::Person { limits::TRIAL_PERSON } else { limits::TRIAL_REPLY };
+        Times {
+            comes: limits::TRIAL_COMES,
+            reply,
+            quiet: limits::TRIAL_QUIET,
+            returns: limits::TRIAL_RETURNS,
+            down: limits::TRIAL_DOWN,
+            sustain: limits::TRIAL_SUSTAIN,
+        }
+    }
+}
+
+/// A question to the person at the terminal. `None` says that it could not be told.
+pub struct Question {
+    pub text: String,
+    pub answer: oneshot::Sender<Option<bool>>,
+}
+
+/// What is tried, and how.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// Where the trial's producer is served; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Starts the subscriber, anew wherever a fresh one is needed. `{url}` stands for the address; without it somebody
+    /// starts the subscriber by hand.
+    pub command: Option<Vec<String>>,
+    pub answers: Answers,
+    /// A bearer token that is asked for.
+    pub token: Option<String>,
+    pub times: Times,
+    /// Takes questions about what cannot be seen from here.
+    pub person: Option<mpsc::Sender<Question>>,
+}
+
+impl Subject {
+    pub fn new(address: SocketAddr, answers: Answers) -> Subject {
+        let times = Times::usual(answers);
+        Subject { address, command: None, answers, token: None, times, person: None }
+    }
+}
+
+/// What is told while the trial runs.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// A word to whoever waits, or has something to do.
+    Note(&'a str),
+    Check(&'a Check),
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    #[error("cannot listen at {address}: {why}; take another address, or port 0 for a free one")]
+    Listen { address: SocketAddr, why: std::io::Error },
+    #[error("`{program}` cannot be started: {why}")]
+    Start { program: String, why: std::io::Error },
+    #[error("no subscriber came to {url} within {seconds} s{more}")]
+    NobodyCame { url: String, seconds: u64, more: String },
+    #[error("{0}")]
+    Push(String),
+}
+
+/// Tries a subscriber at a level, the lower ones included.
+pub async fn run(
+    world: &World,
+    subject: &Subject,
+    level: u8,
+    sink: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<Report, TrialError> {
+    let mut trial = trial::Trial::begin(world, subject, level, sink).await?;
+    parts::hello::run(&mut trial).await?;
+    parts::survive::run(&mut trial).await?;
+    parts::prompts::run(&mut trial).await?;
+    parts::flow::run(&mut trial).await?;
+    parts::person::run(&mut trial).await?;
+    parts::line::run(&mut trial).await?;
+    judge::run(&mut trial);
+    parts::end::run(&mut trial).await?;
+    Ok(trial.finish().await)
+}

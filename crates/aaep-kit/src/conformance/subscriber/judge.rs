@@ -1,0 +1,182 @@
+//! What can only be told of all replies together: that every one has its form, a token that was sent, a decision that was
+//! allowed, and that none came too late.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::talk::Said;
+use super::trial::{Issued, Trial};
+use super::voice::Asked;
+use super::{Answers, stage::What};
+use crate::conformance::Outcome;
+use crate::limits;
+
+const FORM: &str = "its replies are as the schemas say";
+const TOKENS: &str = "its replies bear tokens that it was sent, byte for byte, and no others";
+const ALLOWED: &str = "it decides only what the prompt allows";
+const CONFIGURED: &str = "it answers as it is set up to, and not otherwise";
+const KIND: &str = "it answers questions with a kind of answer that they take";
+const LATE: &str = "it does not answer when the time is up";
+const ENTITLED: &str = "it brings its token with every request";
+
+pub(super) fn run(trial: &mut Trial<'_>) {
+    trial.fresh();
+    let seen = trial.stage.since(0);
+    let replies: Vec<Said> = Said::all(&seen).into_iter().filter(Said::is_reply).collect();
+    let issued: HashMap<String, Issued> =
+        trial.issued.iter().map(|issued| (issued.prompt.token.clone(), issued.clone())).collect();
+    if trial.subject.token.is_some() {
+        let bare = seen.iter().find_map(|seen| match &seen.what {
+            What::Came { path, entitled: false } => Some(path.clone()),
+            _ => None,
+        });
+        let said =
+            bare.as_ref().map_or("it did".to_owned(), |path| format!("a request for `{path}` came without"));
+        trial.hold("R-163", ENTITLED, bare.is_none(), said);
+    }
+    if trial.subject.answers == Answers::Nobody {
+        let said = match replies.first() {
+            Some(reply) => format!("nobody told it to, and it sent `{}`", short(&reply.text)),
+            None => format!("{} prompts were left alone", issued.len()),
+        };
+        trial.hold("R-091", "it answers nothing by itself", replies.is_empty(), said);
+    }
+    tokens(trial, &replies, &issued);
+    if replies.is_empty() {
+        let why = || Outcome::NotShown("it sent no reply".into());
+        for (requirement, name) in
+            [("R-078", FORM), ("R-078", ALLOWED), ("R-086", KIND), ("R-090", LATE), ("R-091", CONFIGURED)]
+        {
+            if requirement != "R-091" || trial.decision().is_some() {
+                trial.check(requirement, name, why(), "");
+            }
+        }
+        return;
+    }
+    form(trial, &replies);
+    decisions(trial, &replies, &issued);
+    kinds(trial, &replies, &issued);
+    late(trial, &replies, &issued);
+}
+
+fn short(text: &str) -> String {
+    crate::conformance::report::beginning(text, limits::TRIAL_QUOTE_BYTES)
+}
+
+fn tokens(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
+    if replies.is_empty() {
+        let why = "it sent no reply".to_owned();
+        return trial.check("R-076", TOKENS, Outcome::NotShown(why), "");
+    }
+    let strange = replies.iter().find(|reply| !issued.contains_key(reply.token()));
+    let said = match strange {
+        None => format!("so it was with {} replies", replies.len()),
+        Some(reply) => {
+            let token = reply.token();
+            let like = issued.keys().find(|known| {
+                known.eq_ignore_ascii_case(token)
+                    || (!token.is_empty() && (known.starts_with(token) || token.contains(known.as_str())))
+            });
+            match like {
+                Some(known) => format!("`{known}` came back as `{}`", short(token)),
+                None => format!("`{}` was never sent to it", short(token)),
+            }
+        }
+    };
+    trial.hold("R-076", TOKENS, strange.is_none(), said);
+}
+
+fn form(trial: &mut Trial<'_>, replies: &[Said]) {
+    let (mut errors, mut warnings) = (None, None);
+    for reply in replies {
+        let (wrong, odd) = reply.amiss();
+        errors = errors.or_else(|| wrong.first().map(|what| (what.clone(), reply.clone())));
+        warnings = warnings.or_else(|| odd.first().map(|what| (what.clone(), reply.clone())));
+    }
+    let (outcome, said) = match (errors, warnings) {
+        (Some((what, reply)), _) => (Outcome::Failed, format!("{what} in `{}`", short(&reply.text))),
+        (None, Some((what, reply))) => (Outcome::Warned, format!("{what} in `{}`", short(&reply.text))),
+        (None, None) => (Outcome::Passed, format!("so it was with {} replies", replies.len())),
+    };
+    trial.check("R-078", FORM, outcome, said);
+}
+
+fn decisions(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
+    let confirmations: Vec<(&Said, &Issued)> = replies
+        .iter()
+        .filter_map(|reply| Some((reply, issued.get(reply.token())?)))
+        .filter(|(_, issued)| issued.prompt.asked == Asked::Confirmation)
+        .collect();
+    let allowed = |issued: &Issued, decision: &str| match issued.prompt.event.value.get("allowed_replies") {
+        Some(Value::Array(allowed)) => allowed.iter().any(|word| word == decision),
+        _ => matches!(decision, "accept" | "reject"),
+    };
+    let wrong = confirmations.iter().find(|(reply, issued)| !allowed(issued, reply.decision()));
+    let said = match wrong {
+        Some((reply, _)) => format!("it sent `{}` where that was not allowed", short(reply.decision())),
+        None => format!("so it was with {} decisions", confirmations.len()),
+    };
+    trial.hold("R-078", ALLOWED, wrong.is_none(), said);
+    let Some(right) = trial.decision() else { return };
+    let narrow = |issued: &Issued| issued.prompt.event.value.get("allowed_replies").is_some();
+    let otherwise = confirmations.iter().find(|(reply, issued)| !narrow(issued) && reply.decision() != right);
+    let said = match otherwise {
+        Some((reply, _)) => format!("it is set up to {right}, and sent `{}`", short(reply.decision())),
+        None => format!("every decision was `{right}`"),
+    };
+    trial.hold("R-091", CONFIGURED, otherwise.is_none(), said);
+}
+
+fn kinds(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
+    let answers: Vec<(&Said, &Issued)> = replies
+        .iter()
+        .filter_map(|reply| Some((reply, issued.get(reply.token())?)))
+        .filter(|(_, issued)| issued.prompt.asked != Asked::Confirmation)
+        .collect();
+    if answers.is_empty() {
+        let why = "it answered no question".to_owned();
+        return trial.check("R-086", KIND, Outcome::NotShown(why), "");
+    }
+    let fits = |reply: &Said, issued: &Issued| {
+        let response = reply.value.get("response");
+        reply.value.get("decision").is_none()
+            && match issued.prompt.asked {
+                Asked::YesNo => response.is_some_and(Value::is_boolean),
+                Asked::Numeric => response.is_some_and(Value::is_number),
+                Asked::FreeText | Asked::Confirmation => {
+                    response.and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+                }
+                Asked::Choice => {
+                    let choices = issued.prompt.event.value.get("choices").and_then(Value::as_array);
+                    choices
+                        .is_some_and(|choices| choices.iter().any(|choice| choice.get("value") == response))
+                }
+            }
+    };
+    let wrong = answers.iter().find(|(reply, issued)| !fits(reply, issued));
+    let said = match wrong {
+        Some((reply, issued)) => {
+            format!("asked for {:?} it sent `{}`", issued.prompt.asked, short(&reply.text))
+        }
+        None => format!("so it was with {} answers", answers.len()),
+    };
+    trial.hold("R-086", KIND, wrong.is_none(), said);
+}
+
+fn late(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
+    let late = replies.iter().find_map(|reply| {
+        let issued = issued.get(reply.token())?;
+        let seconds = issued.prompt.event.value.get("timeout_seconds").and_then(Value::as_u64)?;
+        let after = reply.at.saturating_duration_since(issued.sent);
+        (after > Duration::from_secs(seconds) + limits::TRIAL_LATE).then_some((after, seconds))
+    });
+    let said = match late {
+        Some((after, seconds)) => {
+            format!("a prompt of {seconds} s was answered after {:.1} s", after.as_secs_f64())
+        }
+        None => "every reply came in time".to_owned(),
+    };
+    trial.hold("R-090", LATE, late.is_none(), said);
+}

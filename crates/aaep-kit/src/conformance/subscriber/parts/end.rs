@@ -1,0 +1,223 @@
+//! Endings: a handshake that is refused in words of a later version, a producer that closes, and the subscriber's own
+//! end. Each takes a fresh subscriber where one can be had.
+
+use recount_aaep::table::MessageKind;
+use serde_json::json;
+
+use super::line::tries;
+use crate::conformance::Outcome;
+use crate::conformance::subscriber::TrialError;
+use crate::conformance::subscriber::stage::{Piece, Terms, What};
+use crate::conformance::subscriber::talk::Said;
+use crate::conformance::subscriber::trial::Trial;
+use crate::limits;
+
+const REFUSED: &str = "it bears a refusal with a reason that it does not know";
+const WAITS: &str = "it does not ask again without pause when it was refused";
+const CLOSED: &str = "it bears that the producer closes";
+const SAYS: &str = "it says that it closes when it is told to end";
+const NEGOTIATES: &str = "its wishes for other terms are as the schema says";
+const SIGNED: &str = "it takes no producer without a signed manifest when it demands one";
+
+pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    negotiated(trial).await?;
+    let handshake = Said::all(&trial.stage.since(0))
+        .into_iter()
+        .any(|said| said.kind == Some(MessageKind::SubscriptionRequest));
+    if trial.subject.command.is_some() {
+        refused(trial, handshake).await?;
+        trial.renew().await?;
+        own_end(trial, handshake).await?;
+        if trial.renew().await? {
+            closed(trial).await?;
+        }
+    } else {
+        let why = Outcome::NotShown(
+            "it takes a fresh subscriber: give the trial a command to start it with".into(),
+        );
+        trial.check("R-204", REFUSED, why.clone(), "");
+        trial.check("R-129", WAITS, why, "");
+        if trial.present().await? {
+            own_end(trial, handshake).await?;
+        }
+        if !trial.stage.lines().is_empty() {
+            closed(trial).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What it asked for by itself during all of the trial.
+async fn negotiated(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    let said = Said::all(&trial.stage.since(0));
+    let wishes: Vec<&Said> =
+        said.iter().filter(|said| said.kind == Some(MessageKind::SubscriptionRenegotiate)).collect();
+    if wishes.is_empty() {
+        let why = "it never asked for other terms".to_owned();
+        trial.check("R-120", NEGOTIATES, Outcome::Inapplicable(why), "");
+    } else {
+        let wrong = wishes.iter().find_map(|wish| wish.amiss().0.first().cloned());
+        trial.hold("R-120", NEGOTIATES, wrong.is_none(), wrong.unwrap_or_else(|| "so they are".to_owned()));
+    }
+    let demands = said.iter().find_map(|said| {
+        let demand = said.value.get("capabilities")?.get("accept_signed_manifests_only")?.as_bool()?;
+        (said.kind == Some(MessageKind::SubscriptionRequest)).then_some(demand)
+    });
+    if demands == Some(true) {
+        // It was accepted without one, and came for events all the same.
+        let came = trial.issued.len();
+        let said = format!("it demanded one, got none, and took {came} prompts");
+        trial.hold("R-167", SIGNED, false, said);
+    } else {
+        let why = "it demands none".to_owned();
+        trial.check("R-167", SIGNED, Outcome::Inapplicable(why), "");
+    }
+    Ok(())
+}
+
+async fn refused(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialError> {
+    if !handshake {
+        let why = || Outcome::Inapplicable("it makes no handshake".into());
+        trial.check("R-204", REFUSED, why(), "");
+        trial.check("R-129", WAITS, why(), "");
+        return Ok(());
+    }
+    trial.fresh();
+    let mark = trial.stage.mark();
+    let retry_after_seconds = limits::TRIAL_RETRY_SECONDS;
+    trial.stage.terms(Terms::No { code: "moon_in_the_way", retry_after_seconds });
+    trial.start().await?;
+    let asked = trial
+        .stage
+        .wait(mark, trial.subject.times.comes, |seen| {
+            Said::all(seen)
+                .iter()
+                .any(|said| said.kind == Some(MessageKind::SubscriptionRequest))
+                .then_some(())
+        })
+        .await;
+    let from = trial.stage.mark();
+    let down = trial.subject.times.down;
+    let many =
+        trial.stage.wait(from, down, |seen| (tries(seen) > limits::TRIAL_TRIES_MAX).then_some(())).await;
+    let count = tries(&trial.stage.since(from));
+    trial.stage.terms(Terms::Asked);
+    let said = match many {
+        Some(()) => format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX),
+        None => {
+            format!("{count} tries within {down:?}, where {retry_after_seconds} s of pause were asked for")
+        }
+    };
+    trial.hold("R-129", WAITS, many.is_none() && asked.is_some(), said);
+    let back = trial.arrive(trial.subject.times.returns).await;
+    let ending = trial.ending();
+    let (outcome, said) = match back {
+        Some(_) => (Outcome::Passed, "it came again and was accepted".to_owned()),
+        None if ended_badly(trial) => (Outcome::Failed, format!("it broke{ending}")),
+        None => (Outcome::Warned, format!("it did not come again{ending}")),
+    };
+    trial.check("R-204", REFUSED, outcome, said);
+    Ok(())
+}
+
+/// Whether its process was ended by a signal, or by a panic of its own.
+fn ended_badly(trial: &mut Trial<'_>) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    let status = trial.process().and_then(|process| process.ended());
+    status.is_some_and(|status| status.signal().is_some() || status.code() == Some(limits::PANIC_STATUS))
+}
+
+/// The producer closes, tidily.
+async fn closed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    trial.fresh();
+    let Some(open) = trial.stage.lines().pop() else { return Ok(()) };
+    let mark = trial.stage.mark();
+    let close = json!({
+        "type": "subscription.close",
+        "subscription_id": open.subscription.unwrap_or_else(|| "sub_0".to_owned()),
+        "reason_code": "producer_shutdown",
+        "reason_message": "The trial is nearly over.",
+    });
+    trial.put(&Piece::new(None, close.to_string())).await;
+    trial.stage.end_lines().await;
+    let down = trial.subject.times.down;
+    let many =
+        trial.stage.wait(mark, down, |seen| (tries(seen) > limits::TRIAL_TRIES_MAX).then_some(())).await;
+    let count = tries(&trial.stage.since(mark));
+    let (outcome, said) = if many.is_some() {
+        (Outcome::Failed, format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX))
+    } else if ended_badly(trial) {
+        (Outcome::Failed, format!("it broke{}", trial.ending()))
+    } else {
+        (Outcome::Passed, format!("{count} tries within {down:?}{}", trial.ending()))
+    };
+    trial.check("R-121", CLOSED, outcome, said);
+    Ok(())
+}
+
+/// The subscriber ends, because it is told to.
+async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialError> {
+    if trial.level < 3 {
+        return Ok(());
+    }
+    if !handshake {
+        let why = "without a handshake there is nothing to close".to_owned();
+        trial.check("R-130", SAYS, Outcome::Inapplicable(why), "");
+        return Ok(());
+    }
+    let Some(open) = trial.stage.lines().pop() else {
+        trial.check("R-130", SAYS, Outcome::NotShown("the subscriber was gone".into()), "");
+        return Ok(());
+    };
+    trial.fresh();
+    // Once this is through, it is up and listens to signals.
+    trial.probe().await;
+    let mark = trial.stage.mark();
+    let patience = match trial.process() {
+        Some(process) => {
+            process.end();
+            trial.subject.times.returns
+        }
+        None => {
+            trial.note("End the subscriber now, in the way its users do (Ctrl-C).");
+            trial.subject.times.comes
+        }
+    };
+    let close = trial
+        .stage
+        .wait(mark, patience, |seen| {
+            let said = Said::all(seen);
+            let close = said.into_iter().find(|said| said.kind == Some(MessageKind::SubscriptionClose));
+            let gone = seen.iter().any(|seen| matches!(seen.what, What::Closed));
+            (close.is_some() || gone).then_some(close)
+        })
+        .await;
+    // A close may be on its way on another connection than the stream's.
+    let close = match close {
+        Some(None) => {
+            let find = |seen: &[_]| {
+                Said::all(seen).into_iter().find(|said| said.kind == Some(MessageKind::SubscriptionClose))
+            };
+            Some(trial.stage.wait(mark, trial.subject.times.quiet, find).await)
+        }
+        other => other,
+    };
+    let ours = open.subscription.unwrap_or_default();
+    let (outcome, said) = match close {
+        None => (Outcome::NotShown("it did not end".into()), String::new()),
+        Some(None) => (Outcome::Failed, "it went without a word".to_owned()),
+        Some(Some(close)) if close.subscription() != ours => {
+            (Outcome::Failed, format!("it closed `{}`, which is not its subscription", close.subscription()))
+        }
+        Some(Some(close)) => match close.amiss().0.first() {
+            Some(what) => (Outcome::Failed, format!("its close is wrong: {what}")),
+            None => (Outcome::Passed, "it closed its subscription".to_owned()),
+        },
+    };
+    trial.check("R-130", SAYS, outcome, said);
+    if let Some(process) = trial.process() {
+        process.wait(limits::TRIAL_SECOND).await;
+    }
+    trial.stage.cut();
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Much at a time: events at the rate that was agreed, prompts among them, then a burst with a prompt behind it. Nothing
+//! critical may be lost.
+
+use recount_aaep::wire::Boundary;
+
+use crate::conformance::Outcome;
+use crate::conformance::subscriber::TrialError;
+use crate::conformance::subscriber::trial::{Issued, Sign, Trial};
+use crate::limits;
+
+const SUSTAINED: &str = "at the rate that was agreed it loses no prompt";
+const BURST: &str = "behind a burst of events it answers the next prompt";
+
+pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if trial.level < 3 || !trial.present().await? {
+        return Ok(());
+    }
+    sustained(trial).await?;
+    if trial.present().await? {
+        burst(trial).await?;
+    }
+    Ok(())
+}
+
+async fn sustained(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    trial.fresh();
+    let agreed = trial.stage.rate();
+    let rate = agreed.unwrap_or(limits::STAGE_RATE).clamp(1, limits::TRIAL_RATE_MAX);
+    let lasts = trial.subject.times.sustain;
+    let began = recount_world::moment();
+    let mut every = tokio::time::interval(limits::TRIAL_SECOND / u32::try_from(rate).unwrap_or(u32::MAX));
+    let mut asked = Vec::new();
+    let (mut said, mut unread) = (0_u64, false);
+    let writing = trial.voice.go("writing_output");
+    trial.say(&writing).await;
+    let mark = trial.stage.mark();
+    let mut next_prompt = lasts / limits::TRIAL_PROMPTS;
+    while began.elapsed() < lasts {
+        every.tick().await;
+        let position = said / 2 * u64::try_from(WORDS.len()).unwrap_or_default();
+        let event = match said % 2 {
+            0 => trial.voice.output(WORDS, position, Boundary::Sentence),
+            _ => trial.voice.progress(1 + said / 2, u64::from(u32::MAX)),
+        };
+        said += 1;
+        if trial.say(&event).await == 0 {
+            unread = true;
+            break;
+        }
+        if began.elapsed() >= next_prompt {
+            next_prompt += lasts / limits::TRIAL_PROMPTS;
+            let token = trial.voice.token();
+            let prompt = trial.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
+            let sent = recount_world::moment();
+            trial.issued.push(Issued { prompt: prompt.clone(), sent });
+            trial.say(&prompt.event).await;
+            asked.push((prompt.token, sent));
+        }
+    }
+    let mut lost = 0;
+    if trial.answers() {
+        // All of them have had their time when the last one has.
+        let until = recount_world::moment() + trial.subject.times.reply;
+        for (token, sent) in &asked {
+            let left = until.saturating_duration_since(recount_world::moment());
+            let sign = trial.watch(mark, token, *sent, left).await;
+            lost += usize::from(!matches!(sign, Sign::Answered { .. }));
+        }
+    }
+    let position = said.div_ceil(2) * u64::try_from(WORDS.len()).unwrap_or_default();
+    for event in [trial.voice.last_output("", position), trial.voice.go("thinking")] {
+        trial.say(&event).await;
+    }
+    let gone = unread || trial.stage.lines().is_empty();
+    let how = format!(
+        "{said} events in {:.1} s ({rate} a second{}), {} prompts among them",
+        began.elapsed().as_secs_f64(),
+        if agreed.is_none() { ", since it set no limit" } else { "" },
+        asked.len()
+    );
+    let (outcome, said) = if gone {
+        (Outcome::Failed, format!("{}: {how}", trial.told(&Sign::Gone)))
+    } else if !trial.answers() {
+        (Outcome::NotShown("it answers nothing by itself".into()), format!("it stayed connected: {how}"))
+    } else if lost > 0 {
+        (Outcome::Failed, format!("{lost} prompts were not answered: {how}"))
+    } else {
+        (Outcome::Passed, how)
+    };
+    trial.check("R-119", SUSTAINED, outcome, said);
+    Ok(())
+}
+
+const WORDS: &str = "All is well. ";
+
+async fn burst(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    trial.fresh();
+    for step in 1..=limits::TRIAL_BURST {
+        let event = trial.voice.progress(step, limits::TRIAL_BURST);
+        if trial.say(&event).await == 0 {
+            break;
+        }
+    }
+    let sign = trial.probe().await;
+    let told = format!("{} events at once, then {}", limits::TRIAL_BURST, trial.told(&sign));
+    match sign {
+        Sign::Held => {
+            let why = Outcome::NotShown("it answers nothing by itself".into());
+            trial.check("R-119", BURST, why, told);
+        }
+        sign => {
+            trial.hold("R-119", BURST, sign.is_well(), told);
+            if matches!(sign, Sign::Silent) {
+                trial.renew().await?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! How a subscriber begins: its handshake, what it claims there, and whether it takes terms that are lower than asked.
+
+use recount_aaep::table::MessageKind;
+use serde_json::Value;
+
+use crate::conformance::Outcome;
+use crate::conformance::subscriber::TrialError;
+use crate::conformance::subscriber::stage::{Terms, What};
+use crate::conformance::subscriber::talk::Said;
+use crate::conformance::subscriber::trial::Trial;
+
+const FIRST: &str = "it begins with a subscription request";
+const FORM: &str = "its request is as the schema says";
+const REPLIES: &str = "it says that it can answer prompts";
+const LEVEL: &str = "it says that it is of this level";
+const TERMS: &str = "it takes terms that are lower than it asked for";
+
+pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    // Lower than what is asked for, so that it shows whether that is taken.
+    trial.stage.terms(Terms::Slower);
+    let base = trial.stage.base();
+    if trial.subject.command.is_none() {
+        trial.note(&format!("Point the subscriber at {base} now; the trial begins when it comes."));
+    }
+    trial.fresh();
+    trial.start().await?;
+    let Some(open) = trial.arrive(trial.subject.times.comes).await else {
+        let ending = trial.ending();
+        let seconds = trial.subject.times.comes.as_secs();
+        return Err(TrialError::NobodyCame { url: base, seconds, more: ending });
+    };
+    trial.note(&format!("The subscriber came to {}.", open.face.says()));
+    let said = Said::all(&trial.stage.since(0));
+    let request = said.iter().find(|said| said.kind == Some(MessageKind::SubscriptionRequest)).cloned();
+    let first = said.first().cloned();
+    match (&request, &first) {
+        (Some(request), Some(first)) if first.text == request.text => {
+            trial.hold("R-110", FIRST, true, format!("so it did, at {}", open.face.says()));
+        }
+        (_, Some(first)) => {
+            let said = format!("what came first was `{}`", short(&first.text));
+            trial.hold("R-110", FIRST, false, said);
+        }
+        (_, None) => trial.hold("R-110", FIRST, false, "it opened a stream and asked for nothing"),
+    }
+    match &request {
+        Some(request) => claims(trial, request),
+        None => {
+            let why = || Outcome::Inapplicable("it makes no handshake".into());
+            for (requirement, name) in [("R-110", FORM), ("R-127", REPLIES), ("R-125", LEVEL)] {
+                trial.check(requirement, name, why(), "without one replies are taken for granted");
+            }
+        }
+    }
+    terms(trial, request.as_ref()).await;
+    Ok(())
+}
+
+fn short(text: &str) -> String {
+    crate::conformance::report::beginning(text, crate::limits::TRIAL_QUOTE_BYTES)
+}
+
+/// What its request says.
+fn claims(trial: &mut Trial<'_>, request: &Said) {
+    let text = |name: &str| request.value.get(name).and_then(Value::as_str);
+    let name = text("subscriber_name").or(text("subscriber_id")).unwrap_or("subscriber").to_owned();
+    let version = text("subscriber_version").map(str::to_owned);
+    trial.named(&name, version.as_deref());
+    let (errors, _) = request.amiss();
+    let said = errors.first().cloned().unwrap_or_else(|| "nothing is wrong with it".to_owned());
+    trial.hold("R-110", FORM, errors.is_empty(), said);
+    let capabilities = request.value.get("capabilities");
+    let can = |what: &str| capabilities.and_then(|all| all.get(what)).and_then(Value::as_bool) == Some(true);
+    let said = if can("supports_confirmation_reply") {
+        "`supports_confirmation_reply` is true"
+    } else {
+        "`supports_confirmation_reply` is not true, so that no producer will ask it"
+    };
+    trial.hold("R-127", REPLIES, can("supports_confirmation_reply"), said);
+    let levels = capabilities.and_then(|all| all.get("supported_conformance_levels"));
+    let claims = levels.and_then(Value::as_array).map_or(trial.level == 1, |levels| {
+        levels.iter().any(|level| level.as_u64() == Some(trial.level.into()))
+    });
+    let outcome = if claims { Outcome::Passed } else { Outcome::Warned };
+    let said = match levels {
+        Some(levels) => format!("`supported_conformance_levels` is {levels}"),
+        None => "`supported_conformance_levels` is not there, which means level 1".to_owned(),
+    };
+    trial.check("R-125", LEVEL, outcome, said);
+}
+
+/// The terms are lower than asked for: it must not try again and again for better ones.
+async fn terms(trial: &mut Trial<'_>, request: Option<&Said>) {
+    if request.is_none() {
+        let why = Outcome::Inapplicable("it makes no handshake".into());
+        return trial.check("R-129", TERMS, why, "");
+    }
+    let mark = trial.stage.mark();
+    let gone = trial
+        .stage
+        .wait(mark, trial.subject.times.quiet * 2, |seen| {
+            seen.iter().any(|seen| matches!(seen.what, What::Closed)).then_some(())
+        })
+        .await;
+    let requests = Said::all(&trial.stage.since(0))
+        .iter()
+        .filter(|said| said.kind == Some(MessageKind::SubscriptionRequest))
+        .count();
+    let said = match (requests, gone) {
+        (0 | 1, None) => "it stayed, and asked for nothing more".to_owned(),
+        (0 | 1, Some(())) => "its connection ended behind the answer".to_owned(),
+        (times, _) => format!("it asked {times} times, instead of keeping to what it was given"),
+    };
+    trial.hold("R-129", TERMS, requests < 2 && gone.is_none(), said);
+    trial.stage.terms(Terms::Asked);
+}

@@ -1,0 +1,146 @@
+//! Connections that break: cut in the middle, refused for a while, and a producer that is killed and started again.
+
+use crate::conformance::Outcome;
+use crate::conformance::subscriber::TrialError;
+use crate::conformance::subscriber::stage::What;
+use crate::conformance::subscriber::trial::{Sign, Trial};
+use crate::limits;
+
+const RETURNS: &str = "it comes back when its connection was cut, and loses nothing";
+const RESUMES: &str = "it comes back with the id of the last event that it had";
+const PAUSES: &str = "it tries again with pauses while it is refused";
+const KILLED: &str = "it comes back when the producer was killed and started again";
+const SINGLE: &str = "it clears old connections away";
+
+pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if !trial.present().await? {
+        return Ok(());
+    }
+    cut(trial).await?;
+    if trial.level < 3 {
+        return Ok(());
+    }
+    if trial.present().await? {
+        refused(trial).await?;
+    }
+    if trial.present().await? {
+        killed(trial).await?;
+    }
+    single(trial);
+    Ok(())
+}
+
+/// Cut, with a prompt that it misses.
+async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    trial.fresh();
+    // Once this is answered, it has everything of before.
+    trial.probe().await;
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+    let token = trial.voice.token();
+    let missed = trial.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
+    let mark = trial.stage.mark();
+    trial.stage.cut();
+    let back = trial.stage.wait_open(trial.subject.times.returns).await;
+    let Some(open) = back else {
+        let ending = trial.ending();
+        let seconds = trial.subject.times.returns.as_secs_f64();
+        let said = format!("it did not come within {seconds:.0} s{ending}");
+        // At the lower levels a tidy end is enough; from level 3 on it must go on.
+        trial.check("R-143", RETURNS, Outcome::Warned, said.clone());
+        trial.check("R-121", RETURNS, Outcome::Failed, said);
+        trial.check("R-149", RESUMES, Outcome::NotShown("it did not come back".into()), "");
+        return Ok(());
+    };
+    let resumes = trial.stage.since(mark).into_iter().rev().find_map(|seen| match seen.what {
+        What::Opened { resumes, line } if line == open.line => Some(resumes),
+        _ => None,
+    });
+    let known = |id: &String| trial.has_said(id);
+    let (outcome, said) = match resumes.flatten() {
+        _ if open.face.is_socket() => {
+            (Outcome::Inapplicable("a WebSocket cannot be resumed".into()), String::new())
+        }
+        Some(id) if known(&id) => (Outcome::Passed, format!("it asked for what is behind {id}")),
+        Some(id) => (Outcome::Failed, format!("it asked for what is behind `{id}`, which was never sent")),
+        None => (Outcome::Failed, "it came without `Last-Event-ID`".to_owned()),
+    };
+    trial.check("R-149", RESUMES, outcome, said);
+    // What it missed comes again, as after a resume and for whoever did not ask for one.
+    let piece = missed.event.piece();
+    let sign = trial.ask(missed, &piece).await;
+    trial.follow(&sign).await;
+    let told = match &sign {
+        Sign::Answered { after, .. } => {
+            format!("it answered what it had missed after {} ms", after.as_millis())
+        }
+        Sign::Silent => "it came back but did not answer what it had missed".to_owned(),
+        sign => trial.told(sign),
+    };
+    trial.hold("R-143", RETURNS, sign.is_well(), told);
+    if matches!(sign, Sign::Silent) {
+        trial.renew().await?;
+    }
+    Ok(())
+}
+
+/// Refused for a while: it may try again, but not without pause.
+async fn refused(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    trial.fresh();
+    let mark = trial.stage.mark();
+    trial.stage.refuse(Some(limits::STAGE_REFUSAL));
+    trial.stage.cut();
+    let down = trial.subject.times.down;
+    let many =
+        trial.stage.wait(mark, down, |seen| (tries(seen) > limits::TRIAL_TRIES_MAX).then_some(())).await;
+    let count = tries(&trial.stage.since(mark));
+    trial.stage.refuse(None);
+    let said = match many {
+        Some(()) => format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX),
+        None => format!("{count} tries within {down:?}"),
+    };
+    trial.hold("R-121", PAUSES, many.is_none(), said);
+    Ok(())
+}
+
+pub(super) fn tries(seen: &[crate::conformance::subscriber::stage::Seen]) -> usize {
+    seen.iter().filter(|seen| matches!(seen.what, What::Came { .. })).count()
+}
+
+async fn killed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    trial.fresh();
+    trial.stage.close_door().await;
+    trial.stage.forget();
+    tokio::time::sleep(trial.subject.times.down / 2).await;
+    let address = trial.stage.address();
+    trial.stage.open_door().await.map_err(|why| TrialError::Listen { address, why })?;
+    let back = trial.arrive(trial.subject.times.returns).await;
+    let sign = match back {
+        Some(_) => trial.probe().await,
+        None => Sign::Gone,
+    };
+    let told = match (&back, &sign) {
+        (None, _) => format!("it did not come back{}", trial.ending()),
+        (Some(_), sign) => format!("it came back, and {}", trial.told(sign)),
+    };
+    trial.hold("R-121", KILLED, back.is_some() && sign.is_well(), told);
+    if matches!(sign, Sign::Silent) {
+        trial.renew().await?;
+    }
+    Ok(())
+}
+
+/// Over all that went before, whether two connections stood side by side.
+fn single(trial: &mut Trial<'_>) {
+    let (mut open, mut most) = (0_usize, 0);
+    for seen in trial.stage.since(0) {
+        match seen.what {
+            What::Opened { .. } => open += 1,
+            What::Closed => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    let outcome = if most > 1 { Outcome::Warned } else { Outcome::Passed };
+    trial.check("R-144", SINGLE, outcome, format!("{most} streams were open at a time"));
+}

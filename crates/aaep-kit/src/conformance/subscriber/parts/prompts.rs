@@ -1,0 +1,314 @@
+//! Prompts: tokens of every length, decisions that are not allowed, questions of each kind, two at a time, the same one
+//! twice, withdrawn ones and late ones.
+
+use crate::conformance::Outcome;
+use crate::conformance::subscriber::TrialError;
+use crate::conformance::subscriber::talk::Said;
+use crate::conformance::subscriber::trial::{Issued, Sign, Trial};
+use crate::conformance::subscriber::voice::{Event, Prompt};
+use crate::limits;
+use recount_aaep::wire::Decision;
+
+use super::survive::QUESTIONS;
+
+const LONG: &str = "it returns a token of 64 characters as it came";
+const NARROW: &str = "it does not decide what a prompt leaves no choice for";
+const BOTH: &str = "of two prompts at a time it loses none";
+const TWICE: &str = "it answers a prompt once that is delivered twice";
+const WITHDRAWN: &str = "it does not answer a prompt that was withdrawn";
+const EXPIRED: &str = "it does not answer a prompt whose time was up when it came";
+const COUNTDOWN: &str = "it needs no countdown";
+
+pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if trial.level < 2 || !trial.present().await? {
+        return Ok(());
+    }
+    if !trial.answers() {
+        return unanswered(trial).await;
+    }
+    long_token(trial).await?;
+    if trial.decision().is_some() {
+        narrow(trial).await?;
+    }
+    for asked in QUESTIONS {
+        if !trial.present().await? {
+            return Ok(());
+        }
+        trial.fresh();
+        let waiting = trial.voice.go("awaiting_input");
+        trial.say(&waiting).await;
+        let prompt = trial.voice.clarification(asked, limits::TRIAL_PROMPT_SECONDS);
+        let piece = prompt.event.piece();
+        // Who accepts by itself need not answer questions; what it sends is judged with all replies.
+        let quiet = trial.quiet();
+        let sign = trial.ask_for(prompt, &piece, quiet).await;
+        trial.follow(&sign).await;
+    }
+    both(trial).await?;
+    twice(trial).await?;
+    withdrawn(trial).await?;
+    expired(trial).await?;
+    let why = "no prompt here counts down, and those above were answered";
+    trial.hold("R-084", COUNTDOWN, !trial.took.is_empty(), why);
+    Ok(())
+}
+
+/// Nothing is to be answered: prompts of both kinds are left open and time out.
+async fn unanswered(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    let why = if trial.mute { "it answers nothing" } else { "nobody answers its prompts" };
+    for (requirement, name) in
+        [("R-076", LONG), ("R-092", BOTH), ("R-008", TWICE), ("R-090", WITHDRAWN), ("R-084", COUNTDOWN)]
+    {
+        trial.check(requirement, name, Outcome::NotShown(why.into()), "");
+    }
+    trial.fresh();
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+    let prompt = trial.voice.clarification(QUESTIONS[0], limits::TRIAL_PROMPT_SECONDS);
+    let piece = prompt.event.piece();
+    let quiet = trial.quiet();
+    let sign = trial.ask_for(prompt, &piece, quiet).await;
+    trial.follow(&sign).await;
+    Ok(())
+}
+
+async fn long_token(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    trial.fresh();
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+    // Letters of both cases and digits, so that nothing may be folded, cut or read as a number.
+    let drawn = trial.voice.token();
+    let token = format!("rpl_00AbCdEfGhIjKlMnOpQrStUvWxYz9e99{}", &drawn[4..]);
+    let token = token[..68].to_owned();
+    let prompt = trial.voice.confirmation(token.clone(), limits::TRIAL_PROMPT_SECONDS);
+    let piece = prompt.event.piece();
+    let sign = trial.ask(prompt, &piece).await;
+    trial.follow(&sign).await;
+    let said = match &sign {
+        Sign::Answered { .. } => "so it did".to_owned(),
+        Sign::Silent => {
+            let others = Said::all(&trial.stage.since(trial.stage.mark().saturating_sub(4)));
+            match others.iter().rev().find(|said| said.is_reply() && said.token() != token) {
+                Some(other) => format!("`{token}` was sent; what came back last is `{}`", other.token()),
+                None => "it did not answer".to_owned(),
+            }
+        }
+        sign => trial.told(sign),
+    };
+    trial.hold("R-076", LONG, matches!(sign, Sign::Answered { .. }), said);
+    Ok(())
+}
+
+/// A prompt that leaves only the other decision: who decides by itself must keep silent or send that one.
+async fn narrow(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if !trial.present().await? {
+        return Ok(());
+    }
+    trial.fresh();
+    let (only, word) = match trial.decision() {
+        Some("accept") => (Decision::Reject, "reject"),
+        _ => (Decision::Accept, "accept"),
+    };
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+    let prompt = trial.voice.confirmation_for(only, limits::TRIAL_PROMPT_SECONDS);
+    let piece = prompt.event.piece();
+    let quiet = trial.quiet();
+    let sign = trial.ask_for(prompt, &piece, quiet).await;
+    trial.follow(&sign).await;
+    let (holds, said) = match &sign {
+        Sign::Answered { reply, .. } => {
+            let decision = reply.decision();
+            (decision == word, format!("only `{word}` was allowed, and it sent `{decision}`"))
+        }
+        Sign::Gone => (false, trial.told(&sign)),
+        Sign::Held | Sign::Silent => (true, "it sent nothing".to_owned()),
+    };
+    trial.hold("R-078", NARROW, holds, said);
+    Ok(())
+}
+
+async fn issue(trial: &mut Trial<'_>, prompt: &Prompt) -> tokio::time::Instant {
+    let sent = recount_world::moment();
+    trial.issued.push(Issued { prompt: prompt.clone(), sent });
+    trial.say(&prompt.event).await;
+    sent
+}
+
+fn draw(trial: &mut Trial<'_>, seconds: u32) -> Prompt {
+    let token = trial.voice.token();
+    trial.voice.confirmation(token, seconds)
+}
+
+async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if !trial.present().await? {
+        return Ok(());
+    }
+    trial.fresh();
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+    let mark = trial.stage.mark();
+    let (one, two) = (draw(trial, limits::TRIAL_PROMPT_SECONDS), draw(trial, limits::TRIAL_PROMPT_SECONDS));
+    let sent = [issue(trial, &one).await, issue(trial, &two).await];
+    let mut missing = Vec::new();
+    for (which, prompt, sent) in [("first", &one, sent[0]), ("second", &two, sent[1])] {
+        let sign = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
+        if !matches!(sign, Sign::Answered { .. }) {
+            missing.push(which);
+        }
+    }
+    trial.follow(&Sign::Silent).await;
+    let said = match &missing[..] {
+        [] => "both were answered".to_owned(),
+        missing => format!("no answer came to the {}", missing.join(" and the ")),
+    };
+    trial.hold("R-092", BOTH, missing.is_empty(), said);
+    Ok(())
+}
+
+/// How many replies with this token came behind the mark.
+fn replies(trial: &Trial<'_>, mark: usize, token: &str) -> usize {
+    let said = Said::all(&trial.stage.since(mark));
+    said.iter().filter(|said| said.is_reply() && said.token() == token).count()
+}
+
+async fn twice(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if !trial.present().await? {
+        return Ok(());
+    }
+    trial.fresh();
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+    let mark = trial.stage.mark();
+    let prompt = draw(trial, limits::TRIAL_PROMPT_SECONDS);
+    let sent = issue(trial, &prompt).await;
+    trial.say(&prompt.event).await;
+    let sign = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
+    // The second may come while the first is answered, or behind that.
+    trial.say(&prompt.event).await;
+    let quiet = trial.quiet();
+    let token = prompt.token.clone();
+    trial
+        .stage
+        .wait(mark, quiet, |seen| {
+            let said = Said::all(seen);
+            (said.iter().filter(|said| said.is_reply() && said.token() == token).count() > 1).then_some(())
+        })
+        .await;
+    trial.follow(&sign).await;
+    let count = replies(trial, mark, &prompt.token);
+    let said = format!("{count} replies came to an event that was sent three times with one `event_id`");
+    match sign {
+        Sign::Answered { .. } => trial.hold("R-008", TWICE, count == 1, said),
+        sign => {
+            let told = trial.told(&sign);
+            trial.hold("R-008", TWICE, false, told);
+        }
+    }
+    Ok(())
+}
+
+/// A prompt is taken back before it is usually answered, once by the state, once by the end of the session.
+async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    let usual = trial.usual().unwrap_or_default();
+    if usual < limits::TRIAL_HASTE {
+        let why = format!("it answers within {} ms, before anything can be withdrawn", usual.as_millis());
+        trial.check("R-090", WITHDRAWN, Outcome::NotShown(why), "");
+        return Ok(());
+    }
+    let by: [(&str, fn(&mut Trial<'_>) -> Event); 2] = [
+        ("a change of the state", |trial| trial.voice.go("thinking")),
+        ("`session.cancelled`", |trial| trial.voice.cancelled()),
+    ];
+    let mut late = None;
+    for (by, take_back) in by {
+        // More than once, because it may have been about to answer.
+        for _ in 0..limits::TRIAL_WITHDRAWALS {
+            if !trial.present().await? {
+                return Ok(());
+            }
+            trial.fresh();
+            let waiting = trial.voice.go("awaiting_input");
+            trial.say(&waiting).await;
+            let mark = trial.stage.mark();
+            let prompt = draw(trial, limits::TRIAL_PROMPT_SECONDS);
+            let sent = issue(trial, &prompt).await;
+            let early = trial.watch(mark, &prompt.token, sent, usual / limits::TRIAL_WITHDRAW_PART).await;
+            let taken = take_back(trial);
+            trial.say(&taken).await;
+            let at = recount_world::moment();
+            let quiet = trial.quiet().max(usual * 2);
+            let sign = match early {
+                Sign::Answered { .. } => early,
+                _ => trial.watch(mark, &prompt.token, sent, quiet).await,
+            };
+            if taken.value["type"] != "aaep:agent.state.changed" {
+                let (begin, think) = (trial.voice.begin(), trial.voice.go("thinking"));
+                trial.say(&begin).await;
+                trial.say(&think).await;
+            }
+            late = match sign {
+                Sign::Answered { reply, .. } => {
+                    let behind = reply.at.saturating_duration_since(at);
+                    (behind > usual / limits::TRIAL_WITHDRAW_PART)
+                        .then(|| format!("{} ms behind {by} it answered all the same", behind.as_millis()))
+                }
+                _ => None,
+            };
+            if late.is_none() {
+                break;
+            }
+        }
+        if late.is_some() {
+            break;
+        }
+    }
+    let holds = late.is_none();
+    trial.hold("R-090", WITHDRAWN, holds, late.unwrap_or_else(|| "it let go of it".to_owned()));
+    Ok(())
+}
+
+/// A prompt whose time was up before it came, as after a long cut; and one whose time is short.
+async fn expired(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if !trial.present().await? {
+        return Ok(());
+    }
+    trial.fresh();
+    let mut prompt = draw(trial, 1);
+    // What was said a minute ago belongs to a session of then.
+    let then = trial.world.clock.now_ms().saturating_sub(limits::TRIAL_LONG_AGO_MS);
+    let timestamp = recount_aaep::lex::time::Moment::write(i64::try_from(then).unwrap_or_default());
+    let session = format!("sess_{}", &prompt.token[4..]);
+    let fields = serde_json::json!({"timestamp": timestamp, "session_id": session});
+    prompt.event = prompt.event.with(fields);
+    let piece = prompt.event.piece();
+    let quiet = trial.quiet();
+    let outcome = match trial.ask_for(prompt, &piece, quiet).await {
+        // The producer passes such a reply over; the user was made to believe that it counts.
+        Sign::Answered { .. } => {
+            (Outcome::Warned, "it answered, and its user does not know that it counts for nothing")
+        }
+        Sign::Gone => (Outcome::Failed, "its connection ended"),
+        Sign::Held | Sign::Silent => (Outcome::Passed, "it left it alone"),
+    };
+    trial.check("R-090", EXPIRED, outcome.0, outcome.1);
+    if !trial.present().await? {
+        return Ok(());
+    }
+    // Replies behind the time of this one are found among all replies.
+    let usual = trial.usual().unwrap_or_default();
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+    let prompt = draw(trial, 1);
+    let piece = prompt.event.piece();
+    let waits = limits::TRIAL_LATE * 2 + limits::TRIAL_SECOND + usual;
+    let sign = trial.ask_for(prompt, &piece, waits).await;
+    if let Sign::Answered { after, .. } = &sign
+        && *after > limits::TRIAL_SECOND
+    {
+        // Not a time that is usual.
+        trial.took.pop();
+    }
+    trial.follow(&sign).await;
+    Ok(())
+}

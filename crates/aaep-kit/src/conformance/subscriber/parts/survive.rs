@@ -1,0 +1,443 @@
+//! What a subscriber has to bear: things of later versions and of extensions, things that are too large, broken or
+//! foreign, and legal bytes in unusual order. After each, the next prompt must still be answered (or, where nothing is
+//! answered, the connection must stay).
+
+use serde_json::{Map, Value, json};
+
+use crate::conformance::Outcome;
+use crate::conformance::subscriber::TrialError;
+use crate::conformance::subscriber::stage::{Framing, Piece};
+use crate::conformance::subscriber::trial::{Sign, Trial};
+use crate::conformance::subscriber::voice::{Asked, Event, Prompt};
+use crate::limits;
+
+const FOREIGN: &str = "https://example.org/some-other-protocol/v1";
+const EXTENSION: &str = "https://example.org/extension/v1";
+const CORE: &str = recount_aaep::kind::CONTEXT;
+
+pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    if !first(trial).await? {
+        return Ok(());
+    }
+    everything(trial).await?;
+    for (requirement, name, pieces) in strange(trial) {
+        bears(trial, requirement, name, &pieces).await?;
+    }
+    for (requirement, name, pieces) in broken(trial) {
+        bears(trial, requirement, name, &pieces).await?;
+    }
+    decoys(trial).await?;
+    asked_oddly(trial).await?;
+    framed(trial).await
+}
+
+/// The first prompt: whether silence will mean anything later.
+async fn first(trial: &mut Trial<'_>) -> Result<bool, TrialError> {
+    const NAME: &str = "it takes events, and its replies come";
+    trial.fresh();
+    let sign = trial.probe().await;
+    let told = trial.told(&sign);
+    match sign {
+        Sign::Silent => {
+            trial.mute = true;
+            trial.note("It answers nothing, so from here on only its connection shows how it is.");
+            trial.check("R-145", NAME, Outcome::Failed, told);
+            Ok(true)
+        }
+        Sign::Gone => {
+            trial.check("R-145", NAME, Outcome::Failed, told);
+            trial.present().await
+        }
+        Sign::Held => {
+            let why = Outcome::NotShown("nobody answers its prompts".into());
+            trial.check("R-145", NAME, why, told);
+            Ok(true)
+        }
+        Sign::Answered { .. } => {
+            trial.check("R-145", NAME, Outcome::Passed, told);
+            Ok(true)
+        }
+    }
+}
+
+/// Sessions of every type and every ending.
+async fn everything(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    use recount_aaep::wire::Boundary;
+    if !trial.present().await? {
+        return Ok(());
+    }
+    trial.fresh();
+    let voice = &mut trial.voice;
+    let mut events = vec![voice.progress(1, 2), voice.go("calling_tool")];
+    events.extend(voice.call());
+    events.push(voice.go("writing_output"));
+    events.push(voice.output("All is ", 0, Boundary::None));
+    events.push(voice.output("well. ", 7, Boundary::Sentence));
+    events.push(voice.last_output("", 13));
+    events.extend([voice.go("thinking"), voice.handoff(), voice.completed()]);
+    events.extend([voice.begin(), voice.errored(), voice.begin(), voice.cancelled()]);
+    events.extend([voice.begin(), voice.go("thinking")]);
+    for event in &events {
+        trial.say(event).await;
+    }
+    after(trial, "R-041", "it takes sessions of every type and every ending").await
+}
+
+/// Says the pieces and looks how it is afterwards.
+async fn bears(
+    trial: &mut Trial<'_>,
+    requirement: &'static str,
+    name: &'static str,
+    pieces: &[Piece],
+) -> Result<(), TrialError> {
+    if !trial.present().await? {
+        let why = Outcome::NotShown("the subscriber was gone".into());
+        trial.check(requirement, name, why, "");
+        return Ok(());
+    }
+    trial.fresh();
+    for piece in pieces {
+        trial.put(piece).await;
+    }
+    after(trial, requirement, name).await
+}
+
+/// The check that follows something strange.
+async fn after(
+    trial: &mut Trial<'_>,
+    requirement: &'static str,
+    name: &'static str,
+) -> Result<(), TrialError> {
+    let sign = trial.probe().await;
+    let told = trial.told(&sign);
+    trial.hold(requirement, name, sign.is_well(), told);
+    recover(trial, &sign).await
+}
+
+/// What stopped answering is not asked on and on: a fresh one, where one can be had.
+async fn recover(trial: &mut Trial<'_>, sign: &Sign) -> Result<(), TrialError> {
+    if matches!(sign, Sign::Silent) {
+        trial.renew().await?;
+    }
+    Ok(())
+}
+
+type Stimulus = (&'static str, &'static str, Vec<Piece>);
+
+fn piece(event: &Event) -> Piece {
+    event.piece()
+}
+
+/// What extensions, later versions and large producers send.
+fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
+    let voice = &mut trial.voice;
+    let mut event = |fields: Value| voice.progress(1, 3).with(fields);
+    let both = json!([CORE, EXTENSION]);
+    let mut deep = json!("the bottom");
+    for _ in 0..recount_aaep::limits::EVENT_DEPTH_SOFT + 1 {
+        deep = json!({ "deeper": deep });
+    }
+    let wide: Map<String, Value> = (0..recount_aaep::limits::EVENT_FIELDS_SOFT + 1)
+        .map(|at| (format!("later_{at}"), at.into()))
+        .collect();
+    let long = "a".repeat(limits::TRIAL_LONG_STRING);
+    let large = "b".repeat(limits::TRIAL_LARGE_EVENT);
+    let huge = "c".repeat(limits::TRIAL_HUGE_EVENT);
+    vec![
+        (
+            "R-005",
+            "it bears events of types that it does not know",
+            vec![piece(&event(
+                json!({"type": "xray:thing.happened", "@context": both, "finding": {"a": 1}}),
+            ))],
+        ),
+        (
+            "R-005",
+            "it bears frames with names that it does not know",
+            vec![piece(&event(json!({"type": "xray:thing.happened", "@context": both}))).named("xray.event")],
+        ),
+        (
+            "R-204",
+            "it bears event types of a later version",
+            vec![piece(&event(json!({"type": "aaep:agent.mood.changed", "from_mood": "calm"})))],
+        ),
+        (
+            "R-204",
+            "it bears fields and words of a later version",
+            vec![
+                piece(&event(
+                    json!({"urgency": "whenever", "verbosity": "poetic", "later_field": [1, {"a": null}]}),
+                )),
+                piece(&voice_tool(&mut event)),
+            ],
+        ),
+        (
+            "R-017",
+            "it bears objects of extensions that it does not know",
+            vec![piece(&event(json!({
+                "@context": both,
+                "extensions": {"xray": {"dose": 3, "nested": {"list": [1, 2, 3]}}},
+            })))],
+        ),
+        (
+            "R-038",
+            "it bears states that it does not know",
+            vec![
+                piece(&event(json!({
+                    "type": "aaep:agent.state.changed", "from_state": "thinking", "to_state": "pondering",
+                    "summary_normal": "Pondering.", "progress": null,
+                }))),
+                piece(&event(json!({
+                    "type": "aaep:agent.state.changed", "from_state": "pondering", "to_state": "thinking",
+                    "summary_normal": "Thinking.",
+                }))),
+            ],
+        ),
+        (
+            "R-021",
+            "it bears events that are nested deeply, have many fields, or hold a long string",
+            vec![
+                piece(&event(json!({"@context": both, "extensions": {"xray": deep}}))),
+                piece(&event(Value::Object(wide))),
+                piece(&event(json!({ "summary_detailed": long }))),
+            ],
+        ),
+        (
+            "R-021",
+            "it bears an event of more than 64 KiB",
+            vec![piece(&event(json!({"@context": both, "extensions": {"xray": {"image": large}}})))],
+        ),
+        (
+            "R-148",
+            "it bears an event of a mebibyte",
+            vec![piece(&event(json!({"@context": both, "extensions": {"xray": {"image": huge}}})))],
+        ),
+    ]
+}
+
+fn voice_tool(event: &mut impl FnMut(Value) -> Event) -> Event {
+    event(json!({
+        "type": "aaep:agent.tool.completed", "tool": "scan", "status": "partially", "progress": null,
+        "summary_normal": "Scanned half of it.",
+    }))
+}
+
+/// What is no event at all.
+fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
+    let voice = &mut trial.voice;
+    let whole = voice.progress(1, 3).value.to_string();
+    let raw = |bytes: &[u8]| Piece::new(None, bytes);
+    let half = &whole.as_bytes()[..whole.len() / 2];
+    let bare: Vec<Piece> = ["event_id", "session_id", "timestamp", "producer", "type", "@context"]
+        .into_iter()
+        .map(|field| {
+            let mut event = voice.progress(1, 3);
+            if let Value::Object(fields) = &mut event.value {
+                fields.remove(field);
+            }
+            piece(&event)
+        })
+        .collect();
+    let wrong: Vec<Piece> = [
+        json!({"session_id": 7}),
+        json!({"timestamp": {"a": 1}}),
+        json!({"producer": "me"}),
+        json!({"type": null}),
+        json!({"progress": []}),
+        json!({"summary_normal": 5}),
+        json!({"localization_hints": "en"}),
+    ]
+    .into_iter()
+    .map(|fields| piece(&voice.progress(1, 3).with(fields)))
+    .collect();
+    vec![
+        ("R-025", "it bears half an event", vec![raw(half)]),
+        (
+            "R-022",
+            "it bears what is no JSON in UTF-8",
+            vec![
+                raw(b"hello"),
+                raw(b"{\"type\": \"aaep:agent.progress.updated\", }"),
+                raw(b"{\"type\": NaN}"),
+                raw(b"\xff\xfe{\x00}\x00"),
+                raw(b"{\"summary_normal\": \"\xc3\x28\"}"),
+                raw(b"{\"summary_normal\": \"\\ud800\"}"),
+                raw(b""),
+            ],
+        ),
+        (
+            "R-022",
+            "it bears JSON that is no object",
+            vec![raw(b"[]"), raw(b"null"), raw(b"7"), raw(b"\"text\"")],
+        ),
+        ("R-003", "it bears events that lack a field of the envelope", bare),
+        ("R-022", "it bears fields of the wrong type", wrong),
+    ]
+}
+
+/// Prompts that are none, so that an answer to them is wrong.
+async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    let mut prompts: Vec<Prompt> = Vec::new();
+    for _ in 0..3 {
+        let token = trial.voice.token();
+        prompts.push(trial.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS));
+    }
+    let [foreign, half, comma] = &prompts[..] else { return Ok(()) };
+    let whole = half.event.value.to_string();
+    // Everything that a reader in haste would need stands before it.
+    let cut = whole.find("\"verbosity\"").unwrap_or(whole.len() - 1);
+    let comma_text = comma.event.value.to_string();
+    let wire = [
+        (
+            "R-003",
+            "it answers no prompt of another protocol",
+            foreign.clone(),
+            piece(&foreign.event.clone().with(json!({ "@context": FOREIGN }))),
+        ),
+        (
+            "R-025",
+            "it answers no prompt that is broken off",
+            half.clone(),
+            Piece::new(None, &whole.as_bytes()[..cut]),
+        ),
+        (
+            "R-022",
+            "it answers no prompt that is no JSON",
+            comma.clone(),
+            Piece::new(None, format!("{},}}", &comma_text[..comma_text.len() - 1])),
+        ),
+    ];
+    for (requirement, name, prompt, piece) in wire {
+        if !trial.present().await? {
+            let why = Outcome::NotShown("the subscriber was gone".into());
+            trial.check(requirement, name, why, "");
+            continue;
+        }
+        trial.fresh();
+        let quiet = trial.quiet();
+        match trial.ask_for(prompt, &piece, quiet).await {
+            Sign::Answered { .. } => trial.hold(requirement, name, false, "it answered"),
+            Sign::Gone => {
+                let told = trial.told(&Sign::Gone);
+                trial.hold(requirement, name, false, told);
+            }
+            Sign::Held | Sign::Silent if trial.answers() => {
+                let sign = trial.probe().await;
+                let told = trial.told(&sign);
+                trial.hold(requirement, name, sign.is_well(), format!("it left it alone, and {told}"));
+                recover(trial, &sign).await?;
+            }
+            Sign::Held | Sign::Silent => {
+                let why = Outcome::NotShown("it answers nothing by itself".into());
+                trial.check(requirement, name, why, "it stayed connected");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prompts that are right but look unusual: an answer is due.
+async fn asked_oddly(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    type Odd = fn(&Event) -> Piece;
+    let odd: [(&'static str, &'static str, Odd); 6] = [
+        ("R-006", "it knows a prompt by the full name of its type", |event| {
+            let uri = recount_aaep::Kind::AwaitingConfirmation.uri();
+            piece(&event.clone().with(json!({ "type": uri })))
+        }),
+        ("R-020", "it reads keys in any order", |event| Piece::new(Some(event.id.clone()), event.reversed())),
+        ("R-017", "it takes a prompt with objects of extensions", |event| {
+            let extensions = json!({"xray": {"dose": 3}});
+            piece(&event.clone().with(json!({"@context": [CORE, EXTENSION], "extensions": extensions})))
+        }),
+        ("R-204", "it takes a prompt with fields and words of a later version", |event| {
+            piece(&event.clone().with(json!({
+                "later_field": {"a": 1}, "risk_level": "moderate", "reversibility": "mostly", "aaep_version": "1.7.0",
+            })))
+        }),
+        ("R-184", "it takes texts in any normal form", |event| {
+            let decomposed = "S\u{323}e\u{301} ki\u{301} n fi owo\u{301} ran\u{301}s\u{323}e\u{301}?";
+            let hints = json!({"primary_language": "yo"});
+            piece(&event.clone().with(json!({
+                "action": decomposed, "summary_normal": decomposed, "localization_hints": hints,
+            })))
+        }),
+        ("R-148", "it takes a prompt of nearly 64 KiB", |event| {
+            let padding = "p".repeat(limits::TRIAL_FULL_EVENT);
+            piece(&event.clone().with(json!({ "extra_context": {"padding": padding} })))
+        }),
+    ];
+    for (requirement, name, on_the_wire) in odd {
+        oddly(trial, requirement, name, Outcome::Failed, on_the_wire).await?;
+    }
+    Ok(())
+}
+
+/// The bytes of the stream cut and written in every legal way.
+async fn framed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
+    let Some(open) = trial.stage.lines().pop() else { return Ok(()) };
+    type Odd = fn(&Event) -> Piece;
+    let pretty: Odd = |event| {
+        let text = serde_json::to_string_pretty(&event.value).unwrap_or_else(|_| event.value.to_string());
+        Piece::new(Some(event.id.clone()), text).framed(Framing::Lines)
+    };
+    oddly(trial, "R-141", "it takes JSON of several lines", Outcome::Failed, pretty).await?;
+    let odd: [(&'static str, Outcome, Odd); 3] = [
+        ("it takes events that come in small pieces", Outcome::Failed, |event| {
+            let name = json!({"summary_normal": "Überweisung für Zoë: 20 € 🐖"});
+            piece(&event.clone().with(name)).framed(Framing::Split)
+        }),
+        (
+            "it takes frames with comments, unknown fields, and no space behind the colon",
+            Outcome::Failed,
+            |event| piece(event).framed(Framing::Odd),
+        ),
+        // Event streams may be written so, but no producer that is known does.
+        ("it takes lines that end in CR LF", Outcome::Warned, |event| piece(event).framed(Framing::Crlf)),
+    ];
+    for (name, otherwise, on_the_wire) in odd {
+        if open.face.is_socket() {
+            let why = Outcome::Inapplicable("a WebSocket has no lines".into());
+            trial.check("R-141", name, why, "");
+            continue;
+        }
+        oddly(trial, "R-141", name, otherwise, on_the_wire).await?;
+    }
+    Ok(())
+}
+
+async fn oddly(
+    trial: &mut Trial<'_>,
+    requirement: &'static str,
+    name: &'static str,
+    otherwise: Outcome,
+    on_the_wire: fn(&Event) -> Piece,
+) -> Result<(), TrialError> {
+    if !trial.present().await? {
+        let why = Outcome::NotShown("the subscriber was gone".into());
+        trial.check(requirement, name, why, "");
+        return Ok(());
+    }
+    trial.fresh();
+    let sign = trial.probe_as(on_the_wire).await;
+    let told = match &sign {
+        Sign::Answered { after, .. } => format!("it answered after {} ms", after.as_millis()),
+        Sign::Silent => "it did not answer".to_owned(),
+        sign => trial.told(sign),
+    };
+    let outcome = match &sign {
+        Sign::Answered { .. } => Outcome::Passed,
+        Sign::Held => Outcome::NotShown("it answers nothing by itself".into()),
+        Sign::Silent => otherwise,
+        Sign::Gone => Outcome::Failed,
+    };
+    trial.check(requirement, name, outcome, told);
+    if matches!(sign, Sign::Silent) {
+        // Whether it only passed over this one, or is stuck.
+        let next = trial.probe().await;
+        recover(trial, &next).await?;
+    }
+    Ok(())
+}
+
+/// A question of each kind, for who answers them.
+pub(super) const QUESTIONS: [Asked; 4] = [Asked::FreeText, Asked::YesNo, Asked::Choice, Asked::Numeric];

@@ -1,0 +1,194 @@
+//! The synthetic producer that subscribers are tried on: it serves every surface, remembers what comes, says what it is
+//! told to, byte for byte, and can be cut, closed and opened again. [`Stage`] is the way in. It must never know what is
+//! being tested: what is right is judged elsewhere.
+
+mod door;
+mod frame;
+mod http;
+mod state;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recount_world::{Kind, World};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use frame::{Framing, Piece};
+pub(crate) use state::{Face, Seen, Terms, What};
+
+use crate::limits;
+use door::Door;
+use state::{Out, Shared};
+
+/// Where a line stands that a subscriber has open.
+#[derive(Debug, Clone)]
+pub(crate) struct Open {
+    pub line: u64,
+    pub face: Face,
+    pub subscription: Option<String>,
+}
+
+/// A producer that does what it is told.
+pub(crate) struct Stage {
+    world: World,
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    /// Tells the listener to end, and is answered when it has.
+    serving: Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>,
+}
+
+impl Stage {
+    /// Opens at an address; port 0 takes a free one. With a token, who does not bring it is answered 401.
+    pub(crate) async fn open(world: &World, address: SocketAddr, token: Option<String>) -> io::Result<Stage> {
+        let shared = Arc::new(Shared::new(world.clone(), token));
+        let mut stage = Stage { world: world.clone(), shared, address, serving: None };
+        stage.open_door().await?;
+        Ok(stage)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Listens (again) at the same address.
+    pub(crate) async fn open_door(&mut self) -> io::Result<()> {
+        let door = Door::open(self.address, self.shared.cuts()).await?;
+        self.address = door.address()?;
+        let router = http::router(self.shared.clone());
+        let (end, mut ending) = oneshot::channel();
+        let (ended, has_ended) = oneshot::channel();
+        self.world.tasks.spawn(Kind::Service, |mut shutdown| async move {
+            tokio::select! {
+                _ = axum::serve(door, router) => {}
+                _ = &mut ending => {}
+                () = shutdown.requested() => {}
+            }
+            // Nobody waits for it when the stage is gone.
+            ended.send(()).ok();
+        });
+        self.serving = Some((end, has_ended));
+        Ok(())
+    }
+
+    /// Nobody gets in any more, and every connection is cut: what the death of a process looks like.
+    pub(crate) async fn close_door(&mut self) {
+        if let Some((end, ended)) = self.serving.take() {
+            end.send(()).ok();
+            ended.await.ok();
+        }
+        self.cut();
+    }
+
+    /// Cuts every connection; the door stays open.
+    pub(crate) fn cut(&self) {
+        self.shared.cut();
+    }
+
+    /// Subscriptions of before are not known any more, as in a new process.
+    pub(crate) fn forget(&self) {
+        self.shared.with(|state| state.known.clear());
+    }
+
+    /// Answers every request with this status; `None` answers them again.
+    pub(crate) fn refuse(&self, status: Option<u16>) {
+        self.shared.with(|state| state.refusing = status);
+    }
+
+    /// What handshakes are answered with from now on.
+    pub(crate) fn terms(&self, terms: Terms) {
+        self.shared.with(|state| state.terms = terms);
+    }
+
+    /// How many events a second the newest subscription is to get, if it set a limit.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.shared.with(|state| state.known.back()?.1.get("max_events_per_second")?.as_u64())
+    }
+
+    /// What was seen so far; pass it to [`Stage::since`] and [`Stage::wait`].
+    pub(crate) fn mark(&self) -> usize {
+        self.shared.with(|state| state.seen.len())
+    }
+
+    pub(crate) fn since(&self, mark: usize) -> Vec<Seen> {
+        self.shared.with(|state| state.seen[mark.min(state.seen.len())..].to_vec())
+    }
+
+    /// Lines that events can be sent on now.
+    pub(crate) fn lines(&self) -> Vec<Open> {
+        self.shared
+            .with(|state| state.lines.iter().filter(|line| line.ready).map(state::Line::open).collect())
+    }
+
+    /// Waits until what was seen behind the mark answers the question, at most for so long.
+    pub(crate) async fn wait<T>(
+        &self,
+        mark: usize,
+        patience: Duration,
+        mut find: impl FnMut(&[Seen]) -> Option<T>,
+    ) -> Option<T> {
+        self.look(patience, |state| find(&state.seen[mark.min(state.seen.len())..])).await
+    }
+
+    async fn look<T>(
+        &self,
+        patience: Duration,
+        mut find: impl FnMut(&mut state::State) -> Option<T>,
+    ) -> Option<T> {
+        let mut changes = self.shared.changes();
+        let look = async {
+            loop {
+                changes.borrow_and_update();
+                if let Some(found) = self.shared.with(&mut find) {
+                    return Some(found);
+                }
+                if changes.changed().await.is_err() {
+                    return None;
+                }
+            }
+        };
+        tokio::time::timeout(patience, look).await.ok().flatten()
+    }
+
+    /// Waits until a line is open, at most for so long.
+    pub(crate) async fn wait_open(&self, patience: Duration) -> Option<Open> {
+        self.look(patience, |state| state.lines.iter().rfind(|line| line.ready).map(state::Line::open)).await
+    }
+
+    /// Waits until an open line has a subscription, at most for so long.
+    pub(crate) async fn wait_subscription(&self, patience: Duration) -> Option<()> {
+        self.look(patience, |state| {
+            state.lines.iter().any(|line| line.ready && line.subscription.is_some()).then_some(())
+        })
+        .await
+    }
+
+    /// Puts a piece on every line that is open. Answers on how many it was put; a line that takes nothing for
+    /// [`limits::STAGE_STALL`] is not counted.
+    pub(crate) async fn say(&self, piece: &Piece) -> usize {
+        let mut said = 0;
+        for sender in self.senders() {
+            let put = sender.send(Out::Say(piece.clone()));
+            said += usize::from(matches!(tokio::time::timeout(limits::STAGE_STALL, put).await, Ok(Ok(()))));
+        }
+        said
+    }
+
+    /// Ends every line tidily.
+    pub(crate) async fn end_lines(&self) {
+        for sender in self.senders() {
+            tokio::time::timeout(limits::STAGE_STALL, sender.send(Out::End)).await.ok();
+        }
+    }
+
+    fn senders(&self) -> Vec<mpsc::Sender<Out>> {
+        self.shared.with(|state| {
+            state.lines.iter().filter(|line| line.ready).map(|line| line.sender.clone()).collect()
+        })
+    }
+}

@@ -1,0 +1,405 @@
+//! A trial under way: the stage, the subscriber on it, what was asked of it, and the report so far. Parts are told in
+//! words of [`Trial`]: say this, ask that, look whether it is still there. What is right is the parts' to know.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use recount_world::World;
+use tokio::time::Instant;
+
+use super::process::Process;
+use super::stage::{Face, Open, Piece, Seen, Stage, What};
+use super::talk::Said;
+use super::voice::{Event, Prompt, Voice};
+use super::{Answers, Subject, Told, TrialError};
+use crate::conformance::requirements::Requirement;
+use crate::conformance::{Check, Outcome, Report, Side};
+use crate::limits;
+
+/// A prompt that was sent, and whether it may be answered.
+#[derive(Debug, Clone)]
+pub(super) struct Issued {
+    pub prompt: Prompt,
+    pub sent: Instant,
+}
+
+/// What became of a subscriber after something was said to it.
+#[derive(Debug, Clone)]
+pub(super) enum Sign {
+    /// It answered the next prompt.
+    Answered { after: Duration, reply: Box<Said> },
+    /// Nothing is to be answered, and it stayed connected.
+    Held,
+    /// It stayed connected but did not answer.
+    Silent,
+    /// Its connection ended.
+    Gone,
+}
+
+impl Sign {
+    pub(super) fn is_well(&self) -> bool {
+        matches!(self, Sign::Answered { .. } | Sign::Held)
+    }
+}
+
+pub(super) struct Trial<'a> {
+    pub(super) world: &'a World,
+    pub(super) subject: &'a Subject,
+    pub(super) level: u8,
+    pub(super) stage: Stage,
+    pub(super) voice: Voice,
+    pub(super) issued: Vec<Issued>,
+    /// Set when it should answer by itself but does not: then nothing more is made of its silence.
+    pub(super) mute: bool,
+    /// How long replies took.
+    pub(super) took: Vec<Duration>,
+    process: Option<Process>,
+    report: Report,
+    sink: &'a mut (dyn FnMut(Told<'_>) + Send),
+    began: Instant,
+    /// What was said since the present check began.
+    spoken: Vec<(Instant, String)>,
+    since: usize,
+    /// Ids of events that were sent lately.
+    ids: VecDeque<String>,
+}
+
+impl<'a> Trial<'a> {
+    pub(super) async fn begin(
+        world: &'a World,
+        subject: &'a Subject,
+        level: u8,
+        sink: &'a mut (dyn FnMut(Told<'_>) + Send),
+    ) -> Result<Trial<'a>, TrialError> {
+        let address = subject.address;
+        let stage = Stage::open(world, address, subject.token.clone())
+            .await
+            .map_err(|why| TrialError::Listen { address, why })?;
+        let name = subject.command.as_ref().map_or("subscriber".to_owned(), |command| command.join(" "));
+        let mut report = Report::new(world, Side::Subscriber, name, level);
+        report.address = stage.base();
+        let voice = Voice::new(world);
+        Ok(Trial {
+            world,
+            subject,
+            level,
+            stage,
+            voice,
+            issued: Vec::new(),
+            mute: false,
+            took: Vec::new(),
+            process: None,
+            report,
+            sink,
+            began: recount_world::moment(),
+            spoken: Vec::new(),
+            since: 0,
+            ids: VecDeque::new(),
+        })
+    }
+
+    pub(super) async fn finish(mut self) -> Report {
+        if let Some(process) = &mut self.process {
+            process.kill().await;
+        }
+        self.stage.close_door().await;
+        self.report.took_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.report
+    }
+
+    pub(super) fn note(&mut self, words: &str) {
+        (self.sink)(Told::Note(words));
+    }
+
+    /// The name and version that it gives itself.
+    pub(super) fn named(&mut self, name: &str, version: Option<&str>) {
+        name.clone_into(&mut self.report.subject);
+        self.report.subject_version = version.map(str::to_owned);
+    }
+
+    /// Whether its replies can be counted on, so that they show that it is well.
+    pub(super) fn answers(&self) -> bool {
+        self.subject.answers != Answers::Nobody && !self.mute
+    }
+
+    /// What it is to decide when it answers by itself.
+    pub(super) fn decision(&self) -> Option<&'static str> {
+        match self.subject.answers {
+            Answers::Accept => Some("accept"),
+            Answers::Reject => Some("reject"),
+            Answers::Nobody | Answers::Person => None,
+        }
+    }
+
+    /// How long it usually takes to answer: the middle one of its times.
+    pub(super) fn usual(&self) -> Option<Duration> {
+        let mut took = self.took.clone();
+        took.sort();
+        took.get(took.len() / 2).copied()
+    }
+
+    /// How long to watch for what must not happen: longer than it usually takes to answer.
+    pub(super) fn quiet(&self) -> Duration {
+        let usual = self.usual().unwrap_or_default();
+        self.subject.times.quiet.max(usual * limits::TRIAL_QUIET_ANSWERS).min(self.subject.times.reply)
+    }
+
+    // Checks.
+
+    /// A check begins: what was said before is not its evidence.
+    pub(super) fn fresh(&mut self) {
+        self.spoken.clear();
+        self.since = self.stage.mark();
+    }
+
+    /// A check at the level of its requirement; above the level that is tried it is not made.
+    pub(super) fn check(
+        &mut self,
+        requirement: &'static str,
+        name: &'static str,
+        outcome: Outcome,
+        said: impl Into<String>,
+    ) {
+        let level = Requirement::named(requirement).map_or(1, |row| row.level);
+        if level > self.level {
+            return;
+        }
+        let mut check = Check::new(requirement, name, level, outcome, said);
+        if matches!(check.outcome, Outcome::Failed | Outcome::Warned) {
+            check = check.with_all(self.conversation());
+        }
+        (self.sink)(Told::Check(&check));
+        self.report.checks.push(check);
+    }
+
+    /// The same where it either holds or not.
+    pub(super) fn hold(
+        &mut self,
+        requirement: &'static str,
+        name: &'static str,
+        holds: bool,
+        said: impl Into<String>,
+    ) {
+        let outcome = if holds { Outcome::Passed } else { Outcome::Failed };
+        self.check(requirement, name, outcome, said);
+    }
+
+    /// What was said to and fro since the present check began; of much the end.
+    fn conversation(&self) -> Vec<String> {
+        let mut lines: Vec<(Instant, String)> =
+            self.spoken.iter().map(|(at, text)| (*at, format!("out {text}"))).collect();
+        for seen in self.stage.since(self.since) {
+            let text = match seen.what {
+                What::Said { text, .. } => format!("in  {text}"),
+                What::Opened { resumes: Some(id), .. } => format!("in  connected behind {id}"),
+                What::Opened { .. } => "in  connected".to_owned(),
+                What::Closed => "in  disconnected".to_owned(),
+                What::Came { .. } => continue,
+            };
+            lines.push((seen.at, text));
+        }
+        lines.sort_by_key(|(at, _)| *at);
+        let from = lines.len().saturating_sub(limits::EVIDENCE_LINES_MAX);
+        let seconds = |at: Instant| at.duration_since(self.began).as_secs_f64();
+        lines[from..].iter().map(|(at, text)| format!("{:.3} {text}", seconds(*at))).collect()
+    }
+
+    // The subscriber.
+
+    /// Starts the subscriber where it is started by a command; ends the one of before.
+    pub(super) async fn start(&mut self) -> Result<(), TrialError> {
+        let Some(command) = &self.subject.command else { return Ok(()) };
+        if let Some(mut process) = self.process.take() {
+            process.kill().await;
+        }
+        self.stage.cut();
+        self.process = Some(Process::start(self.world, command, &self.stage.base())?);
+        Ok(())
+    }
+
+    pub(super) fn process(&mut self) -> Option<&mut Process> {
+        self.process.as_mut()
+    }
+
+    /// Waits for it to come, at most for so long, and begins a session.
+    pub(super) async fn arrive(&mut self, patience: Duration) -> Option<Open> {
+        let limit = recount_world::moment() + patience;
+        loop {
+            let left = limit.checked_duration_since(recount_world::moment())?;
+            // In steps, because a process that has ended does not come any more.
+            let Some(open) = self.stage.wait_open(left.min(limits::TRIAL_SECOND)).await else {
+                let ended = self.process.as_mut().is_some_and(|process| process.ended().is_some());
+                if ended && self.stage.lines().is_empty() {
+                    return None;
+                }
+                continue;
+            };
+            if open.face == Face::Legacy || open.face == Face::LegacySocket {
+                // A handshake may or may not come behind the stream.
+                self.stage.wait_subscription(self.subject.times.quiet).await;
+            }
+            // It may have gone again meanwhile.
+            let Some(open) = self.stage.lines().pop() else { continue };
+            for event in [self.voice.begin(), self.voice.go("thinking")] {
+                self.say(&event).await;
+            }
+            return Some(open);
+        }
+    }
+
+    /// Sees to it that there is a subscriber: waits for it to come back, and starts it anew where that can be done.
+    /// Without one, nothing more can be shown.
+    pub(super) async fn present(&mut self) -> Result<bool, TrialError> {
+        if !self.stage.lines().is_empty() {
+            return Ok(true);
+        }
+        let patience = if self.process.as_mut().is_some_and(|process| process.ended().is_some()) {
+            Duration::ZERO
+        } else {
+            self.subject.times.returns
+        };
+        if self.arrive(patience).await.is_some() {
+            return Ok(true);
+        }
+        if self.subject.command.is_none() {
+            self.note("The subscriber is gone; start it again and the trial goes on.");
+            return Ok(self.arrive(self.subject.times.comes).await.is_some());
+        }
+        self.renew().await
+    }
+
+    /// A fresh subscriber, where one can be had; otherwise whether the one there is connected.
+    pub(super) async fn renew(&mut self) -> Result<bool, TrialError> {
+        if self.subject.command.is_some() {
+            self.start().await?;
+            return Ok(self.arrive(self.subject.times.comes).await.is_some());
+        }
+        Ok(!self.stage.lines().is_empty())
+    }
+
+    // Talking.
+
+    pub(super) async fn put(&mut self, piece: &Piece) -> usize {
+        let text = String::from_utf8_lossy(&piece.data);
+        let text = crate::conformance::report::beginning(&text, limits::EVIDENCE_LINE_BYTES_MAX);
+        if self.spoken.len() >= limits::TRIAL_SPOKEN_MAX {
+            self.spoken.remove(0);
+        }
+        self.spoken.push((recount_world::moment(), text));
+        if let Some(id) = &piece.id {
+            if self.ids.len() >= limits::TRIAL_IDS {
+                self.ids.pop_front();
+            }
+            self.ids.push_back(id.clone());
+        }
+        self.stage.say(piece).await
+    }
+
+    pub(super) async fn say(&mut self, event: &Event) -> usize {
+        self.put(&event.piece()).await
+    }
+
+    /// Whether an event with this id was sent lately.
+    pub(super) fn has_said(&self, id: &str) -> bool {
+        self.ids.iter().any(|said| said == id)
+    }
+
+    /// Sends a prompt and looks what becomes of it. Where nothing is to be answered, looks whether it stays.
+    pub(super) async fn ask(&mut self, prompt: Prompt, piece: &Piece) -> Sign {
+        let waits = if self.answers() { self.subject.times.reply } else { self.quiet() };
+        self.ask_for(prompt, piece, waits).await
+    }
+
+    pub(super) async fn ask_for(&mut self, prompt: Prompt, piece: &Piece, waits: Duration) -> Sign {
+        let mark = self.stage.mark();
+        let (token, sent) = (prompt.token.clone(), recount_world::moment());
+        self.issued.push(Issued { prompt, sent });
+        if self.put(piece).await == 0 {
+            return Sign::Gone;
+        }
+        let sign = self.watch(mark, &token, sent, waits).await;
+        if let Sign::Answered { after, .. } = &sign {
+            self.took.push(*after);
+        }
+        sign
+    }
+
+    /// Looks for the reply to a token, or for the end of the connection.
+    pub(super) async fn watch(&self, mark: usize, token: &str, sent: Instant, waits: Duration) -> Sign {
+        let find = |seen: &[Seen]| {
+            let reply =
+                seen.iter().filter_map(Said::of).find(|said| said.is_reply() && said.token() == token);
+            if let Some(reply) = reply {
+                let after = reply.at.saturating_duration_since(sent);
+                return Some(Sign::Answered { after, reply: Box::new(reply) });
+            }
+            let gone = seen.iter().any(|seen| matches!(seen.what, What::Closed));
+            gone.then_some(Sign::Gone)
+        };
+        let silent = if self.answers() { Sign::Silent } else { Sign::Held };
+        self.stage.wait(mark, waits, find).await.unwrap_or(silent)
+    }
+
+    /// A prompt like any other: looks whether the subscriber is well.
+    pub(super) async fn probe(&mut self) -> Sign {
+        self.probe_as(|event| event.piece()).await
+    }
+
+    /// The same with the prompt put on the wire in a way of its own.
+    pub(super) async fn probe_as(&mut self, on_the_wire: impl FnOnce(&Event) -> Piece) -> Sign {
+        let waiting = self.voice.go("awaiting_input");
+        self.say(&waiting).await;
+        let token = self.voice.token();
+        let prompt = self.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
+        let piece = on_the_wire(&prompt.event);
+        let sign = self.ask(prompt, &piece).await;
+        self.follow(&sign).await;
+        sign
+    }
+
+    /// What a producer says behind a prompt: that it does what was accepted, or goes on without.
+    pub(super) async fn follow(&mut self, sign: &Sign) {
+        if matches!(sign, Sign::Gone) {
+            return;
+        }
+        let accepted = matches!(sign, Sign::Answered { reply, .. } if reply.decision() == "accept");
+        let mut events = Vec::new();
+        if accepted {
+            events.push(self.voice.go("calling_tool"));
+            events.extend(self.voice.call());
+        }
+        events.push(self.voice.go("thinking"));
+        for event in events {
+            self.say(&event).await;
+        }
+    }
+
+    /// How a sign is told.
+    pub(super) fn told(&mut self, sign: &Sign) -> String {
+        match sign {
+            Sign::Answered { after, .. } => {
+                format!("it answered the next prompt after {} ms", after.as_millis())
+            }
+            Sign::Held => "it stayed connected".to_owned(),
+            Sign::Silent => {
+                format!("it did not answer the next prompt within {:?}", self.subject.times.reply)
+            }
+            Sign::Gone => match self.process().and_then(Process::ended) {
+                Some(status) => {
+                    let words = self.process().and_then(|process| process.last_words());
+                    let words = words.map_or(String::new(), |words| format!(", saying “{words}”"));
+                    format!("its process ended with {status}{words}")
+                }
+                None => "its connection ended".to_owned(),
+            },
+        }
+    }
+
+    /// How its process ended, if it has, and what it said last.
+    pub(super) fn ending(&mut self) -> String {
+        match self.process().and_then(Process::ended) {
+            Some(_) => format!("; {}", self.told(&Sign::Gone)),
+            None => String::new(),
+        }
+    }
+}

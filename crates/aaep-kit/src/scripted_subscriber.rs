@@ -1,0 +1,96 @@
+//! A subscriber that does everything right, at every level and on every surface, or exactly one thing wrong: what
+//! conformance trials of subscribers are themselves tried against, and a small example of a subscriber. It shows nothing
+//! to anybody; where it is told to, it answers prompts by a rule.
+//!
+//! [`run`] is the way in, [`Behaviour`] what it does, [`Fault`] what it can do wrong. As a program it is
+//! `recount-aaep-subscriber`.
+
+mod client;
+mod fault;
+mod mind;
+
+use std::future::Future;
+use std::time::Duration;
+
+use recount_world::World;
+
+pub use fault::Fault;
+
+/// How prompts are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replies {
+    /// Not at all.
+    Nobody,
+    Accept,
+    Reject,
+}
+
+/// Which of a producer's surfaces is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surface {
+    /// `/aaep/v1/subscriptions`, `events` and `replies`.
+    Versioned,
+    /// `/events` and `/messages`, with a handshake.
+    Legacy,
+    /// The same without one.
+    LegacyBare,
+    /// `/aaep/v1/ws`.
+    Socket,
+}
+
+impl Surface {
+    pub const ALL: [Surface; 4] = [Surface::Versioned, Surface::Legacy, Surface::LegacyBare, Surface::Socket];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Surface::Versioned => "versioned",
+            Surface::Legacy => "legacy",
+            Surface::LegacyBare => "legacy-bare",
+            Surface::Socket => "socket",
+        }
+    }
+}
+
+/// What it does.
+#[derive(Debug, Clone)]
+pub struct Behaviour {
+    pub fault: Option<Fault>,
+    pub replies: Replies,
+    pub surface: Surface,
+    /// The level that it claims.
+    pub level: u8,
+    /// How long it thinks about a prompt.
+    pub thinks: Duration,
+    /// A bearer token that it brings.
+    pub token: Option<String>,
+}
+
+impl Behaviour {
+    /// Right, at the highest level, accepting at once.
+    pub fn right() -> Behaviour {
+        Behaviour {
+            fault: None,
+            replies: Replies::Accept,
+            surface: Surface::Versioned,
+            level: 3,
+            thinks: Duration::ZERO,
+            token: None,
+        }
+    }
+}
+
+/// Why it ended by itself.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Ended(String);
+
+/// Subscribes at a base address (`http://127.0.0.1:PORT`) and stays, over cuts and refusals, until `stop` is ready; then
+/// it closes its subscription.
+pub async fn run(
+    world: &World,
+    url: &str,
+    behaviour: Behaviour,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Ended> {
+    client::Client::new(world, url, behaviour)?.run(stop).await
+}

@@ -1,0 +1,157 @@
+//! The trial of subscribers, itself tried: on a right subscriber at each level and on each surface, and on one for each
+//! fault, which must fail on the requirement that it breaks. The subscriber is a process, as those of others are.
+
+use std::time::Duration;
+
+use recount_aaep_kit::World;
+use recount_aaep_kit::conformance::subscriber::{Answers, Question, Subject, Times, run};
+use recount_aaep_kit::conformance::{Outcome, Report};
+use recount_aaep_kit::scripted_subscriber::{Fault, Surface};
+
+const SUBSCRIBER: &str = env!("CARGO_BIN_EXE_recount-aaep-subscriber");
+/// Long enough that a prompt can be withdrawn while it is thought about.
+const THINKS_MS: u64 = 200;
+
+/// For a subscriber that is known to be quick.
+fn quick() -> Times {
+    Times {
+        comes: Duration::from_secs(30),
+        reply: Duration::from_secs(10),
+        quiet: Duration::from_millis(500),
+        returns: Duration::from_secs(20),
+        down: Duration::from_secs(2),
+        sustain: Duration::from_secs(2),
+    }
+}
+
+fn subject(options: &[&str], answers: Answers) -> Subject {
+    let mut subject = Subject::new("127.0.0.1:0".parse().unwrap(), answers);
+    let command = [SUBSCRIBER, "{url}"].iter().chain(options).map(|part| (*part).to_owned());
+    subject.command = Some(command.collect());
+    subject.times = quick();
+    subject
+}
+
+async fn tried(subject: &Subject, level: u8) -> Report {
+    let mut sink = |_: recount_aaep_kit::conformance::subscriber::Told<'_>| {};
+    run(&World::real(), subject, level, &mut sink).await.unwrap()
+}
+
+fn failed(report: &Report) -> Vec<&'static str> {
+    let failed = report.checks.iter().filter(|check| check.outcome == Outcome::Failed);
+    let mut ids: Vec<_> = failed.map(|check| check.requirement).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_subscriber_passes_at_every_level_and_on_every_surface() {
+    let thinks = THINKS_MS.to_string();
+    let mut trials = Vec::new();
+    for level in 1..=3 {
+        for surface in Surface::ALL {
+            if surface == Surface::LegacyBare && level == 3 {
+                continue;
+            }
+            trials.push((level, surface));
+        }
+    }
+    let runs = trials.iter().map(|(level, surface)| {
+        let level_word = level.to_string();
+        let options = ["--level", &level_word, "--surface", surface.name(), "--thinks-ms", &thinks];
+        let subject = subject(&options, Answers::Accept);
+        async move { tried(&subject, *level).await }
+    });
+    for ((level, surface), report) in trials.iter().zip(futures_util::future::join_all(runs).await) {
+        assert_eq!(failed(&report), Vec::<&str>::new(), "level {level} {surface:?}\n{}", report.text());
+        assert!(report.passed(), "{}", report.text());
+        assert_eq!(report.reached(), Some(*level), "{}", report.text());
+        let replies = report
+            .checks
+            .iter()
+            .find(|check| check.requirement == "R-090" && check.outcome == Outcome::Passed);
+        assert!(*level < 2 || replies.is_some(), "a prompt was withdrawn\n{}", report.text());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_fails_on_the_requirement_that_it_breaks() {
+    let mut wrong = Vec::new();
+    for some in Fault::ALL.chunks(21) {
+        let runs = some.iter().map(|fault| {
+            // Only who thinks about prompts can forget one meanwhile.
+            let thinks =
+                matches!(fault.requirement(), "R-090" | "R-092").then_some(THINKS_MS).unwrap_or_default();
+            let thinks = thinks.to_string();
+            let unasked = *fault == Fault::AnswersUnasked;
+            let answers = if unasked { Answers::Nobody } else { Answers::Accept };
+            let replies = if unasked { "nobody" } else { "accept" };
+            let mut options = vec!["--fault", fault.name(), "--answers", replies, "--thinks-ms", &thinks];
+            let mut subject = subject(&options, answers);
+            if *fault == Fault::RepliesWithoutToken {
+                options.extend(["--token", "secret"]);
+                subject = self::subject(&options, answers);
+                subject.token = Some("secret".into());
+            }
+            async move { tried(&subject, fault.level().max(2)).await }
+        });
+        for (fault, report) in some.iter().zip(futures_util::future::join_all(runs).await) {
+            let failed = failed(&report);
+            println!("{:28} {} {:?} in {} ms", fault.name(), fault.requirement(), failed, report.took_ms);
+            // One fault may show in more than one place, but not everywhere.
+            if !failed.contains(&fault.requirement()) || failed.len() > 3 {
+                wrong.push(format!("{} failed on {failed:?}\n{}", fault.name(), report.text()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_is_right_where_nobody_answers_and_wrong_where_it_is_set_up_to() {
+    let silent = subject(&["--answers", "nobody"], Answers::Nobody);
+    let (report, mute) = tokio::join!(tried(&silent, 3), async {
+        tried(&subject(&["--answers", "nobody"], Answers::Reject), 2).await
+    });
+    assert_eq!(failed(&report), Vec::<&str>::new(), "{}", report.text());
+    let of =
+        |id| report.checks.iter().find(|check| check.requirement == id).map(|check| check.outcome.clone());
+    assert_eq!(of("R-091"), Some(Outcome::Passed));
+    assert!(matches!(of("R-076"), Some(Outcome::NotShown(_))), "{}", report.text());
+    assert_eq!(failed(&mute), ["R-145"], "{}", mute.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_are_asked_what_only_they_can_tell() {
+    let (asks, mut asked) = tokio::sync::mpsc::channel::<Question>(1);
+    let mut subject = subject(&["--level", "2"], Answers::Accept);
+    subject.person = Some(asks);
+    let person = async {
+        let mut questions = Vec::new();
+        while let Some(question) = asked.recv().await {
+            // The person says no to the first, cannot tell the second, and yes to the others.
+            let answer = [Some(false), None].get(questions.len()).copied().unwrap_or(Some(true));
+            questions.push(question.text);
+            question.answer.send(answer).unwrap();
+        }
+        questions
+    };
+    let trial = async move { tried(&subject, 2).await };
+    let (report, questions) = tokio::join!(trial, person);
+    assert!(questions.iter().all(|question| question.ends_with('?')), "{questions:?}");
+    assert_eq!(failed(&report), ["R-034"]);
+    let of = |id| report.checks.iter().rev().find(|check| check.requirement == id).unwrap().outcome.clone();
+    assert!(matches!(of("R-035"), Outcome::NotShown(_)));
+    assert_eq!(of("R-061"), Outcome::Passed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_come_is_said_with_its_last_words() {
+    let mut subject = subject(&[], Answers::Nobody);
+    subject.command = Some(vec!["/bin/sh".into(), "-c".into(), "echo no such host >&2; exit 3".into()]);
+    subject.times.comes = Duration::from_secs(1);
+    let mut sink = |_: recount_aaep_kit::conformance::subscriber::Told<'_>| {};
+    let error = run(&World::real(), &subject, 1, &mut sink).await.unwrap_err().to_string();
+    assert!(error.contains("exit status: 3") && error.contains("no such host"), "{error}");
+}
