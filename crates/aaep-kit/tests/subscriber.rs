@@ -1,6 +1,7 @@
 //! The trial of subscribers, itself tried: on a right subscriber at each level and on each surface, and on one for each
 //! fault, which must fail on the requirement that it breaks. The subscriber is a process, as those of others are.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use recount_aaep_kit::World;
@@ -25,7 +26,7 @@ fn quick() -> Times {
 }
 
 fn subject(options: &[&str], answers: Answers) -> Subject {
-    let mut subject = Subject::new("127.0.0.1:0".parse().unwrap(), answers);
+    let mut subject = Subject::new(SocketAddr::from(([127, 0, 0, 1], 0)), answers);
     let command = [SUBSCRIBER, "{url}"].iter().chain(options).map(|part| (*part).to_owned());
     subject.command = Some(command.collect());
     subject.times = quick();
@@ -34,7 +35,7 @@ fn subject(options: &[&str], answers: Answers) -> Subject {
 
 async fn tried(subject: &Subject, level: u8) -> Report {
     let mut sink = |_: recount_aaep_kit::conformance::subscriber::Told<'_>| {};
-    run(&World::real(), subject, level, &mut sink).await.unwrap()
+    run(&World::real(), subject, level, &mut sink).await.expect("the subscriber comes")
 }
 
 fn failed(report: &Report) -> Vec<&'static str> {

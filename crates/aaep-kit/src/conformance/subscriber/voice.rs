@@ -127,6 +127,7 @@ impl Voice {
             "awaiting_input" => "Waiting for your answer.",
             "calling_tool" => "Calling a tool.",
             "writing_output" => "Writing an answer.",
+            "handing_off" => "Handing over.",
             _ => "Thinking.",
         };
         self.say(build::state_changed(from, to, says).urgency(Urgency::Background))
@@ -240,16 +241,23 @@ mod tests {
         said.extend(voice.call());
         said.push(voice.go("awaiting_input"));
         let token = voice.token();
-        let prompt = voice.confirmation(token, 30);
+        let prompt = voice.confirmation(token, 300);
         assert!(prompt.event.reversed().starts_with("{\"verbosity\""), "{}", prompt.event.reversed());
         said.push(prompt.event);
         said.push(voice.go("thinking"));
         for asked in [Asked::FreeText, Asked::YesNo, Asked::Choice, Asked::Numeric] {
             said.push(voice.go("awaiting_input"));
-            said.push(voice.clarification(asked, 30).event);
+            said.push(voice.clarification(asked, 300).event);
             said.push(voice.go("thinking"));
         }
-        said.extend([voice.handoff(), voice.errored(), voice.begin(), voice.cancelled(), voice.begin()]);
+        said.extend([
+            voice.go("handing_off"),
+            voice.handoff(),
+            voice.errored(),
+            voice.begin(),
+            voice.cancelled(),
+            voice.begin(),
+        ]);
         said.push(voice.go("writing_output"));
         said.push(voice.output("All is well. ", 0, Boundary::Sentence));
         said.push(voice.last_output("", 13));

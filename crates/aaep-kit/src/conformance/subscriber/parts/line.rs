@@ -111,6 +111,7 @@ async fn killed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
     trial.stage.close_door().await;
     trial.stage.forget();
+    // tidy: nothing listens meanwhile, so there is nothing to wait for but the time
     tokio::time::sleep(trial.subject.times.down / 2).await;
     let address = trial.stage.address();
     trial.stage.open_door().await.map_err(|why| TrialError::Listen { address, why })?;

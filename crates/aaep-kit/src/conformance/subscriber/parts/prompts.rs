@@ -216,7 +216,8 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         trial.check("R-090", WITHDRAWN, Outcome::NotShown(why), "");
         return Ok(());
     }
-    let by: [(&str, fn(&mut Trial<'_>) -> Event); 2] = [
+    type TakeBack = fn(&mut Trial<'_>) -> Event;
+    let by: [(&str, TakeBack); 2] = [
         ("a change of the state", |trial| trial.voice.go("thinking")),
         ("`session.cancelled`", |trial| trial.voice.cancelled()),
     ];

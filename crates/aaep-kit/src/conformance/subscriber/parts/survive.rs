@@ -74,7 +74,7 @@ async fn everything(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     events.push(voice.output("All is ", 0, Boundary::None));
     events.push(voice.output("well. ", 7, Boundary::Sentence));
     events.push(voice.last_output("", 13));
-    events.extend([voice.go("thinking"), voice.handoff(), voice.completed()]);
+    events.extend([voice.go("handing_off"), voice.handoff(), voice.completed()]);
     events.extend([voice.begin(), voice.errored(), voice.begin(), voice.cancelled()]);
     events.extend([voice.begin(), voice.go("thinking")]);
     for event in &events {

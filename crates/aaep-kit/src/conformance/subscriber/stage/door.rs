@@ -46,6 +46,7 @@ impl axum::serve::Listener for Door {
                     });
                     return (Line { stream, cut, is_cut: false }, from);
                 }
+                // tidy: what keeps a connection from being accepted goes by
                 Err(_) => tokio::time::sleep(limits::STAGE_ACCEPT_PAUSE).await,
             }
         }

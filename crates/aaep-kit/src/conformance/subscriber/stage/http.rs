@@ -135,6 +135,7 @@ fn stream(
         loop {
             if let Some(write) = ready.pop_front() {
                 if !ready.is_empty() {
+                    // tidy: so that the pieces are written one by one
                     tokio::time::sleep(limits::STAGE_WRITE_PAUSE).await;
                 }
                 return Some((Ok::<Bytes, Infallible>(write), (receiver, ready, leave)));
