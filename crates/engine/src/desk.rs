@@ -23,6 +23,8 @@ pub struct Desk {
     /// Heard of every append to the run since the desk was made.
     list: std::sync::Arc<List>,
     previous: Option<RunId>,
+    /// Everything in the run, while it is young and known here.
+    beginning: Option<Vec<Event>>,
 }
 
 /// Why a desk has to be left.
@@ -45,8 +47,8 @@ pub enum Left {
 impl Desk {
     /// Sits down at a run as the log has it.
     pub(crate) async fn open(engine: Engine, run: RunId, worker_id: String) -> Result<Desk, Error> {
-        if let Some(Seat { state, list, previous }) = engine.tools.fresh.take_seat(run) {
-            let mut desk = Desk { engine, run, worker_id, state, list, previous };
+        if let Some(Seat { state, list, previous, events }) = engine.tools.fresh.take_seat(run) {
+            let mut desk = Desk { engine, run, worker_id, state, list, previous, beginning: events };
             // The list has heard of everything since before the run began.
             if desk.list.known_next() > desk.state.next_sequence() {
                 desk.read_on(u64::MAX, &mut Vec::new()).await?;
@@ -60,7 +62,7 @@ impl Desk {
         if state.is_ended() {
             list.mark_ended(state.next_sequence());
         }
-        Ok(Desk { engine, run, worker_id, state, list, previous: None })
+        Ok(Desk { engine, run, worker_id, state, list, previous: None, beginning: None })
     }
 
     /// The run of ours that began before this one in its session, where that is remembered.
@@ -91,6 +93,10 @@ impl Desk {
 
     /// Everything that is left of the run, in order, up to where this desk stands.
     pub async fn history(&self, mut each: impl FnMut(&Event)) -> Result<(), Left> {
+        if let Some(events) = &self.beginning {
+            events.iter().for_each(each);
+            return Ok(());
+        }
         let next = self.state.next_sequence();
         let stream = journal::stream_of(self.run);
         journal::replay(self.engine.store(), &stream, |event| {
@@ -152,6 +158,7 @@ impl Desk {
         let mut seen = Vec::new();
         let Some(first) = events.first().map(|event| event.sequence) else { return Ok(seen) };
         self.read_on(first, &mut seen).await?;
+        self.beginning = None;
         for event in events {
             recount_run::apply(&mut self.state, &event);
             seen.push(event);
@@ -161,6 +168,9 @@ impl Desk {
 
     /// Reads what comes before `end`.
     async fn read_on(&mut self, end: u64, seen: &mut Vec<Event>) -> Result<(), Error> {
+        if self.state.next_sequence() < end {
+            self.beginning = None;
+        }
         let stream = journal::stream_of(self.run);
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
         while self.state.next_sequence() < end {

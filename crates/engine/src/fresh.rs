@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recount_event::{RunId, SessionId};
+use recount_event::{Event, RunId, SessionId};
 use recount_run::State;
 
 use crate::limits;
@@ -53,6 +53,8 @@ pub(crate) struct Seat {
     pub(crate) list: Arc<List>,
     /// The run of ours that began before it in its session, where that is remembered.
     pub(crate) previous: Option<RunId>,
+    /// Everything that was written to it, where that is known as the log would tell it.
+    pub(crate) events: Option<Vec<Event>>,
 }
 
 impl Fresh {

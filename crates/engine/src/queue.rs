@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use recount_event::family::run::Driver;
-use recount_event::{Code, Payload, RunId};
+use recount_event::{Code, Event, Payload, RunId};
 use recount_log::{Append, AppendError, Guard, Landed, RowPut, StreamAppend};
 use recount_redact::with_paths;
 use recount_run::{Command, State};
@@ -24,6 +24,7 @@ pub(crate) struct Beginning {
     state: State,
     fold: Fold,
     texts: Texts,
+    events: Vec<Event>,
     records: Vec<Bytes>,
     /// Bytes of those.
     bytes: usize,
@@ -109,7 +110,7 @@ impl Engine {
         }
         let records = journal::encode(&events, 0);
         let bytes = records.iter().map(Bytes::len).sum();
-        Ok(Beginning { run, state, fold, texts, records, bytes, rows })
+        Ok(Beginning { run, state, fold, texts, events, records, bytes, rows })
     }
 
     /// Writes it down, and gives it to whoever works here.
@@ -190,10 +191,14 @@ impl<'a> Birth<'a> {
 
     pub(crate) fn happened(mut self, beginning: Beginning) {
         self.is_known = true;
-        let Beginning { run, state, fold, texts, bytes, .. } = beginning;
+        let Beginning { run, state, fold, texts, events, bytes, .. } = beginning;
         if let Some(list) = self.list.take() {
             let previous = state.session_id().and_then(|session| self.tools.fresh.began(session, run));
-            let (next, seat) = (state.next_sequence(), Seat { state: state.clone(), list, previous });
+            let next = state.next_sequence();
+            // What was masked says so only in its stored form.
+            let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
+            let events = is_as_stored.then_some(events);
+            let seat = Seat { state: state.clone(), list, previous, events };
             self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts), bytes);
             self.tools.dispatch.owed(run, next, true);
         }
