@@ -72,7 +72,8 @@ impl Place {
         set("trusted_schema", 0)?;
         set("cell_size_check", 1)?;
         set("foreign_keys", 1)?;
-        set("cache_size", -i64::from(limits::CACHE_KIB))?;
+        let cache_kib = if role == Role::Reader { limits::READER_CACHE_KIB } else { limits::CACHE_KIB };
+        set("cache_size", -i64::from(cache_kib))?;
         if matches!(role, Role::Reader | Role::Examiner) {
             self.check(connection, "journal_mode", &Value::Text("wal".to_owned()))?;
             if role == Role::Reader {

@@ -22,7 +22,7 @@ pub const BLOBS_WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// Tails of streams the writer remembers. The one not used for longest is looked up again when it is
 /// needed.
-pub const TAILS_KEPT_MAX: usize = 65_536;
+pub const TAILS_KEPT_MAX: usize = 16_384;
 
 /// How long a statement waits for another program that holds the database before it fails as busy.
 pub const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -60,8 +60,12 @@ pub const RESTART_WAIT: Duration = Duration::from_millis(50);
 /// Size to which the file of the write-ahead log is cut when it is begun again.
 pub const WAL_KEPT_BYTES: u64 = 64 << 20;
 
-/// Memory one connection uses for pages.
+/// Memory the connection that writes uses for pages.
 pub const CACHE_KIB: u32 = 16 << 10;
+
+/// Memory one connection that reads uses for pages. They read the file where it is mapped, and what they keep of the
+/// write-ahead log is of no use after the next commit.
+pub const READER_CACHE_KIB: u32 = 2 << 10;
 
 /// Bytes of the database file that a connection that reads may map; what lies beyond is read. Nothing of it
 /// is memory of ours. (`docs/decisions/0011`)
