@@ -113,6 +113,9 @@ impl Worker {
     }
 
     async fn work_on(&mut self) -> Done<()> {
+        if self.has_luggage() {
+            self.desk.settled().await?;
+        }
         self.remember().await?;
         loop {
             let work = outstanding(self.desk.state()).work;
@@ -124,6 +127,11 @@ impl Worker {
                 Some(Work::Conclude) => self.conclude().await?,
             }
         }
+    }
+
+    /// Whether something is to be fetched or made before the first report: what came with the run, or a place to work.
+    fn has_luggage(&self) -> bool {
+        self.lacks_workspace() || !self.order.secrets.is_empty() || !self.order.attachments.is_empty()
     }
 
     /// Reads what came before.

@@ -12,6 +12,8 @@ use tokio::sync::watch;
 
 use crate::fresh::Seat;
 use crate::live::{Level, List};
+use crate::queue::Fate;
+use crate::writer::may_have_happened;
 use crate::{Engine, Error, journal, limits};
 
 /// See the file's head.
@@ -25,12 +27,14 @@ pub struct Desk {
     previous: Option<RunId>,
     /// Everything in the run, while it is young and known here.
     beginning: Option<Vec<Event>>,
+    /// What becomes of the append that begins the run, until that is known here.
+    fate: Option<Fate>,
 }
 
 /// Why a desk has to be left.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Left {
-    /// The run has ended, by whoever.
+    /// The run has ended, by whoever, or what was to begin it was refused.
     #[error("the run has ended")]
     Ended,
     /// Another worker has the run now.
@@ -47,8 +51,8 @@ pub enum Left {
 impl Desk {
     /// Sits down at a run as the log has it.
     pub(crate) async fn open(engine: Engine, run: RunId, worker_id: String) -> Result<Desk, Error> {
-        if let Some(Seat { state, list, previous, events }) = engine.tools.fresh.take_seat(run) {
-            let mut desk = Desk { engine, run, worker_id, state, list, previous, beginning: events };
+        if let Some(Seat { state, list, previous, events, fate }) = engine.tools.fresh.take_seat(run) {
+            let mut desk = Desk { engine, run, worker_id, state, list, previous, beginning: events, fate };
             // The list has heard of everything since before the run began.
             if desk.list.known_next() > desk.state.next_sequence() {
                 desk.read_on(u64::MAX, &mut Vec::new()).await?;
@@ -62,7 +66,7 @@ impl Desk {
         if state.is_ended() {
             list.mark_ended(state.next_sequence());
         }
-        Ok(Desk { engine, run, worker_id, state, list, previous: None, beginning: None })
+        Ok(Desk { engine, run, worker_id, state, list, previous: None, beginning: None, fate: None })
     }
 
     /// The run of ours that began before this one in its session, where that is remembered.
@@ -91,6 +95,18 @@ impl Desk {
         self.engine.world()
     }
 
+    /// Waits until it is certain that the run began. A run that was asked for a moment ago is given to whoever works
+    /// here before the store has confirmed it: they may think and report, for a report is written behind the beginning,
+    /// or not at all. Before they act, or look for rows that came with the run, they wait here.
+    pub async fn settled(&mut self) -> Result<(), Left> {
+        let Some(fate) = self.fate.take() else { return Ok(()) };
+        match fate.await {
+            Ok(_) => Ok(()),
+            Err(error) if may_have_happened(&error) => Err(Left::Failed(error.into())),
+            Err(_) => Err(Left::Ended),
+        }
+    }
+
     /// Everything that is left of the run, in order, up to where this desk stands.
     pub async fn history(&self, mut each: impl FnMut(&Event)) -> Result<(), Left> {
         if let Some(events) = &self.beginning {
@@ -117,8 +133,15 @@ impl Desk {
         let claim = self.state.claim();
         let reported = self.engine.writers.report(self.run, claim, drafts).await;
         match reported {
-            Ok(events) => self.take_in(events).await,
-            Err(error) => Err(self.why_not(error).await),
+            Ok(events) => {
+                self.fate = None;
+                self.take_in(events).await
+            }
+            Err(error) => {
+                // Where the beginning was refused, what was to stand behind it was refused for that.
+                self.settled().await?;
+                Err(self.why_not(error).await)
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use recount_run::State;
 
 use crate::limits;
 use crate::live::List;
+use crate::queue::Fate;
 use crate::writer::Awake;
 
 /// See the file's head.
@@ -55,6 +56,8 @@ pub(crate) struct Seat {
     pub(crate) previous: Option<RunId>,
     /// Everything that was written to it, where that is known as the log would tell it.
     pub(crate) events: Option<Vec<Event>>,
+    /// What becomes of the append that begins it, where that was not known yet.
+    pub(crate) fate: Option<Fate>,
 }
 
 impl Fresh {

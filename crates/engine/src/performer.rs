@@ -15,7 +15,8 @@ pub trait Performer: Send + Sync + 'static {
     /// written by now; what stands in `new` afterwards is what the log says of the run for good.
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable>;
 
-    /// Does what a run is owed. Dropping the future breaks it off, as a crash would: whoever comes next takes over.
+    /// Does what a run is owed. The run may have been asked for just now, so that the store has not confirmed its
+    /// beginning yet: see [`Desk::settled`]. Dropping the future breaks it off, as a crash would: whoever comes next takes over.
     fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>>;
 
     /// A task, or a session, was deleted with all its runs: what was kept outside of the log for it goes, too.

@@ -4,9 +4,11 @@
 //! by itself or beside what ends another run.
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::Shared;
 use recount_event::family::run::Driver;
 use recount_event::{Code, Event, Payload, RunId};
-use recount_log::{Append, AppendError, Guard, Landed, RowPut, StreamAppend};
+use recount_log::{Answer, Append, AppendError, Committed, Guard, Landed, RowPut, StreamAppend};
 use recount_redact::with_paths;
 use recount_run::{Command, State};
 
@@ -17,6 +19,9 @@ use crate::once::Once;
 use crate::redaction::Texts;
 use crate::writer::{Awake, Receipt, Tools, may_have_happened};
 use crate::{Engine, Error, NewRun, journal, limits, rows};
+
+/// What becomes of the append that begins a run, for everybody who wants to know.
+pub(crate) type Fate = Shared<Answer<Committed, AppendError>>;
 
 /// A run that is about to begin.
 pub(crate) struct Beginning {
@@ -118,17 +123,23 @@ impl Engine {
         let mut birth = Birth::of(&self.tools, &beginning);
         let append =
             Append { streams: vec![beginning.stream()], rows: beginning.take_rows(), ..Append::default() };
-        let committed = match self.store().append(append).await {
+        // It is in line from here on, and whatever else is written of the run comes behind it. So whoever works here
+        // may begin to think, and their first report waits for the disk together with this.
+        let fate = self.store().append(append).shared();
+        birth.foreseen(beginning, fate.clone());
+        let committed = match fate.await {
             Ok(committed) => committed,
             Err(error) => {
-                birth.is_known = !may_have_happened(&error);
+                if !may_have_happened(&error) {
+                    birth.did_not_happen();
+                }
                 return not_begun(error);
             }
         };
         let Some(landed) = committed.streams.first() else {
             return Err(Error::bug("an append of one stream landed in none"));
         };
-        birth.happened(beginning);
+        birth.is_known = true;
         Ok(Begun::Here(receipt(landed)))
     }
 }
@@ -191,6 +202,22 @@ impl<'a> Birth<'a> {
 
     pub(crate) fn happened(mut self, beginning: Beginning) {
         self.is_known = true;
+        self.hand_over(beginning, None);
+    }
+
+    /// The append that begins it is in line.
+    fn foreseen(&mut self, beginning: Beginning, fate: Fate) {
+        self.hand_over(beginning, Some(fate));
+    }
+
+    /// It was refused. Who was given it finds out by its fate.
+    fn did_not_happen(&mut self) {
+        self.is_known = true;
+        self.tools.fresh.forget(self.run);
+        self.tools.fresh.forget_lately();
+    }
+
+    fn hand_over(&mut self, beginning: Beginning, fate: Option<Fate>) {
         let Beginning { run, state, fold, texts, events, bytes, .. } = beginning;
         if let Some(list) = self.list.take() {
             let previous = state.session_id().and_then(|session| self.tools.fresh.began(session, run));
@@ -198,7 +225,7 @@ impl<'a> Birth<'a> {
             // What was masked says so only in its stored form.
             let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
             let events = is_as_stored.then_some(events);
-            let seat = Seat { state: state.clone(), list, previous, events };
+            let seat = Seat { state: state.clone(), list, previous, events, fate };
             self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts), bytes);
             self.tools.dispatch.owed(run, next, true);
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use recount_engine::{Desk, NewRun, Overrides, Performer, Saying, Unacceptable, Whose};
+use recount_engine::{Desk, ListQuery, NewRun, Overrides, Performer, Saying, Unacceptable, Whose};
 use recount_event::family::run::{Finished, Queued, RunKind, Started};
 use recount_event::{Code, Payload, RunId};
+use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
 use crate::scene::{START_MS, Scene, code, drafts};
@@ -23,6 +24,8 @@ enum How {
     Dies,
     /// Starts it and leaves as if the world had failed.
     GivesUp,
+    /// As `Well`, but only when it is certain that the run began.
+    WaitsFirst,
 }
 
 struct Hand {
@@ -49,15 +52,22 @@ impl Performer for Hand {
         let (how, leave) = (self.how, self.leave.clone());
         self.seen.lock().unwrap().push(desk.run());
         Box::pin(async move {
+            if how == How::WaitsFirst && desk.settled().await.is_err() {
+                return Some(desk);
+            }
             if desk.state().claim().is_none() {
                 let mut started = Started::new();
                 started.worker_id = Some(desk.worker_id().to_owned());
-                desk.report(vec![Payload::RunStarted(Box::new(started)).into()]).await.ok()?;
+                match desk.report(vec![Payload::RunStarted(Box::new(started)).into()]).await {
+                    Ok(_) => {}
+                    Err(recount_engine::Left::Ended) => return Some(desk),
+                    Err(_) => return None,
+                }
             }
             match how {
                 How::Dies => panic!("this worker dies on purpose"),
                 How::GivesUp => return None,
-                How::Well => leave.acquire().await.unwrap().forget(),
+                How::Well | How::WaitsFirst => leave.acquire().await.unwrap().forget(),
             }
             let finished = Payload::RunFinished(Box::new(Finished::new("completed".into())));
             let _told = desk.report(vec![finished.into()]).await;
@@ -351,4 +361,87 @@ async fn runs_that_wait_in_line_are_kept_at_hand_up_to_a_bound() {
     house.scene.cancel(runs[1]).await.unwrap();
     assert!(house.scene.store.reads() - reads > 2 * at_hand, "the oldest were let go");
     house.scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_works_at_a_new_run_need_not_wait_for_it_to_be_confirmed_and_may() {
+    for (how, while_unsaid) in
+        [(How::Well, vec!["run.queued", "run.started"]), (How::WaitsFirst, vec!["run.queued"])]
+    {
+        let house = house(how, 1).await;
+        let (go, late) = tokio::sync::oneshot::channel();
+        house.scene.store.next_appends([Fate::AnswerLate(late)]);
+        let engine = house.scene.engine.clone();
+        let asked = async move { engine.create_run(shell()).await.unwrap().0 };
+        tokio::pin!(asked);
+        tokio::select! {
+            _ = &mut asked => panic!("it was answered before the store said so"),
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+        }
+        let run = house.seen.lock().unwrap()[0];
+        assert_eq!(house.scene.types(run).await, while_unsaid, "{how:?}");
+        go.send(()).unwrap();
+        assert_eq!(asked.await, run);
+        house.leave.add_permits(1);
+        house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
+        house.scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_stays_at_a_run_whose_beginning_was_refused() {
+    for how in [How::Well, How::WaitsFirst] {
+        let house = house(how, 1).await;
+        let session = crate::say::begin(&house.scene).await;
+        let in_session = || NewRun { session: Some(session), ..shell() };
+        let first = house.scene.engine.create_run(in_session()).await.unwrap().0;
+        house.becomes(first, &["run.queued", "run.started"]).await;
+        house.leave.add_permits(1);
+        house.becomes(first, &["run.queued", "run.started", "run.finished"]).await;
+
+        // By the disk, and by the rules of the session.
+        house.scene.store.next_appends([Fate::Refuse(FaultKind::Full)]);
+        assert_eq!(code(house.scene.engine.create_run(in_session()).await), Code::StoreFull);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let second = house.scene.engine.create_run(in_session()).await.unwrap().0;
+        house.becomes(second, &["run.queued", "run.started"]).await;
+        assert_eq!(code(house.scene.engine.create_run(in_session()).await), Code::SessionBusy);
+        house.leave.add_permits(1);
+        house.becomes(second, &["run.queued", "run.started", "run.finished"]).await;
+
+        let third = house.scene.engine.create_run(in_session()).await.unwrap().0;
+        house.leave.add_permits(1);
+        house.becomes(third, &["run.queued", "run.started", "run.finished"]).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let stats = house.scene.engine.stats().await.unwrap();
+        assert_eq!((stats.runs_at_work, stats.runs_in_line), (0, 0));
+        let seen = house.seen.lock().unwrap().clone();
+        for refused in seen.iter().filter(|run| ![first, second, third].contains(run)) {
+            let read = house.scene.engine.read_run(*refused, None, 1).await;
+            assert_eq!(code(read), Code::RunNotFound, "{refused} stands nowhere");
+        }
+        house.scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_worked_at_whose_beginning_nobody_was_told_of() {
+    for fate in [Fate::LoseAnswer, Fate::LandUnheard, Fate::NeverAnswer] {
+        let house = house(How::Well, 1).await;
+        house.leave.add_permits(1);
+        house.scene.store.next_appends([fate]);
+        let asked =
+            tokio::time::timeout(Duration::from_secs(1), house.scene.engine.create_run(shell())).await;
+        assert!(!matches!(asked, Ok(Ok(_))));
+        let listed = house
+            .scene
+            .engine
+            .list_runs(&ListQuery { limit: 1, ..ListQuery::default() })
+            .await
+            .unwrap()
+            .items;
+        let run = listed[0].id.parse().unwrap();
+        house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
+        house.scene.check().await;
+    }
 }
