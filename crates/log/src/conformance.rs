@@ -58,6 +58,7 @@ macro_rules! conformance_suite {
             edges::a_backup_into_what_exists_is_refused
             edges::after_close_everything_is_refused
             edges::what_was_accepted_before_close_is_finished
+            order::appends_take_their_place_in_line_when_they_are_made
             order::the_observer_hears_each_commit_before_its_writer
             order::a_cursor_never_skips_under_concurrent_writers
             order::many_writers_on_one_stream_lose_nothing

@@ -36,6 +36,29 @@ pub fn the_observer_hears_each_commit_before_its_writer(make: Make<'_>) {
     ask.check_whole();
 }
 
+pub fn appends_take_their_place_in_line_when_they_are_made(make: Make<'_>) {
+    let subject = make();
+    let (store, ask) = (&*subject.store, Asking(&*subject.store));
+    for n in 0..100 {
+        let stream = format!("s{n}");
+        let answers: Vec<_> = (0..4).map(|tail| store.append(records(&stream, tail, &[b"x"]))).collect();
+        // Asked for backwards, and some not at all.
+        for answer in answers.into_iter().skip(1).rev() {
+            block_on(answer).expect("it stands behind the ones before it");
+        }
+        assert_eq!(ask.next_sequence(&stream), 4);
+    }
+    // What stands behind one that is refused is refused, too.
+    ask.land(row("s", "taken", Guard::Any, Some(b"v")));
+    let first = both(records("new", 0, &[b"0"]), row("s", "taken", Guard::Absent, Some(b"w")));
+    let (first, second) = (store.append(first), store.append(records("new", 1, &[b"1"])));
+    let moved = AppendError::TailMoved { stream: "new".to_owned(), expected: 1, actual: 0 };
+    assert_eq!(block_on(second), Err(moved));
+    assert!(matches!(block_on(first), Err(AppendError::GuardFailed { .. })));
+    assert_eq!(ask.next_sequence("new"), 0);
+    ask.check_whole();
+}
+
 pub fn a_cursor_never_skips_under_concurrent_writers(make: Make<'_>) {
     let subject = make();
     let store = &*subject.store;
