@@ -13,5 +13,8 @@ mod states;
 mod stream;
 mod tools;
 mod track;
+mod view;
 
 pub use checker::{Checker, Options, Took};
+pub use prompts::Standing;
+pub use view::View;

@@ -3,6 +3,7 @@
 use super::handshake::Handshakes;
 use super::order::{self, Legality, Step};
 use super::track::{Numbering, Stand, Track};
+use super::view::View;
 use super::{prompts, reply, states, stream, tools};
 use crate::field::Field;
 use crate::hash::{SumMap, Window, sum};
@@ -88,6 +89,11 @@ impl Checker {
     /// Sessions that are being followed.
     pub fn open_sessions(&self) -> usize {
         self.open.len()
+    }
+
+    /// What is followed of a session; `None` when it has not begun or has ended.
+    pub fn session(&self, id: &str) -> Option<View<'_>> {
+        self.open.get(&sum(self.options.seed, id.as_bytes())).map(|track| View { track })
     }
 
     /// Checks a piece of a file; see [`crate::json::Splitter`].
@@ -403,7 +409,7 @@ fn follow(
     };
     let Track { speakers, calls, prompts, outputs, .. } = track;
     let speaker = &mut speakers[number];
-    let stand = Stand { speaker: number, moment, seed };
+    let stand = Stand { speaker: number, moment, seed, heard: track.heard };
     let room = match kind {
         Kind::StateChanged => {
             let change = states::changed(speaker, number, calls, event, findings);
@@ -417,7 +423,7 @@ fn follow(
             tools::completed(calls, speaker, event, seed, findings);
             true
         }
-        Kind::OutputStreaming => stream::piece(outputs, speaker, event, seed, findings),
+        Kind::OutputStreaming => stream::piece(outputs, speaker, stand, event, findings),
         Kind::AwaitingConfirmation | Kind::AwaitingClarification => {
             prompts::opened(prompts, speaker, stand, kind, event, findings)
         }

@@ -12,6 +12,8 @@ use crate::rule::{self, Findings, quote};
 /// One prompt.
 pub(super) struct Prompt {
     pub(super) token: u64,
+    /// The number of the event that opened it.
+    pub(super) heard: u64,
     pub(super) speaker: usize,
     pub(super) asks: Asks,
     /// When its default is applied, in microseconds.
@@ -45,11 +47,14 @@ pub(super) enum Asks {
 
 /// What became of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub enum Standing {
+    /// No reply is recorded, and the producer has not gone on.
     Open,
     /// A reply is recorded.
     Accepted,
+    /// A reply is recorded.
     Rejected,
+    /// A reply is recorded, to a question.
     Answered,
     /// No reply is recorded, and the producer went on: it had one, or it applied its default.
     Presumed,
@@ -165,7 +170,7 @@ pub(super) fn opened(
     event: &Reading<'_>,
     findings: &mut Findings,
 ) -> bool {
-    let Stand { speaker: number, moment, seed } = stand;
+    let Stand { speaker: number, moment, seed, heard } = stand;
     let text = event.doc().text();
     let asks = if kind == Kind::AwaitingConfirmation { leave(event, seed) } else { words(event, seed) };
     if !speaker.is_in("awaiting_input") {
@@ -195,6 +200,7 @@ pub(super) fn opened(
         let standing = Standing::Open;
         prompts.push(Prompt {
             token,
+            heard,
             speaker: number,
             asks,
             deadline,

@@ -1,7 +1,7 @@
 //! Output: pieces in order, one last piece.
 
 use super::states::{Speaker, or_idle};
-use super::track::make_room;
+use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
 use crate::reading::Reading;
@@ -15,19 +15,21 @@ pub(super) struct Output {
     points: i64,
     units: i64,
     last: i64,
-    done: bool,
+    /// The number of the event that began it.
+    pub(super) heard: u64,
+    pub(super) done: bool,
 }
 
 /// Answers whether there was room to follow the output.
 pub(super) fn piece(
     outputs: &mut Vec<Output>,
     speaker: &Speaker,
+    stand: Stand,
     event: &Reading<'_>,
-    seed: u64,
     findings: &mut Findings,
 ) -> bool {
     let text = event.doc().text();
-    let id = event.text(Field::OutputId).map_or(0, |id| sum(seed, id.as_bytes()));
+    let id = event.text(Field::OutputId).map_or(0, |id| sum(stand.seed, id.as_bytes()));
     let complete = event.bool(Field::Complete) == Some(true);
     let at = match outputs.iter().rposition(|output| output.id == id) {
         Some(at) => at,
@@ -39,7 +41,7 @@ pub(super) fn piece(
             if !make_room(outputs, |output| output.done) {
                 return false;
             }
-            outputs.push(Output { id, points: 0, units: 0, last: 0, done: false });
+            outputs.push(Output { id, points: 0, units: 0, last: 0, heard: stand.heard, done: false });
             outputs.len() - 1
         }
     };

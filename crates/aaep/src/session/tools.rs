@@ -13,6 +13,8 @@ pub(super) struct Call {
     /// Sum of `tool_call_id`.
     id: Option<u64>,
     tool: u64,
+    /// The number of the event that opened it.
+    pub(super) heard: u64,
     pub(super) speaker: usize,
     pub(super) done: bool,
     /// A state after the tool was announced while it was open.
@@ -71,7 +73,8 @@ pub(super) fn invoked(
     let room = make_room(calls, |call| call.done);
     if room {
         let announced = speaker.is_in("calling_tool");
-        calls.push(Call { id, tool, speaker: stand.speaker, done: false, late: false, announced });
+        let Stand { speaker, heard, .. } = stand;
+        calls.push(Call { id, tool, heard, speaker, done: false, late: false, announced });
     }
     room
 }

@@ -37,6 +37,8 @@ pub(super) struct Stand {
     pub(super) moment: Option<i64>,
     /// What sums are mixed with.
     pub(super) seed: u64,
+    /// Its number among all events that are followed.
+    pub(super) heard: u64,
 }
 
 /// How the events of a session are numbered.
