@@ -4,14 +4,16 @@
 //! The protocol itself (types, rules, the session machine) is `recount_aaep`, which does no I/O. This crate does the
 //! I/O and must never know the engine, nor any run of ours: a producer of another make is as good as our own.
 
-pub mod conformance;
 mod glance;
+
+pub mod conformance;
 pub mod limits;
 pub mod link;
 pub mod recording;
 pub mod scenario;
 pub mod scripted;
 pub mod scripted_subscriber;
+pub mod trace;
 pub mod validate;
 
 pub use recount_aaep as aaep;

@@ -244,3 +244,52 @@ pub const SCRIPT_RATE: u32 = 200;
 pub const SCRIPT_TOKEN_CHARS: usize = 40;
 /// How often one of its faults asks for its terms; then it makes do, so that other things can be tried.
 pub const SCRIPT_ASKS: u32 = 8;
+
+/// Bytes that the account of a trace holds, which is what a trace needs of memory beside what the checker follows;
+/// texts behind that are checked and counted, and the account says how many are not told.
+pub const TRACE_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// Problems that a trace lists; more are counted.
+pub const TRACE_PROBLEMS_MAX: usize = 100_000;
+
+/// Problems that a trace lists once more, together, at its top in HTML; the others stand at their lines alone.
+pub const TRACE_OVERVIEW_MAX: usize = 500;
+
+/// The same for the text form, whose top is to be short.
+pub const TRACE_OVERVIEW_LINES_MAX: usize = 20;
+
+/// Characters of a text for people that a trace shows; of a longer one the beginning, and how long it is.
+pub const TRACE_TEXT_CHARS_MAX: usize = 400;
+
+/// Characters of a name or an id that a trace shows; a longer one is cut.
+pub const TRACE_NAME_CHARS_MAX: usize = 100;
+
+/// Languages with their directions that a trace tells apart; a text in one more is shown as one of which nothing
+/// is known.
+pub const TRACE_TONGUES_MAX: usize = 256;
+
+/// Choices of a question that a trace names; of more it says how many there are.
+pub const TRACE_CHOICES_MAX: usize = 8;
+
+/// Texts on one page (a `details` element) of the HTML account of a session; a session with more has pages.
+pub const TRACE_PAGE_ENTRIES: usize = 200;
+
+/// Sessions of which the HTML has a drawing, those with problems first; the others have their account alone.
+pub const TRACE_DRAWINGS_MAX: usize = 500;
+
+/// Sessions in the table of contents of the HTML; more are reached by reading on.
+pub const TRACE_CONTENTS_MAX: usize = 100;
+
+/// Producers of one session that the drawing gives a lane each; the account names all.
+pub const TRACE_PRODUCERS_MAX: usize = 8;
+
+/// Rows of calls, prompts or outputs at the same time in a drawing; more share the last row.
+pub const TRACE_ROWS_MAX: usize = 6;
+
+/// Units of width of a drawing. A mark is at least a few units wide and nearer neighbours are drawn as one, so a
+/// drawing has a bounded number of marks however long the session is.
+pub const TRACE_WIDTH_MAX: usize = 1_080;
+
+/// Parts that are remembered of one session told as it happens; those that are closed are forgotten then, and a
+/// second answer to such a prompt is told as one to nothing.
+pub const TRACE_LIVE_PARTS_MAX: usize = 8_192;

@@ -1,0 +1,123 @@
+//! The state-machine trace of a recorded session (Appendix A of the protocol): what was said, in order, what opened
+//! and closed by it, and every broken rule behind the line that broke it. [`write()`] makes one of a whole file,
+//! [`Live`] tells line by line what is happening.
+//!
+//! There are three forms of one account. [`Format::Text`] is linear: somebody with a screen reader follows it from the
+//! top to the bottom, without columns, colours or drawn boxes. [`Format::Html`] is one file that needs no network and
+//! no script, with a drawing of the lanes (states, calls, prompts, outputs) beside the same account.
+//! [`Format::Json`] is the trace as data; `docs/aaep/visualize.md` says what its fields mean.
+//!
+//! It judges nothing: rules are held by [`super::aaep::session::Checker`]. What a file says is a stranger's text: no
+//! form shows a control character, or one that turns text around, as it came.
+
+mod collect;
+mod follow;
+mod html;
+mod json;
+mod live;
+mod model;
+mod said;
+mod shown;
+mod tell;
+mod text;
+mod time;
+
+use std::io::{self, Read, Write};
+use std::str::FromStr;
+
+use super::aaep;
+use aaep::rule::Profile;
+
+pub use html::{STYLE, STYLE_SUM};
+pub use live::Live;
+pub use model::Totals;
+
+/// In which form a trace is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    #[default]
+    Text,
+    Html,
+    Json,
+}
+
+impl Format {
+    pub const ALL: [Format; 3] = [Format::Text, Format::Html, Format::Json];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Html => "html",
+            Format::Json => "json",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Format::ALL.into_iter().find(|format| format.name() == text);
+        known.ok_or_else(|| format!("`{text}` is no form of a trace; write text, html or json"))
+    }
+}
+
+/// What to trace, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'o> {
+    /// What the file is called in the account.
+    pub name: &'o str,
+    pub profile: Profile,
+    /// Only the session with this id.
+    pub session: Option<&'o str>,
+    /// Any number; see [`aaep::session::Options`].
+    pub seed: u64,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { name: "standard input", profile: Profile::default(), session: None, seed: 0 }
+    }
+}
+
+/// Why there is no trace.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    #[error("the file cannot be read: {0}")]
+    Read(io::Error),
+    #[error("the file holds no session `{0}`; without the option all of them are traced")]
+    NoSession(String),
+    #[error("the trace cannot be written: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// Reads a file to its end and writes its trace; answers what was counted. A file without any text has a trace that
+/// says so.
+///
+/// The account is held in memory until the file has ended, because its summary stands at the top: about three hundred
+/// bytes an event, [`crate::limits::TRACE_BYTES_MAX`] at most.
+pub fn write(
+    file: impl Read,
+    format: Format,
+    out: &mut impl Write,
+    options: &Options<'_>,
+) -> Result<Totals, TraceError> {
+    let trace = collect::collect(file, options).map_err(TraceError::Read)?;
+    if let Some(session) = options.session.filter(|_| trace.sessions.is_empty()) {
+        return Err(TraceError::NoSession(session.to_owned()));
+    }
+    match format {
+        Format::Text => text::write(&trace, options, out)?,
+        Format::Html => html::write(&trace, options, out)?,
+        Format::Json => json::write(&trace, options, out)?,
+    }
+    Ok(trace.totals)
+}
+
+/// A profile as it is named on command lines.
+fn profile(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Strict => "strict",
+        Profile::Compat => "compat",
+    }
+}

@@ -1,0 +1,116 @@
+//! Reads a file and gathers its trace. Bounded: behind [`limits::TRACE_BYTES_MAX`] texts are checked and counted, and
+//! no longer told.
+
+use std::io::{self, Read};
+use std::mem::size_of;
+
+use super::Options;
+use super::aaep::json::{Piece, Splitter};
+use super::aaep::rule::Finding;
+use super::follow::Follower;
+use super::model::{Entry, Part, Problem, Stay, Trace};
+use crate::limits;
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 64 * 1024;
+
+pub(super) fn collect(mut file: impl Read, options: &Options<'_>) -> io::Result<Trace> {
+    let mut gathering = Gathering {
+        follower: Follower::new(options.profile, options.seed, true),
+        only: options.session,
+        outside: Vec::new(),
+        problems: Vec::new(),
+        bytes: 0,
+    };
+    let mut splitter = Splitter::new();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => continue,
+            Err(why) => return Err(why),
+        };
+        splitter.push(&chunk[..read], |piece| gathering.piece(piece));
+    }
+    splitter.finish(|piece| gathering.piece(piece));
+    Ok(gathering.finish())
+}
+
+struct Gathering<'o> {
+    follower: Follower,
+    /// The session that is wanted.
+    only: Option<&'o str>,
+    outside: Vec<Entry>,
+    problems: Vec<Problem>,
+    bytes: usize,
+}
+
+impl Gathering<'_> {
+    fn piece(&mut self, piece: Piece<'_>) {
+        if self.bytes >= limits::TRACE_BYTES_MAX {
+            return self.follower.pass_over(piece);
+        }
+        let told = self.follower.piece(piece);
+        let mut entry = told.entry;
+        // What an event may add beside its entry: a part or a state, with names.
+        self.bytes += size_of::<Entry>() + size_of::<Part>().max(size_of::<Stay>()) + entry.said.bytes();
+        let wanted = |id: &str| self.only.is_none_or(|only| only == id);
+        let shown = match told.session {
+            Some(at) => wanted(&self.follower.sessions[at].id),
+            None => self.only.is_none(),
+        };
+        if !shown {
+            return;
+        }
+        entry.problems = self.keep(told.session, told.findings);
+        match told.session {
+            Some(at) => self.follower.sessions[at].entries.push(entry),
+            None => self.outside.push(entry),
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "there are fewer than the limit of problems")]
+    fn keep(&mut self, session: Option<usize>, findings: Vec<Finding>) -> (u32, u32) {
+        let from = self.problems.len();
+        for finding in findings {
+            if self.problems.len() >= limits::TRACE_PROBLEMS_MAX {
+                self.follower.totals.problems_left_out += 1;
+                continue;
+            }
+            self.bytes += size_of::<Problem>() + finding.message.len() + finding.path.len();
+            self.problems.push(Problem { finding, session });
+        }
+        (from as u32, (self.problems.len() - from) as u32)
+    }
+
+    fn finish(mut self) -> Trace {
+        for (session, finding) in self.follower.finish() {
+            let shown = match session {
+                Some(at) => self.only.is_none_or(|only| *self.follower.sessions[at].id == *only),
+                None => self.only.is_none(),
+            };
+            if !shown {
+                continue;
+            }
+            let (from, count) = self.keep(session, vec![finding]);
+            if let Some(at) = session.filter(|_| count > 0) {
+                self.follower.sessions[at].problems.push(from as usize);
+            }
+        }
+        let Follower { mut sessions, mut totals, tongues, .. } = self.follower;
+        let mut problems = self.problems;
+        if let Some(only) = self.only {
+            sessions.retain(|session| *session.id == *only);
+            // There is one session now, and all problems are its.
+            problems.iter_mut().for_each(|problem| problem.session = Some(0));
+            totals.sessions = sessions.len() as u64;
+            if let Some(session) = sessions.first() {
+                totals.errors = session.totals.errors;
+                totals.warnings = session.totals.warnings;
+                totals.notes = session.totals.notes;
+            }
+        }
+        Trace { totals, sessions, outside: self.outside, problems, tongues }
+    }
+}

@@ -1,0 +1,508 @@
+//! The lanes of one session as a picture: what state each producer was in, which calls, prompts and outputs were open,
+//! and where rules were broken. One step for each text, so that a long wait does not squeeze all else together.
+//!
+//! A picture of bounded size: marks that begin nearer to each other than [`NEAR`] are drawn as one. Everything it shows
+//! stands in the account as well, so all but the links to problems is hidden from screen readers.
+
+use super::super::model::{Outcome, Part, Session, Sort, Trace};
+use super::super::shown::{count, severity};
+use super::super::time::span;
+use super::escape::{push, push_plain};
+use crate::limits;
+use crate::trace::aaep::rule::Severity;
+use crate::trace::text::{how_it_ended, put};
+
+/// Units between the beginnings of two bars, two dots, two links, two times on the axis.
+const NEAR: f64 = 4.0;
+const NEAR_DOTS: f64 = 6.0;
+const NEAR_LINKS: f64 = 26.0;
+const NEAR_TIMES: f64 = 76.0;
+/// Width of a text, for each character.
+const LETTER: f64 = 7.2;
+/// What is left free on both sides; on the right a link to a problem may stand half outside.
+const LEFT: f64 = 2.0;
+const RIGHT: f64 = 16.0;
+const STEP_MAX: f64 = 104.0;
+const BAR: f64 = 24.0;
+
+/// A picture, and where in it each problem stands: pairs of problem and link, by their numbers.
+pub(super) struct Drawing {
+    pub(super) svg: String,
+    pub(super) links: Vec<(usize, usize)>,
+    /// Whether marks were drawn as one.
+    pub(super) is_merged: bool,
+}
+
+/// A bar of a lane.
+struct Bar {
+    x: f64,
+    end: f64,
+    label: String,
+    class: &'static str,
+    /// It has no end in the file.
+    open: bool,
+    count: usize,
+}
+
+struct Pen<'t> {
+    session: &'t Session,
+    step: f64,
+    width: f64,
+    y: f64,
+    shapes: String,
+    merged: bool,
+}
+
+pub(super) fn draw(trace: &Trace, session: &Session, number: usize) -> Drawing {
+    let steps = f64::from(u32::try_from(session.entries.len().max(1)).unwrap_or(u32::MAX));
+    #[expect(clippy::cast_precision_loss, reason = "it is a small number")]
+    let most = limits::TRACE_WIDTH_MAX as f64 - LEFT - RIGHT;
+    let step = (most / steps).min(STEP_MAX);
+    let width = (step * steps + LEFT + RIGHT).max(260.0);
+    let mut pen = Pen { session, step, width, y: 8.0, shapes: String::new(), merged: false };
+    let (links, marks) = pen.problems(trace);
+    pen.shapes.push_str("<g aria-hidden=\"true\">");
+    let top = pen.y;
+    pen.life();
+    pen.states();
+    for (sort, title) in [(Sort::Call, "Calls"), (Sort::Prompt, "Prompts"), (Sort::Output, "Outputs")] {
+        pen.parts(sort, title);
+    }
+    let bottom = pen.y;
+    pen.axis();
+    pen.shapes.push_str("</g>");
+    let Pen { y, shapes, merged, .. } = pen;
+    let mut svg = String::with_capacity(shapes.len() + 1_024);
+    put(
+        &mut svg,
+        format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"group\" width=\"{width:.0}\" height=\"{y:.0}\" \
+             viewBox=\"0 0 {width:.0} {y:.0}\" aria-labelledby=\"t{number}\" aria-describedby=\"d{number}\">\
+             <title id=\"t{number}\">Lanes of session "
+        ),
+    );
+    push_plain(&mut svg, &session.id);
+    put(&mut svg, format_args!("</title><desc id=\"d{number}\">"));
+    describe(trace, session, &mut svg);
+    svg.push_str("</desc>");
+    for mark in &marks {
+        mark.pointer(top, bottom, &mut svg);
+    }
+    svg.push_str(&shapes);
+    for mark in &marks {
+        mark.link(trace, &mut svg);
+    }
+    svg.push_str("</svg>");
+    Drawing { svg, links, is_merged: merged }
+}
+
+/// What the picture shows, in words.
+fn describe(trace: &Trace, session: &Session, out: &mut String) {
+    let texts = count(session.entries.len() as u64, "text", "texts");
+    put(out, format_args!("One step for each of {texts}."));
+    for (stays, producer) in session.stays().iter().zip(&session.producers).take(limits::TRACE_PRODUCERS_MAX)
+    {
+        if stays.is_empty() {
+            continue;
+        }
+        out.push_str(" States of ");
+        push_plain(out, &producer.id);
+        out.push_str(": idle");
+        for stay in stays.iter().take(limits::TRACE_OVERVIEW_LINES_MAX) {
+            out.push_str(", ");
+            push_plain(out, &stay.state);
+        }
+        let more = stays.len().saturating_sub(limits::TRACE_OVERVIEW_LINES_MAX);
+        if more > 0 {
+            put(out, format_args!(" and {more} more"));
+        }
+        out.push('.');
+    }
+    let number = |sort: Sort| u64::from(session.counts[sort as usize]);
+    put(
+        out,
+        format_args!(
+            " {}, {}, {}.",
+            count(number(Sort::Call), "call", "calls"),
+            count(number(Sort::Prompt), "prompt", "prompts"),
+            count(number(Sort::Output), "output", "outputs")
+        ),
+    );
+    let problems = session.entries.iter().map(|entry| trace.of(entry).count()).sum::<usize>();
+    let problems = (problems + session.problems.len()) as u64;
+    put(out, format_args!(" {} marked.", count(problems, "problem is", "problems are")));
+    put(
+        out,
+        format_args!(" The session: {}. The account below says the same in words.", how_it_ended(session)),
+    );
+}
+
+/// A link to a problem, or to the first of some that are near to each other.
+struct Mark {
+    x: f64,
+    /// Numbers of the first problem, and of how many.
+    first: usize,
+    count: usize,
+    worst: Severity,
+}
+
+impl Mark {
+    fn class(&self) -> &'static str {
+        match self.worst {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+
+    fn pointer(&self, top: f64, bottom: f64, out: &mut String) {
+        let (x, class) = (self.x, self.class());
+        put(
+            out,
+            format_args!("<path class=\"pointer {class}\" d=\"M{x:.1} {:.1}V{bottom:.1}\"/>", top - 4.0),
+        );
+    }
+
+    fn link(&self, trace: &Trace, out: &mut String) {
+        let (first, class, x) = (self.first, self.class(), self.x);
+        put(out, format_args!("<a href=\"#p{first}\" id=\"m{first}\" class=\"mark {class}\" aria-label=\""));
+        if let Some(problem) = trace.problems.get(first - 1) {
+            let finding = &problem.finding;
+            let (severity, rule) = (severity(finding.severity), finding.rule.id);
+            put(out, format_args!("{severity} {rule} in line {}", finding.line));
+        }
+        if self.count > 1 {
+            put(out, format_args!(", and {} more here", self.count - 1));
+        }
+        out.push_str("\">");
+        // The form says the gravity too: a diamond, a triangle, a circle.
+        match self.worst {
+            Severity::Error => {
+                put(out, format_args!("<path d=\"M{x:.1} 4l14 14-14 14-14-14z\"/>"));
+            }
+            Severity::Warning => {
+                put(out, format_args!("<path d=\"M{x:.1} 4l14 27h-28z\"/>"));
+            }
+            Severity::Note => put(out, format_args!("<circle cx=\"{x:.1}\" cy=\"18\" r=\"13\"/>")),
+        }
+        let y = if self.worst == Severity::Warning { 26.5 } else { 22.5 };
+        let words = if self.count > 1 { format!("{}×", self.count) } else { "!".to_owned() };
+        put(out, format_args!("<text x=\"{x:.1}\" y=\"{y}\">{words}</text></a>"));
+    }
+}
+
+impl Pen<'_> {
+    /// The middle of a step.
+    fn at(&self, entry: u32) -> f64 {
+        LEFT + (f64::from(entry) + 0.5) * self.step
+    }
+
+    fn end(&self) -> f64 {
+        self.width - RIGHT
+    }
+
+    /// Where problems are, before anything is drawn: the pointers lie below the bars.
+    fn problems(&mut self, trace: &Trace) -> (Vec<(usize, usize)>, Vec<Mark>) {
+        let mut links = Vec::new();
+        let mut marks: Vec<Mark> = Vec::new();
+        let mut add = |x: f64, number: usize, grave: Severity| {
+            match marks.last_mut() {
+                Some(last) if x - last.x < NEAR_LINKS => {
+                    last.count += 1;
+                    last.worst = last.worst.max(grave);
+                }
+                _ => marks.push(Mark { x, first: number, count: 1, worst: grave }),
+            }
+            links.push((number, marks.last().map_or(number, |mark| mark.first)));
+        };
+        for (entry, at) in self.session.entries.iter().zip(0..) {
+            for (number, problem) in trace.of(entry) {
+                add(self.at(at), number, problem.finding.severity);
+            }
+        }
+        for at in &self.session.problems {
+            if let Some(problem) = trace.problems.get(*at) {
+                add(self.end(), at + 1, problem.finding.severity);
+            }
+        }
+        if !marks.is_empty() {
+            self.y = 42.0;
+        }
+        (links, marks)
+    }
+
+    /// The name of a lane.
+    fn lane(&mut self, name: impl FnOnce(&mut String)) {
+        self.y += 20.0;
+        put(&mut self.shapes, format_args!("<text class=\"lane\" x=\"{LEFT}\" y=\"{:.1}\">", self.y - 6.0));
+        name(&mut self.shapes);
+        self.shapes.push_str("</text>");
+    }
+
+    /// The session itself: from its first text to its last, with a dot for each.
+    fn life(&mut self) {
+        self.lane(|out| out.push_str("Session"));
+        let is_open = self.session.ending.is_none();
+        let last = u32::try_from(self.session.entries.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let end = if is_open { self.end() } else { self.at(last) };
+        let (x, y) = (self.at(0), self.y + BAR / 2.0);
+        let class = match how_it_ended(self.session) {
+            "completed" => "life good",
+            "ended with an error" => "life bad",
+            _ => "life",
+        };
+        let dashed = if is_open { " open" } else { "" };
+        put(
+            &mut self.shapes,
+            format_args!("<path class=\"{class}{dashed}\" d=\"M{x:.1} {y:.1}H{end:.1}\"/>"),
+        );
+        let mut before = f64::NEG_INFINITY;
+        for at in 0..=last {
+            let x = self.at(at);
+            if x - before < NEAR_DOTS {
+                self.merged = true;
+                continue;
+            }
+            if at == last && !is_open {
+                break;
+            }
+            before = x;
+            put(
+                &mut self.shapes,
+                format_args!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
+            );
+        }
+        if !is_open {
+            put(
+                &mut self.shapes,
+                format_args!("<path class=\"{class} stop\" d=\"M{end:.1} {:.1}v16\"/>", y - 8.0),
+            );
+        }
+        self.y += BAR + 6.0;
+    }
+
+    fn states(&mut self) {
+        let session = self.session;
+        let stays = session.stays();
+        for (stays, producer) in stays.iter().zip(&session.producers).take(limits::TRACE_PRODUCERS_MAX) {
+            if stays.is_empty() {
+                continue;
+            }
+            self.lane(|out| {
+                out.push_str("States of ");
+                push(out, &producer.id);
+            });
+            let mut bars = Vec::new();
+            let begun = Bar {
+                x: self.at(0),
+                end: self.at(stays[0].from),
+                label: "idle".to_owned(),
+                class: "s-idle",
+                open: false,
+                count: 1,
+            };
+            if begun.end > begun.x {
+                bars.push(begun);
+            }
+            for stay in stays {
+                let end = stay.to.map_or(self.end(), |to| self.at(to));
+                let (x, open) = (self.at(stay.from), stay.to.is_none());
+                let label = stay.state.to_string();
+                bars.push(Bar { x, end, label, class: state_class(&stay.state), open, count: 1 });
+            }
+            self.bars(bars, "states");
+            self.y += BAR + 6.0;
+        }
+        let more = session.producers.len().saturating_sub(limits::TRACE_PRODUCERS_MAX);
+        if more > 0 {
+            self.lane(|out| {
+                put(
+                    out,
+                    format_args!("{} more, in the account", count(more as u64, "producer", "producers")),
+                );
+            });
+        }
+    }
+
+    fn parts(&mut self, sort: Sort, title: &str) {
+        let session = self.session;
+        let mut rows: Vec<(u32, Vec<Bar>)> = Vec::new();
+        for part in session.parts.iter().filter(|part| part.sort == sort) {
+            let free = rows.iter().position(|row| row.0 <= part.from);
+            let bar = self.part(part);
+            let end = part.to.unwrap_or(u32::MAX);
+            match free {
+                Some(row) => {
+                    rows[row].0 = end;
+                    rows[row].1.push(bar);
+                }
+                None if rows.len() < limits::TRACE_ROWS_MAX => rows.push((end, vec![bar])),
+                None => {
+                    if let Some(last) = rows.last_mut() {
+                        last.0 = last.0.max(end);
+                        last.1.push(bar);
+                    }
+                }
+            }
+        }
+        if rows.is_empty() {
+            return;
+        }
+        self.lane(|out| out.push_str(title));
+        for (_, bars) in rows {
+            self.bars(bars, sort.name());
+            self.y += BAR + 4.0;
+        }
+        self.y += 2.0;
+    }
+
+    fn part(&self, part: &Part) -> Bar {
+        let sign = match part.outcome.is_good() {
+            Some(true) => " ✓",
+            Some(false) => " ✗",
+            None => "",
+        };
+        let how = match part.outcome {
+            Outcome::Success | Outcome::Complete => "",
+            other => other.word(),
+        };
+        let name = if part.label.is_empty() { part.sort.name() } else { &part.label };
+        let mut label = format!("{name}{sign}");
+        if !how.is_empty() {
+            put(&mut label, format_args!(" {}", how.replace('_', " ")));
+        }
+        let class = match (part.outcome, part.outcome.is_good()) {
+            (Outcome::Open, _) => "part",
+            (_, Some(true)) => "part good",
+            (_, Some(false)) => "part bad",
+            (_, None) => "part",
+        };
+        let end = part.to.map_or(self.end(), |to| self.at(to));
+        Bar { x: self.at(part.from), end, label, class, open: part.to.is_none(), count: 1 }
+    }
+
+    /// Bars in a row, near neighbours as one.
+    fn bars(&mut self, bars: Vec<Bar>, many: &str) {
+        let mut drawn: Vec<Bar> = Vec::new();
+        for bar in bars {
+            match drawn.last_mut() {
+                Some(last) if bar.x - last.x < NEAR => {
+                    last.end = last.end.max(bar.end);
+                    last.count += 1;
+                    last.open |= bar.open;
+                    self.merged = true;
+                }
+                _ => drawn.push(bar),
+            }
+        }
+        let y = self.y;
+        let mut bars = drawn.into_iter().peekable();
+        while let Some(bar) = bars.next() {
+            let free = bars.peek().map_or(self.end(), |next| next.x);
+            let wide = (bar.end - bar.x).max(NEAR - 1.0);
+            let class = if bar.count > 1 { "many" } else { bar.class };
+            let open = if bar.open { " open" } else { "" };
+            let x = bar.x;
+            let label = if bar.count > 1 { format!("{} {many}", bar.count) } else { bar.label };
+            put(
+                &mut self.shapes,
+                format_args!(
+                    "<rect class=\"bar {class}{open}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" \
+                     height=\"{BAR}\" rx=\"5\"><title>"
+                ),
+            );
+            push_plain(&mut self.shapes, &label);
+            self.shapes.push_str("</title></rect>");
+            // Beside its bar, where it has no room in it and nothing else is there.
+            let inside = letters(&label) <= room(wide);
+            let beside = free - (x + wide);
+            if !inside && room(wide) < room(beside) {
+                self.label(&label, " class=\"beside\"", x + wide, beside, y + 16.5);
+            } else {
+                self.label(&label, "", x, wide, y + 16.5);
+            }
+        }
+    }
+
+    /// As much of a label as there is room for, or none.
+    fn label(&mut self, label: &str, class: &str, x: f64, wide: f64, y: f64) {
+        let (room, length) = (room(wide), letters(label));
+        if room < 3 || (length > room && room < 5) {
+            return;
+        }
+        put(&mut self.shapes, format_args!("<text{class} x=\"{:.1}\" y=\"{y:.1}\">", x + 5.0));
+        if length <= room {
+            push_plain(&mut self.shapes, label);
+        } else {
+            let mut left = room - 1;
+            let fits = |c: &char| {
+                let wide = letters(c.encode_utf8(&mut [0; 4]));
+                left = left.saturating_sub(wide);
+                left > 0
+            };
+            let cut: String = label.chars().take_while(fits).collect();
+            push_plain(&mut self.shapes, &cut);
+            self.shapes.push('…');
+        }
+        self.shapes.push_str("</text>");
+    }
+
+    /// Lines and times below the lanes.
+    fn axis(&mut self) {
+        let y = self.y + 4.0;
+        let session = self.session;
+        let (from, to) = (LEFT, self.end());
+        put(&mut self.shapes, format_args!("<path class=\"axis\" d=\"M{from:.1} {y:.1}H{to:.1}\"/>"));
+        let mut before = f64::NEG_INFINITY;
+        for (entry, at) in session.entries.iter().zip(0..) {
+            let x = self.at(at);
+            if x - before < NEAR_TIMES || x + NEAR_TIMES / 2.0 > self.width {
+                continue;
+            }
+            before = x;
+            // The first stands at the edge of the picture.
+            let class = if x < NEAR_TIMES / 2.0 { "time first" } else { "time" };
+            put(
+                &mut self.shapes,
+                format_args!(
+                    "<path class=\"axis\" d=\"M{x:.1} {y:.1}v5\"/><text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">line {}</text>",
+                    y + 18.0,
+                    entry.line
+                ),
+            );
+            if let Some(ms) = entry.at_ms {
+                let words = span(ms);
+                put(
+                    &mut self.shapes,
+                    format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">{words}</text>", y + 33.0),
+                );
+            }
+        }
+        self.y = y + 42.0;
+    }
+}
+
+/// How many letters there is room for.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is small and not negative")]
+fn room(wide: f64) -> usize {
+    ((wide - 10.0).max(0.0) / LETTER) as usize
+}
+
+/// How wide a label is, in letters: those of the far east are as wide as two.
+fn letters(label: &str) -> usize {
+    label.chars().map(|c| if c >= '\u{1100}' { 2 } else { 1 }).sum()
+}
+
+/// The colour of a state; states of a producer's own share one.
+pub(super) fn state_class(state: &str) -> &'static str {
+    match state {
+        "idle" => "s-idle",
+        "thinking" => "s-thinking",
+        "calling_tool" => "s-calling",
+        "writing_output" => "s-writing",
+        "awaiting_input" => "s-awaiting",
+        "deciding" => "s-deciding",
+        "handing_off" => "s-handing",
+        _ => "s-other",
+    }
+}

@@ -1,0 +1,286 @@
+//! The trace as data: one object, one entry a line. Fields are documented in `docs/aaep/visualize.md`; they are only
+//! added to. Characters that steer are written as escapes, which mean the same.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::Options;
+use super::aaep::kind::Kind;
+use super::aaep::lex::time::Moment;
+use super::model::{Entry, Part, Session, Sort, Stay, Totals, Trace};
+use super::said::{Piece, Tongues};
+use super::shown::push_json;
+use super::text::push_sentence;
+
+#[derive(Serialize)]
+struct Head<'t> {
+    texts: u64,
+    events: u64,
+    messages: u64,
+    unreadable: u64,
+    sessions: u64,
+    errors: u64,
+    warnings: u64,
+    notes: u64,
+    texts_left_out: u64,
+    problems_left_out: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only_session: Option<&'t str>,
+}
+
+#[derive(Serialize)]
+struct EntryOut<'t> {
+    line: usize,
+    at_ms: Option<i64>,
+    #[serde(rename = "type")]
+    kind: &'t str,
+    event_id: Option<&'t str>,
+    says: &'t str,
+    texts: Vec<TextOut<'t>>,
+    /// Numbers of findings.
+    findings: Vec<usize>,
+}
+
+#[derive(Serialize)]
+struct TextOut<'t> {
+    text: &'t str,
+    language: Option<&'t str>,
+    direction: &'t str,
+}
+
+#[derive(Serialize)]
+struct Span<'t> {
+    name: &'t str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'t str>,
+    from: Point,
+    to: Option<Point>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'t str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pieces: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Point {
+    entry: u32,
+    line: usize,
+    at_ms: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct FindingOut<'t> {
+    number: usize,
+    line: usize,
+    session: Option<&'t str>,
+    event_id: Option<&'t str>,
+    rule: &'t str,
+    severity: &'t str,
+    source: &'t str,
+    cites: &'t str,
+    path: &'t str,
+    message: &'t str,
+    remedy: &'t str,
+}
+
+pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut to = Lines { out, line: String::new() };
+    to.words("{\"trace\":1,\"file\":");
+    to.value(&options.name)?;
+    to.words(",\"profile\":");
+    to.value(&super::profile(options.profile))?;
+    to.words(",\"summary\":");
+    to.value(&head(&trace.totals, options.session))?;
+    to.words(",\n\"sessions\":[");
+    for (at, session) in trace.sessions.iter().enumerate() {
+        to.words(if at > 0 { ",\n" } else { "\n" });
+        write_session(trace, session, &mut to)?;
+    }
+    to.words("],\n\"outside\":[");
+    write_entries(trace, &trace.outside, &mut to)?;
+    to.words("],\n\"findings\":[");
+    for (at, problem) in trace.problems.iter().enumerate() {
+        to.words(if at > 0 { ",\n" } else { "\n" });
+        let finding = &problem.finding;
+        to.value(&FindingOut {
+            number: at + 1,
+            line: finding.line,
+            session: problem.session.and_then(|at| Some(&*trace.sessions.get(at)?.id)),
+            event_id: finding.event_id.as_deref(),
+            rule: finding.rule.id,
+            severity: finding.severity.name(),
+            source: finding.rule.source.name(),
+            cites: finding.rule.cites,
+            path: &finding.path,
+            message: &finding.message,
+            remedy: finding.rule.remedy,
+        })?;
+    }
+    to.words("]}\n");
+    to.flush(0)
+}
+
+fn head<'t>(totals: &Totals, only_session: Option<&'t str>) -> Head<'t> {
+    let Totals { texts, events, messages, unreadable, sessions, errors, warnings, notes, .. } = *totals;
+    let Totals { texts_left_out, problems_left_out, .. } = *totals;
+    Head {
+        texts,
+        events,
+        messages,
+        unreadable,
+        sessions,
+        errors,
+        warnings,
+        notes,
+        texts_left_out,
+        problems_left_out,
+        only_session,
+    }
+}
+
+fn write_session<W: Write>(trace: &Trace, session: &Session, to: &mut Lines<'_, W>) -> io::Result<()> {
+    to.words("{\"id\":");
+    to.value(&session.id)?;
+    to.words(",\"producers\":");
+    to.value(&session.producers.iter().map(|producer| &*producer.id).collect::<Vec<_>>())?;
+    to.words(",\"began\":");
+    to.value(&session.began.map(|micros| Moment::write(micros.div_euclid(1_000))))?;
+    to.words(",\"lasted_ms\":");
+    to.value(&session.lasted_ms())?;
+    to.words(",\"ending\":");
+    to.value(&session.ending.map(ending))?;
+    to.words(",\"left_open\":");
+    let open: Vec<String> =
+        session.open_parts().map(|part| format!("{} {}", part.sort.name(), part.number)).collect();
+    to.value(&open)?;
+    let totals = &session.totals;
+    to.words(&format!(
+        ",\"errors\":{},\"warnings\":{},\"notes\":{},\"findings\":",
+        totals.errors, totals.warnings, totals.notes
+    ));
+    to.value(&session.problems.iter().map(|at| at + 1).collect::<Vec<_>>())?;
+    to.words(",\n\"lanes\":[");
+    for (stays, producer) in session.stays().into_iter().zip(&session.producers) {
+        to.words("{\"lane\":\"state\",\"producer\":");
+        to.value(&producer.id)?;
+        to.words(",\"spans\":[");
+        write_spans(stays.into_iter().map(|stay| state_span(session, stay)), to)?;
+        to.words("]},\n");
+    }
+    for (at, (lane, sort)) in
+        [("tools", Sort::Call), ("prompts", Sort::Prompt), ("outputs", Sort::Output)].into_iter().enumerate()
+    {
+        to.words(if at > 0 { ",\n" } else { "" });
+        to.words(&format!("{{\"lane\":\"{lane}\",\"spans\":["));
+        let parts = session.parts.iter().filter(|part| part.sort == sort);
+        write_spans(parts.map(|part| part_span(session, part)), to)?;
+        to.words("]}");
+    }
+    to.words("],\n\"entries\":[");
+    write_entries(trace, &session.entries, to)?;
+    to.words("]}");
+    Ok(())
+}
+
+pub(super) fn ending(kind: Kind) -> &'static str {
+    kind.name().rsplit('.').next().unwrap_or_default()
+}
+
+fn write_spans<'t, W: Write>(spans: impl Iterator<Item = Span<'t>>, to: &mut Lines<'_, W>) -> io::Result<()> {
+    for (at, span) in spans.enumerate() {
+        to.words(if at > 0 { ",\n" } else { "" });
+        to.value(&span)?;
+    }
+    Ok(())
+}
+
+fn point(session: &Session, entry: u32) -> Point {
+    let told = session.entries.get(entry as usize);
+    Point { entry, line: told.map_or(0, |told| told.line), at_ms: told.and_then(|told| told.at_ms) }
+}
+
+fn state_span<'t>(session: &Session, stay: &'t Stay) -> Span<'t> {
+    Span {
+        name: &stay.state,
+        number: None,
+        key: None,
+        from: point(session, stay.from),
+        to: stay.to.map(|to| point(session, to)),
+        outcome: None,
+        pieces: None,
+    }
+}
+
+fn part_span<'t>(session: &Session, part: &'t Part) -> Span<'t> {
+    Span {
+        name: &part.label,
+        number: Some(part.number),
+        key: Some(&*part.key).filter(|key| !key.is_empty()),
+        from: point(session, part.from),
+        to: part.to.map(|to| point(session, to)),
+        outcome: Some(part.outcome.word()),
+        pieces: Some(part.pieces).filter(|_| part.sort == Sort::Output),
+    }
+}
+
+fn write_entries<W: Write>(trace: &Trace, entries: &[Entry], to: &mut Lines<'_, W>) -> io::Result<()> {
+    let mut says = String::new();
+    for (at, entry) in entries.iter().enumerate() {
+        to.words(if at > 0 { ",\n" } else { "\n" });
+        says.clear();
+        push_sentence(&entry.said, &mut says);
+        to.value(&EntryOut {
+            line: entry.line,
+            at_ms: entry.at_ms,
+            kind: entry.said.first(Piece::Type).unwrap_or(entry.what.name()),
+            event_id: entry.said.first(Piece::Id),
+            says: &says,
+            texts: texts(&trace.tongues, entry),
+            findings: trace.of(entry).map(|(number, _)| number).collect(),
+        })?;
+    }
+    Ok(())
+}
+
+fn texts<'t>(tongues: &'t Tongues, entry: &'t Entry) -> Vec<TextOut<'t>> {
+    let texts = entry.said.sentence().filter(|(piece, ..)| *piece == Piece::Text);
+    texts
+        .map(|(_, tongue, text)| {
+            let (language, direction) = tongues.get(tongue);
+            let language = Some(language).filter(|tag| !tag.is_empty());
+            TextOut { text, language, direction: direction.word() }
+        })
+        .collect()
+}
+
+/// Gathers what is written.
+struct Lines<'w, W> {
+    out: &'w mut W,
+    line: String,
+}
+
+/// Bytes that are gathered before they are written.
+const FLUSH: usize = 64 * 1024;
+
+impl<W: Write> Lines<'_, W> {
+    fn words(&mut self, words: &str) {
+        self.line.push_str(words);
+    }
+
+    fn value(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let json = serde_json::to_string(value)?;
+        push_json(&mut self.line, &json);
+        self.flush(FLUSH)
+    }
+
+    fn flush(&mut self, least: usize) -> io::Result<()> {
+        if self.line.len() >= least {
+            self.out.write_all(self.line.as_bytes())?;
+            self.line.clear();
+        }
+        Ok(())
+    }
+}

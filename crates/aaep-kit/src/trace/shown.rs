@@ -1,0 +1,122 @@
+//! How a stranger's text is shown: without the characters that steer a terminal or turn text around, which are written
+//! out instead. Nothing is lost, and nothing acts.
+
+use std::fmt::Write;
+
+use super::aaep::rule::Severity;
+use super::model::Totals;
+
+/// Whether a character steers what shows it, or reorders what is read, rather than being read.
+pub(super) fn steers(c: char) -> bool {
+    matches!(c,
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
+        | '\u{200e}' | '\u{200f}' | '\u{061c}'
+        | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Whether a text can be shown as it is.
+pub(super) fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) || !text.chars().any(steers)
+}
+
+/// One line: what steers is written as `\u{1b}`, a line end as `\n`.
+pub(super) fn push_line(out: &mut String, text: &str) {
+    if is_plain(text) {
+        return out.push_str(text);
+    }
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if steers(c) => write!(out, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
+            c => out.push(c),
+        }
+    }
+}
+
+/// JSON with what steers as escapes; it means the same.
+pub(super) fn push_json(out: &mut String, json: &str) {
+    if is_plain(json) {
+        return out.push_str(json);
+    }
+    for c in json.chars() {
+        if steers(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(out, "\\u{unit:04x}").expect("a string takes everything");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+}
+
+/// `1 error`, `2 errors`.
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+}
+
+/// `2 errors and 1 note`, or `no problems`.
+pub(super) fn problems(totals: &Totals) -> String {
+    let all = [
+        (totals.errors, "error", "errors"),
+        (totals.warnings, "warning", "warnings"),
+        (totals.notes, "note", "notes"),
+    ];
+    let some: Vec<String> =
+        all.iter().filter(|row| row.0 > 0).map(|(number, one, many)| count(*number, one, many)).collect();
+    if some.is_empty() { "no problems".to_owned() } else { list(&some) }
+}
+
+/// `a, b and c`.
+pub(super) fn list(some: &[String]) -> String {
+    match some.split_last() {
+        None => String::new(),
+        Some((only, [])) => only.clone(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+pub(super) fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "Error",
+        Severity::Warning => "Warning",
+        Severity::Note => "Note",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers() {
+        let shown = |text: &str| {
+            let mut out = String::new();
+            push_line(&mut out, text);
+            out
+        };
+        assert_eq!(shown("a\u{1b}[2J\u{9b}\u{7f}\n\r\tb"), r"a\u{1b}[2J\u{9b}\u{7f}\n\r\tb");
+        assert_eq!(shown("\u{202e}x\u{2069}\u{e0001}"), r"\u{202e}x\u{2069}\u{e0001}");
+        assert_eq!(shown("plain, ä, שלום, 👩‍🚀"), "plain, ä, שלום, 👩‍🚀");
+    }
+
+    #[test]
+    fn json_means_the_same() {
+        let json = serde_json::to_string("\u{202e}\u{9b}\u{e0001}ä\n").unwrap();
+        let mut out = String::new();
+        push_json(&mut out, &json);
+        assert_eq!(out, r#""\u202e\u009b\udb40\udc01ä\n""#);
+        assert_eq!(serde_json::from_str::<String>(&out).unwrap(), "\u{202e}\u{9b}\u{e0001}ä\n");
+    }
+
+    #[test]
+    fn problems_are_counted_in_words() {
+        let of = |errors, warnings, notes| problems(&Totals { errors, warnings, notes, ..Totals::default() });
+        assert_eq!(of(0, 0, 0), "no problems");
+        assert_eq!(of(1, 0, 0), "1 error");
+        assert_eq!(of(2, 0, 1), "2 errors and 1 note");
+        assert_eq!(of(1, 2, 3), "1 error, 2 warnings and 3 notes");
+    }
+}

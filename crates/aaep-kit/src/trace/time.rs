@@ -1,0 +1,78 @@
+//! Spans of time in words, as one would read them aloud.
+
+use std::fmt::Write;
+
+/// `0 s`, `1.5 s`, `2 min 5 s`, `1 h 2 min`, with a minus in front when it is negative.
+pub(super) fn span(ms: i64) -> String {
+    let mut out = String::new();
+    write_span(&mut out, ms);
+    out
+}
+
+pub(super) fn write_span(out: &mut String, ms: i64) {
+    if ms < 0 {
+        out.push_str("minus ");
+    }
+    let ms = ms.unsigned_abs();
+    let (hours, minutes) = (ms / 3_600_000, ms / 60_000 % 60);
+    let (seconds, rest) = (ms / 1_000 % 60, ms % 1_000);
+    if hours > 0 {
+        put(out, format_args!("{hours} h"));
+    }
+    if minutes > 0 {
+        put(out, format_args!("{}{minutes} min", if hours > 0 { " " } else { "" }));
+    }
+    let before = hours > 0 || minutes > 0;
+    if before && seconds == 0 && rest == 0 {
+        return;
+    }
+    put(out, format_args!("{}{seconds}", if before { " " } else { "" }));
+    if rest > 0 {
+        let digits = format!("{rest:03}");
+        put(out, format_args!(".{}", digits.trim_end_matches('0')));
+    }
+    out.push_str(" s");
+}
+
+fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
+    out.write_fmt(words).expect("a string takes everything");
+}
+
+/// Where a text stands in its session: `after 3 s`.
+pub(super) fn write_when(out: &mut String, at_ms: Option<i64>) {
+    match at_ms {
+        None => out.push_str("at a time that is not said"),
+        Some(ms) if ms < 0 => {
+            write_span(out, ms.saturating_neg());
+            out.push_str(" before the beginning");
+        }
+        Some(ms) => {
+            out.push_str("after ");
+            write_span(out, ms);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_as_they_are_spoken() {
+        for (ms, words) in [
+            (0, "0 s"),
+            (7, "0.007 s"),
+            (1_500, "1.5 s"),
+            (60_000, "1 min"),
+            (125_040, "2 min 5.04 s"),
+            (3_600_000, "1 h"),
+            (3_720_000, "1 h 2 min"),
+            (3_600_001, "1 h 0.001 s"),
+            (-1_000, "minus 1 s"),
+        ] {
+            assert_eq!(span(ms), words);
+        }
+        // The ends of what a file can say.
+        assert!(span(i64::MIN).starts_with("minus 2562047788015 h"));
+    }
+}
