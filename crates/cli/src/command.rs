@@ -18,6 +18,7 @@ mod handoff;
 mod import;
 mod ls;
 mod man;
+mod partial;
 mod pin;
 mod prune;
 mod run;

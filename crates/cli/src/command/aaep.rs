@@ -2,8 +2,10 @@
 //! asks our own server; one file a verb.
 
 mod validate;
+mod visualize;
 
 use clap::{Args, Subcommand, ValueEnum};
+use recount_aaep_kit::aaep::rule;
 
 use super::Common;
 use crate::exit::Failure;
@@ -18,6 +20,8 @@ pub(super) struct Aaep {
 enum Verb {
     /// Check files of events against the rules of the protocol
     Validate(validate::Validate),
+    /// Draw or tell what happened in a recorded session, with every broken rule pointed at
+    Visualize(visualize::Visualize),
 }
 
 /// How a verb tells what it found.
@@ -36,10 +40,29 @@ impl Format {
     }
 }
 
+/// How breaches of rules are graded.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    /// Whatever the specification says must be
+    Strict,
+    /// What running schemas and tests refuse, and what makes an action unsafe; the rest are warnings
+    Compat,
+}
+
+impl Profile {
+    fn of_rules(self) -> rule::Profile {
+        match self {
+            Profile::Strict => rule::Profile::Strict,
+            Profile::Compat => rule::Profile::Compat,
+        }
+    }
+}
+
 impl Aaep {
     pub(super) fn run(self, common: Common) -> Result<(), Failure> {
         match self.verb {
             Verb::Validate(validate) => validate.run(common.json),
+            Verb::Visualize(visualize) => visualize.run(common.json),
         }
     }
 }

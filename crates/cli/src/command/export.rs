@@ -1,7 +1,5 @@
 //! `recount export`: whole runs as lines, each with its head, for another server or for keeping.
 
-mod partial;
-
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,8 +7,8 @@ use recount_client::export::Header;
 use recount_server::export::Sum;
 use serde_json::json;
 
-use self::partial::Partial;
 use super::Common;
+use super::partial::Partial;
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::place::Place;

@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::{IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use recount_aaep_kit::World;
-use recount_aaep_kit::aaep::rule;
 use recount_aaep_kit::validate::{Json, Report, Text, Total, Validation, Verdict};
 
-use super::Format;
+use super::{Format, Profile};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
@@ -33,14 +32,6 @@ pub(super) struct Validate {
     deny_warnings: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Profile {
-    /// Whatever the specification says must be
-    Strict,
-    /// What running schemas and tests refuse, and what makes an action unsafe; the rest are warnings
-    Compat,
-}
-
 impl Validate {
     pub(super) fn run(self, json: bool) -> Result<(), Failure> {
         let mut out = Output::new();
@@ -59,11 +50,7 @@ impl Validate {
     }
 
     fn all(&self, report: impl Report<Error = Failure>) -> Result<Total, Failure> {
-        let profile = match self.profile {
-            Profile::Strict => rule::Profile::Strict,
-            Profile::Compat => rule::Profile::Compat,
-        };
-        let mut validation = Validation::new(&World::real(), profile, self.events, report);
+        let mut validation = Validation::new(&World::real(), self.profile.of_rules(), self.events, report);
         let standard_input = [PathBuf::from("-")];
         let files = if self.files.is_empty() { &standard_input[..] } else { &self.files[..] };
         for file in files {
@@ -88,7 +75,7 @@ impl Validate {
     }
 }
 
-fn open(file: &Path) -> std::io::Result<Box<dyn Read>> {
+pub(super) fn open(file: &Path) -> std::io::Result<Box<dyn Read>> {
     if file == Path::new("-") {
         let input = std::io::stdin();
         if input.is_terminal() {

@@ -46,6 +46,16 @@ impl Partial {
     }
 }
 
+impl Write for Partial {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_whole {

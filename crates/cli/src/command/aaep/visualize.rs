@@ -1,0 +1,108 @@
+//! `recount aaep visualize`: what happened in a recorded session, told as text, drawn as a page, or given as data.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use recount_aaep_kit::World;
+use recount_aaep_kit::trace::{self, Options, TraceError};
+
+use super::Profile;
+use super::validate::open;
+use crate::command::partial::Partial;
+use crate::exit::Failure;
+use crate::output::Output;
+
+#[derive(Args)]
+pub(super) struct Visualize {
+    /// A recorded session, as JSON lines, one JSON, or an array; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// In which form
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Where to write; it is there only when all went well. - is standard output
+    #[arg(short, long, value_name = "OUT", default_value = "-")]
+    output: PathBuf,
+    /// Which breaches of rules are pointed at, and how grave they are
+    #[arg(long, value_enum, default_value_t = Profile::Strict)]
+    profile: Profile,
+    /// Only the session with this id
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// An account to be read, or listened to, from the top to the bottom
+    Text,
+    /// A page with drawings; it needs nothing beside itself
+    Html,
+    /// One JSON object
+    Json,
+}
+
+impl Visualize {
+    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+        let format = match self.format {
+            Some(Format::Text) => trace::Format::Text,
+            Some(Format::Html) => trace::Format::Html,
+            None if json => trace::Format::Json,
+            Some(Format::Json) => trace::Format::Json,
+            None => trace::Format::Text,
+        };
+        let name = match self.file.to_str() {
+            Some("-") => "standard input".to_owned(),
+            _ => self.file.display().to_string(),
+        };
+        let file = open(&self.file).map_err(|why| Failure::Usage(format!("{name} cannot be read: {why}")))?;
+        #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+        let seed = World::real().entropy.draw() as u64;
+        let options =
+            Options { name: &name, profile: self.profile.of_rules(), session: self.session.as_deref(), seed };
+        let empty = || Failure::Usage(format!("{name} is empty: there is nothing to trace"));
+        if self.output.to_str() == Some("-") {
+            let mut out = Terminal { out: Output::new(), closed: false };
+            let traced = trace::write(file, format, &mut out, &options);
+            if out.closed {
+                return Err(Failure::OutputClosed);
+            }
+            let totals = traced.map_err(|why| failed(&name, why))?;
+            if totals.texts == 0 { Err(empty()) } else { Ok(()) }
+        } else {
+            let mut out = Partial::begin(&self.output)?;
+            let totals = trace::write(file, format, &mut out, &options).map_err(|why| failed(&name, why))?;
+            if totals.texts == 0 { Err(empty()) } else { out.finish() }
+        }
+    }
+}
+
+fn failed(name: &str, why: TraceError) -> Failure {
+    match why {
+        TraceError::Read(why) => Failure::Usage(format!("{name} cannot be read: {why}")),
+        TraceError::NoSession(_) => Failure::Usage(format!("{name}: {why}")),
+        TraceError::Write(why) => why.into(),
+    }
+}
+
+/// Standard output, as something to write to.
+struct Terminal {
+    out: Output,
+    closed: bool,
+}
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.out.bytes(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(why) => {
+                self.closed |= matches!(why, Failure::OutputClosed);
+                Err(io::Error::other(why.to_string()))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
