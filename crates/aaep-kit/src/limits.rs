@@ -277,6 +277,9 @@ pub const TRACE_PAGE_ENTRIES: usize = 200;
 /// Sessions of which the HTML has a drawing, those with problems first; the others have their account alone.
 pub const TRACE_DRAWINGS_MAX: usize = 500;
 
+/// Sessions of the HTML that are laid out at once; those behind them when they are reached.
+pub const TRACE_NEAR_SESSIONS: usize = 20;
+
 /// Sessions in the table of contents of the HTML; more are reached by reading on.
 pub const TRACE_CONTENTS_MAX: usize = 100;
 

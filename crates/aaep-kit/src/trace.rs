@@ -94,8 +94,8 @@ pub enum TraceError {
 /// Reads a file to its end and writes its trace; answers what was counted. A file without any text has a trace that
 /// says so.
 ///
-/// The account is held in memory until the file has ended, because its summary stands at the top: about three hundred
-/// bytes an event, [`crate::limits::TRACE_BYTES_MAX`] at most.
+/// The account is held in memory until the file has ended, because its summary stands at the top: about half a
+/// kilobyte an event, [`crate::limits::TRACE_BYTES_MAX`] at most.
 pub fn write(
     file: impl Read,
     format: Format,

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use super::Options;
 use super::aaep::lex::time::Moment;
 use super::model::{Entry, Problem, Session, Trace, What};
-use super::shown::{count, problems, severity};
+use super::shown::{count, grouped, problems, severity};
 use super::text::{capital, ending, how_it_ended, push_left_open, put, sentence_of, summary};
 use super::time::{span, write_when};
 use crate::limits;
@@ -21,7 +21,7 @@ use escape::{push, push_message, push_plain, push_sentence};
 pub const STYLE: &str = include_str!("html/style.css");
 
 /// The SHA-256 of [`STYLE`] in base64, by which the page's policy lets it in and nothing else.
-pub const STYLE_SUM: &str = "ayZ+KKpynxo4ba60RY5E054yvOKnfkuU+iH32cBndvg=";
+pub const STYLE_SUM: &str = "dSvFSrUjeo8VywFMhe2trQFOjHhV0Nlx42XjWPRi594=";
 
 /// Bytes that are gathered before they are written.
 const FLUSH: usize = 64 * 1024;
@@ -93,7 +93,7 @@ fn top(trace: &Trace, options: &Options<'_>, page: &mut String) {
     let tile = |number: u64, one: &str, many: &str, class: &str, page: &mut String| {
         let word = if number == 1 { one } else { many };
         let class = if number == 0 { "" } else { class };
-        put(page, format_args!("<p class=\"tile {class}\"><b>{number}</b> {word}</p>"));
+        put(page, format_args!("<p class=\"tile {class}\"><b>{}</b> {word}</p>", grouped(number)));
     };
     tile(totals.events, "event", "events", "", page);
     tile(totals.sessions, "session", "sessions", "", page);
@@ -122,7 +122,7 @@ fn contents(trace: &Trace, page: &mut String) {
     let more = trace.sessions.len().saturating_sub(limits::TRACE_CONTENTS_MAX);
     page.push_str("</ol>");
     if more > 0 {
-        put(page, format_args!("<p>And {more} more, below.</p>"));
+        put(page, format_args!("<p>And {} more, below.</p>", grouped(more as u64)));
     }
     page.push_str("</nav>\n");
 }
@@ -192,10 +192,12 @@ fn write_session(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let number = at + 1;
+    // What is far down is laid out when it is reached.
+    let far = if number > limits::TRACE_NEAR_SESSIONS { " far" } else { "" };
     put(
         page,
         format_args!(
-            "<section class=\"card session\" aria-labelledby=\"s{number}\"><h2 id=\"s{number}\">Session <code>"
+            "<section class=\"card session{far}\" aria-labelledby=\"s{number}\"><h2 id=\"s{number}\">Session <code>"
         ),
     );
     push(page, &session.id);

@@ -181,6 +181,14 @@ impl Sort {
         }
     }
 
+    pub(super) fn plural(self) -> &'static str {
+        match self {
+            Sort::Call => "calls",
+            Sort::Prompt => "prompts",
+            Sort::Output => "outputs",
+        }
+    }
+
     pub(super) fn at_the_beginning(self) -> &'static str {
         match self {
             Sort::Call => "Call",

@@ -54,7 +54,20 @@ pub(super) fn push_json(out: &mut String, json: &str) {
 
 /// `1 error`, `2 errors`.
 pub(super) fn count(number: u64, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+    if number == 1 { format!("1 {one}") } else { format!("{} {many}", grouped(number)) }
+}
+
+/// `100,002`: long numbers are read in groups.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// `2 errors and 1 note`, or `no problems`.
@@ -117,6 +130,8 @@ mod tests {
         assert_eq!(of(0, 0, 0), "no problems");
         assert_eq!(of(1, 0, 0), "1 error");
         assert_eq!(of(2, 0, 1), "2 errors and 1 note");
+        assert_eq!(of(1_000, 0, 0), "1,000 errors");
+        assert_eq!([0, 12, 999, 12_345, 1_234_567].map(grouped), ["0", "12", "999", "12,345", "1,234,567"]);
         assert_eq!(of(1, 2, 3), "1 error, 2 warnings and 3 notes");
     }
 }

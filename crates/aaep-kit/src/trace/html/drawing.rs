@@ -5,7 +5,7 @@
 //! stands in the account as well, so all but the links to problems is hidden from screen readers.
 
 use super::super::model::{Outcome, Part, Session, Sort, Trace};
-use super::super::shown::{count, severity};
+use super::super::shown::{count, grouped, severity};
 use super::super::time::span;
 use super::escape::{push, push_plain};
 use crate::limits;
@@ -14,9 +14,13 @@ use crate::trace::text::{how_it_ended, put};
 
 /// Units between the beginnings of two bars, two dots, two links, two times on the axis.
 const NEAR: f64 = 4.0;
-const NEAR_DOTS: f64 = 6.0;
+const NEAR_DOTS: f64 = 11.0;
 const NEAR_LINKS: f64 = 26.0;
-const NEAR_TIMES: f64 = 76.0;
+const NEAR_TIMES: f64 = 84.0;
+/// A row with more bars than that says nothing any more; it gets fewer, so wide that each can say how many it stands
+/// for.
+const BARS_MAX: usize = 120;
+const NEAR_IN_CROWDS: f64 = 112.0;
 /// Width of a text, for each character.
 const LETTER: f64 = 7.2;
 /// What is left free on both sides; on the right a link to a problem may stand half outside.
@@ -350,7 +354,7 @@ impl Pen<'_> {
         }
         self.lane(|out| out.push_str(title));
         for (_, bars) in rows {
-            self.bars(bars, sort.name());
+            self.bars(bars, sort.plural());
             self.y += BAR + 4.0;
         }
         self.y += 2.0;
@@ -383,18 +387,12 @@ impl Pen<'_> {
 
     /// Bars in a row, near neighbours as one.
     fn bars(&mut self, bars: Vec<Bar>, many: &str) {
-        let mut drawn: Vec<Bar> = Vec::new();
-        for bar in bars {
-            match drawn.last_mut() {
-                Some(last) if bar.x - last.x < NEAR => {
-                    last.end = last.end.max(bar.end);
-                    last.count += 1;
-                    last.open |= bar.open;
-                    self.merged = true;
-                }
-                _ => drawn.push(bar),
-            }
+        let all = bars.len();
+        let mut drawn = merge(bars, NEAR);
+        if drawn.len() > BARS_MAX {
+            drawn = merge(drawn, NEAR_IN_CROWDS);
         }
+        self.merged |= drawn.len() < all;
         let y = self.y;
         let mut bars = drawn.into_iter().peekable();
         while let Some(bar) = bars.next() {
@@ -403,7 +401,8 @@ impl Pen<'_> {
             let class = if bar.count > 1 { "many" } else { bar.class };
             let open = if bar.open { " open" } else { "" };
             let x = bar.x;
-            let label = if bar.count > 1 { format!("{} {many}", bar.count) } else { bar.label };
+            let label =
+                if bar.count > 1 { format!("{} {many}", grouped(bar.count as u64)) } else { bar.label };
             put(
                 &mut self.shapes,
                 format_args!(
@@ -471,7 +470,7 @@ impl Pen<'_> {
                 ),
             );
             if let Some(ms) = entry.at_ms {
-                let words = span(ms);
+                let words = span(rounded(ms));
                 put(
                     &mut self.shapes,
                     format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">{words}</text>", y + 33.0),
@@ -480,6 +479,32 @@ impl Pen<'_> {
         }
         self.y = y + 42.0;
     }
+}
+
+/// A time with as many parts as there is room for below the axis.
+fn rounded(ms: i64) -> i64 {
+    let part = match ms.unsigned_abs() {
+        0..60_000 => 1,
+        60_000..3_600_000 => 1_000,
+        _ => 60_000,
+    };
+    ms / part * part
+}
+
+/// Bars that begin near to each other become one.
+fn merge(bars: Vec<Bar>, near: f64) -> Vec<Bar> {
+    let mut merged: Vec<Bar> = Vec::new();
+    for bar in bars {
+        match merged.last_mut() {
+            Some(last) if bar.x - last.x < near => {
+                last.end = last.end.max(bar.end);
+                last.count += bar.count;
+                last.open |= bar.open;
+            }
+            _ => merged.push(bar),
+        }
+    }
+    merged
 }
 
 /// How many letters there is room for.
