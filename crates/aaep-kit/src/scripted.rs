@@ -17,6 +17,8 @@ mod standing;
 mod subscription;
 mod surfaces;
 mod tamper;
+#[cfg(test)]
+mod tests;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -348,6 +348,7 @@ impl Room {
 
     pub(super) fn leave(&self) {
         self.lock().playing -= 1;
+        self.tick();
     }
 
     /// What a legacy stream that is opened in a moment would miss is kept for it.

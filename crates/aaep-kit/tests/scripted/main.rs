@@ -3,6 +3,7 @@
 
 mod peer;
 mod probe;
+mod surfaces;
 
 use peer::{Over, Peer, everything, http};
 use recount_aaep_kit::World;
@@ -33,7 +34,8 @@ async fn right() -> Scripted {
 
 /// Plays every scenario for one subscriber; what is found in the whole conversation.
 async fn plays_all(over: Over, capabilities: Option<Value>, confirm: Value, clarify: Value) {
-    let producer = right().await;
+    let behaviour = Behaviour { timeout_seconds: 1, ..Behaviour::default() };
+    let producer = Scripted::start(&World::real(), behaviour).await.unwrap();
     let mut peer = Peer::open(producer.base(), over, capabilities).await;
     for scenario in Scenario::ALL {
         peer.input(scenario.text()).await;
