@@ -10,6 +10,7 @@ pub mod conformance;
 pub mod limits;
 pub mod link;
 pub mod recording;
+pub mod replay;
 pub mod scenario;
 pub mod scripted;
 pub mod scripted_subscriber;

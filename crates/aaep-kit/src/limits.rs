@@ -296,3 +296,43 @@ pub const TRACE_WIDTH_MAX: usize = 1_080;
 /// Parts that are remembered of one session told as it happens; those that are closed are forgotten then, and a
 /// second answer to such a prompt is told as one to nothing.
 pub const TRACE_LIVE_PARTS_MAX: usize = 8_192;
+/// Bytes of a recording that are read at a time.
+pub const REPLAY_READ_BYTES: usize = 256 * 1024;
+/// Bytes of a recording that are held to be said again; one that says more is refused, with the advice to cut it.
+pub const REPLAY_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Odd things about a recording that are told one by one; of the others the count is.
+pub const REPLAY_WARNINGS_MAX: usize = 20;
+/// Languages of a recording that its replay offers; later ones are not offered.
+pub const REPLAY_LANGUAGES_MAX: usize = 32;
+/// Bytes of an event's id that stand in a frame; the frame of an event with a longer one has no id.
+pub const REPLAY_ID_BYTES_MAX: usize = 256;
+/// The longest pause between two lines; a longer one, which only a very slow replay has, is cut to this.
+pub const REPLAY_PAUSE_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
+/// How long one time through a repeated recording takes at least; a shorter one is followed by a pause.
+pub const REPLAY_ROUND_MIN: Duration = Duration::from_millis(100);
+/// Times through a recording that can still be said again; who is further behind goes on with the oldest of them.
+pub const REPLAY_ROUNDS_KEPT: usize = 4;
+/// Connections of a replay at a time; a further one waits until one ends.
+pub const REPLAY_CONNECTIONS_MAX: usize = 512;
+/// Subscribers that listen to a replay at a time; a further one is refused with 503, or closed with 1013.
+pub const REPLAY_LISTENERS_MAX: usize = 256;
+/// Subscriptions that a replay remembers; a further request is rejected with `rate_limit`.
+pub const REPLAY_SUBSCRIPTIONS_MAX: usize = 1_024;
+/// After how many seconds a subscriber that was rejected so may ask again.
+pub const REPLAY_FULL_RETRY_SECONDS: u32 = 10;
+/// Answers to handshakes that are kept for who listens in the room; the oldest is forgotten.
+pub const REPLAY_ANSWERS_KEPT: usize = 64;
+/// Bytes of a message of a subscriber; a longer one is refused with 413, or the connection is closed.
+pub const REPLAY_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// How long a WebSocket of the specification's surface may say nothing before its handshake; then it is closed.
+pub const REPLAY_HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
+/// Bytes of frames that are written in one go, as far as they are there; one frame may be longer.
+pub const REPLAY_CHUNK_BYTES: usize = 64 * 1024;
+/// How long a stream rests before it is said that it lives. Subscribers in use look at their own clocks only then.
+pub const REPLAY_HEARTBEAT: Duration = Duration::from_secs(8);
+/// How long a subscriber may take no byte of what is written; then its connection is cut.
+pub const REPLAY_STALL: Duration = Duration::from_secs(30);
+/// How long a replay that has said all waits for a subscriber that left before it had all; then it ends.
+pub const REPLAY_RETURN_WAIT: Duration = Duration::from_secs(10);
+/// How long a replay that ends waits for its connections; then it leaves them.
+pub const REPLAY_CLOSING: Duration = Duration::from_secs(5);

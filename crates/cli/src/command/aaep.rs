@@ -1,6 +1,7 @@
 //! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make. None
 //! asks our own server; one file a verb.
 
+mod replay;
 mod validate;
 mod visualize;
 
@@ -18,6 +19,8 @@ pub(super) struct Aaep {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Say a recording again, to subscribers
+    Replay(replay::Again),
     /// Check files of events against the rules of the protocol
     Validate(validate::Validate),
     /// Draw or tell what happened in a recorded session, with every broken rule pointed at
@@ -61,6 +64,7 @@ impl Profile {
 impl Aaep {
     pub(super) fn run(self, common: Common) -> Result<(), Failure> {
         match self.verb {
+            Verb::Replay(replay) => replay.run(common.json),
             Verb::Validate(validate) => validate.run(common.json),
             Verb::Visualize(visualize) => visualize.run(common.json),
         }

@@ -1,0 +1,207 @@
+//! Who has agreed what with a replay: the one room of the surface in use, where answers come on the stream, and the
+//! subscriptions of the specification's surface. A replay filters and paces as was agreed; what it says is recorded.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use recount_world::World;
+use tokio::sync::watch;
+
+use super::script::Script;
+use super::stage::lock;
+use crate::aaep::Message;
+use crate::aaep::negotiate::{self, Answer, Offer, Refusal, Terms};
+use crate::aaep::wire::{Capabilities, Producer, SubscriptionId};
+use crate::limits;
+
+/// All that was agreed.
+#[derive(Default)]
+pub(super) struct Room {
+    answers: Mutex<Answers>,
+    /// Of the room; without a handshake there are none, and all is said.
+    terms: Mutex<Option<Arc<Terms>>>,
+    subscriptions: Mutex<BTreeMap<String, Arc<Terms>>>,
+    /// Changes with each answer and each change of terms.
+    pub(super) changed: watch::Sender<u64>,
+}
+
+/// Answers that go onto the room's streams.
+#[derive(Default)]
+struct Answers {
+    kept: VecDeque<Arc<str>>,
+    /// The number of the first that is kept.
+    first: u64,
+    /// The first that came when nobody was there to hear it.
+    unheard: Option<u64>,
+    listeners: usize,
+}
+
+/// Where somebody listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Door {
+    /// The room, and the number of the next answer to hear.
+    Room(u64),
+    Subscription(String),
+}
+
+/// An answer to a handshake, as it goes over the wire; why it was no, if it was.
+pub(super) struct Answered {
+    pub(super) text: String,
+    pub(super) id: Option<String>,
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// What a person should know who is told that their wishes are honoured.
+const NOTE: &str = "This is a replay of a recording: texts, their language and the size of their pieces are as \
+                    they were recorded, and what happens after a reply is, too.";
+
+/// What a replay of this recording can do.
+fn offer(script: &Script) -> Offer {
+    let recorded = script.producer.as_deref().and_then(|text| serde_json::from_str::<Producer>(text).ok());
+    let language = script.languages.first().map_or("en-US", String::as_str);
+    let mut offer = Offer::new(recorded.unwrap_or_else(|| Producer::named("recount-replay")), language);
+    offer.languages.extend(script.languages.iter().skip(1).cloned());
+    offer.level = 2;
+    offer
+}
+
+/// Words the answer; with the terms, if it is a yes.
+fn worded(answer: Answer, offer: &Offer, id: &str) -> (Answered, Option<Arc<Terms>>) {
+    let terms = match answer {
+        Answer::Accepted(terms) => terms,
+        Answer::Rejected(refusal) => {
+            let text = Message::from(refusal.to_message()).to_json();
+            return (Answered { text, id: None, refusal: Some(refusal) }, None);
+        }
+    };
+    let wire = SubscriptionId::new(id).unwrap_or_else(|why| unreachable!("digits are no fault: {why}"));
+    let mut accepted = terms.to_message(offer, wire);
+    let notes = accepted.negotiation_notes.take().into_iter().chain([NOTE.to_owned()]);
+    accepted.negotiation_notes = Some(notes.collect::<Vec<_>>().join(" ").chars().take(4_096).collect());
+    let text = Message::from(accepted).to_json();
+    (Answered { text, id: Some(id.to_owned()), refusal: None }, Some(Arc::new(*terms)))
+}
+
+impl Room {
+    /// Answers a request on a stream of its own; what was agreed is remembered under a new id.
+    pub(super) fn subscribe(&self, world: &World, script: &Script, request: &str) -> Answered {
+        let mut offer = offer(script);
+        let id = format!("sub_{:032x}", world.entropy.draw());
+        let mut subscriptions = lock(&self.subscriptions);
+        if subscriptions.len() >= limits::REPLAY_SUBSCRIPTIONS_MAX {
+            offer.full = Some(limits::REPLAY_FULL_RETRY_SECONDS);
+        }
+        let (answered, terms) = worded(negotiate::answer_text(&offer, request), &offer, &id);
+        if let Some(terms) = terms {
+            subscriptions.insert(id, terms);
+        }
+        answered
+    }
+
+    /// A subscriber changes its mind; `None` when there is no such subscription. A no ends it.
+    pub(super) fn renegotiate(&self, script: &Script, id: &str, wish: &Capabilities) -> Option<Answered> {
+        let mut subscriptions = lock(&self.subscriptions);
+        let terms = subscriptions.get(id)?;
+        let offer = offer(script);
+        let (answered, terms) = worded(negotiate::renegotiate(&offer, terms, wish), &offer, id);
+        match terms {
+            Some(terms) => subscriptions.insert(id.to_owned(), terms),
+            None => subscriptions.remove(id),
+        };
+        drop(subscriptions);
+        self.stir();
+        Some(answered)
+    }
+
+    /// Ends a subscription; whether it was there.
+    pub(super) fn close(&self, id: &str) -> bool {
+        let was_there = lock(&self.subscriptions).remove(id).is_some();
+        self.stir();
+        was_there
+    }
+
+    pub(super) fn knows(&self, id: &str) -> bool {
+        lock(&self.subscriptions).contains_key(id)
+    }
+
+    /// Answers a request in the room: its terms hold for all who listen there, and the answer comes on the stream.
+    pub(super) fn arrange(&self, world: &World, script: &Script, request: &str) {
+        let offer = offer(script);
+        let id = format!("sub_{:032x}", world.entropy.draw());
+        let (answered, terms) = worded(negotiate::answer_text(&offer, request), &offer, &id);
+        if let Some(terms) = terms {
+            *lock(&self.terms) = Some(terms);
+        }
+        self.say(answered.text);
+    }
+
+    /// Somebody in the room changes their mind.
+    pub(super) fn rearrange(&self, script: &Script, id: &str, wish: &Capabilities) {
+        let offer = offer(script);
+        let mut terms = lock(&self.terms);
+        let before = terms.clone().unwrap_or_else(|| Arc::new(Terms::implied(&offer)));
+        let (answered, after) = worded(negotiate::renegotiate(&offer, &before, wish), &offer, id);
+        *terms = after.or(Some(before));
+        drop(terms);
+        self.say(answered.text);
+    }
+
+    fn say(&self, text: String) {
+        let mut answers = lock(&self.answers);
+        let number = answers.next();
+        if answers.listeners == 0 {
+            answers.unheard.get_or_insert(number);
+        }
+        answers.kept.push_back(text.into());
+        if answers.kept.len() > limits::REPLAY_ANSWERS_KEPT {
+            answers.kept.pop_front();
+            answers.first += 1;
+        }
+        drop(answers);
+        self.stir();
+    }
+
+    /// Somebody listens in the room, from the first answer that nobody has heard.
+    pub(super) fn enter(&self) -> Door {
+        let mut answers = lock(&self.answers);
+        answers.listeners += 1;
+        let next = answers.next();
+        Door::Room(answers.unheard.take().unwrap_or(next))
+    }
+
+    pub(super) fn leave(&self, door: &Door) {
+        match door {
+            Door::Room(_) => lock(&self.answers).listeners -= 1,
+            Door::Subscription(_) => {}
+        }
+    }
+
+    /// The next answer for who listens at this door.
+    pub(super) fn answer(&self, door: &mut Door) -> Option<Arc<str>> {
+        let Door::Room(heard) = door else { return None };
+        let answers = lock(&self.answers);
+        *heard = (*heard).max(answers.first);
+        let at = usize::try_from(*heard - answers.first).ok()?;
+        let answer = answers.kept.get(at).cloned()?;
+        *heard += 1;
+        Some(answer)
+    }
+
+    /// What holds at a door: terms, or that all is said; `None` when the subscription has ended.
+    pub(super) fn terms(&self, door: &Door) -> Option<Option<Arc<Terms>>> {
+        match door {
+            Door::Room(_) => Some(lock(&self.terms).clone()),
+            Door::Subscription(id) => lock(&self.subscriptions).get(id).cloned().map(Some),
+        }
+    }
+
+    fn stir(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+impl Answers {
+    fn next(&self) -> u64 {
+        self.first + self.kept.len() as u64
+    }
+}

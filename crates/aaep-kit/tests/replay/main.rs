@@ -1,0 +1,9 @@
+//! A replay as subscribers meet it: over real sockets, on every surface.
+
+#![allow(clippy::unwrap_used)]
+
+mod fresh;
+mod listening;
+mod replies;
+mod stage;
+mod surfaces;

@@ -1,0 +1,227 @@
+//! `recount aaep replay`: a recording said again, to subscribers of any make.
+
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Args;
+use recount_aaep_kit::World;
+use recount_aaep_kit::replay::{Options, Outcome, Pace, Replay, Script, Tell, Told};
+use serde_json::json;
+
+use crate::command::runtime;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+
+#[derive(Args)]
+pub(super) struct Again {
+    /// The recording: one event a line, as `capture` writes it; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where to listen; 0 takes a free port
+    #[arg(long, default_value_t = 9000)]
+    port: u16,
+    /// The address to listen at
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// So many times faster than recorded; 0.5 is half as fast
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// Without any pauses
+    #[arg(long, conflicts_with = "speed")]
+    no_delay: bool,
+    /// Begin again when all was said, with new ids and tokens and times of now
+    #[arg(long = "loop")]
+    repeat: bool,
+    /// With new ids and tokens and times of now, although it is said once
+    #[arg(long)]
+    fresh: bool,
+    /// Begin although nobody listens
+    #[arg(long)]
+    no_wait: bool,
+    /// Keep listening and keep streams open when all was said
+    #[arg(long, conflicts_with = "repeat")]
+    stay: bool,
+    /// Wait at each prompt for its answer, as long as the prompt says
+    #[arg(long)]
+    wait_for_replies: bool,
+    /// Write what subscribers reply to this file, one message a line
+    #[arg(long, value_name = "FILE")]
+    replies: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    if speed.is_finite() && speed > 0.0 { Ok(speed) } else { Err("it must be more than 0".to_owned()) }
+}
+
+impl Again {
+    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+        let name = self.file.display().to_string();
+        let unusable = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {why}"));
+        let file: Box<dyn Read> = if self.file == Path::new("-") {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(File::open(&self.file).map_err(|why| unusable(&why))?)
+        };
+        let times = match std::fs::read_to_string(beside(&self.file)) {
+            Ok(times) => Some(times),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
+            Err(why) => return Err(Failure::Usage(format!("{}: {why}", beside(&self.file).display()))),
+        };
+        let script = Script::read(file, times.as_deref()).map_err(|why| unusable(&why))?;
+        for warning in script.warnings() {
+            note(&format!("{name}: {warning}"));
+        }
+        let replies = match &self.replies {
+            Some(path) => {
+                let file = File::create(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+                Some(Mutex::new(file))
+            }
+            None => None,
+        };
+        runtime()?.block_on(self.say(&name, script, Telling { json, replies }))
+    }
+
+    async fn say(&self, name: &str, script: Script, telling: Telling) -> Result<(), Failure> {
+        let options = Options {
+            bind: self.bind,
+            port: self.port,
+            pace: if self.no_delay { Pace::AtOnce } else { Pace::Recorded { speed: self.speed } },
+            wait: !self.no_wait,
+            fresh: self.fresh,
+            repeat: self.repeat,
+            stay: self.stay,
+            hold: self.wait_for_replies,
+        };
+        let (lines, unsaid) = (script.len(), script.unsaid());
+        let json = telling.json;
+        let tell: Tell = Arc::new(move |told| telling.tell(&told));
+        let replay = Replay::start(&World::real(), script, options, tell).await.map_err(|why| {
+            let place = format!("{}:{}", self.bind, self.port);
+            Failure::Own(format!("nothing can listen at {place}: {why}; --port 0 takes a free port"))
+        })?;
+        if !self.bind.is_loopback() {
+            note(&format!(
+                "warning: everybody who reaches {} hears this recording; nobody is asked who they are",
+                self.bind
+            ));
+        }
+        let besides = if unsaid == 0 { String::new() } else { format!(", {unsaid} handshakes and replies are not") };
+        note(&format!("{name}: {lines} lines are said{besides}"));
+        note(&format!("listening on {}", replay.url()));
+        if json {
+            Output::new().value(&json!({ "told": "listening", "url": replay.url(), "lines": lines }))?;
+        }
+        tokio::select! {
+            () = replay.ended() => return Ok(()),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.map_err(|why| Failure::Own(format!("signals cannot be heard: {why}")))?;
+            }
+        }
+        note("interrupted; streams are ended");
+        replay.stop().await;
+        Ok(())
+    }
+}
+
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".times");
+    name.into()
+}
+
+/// Where what happens goes: sentences to stderr, or JSON to stdout, and replies to their file.
+struct Telling {
+    json: bool,
+    replies: Option<Mutex<File>>,
+}
+
+impl Telling {
+    fn tell(&self, told: &Told<'_>) {
+        if let (Told::Reply { text, .. }, Some(file)) = (told, &self.replies) {
+            let line: String = text.chars().map(|c| if matches!(c, '\r' | '\n') { ' ' } else { c }).collect();
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(why) = writeln!(file, "{line}") {
+                note(&format!("a reply could not be written down: {why}"));
+            }
+        }
+        if !self.json {
+            if let Some(words) = words(told) {
+                note(&words);
+            }
+            return;
+        }
+        let Some(value) = value(told) else { return };
+        // Who reads no more is told nothing more; the replay goes on for its subscribers.
+        Output::new().value(&value).ok();
+    }
+}
+
+fn words(told: &Told<'_>) -> Option<String> {
+    Some(match told {
+        Told::Begins { round: 0 } => "it begins".to_owned(),
+        Told::Begins { round } => format!("it begins again, for the {}. time", u64::from(*round) + 1),
+        Told::Comes { listeners, after: None } => format!("a subscriber listens ({listeners} in all)"),
+        Told::Comes { listeners, after: Some(id) } => {
+            format!("a subscriber goes on behind {id} ({listeners} in all)")
+        }
+        Told::Left { lines, of, listeners } => {
+            format!("a subscriber has left behind line {lines} of {of} that were said ({listeners} listen)")
+        }
+        Told::Waits { line, until } => {
+            format!("line {line} asks something: waiting for a reply, at most {} s", until.as_secs_f32().ceil())
+        }
+        Told::TimedOut { line } => format!("line {line} got no reply in time"),
+        Told::Lingers => "all was said; a subscriber left before and may come back".to_owned(),
+        Told::Reply { text, outcome } => format!("{}: {text}", became(outcome)),
+        Told::Input { text } => format!("asked for work, which a recording does not do: {text}"),
+        _ => return None,
+    })
+}
+
+fn became(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Taken { line, says, recorded } => {
+            let differs = match recorded {
+                Some(recorded) if recorded == says => String::new(),
+                Some(recorded) => format!(", where the recording goes on as after {recorded}"),
+                None => ", where the recording holds no reply".to_owned(),
+            };
+            format!("line {line} is answered with {says}{differs}")
+        }
+        Outcome::Again { line } => format!("a further reply to line {line}, without effect"),
+        Outcome::Late { line } => format!("a reply to line {line} that comes too late"),
+        Outcome::Unfit { line, says } => format!("a reply to line {line} that it does not offer, {says}"),
+        Outcome::Stranger => "a reply on a subscription that is not there".to_owned(),
+        Outcome::Unknown => "a reply to nothing that was asked".to_owned(),
+    }
+}
+
+fn value(told: &Told<'_>) -> Option<serde_json::Value> {
+    Some(match told {
+        Told::Begins { round } => json!({ "told": "begins", "round": round }),
+        Told::Comes { listeners, after } => json!({ "told": "comes", "listeners": listeners, "after": after }),
+        Told::Left { lines, of, listeners } => {
+            json!({ "told": "left", "lines": lines, "of": of, "listeners": listeners })
+        }
+        Told::Waits { line, until } => json!({ "told": "waits", "line": line, "ms": until.as_millis() }),
+        Told::TimedOut { line } => json!({ "told": "timed_out", "line": line }),
+        Told::Lingers => json!({ "told": "lingers" }),
+        Told::Reply { text, outcome } => {
+            let (outcome, line) = match outcome {
+                Outcome::Taken { line, .. } => ("taken", Some(line)),
+                Outcome::Again { line } => ("again", Some(line)),
+                Outcome::Late { line } => ("late", Some(line)),
+                Outcome::Unfit { line, .. } => ("unfit", Some(line)),
+                Outcome::Stranger => ("stranger", None),
+                Outcome::Unknown => ("unknown", None),
+            };
+            json!({ "told": "reply", "outcome": outcome, "line": line, "reply": text })
+        }
+        Told::Input { text } => json!({ "told": "input", "input": text }),
+        _ => return None,
+    })
+}
