@@ -38,7 +38,9 @@ use crate::limits;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
     /// With the pauses of the recording, so many times faster; more than 0.
-    Recorded { speed: f64 },
+    Recorded {
+        speed: f64,
+    },
     AtOnce,
 }
 
@@ -116,7 +118,12 @@ pub struct Replay {
 impl Replay {
     /// Listens, and says the recording as the options want it. It ends by itself when all was said and taken, unless
     /// they want it to stay; dropping it ends it, too.
-    pub async fn start(world: &World, script: Script, mut options: Options, tell: Tell) -> std::io::Result<Replay> {
+    pub async fn start(
+        world: &World,
+        script: Script,
+        mut options: Options,
+        tell: Tell,
+    ) -> std::io::Result<Replay> {
         options.fresh |= options.repeat;
         let listener = TcpListener::bind((options.bind, options.port)).await?;
         let address = listener.local_addr()?;

@@ -110,7 +110,9 @@ fn is_wanted(terms: &Terms, saying: &Saying) -> bool {
     let mut reader = Reader::new();
     let Some(reading) = reader.read_bytes(&saying.text).ok().and_then(Reading::of) else { return true };
     match reading.kind() {
-        Some(kind @ (Kind::AwaitingConfirmation | Kind::AwaitingClarification)) => return terms.replies(kind),
+        Some(kind @ (Kind::AwaitingConfirmation | Kind::AwaitingClarification)) => {
+            return terms.replies(kind);
+        }
         Some(kind) if kind.is_critical() => return true,
         _ => {}
     }

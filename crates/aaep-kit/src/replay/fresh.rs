@@ -7,10 +7,10 @@ use std::sync::Mutex;
 
 use super::script::{ID_FIELDS, Script, sum};
 use super::stage::lock;
+use crate::aaep::Reading;
 use crate::aaep::field::Field;
 use crate::aaep::json::{Node, Reader, Sort};
 use crate::aaep::lex::{self, Lex, time::Moment};
-use crate::aaep::Reading;
 
 /// One time through the recording.
 pub(super) struct Round {

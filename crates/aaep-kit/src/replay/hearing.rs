@@ -74,7 +74,8 @@ pub(super) fn hear_on_subscription(stage: &Arc<Stage>, own: Option<&str>, text: 
             Heard::Done
         }
         Ok(Message::SubscriptionRenegotiate(wish)) if is_known(wish.subscription_id.as_str()) => {
-            let answered = stage.room.renegotiate(&stage.script, wish.subscription_id.as_str(), &wish.capabilities);
+            let answered =
+                stage.room.renegotiate(&stage.script, wish.subscription_id.as_str(), &wish.capabilities);
             answered.map_or(Heard::Stranger, Heard::Answer)
         }
         Ok(Message::SubscriptionClose(close)) if is_known(close.subscription_id.as_str()) => {

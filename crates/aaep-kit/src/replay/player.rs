@@ -61,7 +61,9 @@ impl Player {
         for line in 0..stage.script.len() {
             self.pause(line).await;
             self.answers(line).await;
-            while let Some(prompt) = stage.script.prompts.get(self.next_prompt).filter(|prompt| prompt.line == line) {
+            while let Some(prompt) =
+                stage.script.prompts.get(self.next_prompt).filter(|prompt| prompt.line == line)
+            {
                 // It can be answered as soon as somebody reads it, so it is open before.
                 let token = stage.token(round, &prompt.token);
                 stage.prompts.ask(token.clone(), self.next_prompt, Duration::from_millis(prompt.timeout_ms));
@@ -84,7 +86,8 @@ impl Player {
     async fn pause(&mut self, line: usize) {
         let Pace::Recorded { speed } = self.stage.options.pace else { return };
         let pause = Duration::from_millis(self.stage.script.lines[line].pause_ms.into());
-        self.due += Duration::try_from_secs_f64(pause.as_secs_f64() / speed).unwrap_or(limits::REPLAY_PAUSE_MAX);
+        self.due +=
+            Duration::try_from_secs_f64(pause.as_secs_f64() / speed).unwrap_or(limits::REPLAY_PAUSE_MAX);
         let mut answered = self.stage.prompts.answered.subscribe();
         loop {
             answered.borrow_and_update();
@@ -111,8 +114,9 @@ impl Player {
     /// Waits for the answers that came before this line in the recording.
     async fn answers(&mut self, line: usize) {
         let stage = self.stage.clone();
-        let (due, later) =
-            std::mem::take(&mut self.asked).into_iter().partition(|(at, _)| stage.script.prompts[*at].settled <= line);
+        let (due, later) = std::mem::take(&mut self.asked)
+            .into_iter()
+            .partition(|(at, _)| stage.script.prompts[*at].settled <= line);
         let due: Vec<(usize, String)> = due;
         self.asked = later;
         if !stage.options.hold {

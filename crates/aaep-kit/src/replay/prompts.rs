@@ -66,7 +66,8 @@ impl Reply {
             MessageKind::ClarificationReply => "response",
             _ => return None,
         };
-        let get = |name: &str| reading.node().get(name).and_then(|node| node.str().map(|text| text.into_owned()));
+        let get =
+            |name: &str| reading.node().get(name).and_then(|node| node.str().map(|text| text.into_owned()));
         let says = reading.node().get(field)?.source().to_owned();
         Some(Reply { kind, token: get("reply_token")?, subscription: get("subscription_id"), says })
     }

@@ -317,7 +317,8 @@ impl Building {
             return Facts { fault: Some("no JSON object".to_owned()), ..Facts::default() };
         };
         let message = rule::message_kind(&reading);
-        let get = |name: &str| reading.node().get(name).and_then(|node| node.str().map(|text| text.into_owned()));
+        let get =
+            |name: &str| reading.node().get(name).and_then(|node| node.str().map(|text| text.into_owned()));
         let mut facts = Facts { message, ..Facts::default() };
         match message {
             Some(MessageKind::ConfirmationReply | MessageKind::ClarificationReply) => {
@@ -347,7 +348,9 @@ impl Building {
             Some(Kind::AwaitingConfirmation) => {
                 let allowed = reading.get(Field::AllowedReplies);
                 let allowed = allowed.into_iter().flat_map(|node| node.items());
-                Some(Asks::Decision(allowed.filter_map(|node| node.str()).map(|text| text.into_owned()).collect()))
+                Some(Asks::Decision(
+                    allowed.filter_map(|node| node.str()).map(|text| text.into_owned()).collect(),
+                ))
             }
             Some(Kind::AwaitingClarification) => Some(Asks::Response),
             _ => None,

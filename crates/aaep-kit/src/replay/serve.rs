@@ -123,7 +123,8 @@ async fn subscription_events(
 fn events(stage: &Arc<Stage>, door: Door, frames: Frames, headers: &HeaderMap) -> Response {
     let heard = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let Some(feed) = Feed::open(stage, door, heard) else { return full() };
-    let first = stream::once(async { Ok::<_, std::convert::Infallible>(Bytes::from_static(b": connected\n\n")) });
+    let first =
+        stream::once(async { Ok::<_, std::convert::Infallible>(Bytes::from_static(b": connected\n\n")) });
     let rest = stream::unfold(Some(feed), move |feed| async move {
         let mut feed = feed?;
         let mut out = BytesMut::new();

@@ -105,7 +105,12 @@ async fn handshake(
 }
 
 /// Says what is to be said and hears what comes, until one of both ends it.
-async fn follow(stage: &Arc<Stage>, sink: &mut Sink, mut source: SplitStream<WebSocket>, door: Door) -> Option<Close> {
+async fn follow(
+    stage: &Arc<Stage>,
+    sink: &mut Sink,
+    mut source: SplitStream<WebSocket>,
+    door: Door,
+) -> Option<Close> {
     let own = match &door {
         Door::Room(_) => None,
         Door::Subscription(id) => Some(id.clone()),

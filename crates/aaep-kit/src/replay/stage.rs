@@ -139,13 +139,16 @@ impl Stage {
 
     /// The line at a place, as it goes out.
     pub(super) fn saying(&self, place: u64) -> Saying {
-        let (number, line) = (place / self.lines(), usize::try_from(place % self.lines()).unwrap_or_default());
+        let (number, line) =
+            (place / self.lines(), usize::try_from(place % self.lines()).unwrap_or_default());
         let text = self.script.text(line);
         let old = self.script.id(line);
         let round = if self.options.fresh { self.round(number) } else { None };
         let Some(round) = round else { return Saying { text, id: old.map(str::to_owned) } };
-        let renewed =
-            std::str::from_utf8(&text).ok().and_then(|text| round.renew(&self.script, line, text)).map(Bytes::from);
+        let renewed = std::str::from_utf8(&text)
+            .ok()
+            .and_then(|text| round.renew(&self.script, line, text))
+            .map(Bytes::from);
         Saying { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old)) }
     }
 

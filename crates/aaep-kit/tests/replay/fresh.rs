@@ -38,8 +38,10 @@ async fn texts(ear: &mut Ear, count: usize) -> Vec<String> {
 #[tokio::test]
 async fn each_round_is_new_and_is_as_good_as_the_recording() {
     let folder = format!("{}/../../testdata/aaep/sessions", env!("CARGO_MANIFEST_DIR"));
-    let mut names: Vec<String> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.retain(|name| name.starts_with("good."));
     assert!(names.len() > 30);
     for name in names {
@@ -62,7 +64,9 @@ async fn each_round_is_new_and_is_as_good_as_the_recording() {
             for (new, old) in round.iter().zip(&said) {
                 let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
                 let (new, old) = (value(new), value(old));
-                for kept in ["type", "sequence_number", "summary_normal", "chunk", "position", "tool", "producer"] {
+                for kept in
+                    ["type", "sequence_number", "summary_normal", "chunk", "position", "tool", "producer"]
+                {
                     assert_eq!(new[kept], old[kept], "{name}");
                 }
                 assert!(new["timestamp"].as_str() > old["timestamp"].as_str(), "{name}: it is said now");
@@ -75,7 +79,9 @@ async fn each_round_is_new_and_is_as_good_as_the_recording() {
 #[tokio::test]
 async fn ids_in_other_places_are_the_same_as_where_they_belong() {
     let line = |id: &str, more: &str| {
-        format!("{{\"type\":\"x:y\",\"event_id\":\"{id}\",\"session_id\":\"sess_1\",\"timestamp\":\"2026-05-24T14:22:21.000Z\",{more}}}")
+        format!(
+            "{{\"type\":\"x:y\",\"event_id\":\"{id}\",\"session_id\":\"sess_1\",\"timestamp\":\"2026-05-24T14:22:21.000Z\",{more}}}"
+        )
     };
     let recording = [
         line("evt_1", r#""tool_call_id":"call_1","a":"evt_9""#),

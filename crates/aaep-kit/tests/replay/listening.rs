@@ -15,7 +15,8 @@ fn paced(speed: f64) -> Options {
 
 #[tokio::test]
 async fn all_is_said_byte_for_byte_and_then_it_ends() {
-    for name in ["good.confirmed", "good.two_sessions", "good.extension", "good.chapter46", "bad.appendix8.1"] {
+    for name in ["good.confirmed", "good.two_sessions", "good.extension", "good.chapter46", "bad.appendix8.1"]
+    {
         let recording = recording(name);
         let stage = Stage::of(&recording, at_once()).await;
         let mut ear = stage.listen("/events", None).await;
@@ -115,7 +116,9 @@ async fn times_beside_a_recording_say_when_and_whose() {
         r#"{"type":"aaep:agent.session.completed","event_id":"evt_4","timestamp":"2026-05-24T19:00:00.000Z"}"#,
     );
     let row = |line: u32, direction: &str, at: &str| {
-        format!("{{\"line\":{line},\"direction\":\"{direction}\",\"at\":\"{at}\",\"after_ms\":0,\"connection\":1}}\n")
+        format!(
+            "{{\"line\":{line},\"direction\":\"{direction}\",\"at\":\"{at}\",\"after_ms\":0,\"connection\":1}}\n"
+        )
     };
     let times = [
         row(1, "in", "2026-05-24T10:00:00.100Z"),
@@ -166,7 +169,9 @@ async fn a_crowd_is_bounded() {
 
 #[test]
 fn what_cannot_be_said_is_told_and_what_is_odd_is_said() {
-    for nothing in ["", "\n\n", "not JSON\n", "[1, 2]", r#"{"type":"confirmation.reply","reply_token":"rpl_1"}"#] {
+    for nothing in
+        ["", "\n\n", "not JSON\n", "[1, 2]", r#"{"type":"confirmation.reply","reply_token":"rpl_1"}"#]
+    {
         let error = Script::read(nothing.as_bytes(), None).unwrap_err();
         assert!(matches!(error, ScriptError::Empty), "{nothing}: {error}");
     }
@@ -174,7 +179,9 @@ fn what_cannot_be_said_is_told_and_what_is_odd_is_said() {
     let script = Script::read(odd.as_bytes(), None).unwrap();
     assert_eq!((script.len(), script.unsaid()), (4, 1));
     let told = script.warnings().join("; ");
-    for part in ["byte order mark", "line 3: the text ends in the middle", "line 4: no JSON object; it is said"] {
+    for part in
+        ["byte order mark", "line 3: the text ends in the middle", "line 4: no JSON object; it is said"]
+    {
         assert!(told.contains(part), "{told}");
     }
     let pretty = r#"[{"type": "x:y",

@@ -45,7 +45,8 @@ async fn a_prompt_waits_for_its_answer() {
     for ineffective in [reply("rpl_other", "accept", "sub_1"), reply(&token, "perhaps", "sub_1")] {
         assert_eq!(stage.post("/messages", &ineffective).await, (StatusCode::NO_CONTENT, String::new()));
     }
-    for unfit in ["", "[]", "{\"type\":\"confirmation.reply\"}", "{\"type\":\"subscription.accepted\"}", "{}"] {
+    for unfit in ["", "[]", "{\"type\":\"confirmation.reply\"}", "{\"type\":\"subscription.accepted\"}", "{}"]
+    {
         assert_eq!(stage.post("/messages", unfit).await.0, StatusCode::BAD_REQUEST, "{unfit}");
     }
     let told = stage.told.lock().unwrap().join("\n");
@@ -103,7 +104,10 @@ async fn replies_are_told_although_nothing_waits_for_them() {
     for _ in 0..2 {
         assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
     }
-    assert_eq!(stage.post("/messages", r#"{"kind":"user_input","text":"go"}"#).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(
+        stage.post("/messages", r#"{"kind":"user_input","text":"go"}"#).await.0,
+        StatusCode::NO_CONTENT
+    );
     let told = stage.hears("Input").await;
     assert!(told.contains("user_input"), "{told}");
     let told = stage.told.lock().unwrap().join("\n");
@@ -123,7 +127,8 @@ async fn a_reply_on_another_subscription_counts_for_nothing() {
         assert_eq!(sent, (StatusCode::NO_CONTENT, String::new()));
         assert!(stage.told.lock().unwrap().iter().any(|told| told.contains(outcome)), "{outcome}");
     }
-    let short = format!("{{\"type\":\"confirmation.reply\",\"reply_token\":\"{token}\",\"decision\":\"accept\"}}");
+    let short =
+        format!("{{\"type\":\"confirmation.reply\",\"reply_token\":\"{token}\",\"decision\":\"accept\"}}");
     let unfit = stage.post("/aaep/v1/replies", &short).await.0;
     assert_eq!(unfit, StatusCode::BAD_REQUEST, "here messages are as the protocol words them");
 }

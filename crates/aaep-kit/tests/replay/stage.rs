@@ -71,7 +71,8 @@ impl Stage {
         let find = async {
             loop {
                 changed.borrow_and_update();
-                let found = self.told.lock().unwrap().iter().find(|told| told.starts_with(beginning)).cloned();
+                let found =
+                    self.told.lock().unwrap().iter().find(|told| told.starts_with(beginning)).cloned();
                 if let Some(found) = found {
                     return found;
                 }
@@ -95,7 +96,8 @@ impl Stage {
     }
 
     pub(crate) async fn post(&self, path: &str, body: &str) -> (StatusCode, String) {
-        let sent = self.web.post(self.url(path)).header("content-type", "application/json").body(body.to_owned());
+        let sent =
+            self.web.post(self.url(path)).header("content-type", "application/json").body(body.to_owned());
         let answer = sent.send().await.unwrap();
         (answer.status(), answer.text().await.unwrap())
     }
@@ -131,7 +133,8 @@ impl Ear {
             if let Some(frame) = self.decoder.next_frame() {
                 return Some(frame);
             }
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("more comes, or the end");
+            let chunk =
+                tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("more comes, or the end");
             let chunk = chunk.unwrap()?;
             self.raw.extend_from_slice(&chunk);
             self.decoder.feed(&chunk).unwrap();

@@ -20,7 +20,8 @@ pub(crate) fn request(capabilities: &str) -> String {
 
 /// Subscribes on the specification's surface; answers where its events are.
 pub(crate) async fn subscribe(stage: &Stage, capabilities: &str) -> (String, Value) {
-    let sent = stage.web.post(stage.url("/aaep/v1/subscriptions")).body(request(capabilities)).send().await.unwrap();
+    let sent =
+        stage.web.post(stage.url("/aaep/v1/subscriptions")).body(request(capabilities)).send().await.unwrap();
     assert_eq!(sent.status(), StatusCode::CREATED);
     let place = sent.headers()["location"].to_str().unwrap().to_owned();
     (place, serde_json::from_str(&sent.text().await.unwrap()).unwrap())
@@ -32,7 +33,9 @@ const ALL: &str = r#"{"supports_confirmation_reply":true,"supports_clarification
 #[tokio::test]
 async fn pages_of_any_origin_may_listen_and_answer() {
     let stage = Stage::of(&recording("good.minimal"), at_once()).await;
-    for path in ["/events", "/messages", "/healthz", "/aaep/v1/subscriptions", "/aaep/v1/events", "/aaep/v1/replies"] {
+    for path in
+        ["/events", "/messages", "/healthz", "/aaep/v1/subscriptions", "/aaep/v1/events", "/aaep/v1/replies"]
+    {
         let asked = stage.ask(Method::OPTIONS, path).await;
         assert_eq!(asked.status(), StatusCode::NO_CONTENT, "{path}");
         assert_eq!(asked.headers()["access-control-allow-origin"], "*");
@@ -59,7 +62,10 @@ async fn a_handshake_gets_frames_with_names_and_ids() {
     let mut texts = Vec::new();
     while let Some(frame) = ear.next().await {
         assert_eq!(frame.event.as_deref(), Some("aaep.event"));
-        assert_eq!(frame.id, serde_json::from_str::<Value>(&frame.data).unwrap()["event_id"].as_str().map(str::to_owned));
+        assert_eq!(
+            frame.id,
+            serde_json::from_str::<Value>(&frame.data).unwrap()["event_id"].as_str().map(str::to_owned)
+        );
         texts.push(frame.data);
     }
     assert_eq!(texts, said(&recording));
@@ -98,8 +104,11 @@ async fn handshakes_are_answered_truthfully() {
 async fn what_was_not_wanted_is_not_sent() {
     let recording = recording("good.confirmed");
     for (capabilities, wanted) in [
-        (r#"{"event_filters":{"include":["aaep:agent.tool.*"],"exclude":["aaep:agent.tool.completed"]},
-            "supports_confirmation_reply":true}"#, &["tool.invoked", "awaiting.confirmation"][..]),
+        (
+            r#"{"event_filters":{"include":["aaep:agent.tool.*"],"exclude":["aaep:agent.tool.completed"]},
+            "supports_confirmation_reply":true}"#,
+            &["tool.invoked", "awaiting.confirmation"][..],
+        ),
         (r#"{"event_filters":{"include":["aaep:agent.tool.*"]}}"#, &["tool.invoked", "tool.completed"]),
     ] {
         let stage = Stage::of(&recording, at_once()).await;
@@ -122,7 +131,9 @@ async fn a_subscriber_may_change_its_mind_and_leave() {
     let (place, accepted) = subscribe(&stage, ALL).await;
     let id = accepted["subscription_id"].as_str().unwrap();
     let wish = |id: &str| {
-        format!("{{\"type\":\"subscription.renegotiate\",\"subscription_id\":\"{id}\",\"capabilities\":{{\"max_events_per_second\":3}}}}")
+        format!(
+            "{{\"type\":\"subscription.renegotiate\",\"subscription_id\":\"{id}\",\"capabilities\":{{\"max_events_per_second\":3}}}}"
+        )
     };
     let (status, text) = stage.post("/aaep/v1/replies", &wish(id)).await;
     let Ok(Message::SubscriptionAccepted(again)) = Message::parse(&text) else { panic!("{status} {text}") };
@@ -132,7 +143,8 @@ async fn a_subscriber_may_change_its_mind_and_leave() {
 
     let mut ear = stage.listen(&place, None).await;
     ear.some(1).await;
-    let close = format!("{{\"type\":\"subscription.close\",\"subscription_id\":\"{id}\",\"reason_code\":\"done\"}}");
+    let close =
+        format!("{{\"type\":\"subscription.close\",\"subscription_id\":\"{id}\",\"reason_code\":\"done\"}}");
     assert_eq!(stage.post("/aaep/v1/replies", &close).await.0, StatusCode::NO_CONTENT);
     ear.rest().await;
     assert_eq!(stage.ask(Method::GET, &place).await.status(), StatusCode::NOT_FOUND);

@@ -77,7 +77,8 @@ impl Again {
         }
         let replies = match &self.replies {
             Some(path) => {
-                let file = File::create(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+                let file =
+                    File::create(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
                 Some(Mutex::new(file))
             }
             None => None,
@@ -109,7 +110,8 @@ impl Again {
                 self.bind
             ));
         }
-        let besides = if unsaid == 0 { String::new() } else { format!(", {unsaid} handshakes and replies are not") };
+        let besides =
+            if unsaid == 0 { String::new() } else { format!(", {unsaid} handshakes and replies are not") };
         note(&format!("{name}: {lines} lines are said{besides}"));
         note(&format!("listening on {}", replay.url()));
         if json {
@@ -172,7 +174,10 @@ fn words(told: &Told<'_>) -> Option<String> {
             format!("a subscriber has left behind line {lines} of {of} that were said ({listeners} listen)")
         }
         Told::Waits { line, until } => {
-            format!("line {line} asks something: waiting for a reply, at most {} s", until.as_secs_f32().ceil())
+            format!(
+                "line {line} asks something: waiting for a reply, at most {} s",
+                until.as_secs_f32().ceil()
+            )
         }
         Told::TimedOut { line } => format!("line {line} got no reply in time"),
         Told::Lingers => "all was said; a subscriber left before and may come back".to_owned(),
@@ -203,7 +208,9 @@ fn became(outcome: &Outcome) -> String {
 fn value(told: &Told<'_>) -> Option<serde_json::Value> {
     Some(match told {
         Told::Begins { round } => json!({ "told": "begins", "round": round }),
-        Told::Comes { listeners, after } => json!({ "told": "comes", "listeners": listeners, "after": after }),
+        Told::Comes { listeners, after } => {
+            json!({ "told": "comes", "listeners": listeners, "after": after })
+        }
         Told::Left { lines, of, listeners } => {
             json!({ "told": "left", "lines": lines, "of": of, "listeners": listeners })
         }
