@@ -17,6 +17,7 @@ mod offline;
 mod prompts;
 mod readme;
 mod refusals;
+mod replaying;
 mod retention;
 mod runs;
 mod sandboxed;

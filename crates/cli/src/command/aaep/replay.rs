@@ -61,15 +61,10 @@ impl Again {
     pub(super) fn run(self, json: bool) -> Result<(), Failure> {
         let name = self.file.display().to_string();
         let unusable = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {why}"));
-        let file: Box<dyn Read> = if self.file == Path::new("-") {
-            Box::new(std::io::stdin())
+        let (file, times): (Box<dyn Read>, _) = if self.file == Path::new("-") {
+            (Box::new(std::io::stdin()), None)
         } else {
-            Box::new(File::open(&self.file).map_err(|why| unusable(&why))?)
-        };
-        let times = match std::fs::read_to_string(beside(&self.file)) {
-            Ok(times) => Some(times),
-            Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
-            Err(why) => return Err(Failure::Usage(format!("{}: {why}", beside(&self.file).display()))),
+            (Box::new(File::open(&self.file).map_err(|why| unusable(&why))?), times(&self.file)?)
         };
         let script = Script::read(file, times.as_deref()).map_err(|why| unusable(&why))?;
         for warning in script.warnings() {
@@ -110,8 +105,11 @@ impl Again {
                 self.bind
             ));
         }
-        let besides =
-            if unsaid == 0 { String::new() } else { format!(", {unsaid} handshakes and replies are not") };
+        let besides = match unsaid {
+            0 => String::new(),
+            1 => "; a handshake or reply in it is not".to_owned(),
+            count => format!("; {count} handshakes and replies in it are not"),
+        };
         note(&format!("{name}: {lines} lines are said{besides}"));
         note(&format!("listening on {}", replay.url()));
         if json {
@@ -129,10 +127,15 @@ impl Again {
     }
 }
 
-fn beside(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
+/// When the lines came, as it stands beside the recording, if it does.
+fn times(recording: &Path) -> Result<Option<String>, Failure> {
+    let mut name = recording.as_os_str().to_owned();
     name.push(".times");
-    name.into()
+    match std::fs::read_to_string(&name) {
+        Ok(times) => Ok(Some(times)),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(Failure::Usage(format!("{}: {why}", Path::new(&name).display()))),
+    }
 }
 
 /// Where what happens goes: sentences to stderr, or JSON to stdout, and replies to their file.
@@ -171,7 +174,7 @@ fn words(told: &Told<'_>) -> Option<String> {
             format!("a subscriber goes on behind {id} ({listeners} in all)")
         }
         Told::Left { lines, of, listeners } => {
-            format!("a subscriber has left behind line {lines} of {of} that were said ({listeners} listen)")
+            format!("a subscriber has left, with {lines} of {of} lines taken ({listeners} listen)")
         }
         Told::Waits { line, until } => {
             format!(
