@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod capture;
 mod python;
 mod replay;
 mod theirs;

@@ -75,7 +75,8 @@ impl TheirReplay {
         let mut heard = Vec::new();
         let url = format!("http://127.0.0.1:{port}");
         loop {
-            let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("it says something").unwrap();
+            let line =
+                tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("it says something").unwrap();
             let Some(line) = line else { panic!("their replay ended; it said {heard:?}") };
             heard.push(line);
             // It says where before it listens there.

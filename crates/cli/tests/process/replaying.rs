@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::server::{Answer, Following, recount};
 
-const CONFIRMED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aaep/sessions/good.confirmed.jsonl");
+const CONFIRMED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aaep/sessions/good.confirmed.jsonl");
 
 /// A replay on a free port, and where it listens.
 fn replay(more: &[&str]) -> (Following, String) {
