@@ -2,7 +2,7 @@
 //! does, what it is about to do, and what it needs to know.
 //!
 //! This crate reads no clock, opens no socket and draws no randomness; all of that comes from whoever uses it. It
-//! needs `serde`, `serde_json` and `thiserror`.
+//! needs `serde`, `serde_json`, `thiserror` and `unicode-segmentation`.
 //!
 //! # Reading
 //!
@@ -78,6 +78,12 @@
 //! assert_eq!(found, [(1, "reply.unknown"), (2, "json.truncated")]);
 //! ```
 //!
+//! # Producing
+//!
+//! [`negotiate`] answers subscribers: what of their wishes is honoured, and when the answer is no. [`shaping`] makes of a
+//! producer's events what one subscriber has agreed to: filtered, at its pace, in its language, with output cut where
+//! it may be spoken, and nothing lost.
+//!
 //! # Whole programs
 //!
 //! `examples/` has four that can be joined by pipes: `make_events` is a producer, `check_stream` checks what comes,
@@ -107,6 +113,7 @@ pub mod rule;
 pub mod schema;
 pub mod session;
 pub mod shape;
+pub mod shaping;
 pub mod table;
 pub mod wire;
 

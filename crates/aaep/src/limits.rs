@@ -62,3 +62,51 @@ pub const FINDINGS_PER_TEXT_MAX: usize = 64;
 
 /// Keys of an object that are told apart by comparing each with all; the keys of larger ones are sorted.
 pub const KEYS_COMPARED_MAX: usize = 32;
+
+/// Bytes of a piece of output that [`crate::shaping`] sends; longer text is cut, at a boundary that was agreed, else
+/// between words, else between characters.
+pub const SHAPED_CHUNK_BYTES: usize = 16 * 1024;
+
+/// Pieces of output whose ids are remembered while they are held as one text; of more only the first, the last and
+/// the number are.
+pub const SHAPED_PIECES_MAX: usize = 32;
+
+/// Events that are held for one subscription. Beyond, the states of a session become one and the texts between them
+/// too; if that does not make room, the oldest goes out ahead of the agreed rate, which
+/// [`crate::shaping::Counts::ahead`] counts. Nothing is lost.
+pub const SHAPED_HELD_EVENTS_MAX: usize = 512;
+
+/// Bytes that are held for one subscription; at it the same happens as at [`SHAPED_HELD_EVENTS_MAX`].
+pub const SHAPED_HELD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Sessions of one subscription whose numbering is remembered; at it the half that was silent longest and holds
+/// nothing is forgotten, and would be numbered from 0 again.
+pub const SHAPED_SESSIONS_MAX: usize = 10_000;
+
+/// Outputs of one session whose length is remembered; at it the oldest is forgotten, and positions of what comes of
+/// it are taken as its producer says them.
+pub const SHAPED_OUTPUTS_MAX: usize = 256;
+
+/// Milliseconds without more text after which the end of what came is taken as the end of a character.
+pub const SHAPED_QUIET_MS: u64 = 100;
+
+/// Milliseconds that output waits at most for what was sent before it to be spoken (`pace_wpm`), while more may still
+/// be joined to it.
+pub const SHAPED_SPEECH_MS_MAX: u64 = 5_000;
+
+/// Milliseconds between two reports of progress for who asked for a low `cognitive_load`; earlier ones are replaced
+/// by later ones.
+pub const SHAPED_PROGRESS_MS_LOW: u64 = 5_000;
+
+/// Milliseconds that a state waits for the next for who asked for a low `cognitive_load`; two in a row become one.
+pub const SHAPED_STATE_MS_LOW: u64 = 1_000;
+
+/// Words in a minute that are taken for who asked for a low `cognitive_load` and said no `pace_wpm`.
+pub const SHAPED_WPM_LOW: u32 = 120;
+
+/// Critical events in a second that go out at once although their type need not be critical; those beyond keep to the
+/// agreed rate, which [`crate::shaping::Counts::metered`] counts.
+pub const SHAPED_CRITICAL_PER_SECOND: u32 = 5;
+
+/// Seconds for which at most nothing goes out because more than the agreed rate had to go before something critical.
+pub const SHAPED_DEBT_SECONDS_MAX: u64 = 2;

@@ -1,0 +1,567 @@
+//! The queue of one subscription: what waits, what goes next, and when.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::bucket::Bucket;
+use super::held::{Held, same_output, succeeds};
+
+use super::scan::Legal;
+use super::text::{End, Text};
+use super::track::Track;
+use super::tune::tune;
+use crate::kind::Kind;
+use crate::limits;
+use crate::negotiate::Terms;
+use crate::wire::{Body, Event, OutputStreaming, Pace, SessionId, SubscriptionId, Urgency};
+
+/// What became of the events that were pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Events that went out.
+    pub sent: u64,
+    /// Left out by the filters.
+    pub filtered: u64,
+    /// Joined to one that waited.
+    pub merged: u64,
+    /// Called critical without need, and too often to go out at once. A producer that does this often can be closed
+    /// off (4004).
+    pub metered: u64,
+    /// Went out ahead of the agreed rate, because there was no more room to hold them.
+    pub ahead: u64,
+}
+
+/// Shapes the events of any number of sessions for one subscription.
+///
+/// [`Shaper::push`] takes an event, [`Shaper::due`] gives what may go out now, [`Shaper::next_due`] says when to ask
+/// again. Whoever pushes asks for what is due soon after: what may go out is not bounded, what must wait is.
+/// Milliseconds are of any clock that does not run backwards.
+#[derive(Debug)]
+pub struct Shaper {
+    terms: Terms,
+    legal: Legal,
+    subscription: String,
+    bucket: Option<Bucket>,
+    meter: Bucket,
+    /// Types of extensions that may be critical.
+    critical: Vec<String>,
+    held: VecDeque<Held>,
+    ready: Vec<Event>,
+    tracks: BTreeMap<SessionId, Track>,
+    heard: u64,
+    now: u64,
+    counts: Counts,
+}
+
+impl Shaper {
+    pub fn new(terms: Terms, subscription: &SubscriptionId) -> Self {
+        Shaper {
+            legal: Legal::new(terms.boundaries()),
+            bucket: terms.events_per_second().map(Bucket::new),
+            meter: Bucket::bursting(limits::SHAPED_CRITICAL_PER_SECOND),
+            subscription: subscription.as_str().to_owned(),
+            terms,
+            critical: Vec::new(),
+            held: VecDeque::new(),
+            ready: Vec::new(),
+            tracks: BTreeMap::new(),
+            heard: 0,
+            now: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Event types of extensions that are critical when they say so, without being metered.
+    #[must_use]
+    pub fn with_critical(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.critical.extend(types.into_iter().map(Into::into));
+        self
+    }
+
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Events that wait; text that is joined counts once.
+    pub fn held_events(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Bytes that wait. A producer that can wait does so while this is near
+    /// [`limits::SHAPED_HELD_BYTES_MAX`].
+    pub fn held_bytes(&self) -> usize {
+        self.held.iter().map(Held::bytes).sum()
+    }
+
+    /// Takes an event.
+    pub fn push(&mut self, event: Event, now_ms: u64) {
+        self.now = self.now.max(now_ms);
+        let kind = event.kind();
+        self.hear(&event.envelope.session_id);
+        let must = kind.is_some_and(Kind::is_critical);
+        let called = *event.envelope.urgency() == Urgency::Critical;
+        if !must && !called && !self.terms.wants(event.type_name()) {
+            self.counts.filtered += 1;
+            if kind.is_some_and(Kind::is_terminal) {
+                self.close(&event.envelope.session_id);
+                self.forget_if_idle(&event.envelope.session_id);
+            }
+        } else if must || (called && self.passes(&event)) {
+            self.urgent(event);
+        } else {
+            self.hold(event);
+        }
+        self.pump();
+        self.make_room();
+    }
+
+    /// What may go out now, in order.
+    pub fn due(&mut self, now_ms: u64) -> Vec<Event> {
+        self.now = self.now.max(now_ms);
+        self.pump();
+        std::mem::take(&mut self.ready)
+    }
+
+    /// When [`Shaper::due`] has something, if nothing more is pushed; `None` when it will not have anything.
+    pub fn next_due(&self) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(self.now);
+        }
+        let mut soonest: Option<u64> = None;
+        for at in 0..self.held.len() {
+            let ready = self.ready_at(at);
+            soonest = soonest.into_iter().chain(ready).min();
+            if soonest.is_some_and(|time| time <= self.now) {
+                break;
+            }
+        }
+        let allowed = self.bucket.as_ref().map_or(0, Bucket::next);
+        soonest.map(|time| time.max(allowed).max(self.now))
+    }
+
+    /// Other terms, after a change of mind: what goes out from now on keeps to them. What was left out stays out.
+    pub fn terms_changed(&mut self, terms: Terms) {
+        self.legal = Legal::new(terms.boundaries());
+        self.bucket = terms.events_per_second().map(|rate| match &self.bucket {
+            Some(bucket) => bucket.changed(rate),
+            None => Bucket::new(rate),
+        });
+        self.terms = terms;
+        self.pump();
+    }
+
+    /// Everything that waits, whatever the rate: the stream ends, and nothing is to be lost.
+    pub fn flush(&mut self) -> Vec<Event> {
+        for held in &mut self.held {
+            if let Some(text) = &mut held.text {
+                text.closed = true;
+            }
+        }
+        while !self.held.is_empty() {
+            self.dispatch(0, End::Quiet);
+        }
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Whether something that is called critical without need goes out at once all the same.
+    fn passes(&mut self, event: &Event) -> bool {
+        let passes =
+            self.critical.iter().any(|known| known == event.type_name()) || self.meter.take(self.now);
+        self.counts.metered += u64::from(!passes);
+        passes
+    }
+
+    /// What does not wait, and before it what has to come before it.
+    fn urgent(&mut self, event: Event) {
+        let session = event.envelope.session_id.clone();
+        let terminal = event.kind().is_some_and(Kind::is_terminal);
+        if matches!(event.body, Body::OutputStreaming(_)) {
+            // It is part of a text; so the text goes.
+            let at = self.hold_text(event);
+            if let Some(text) = at.and_then(|at| self.held[at].text.as_mut()) {
+                text.closed = true;
+            }
+            return self.release_text(&session);
+        }
+        if terminal {
+            self.close(&session);
+            while let Some(at) = self.held.iter().position(|held| *held.session() == session) {
+                self.owe();
+                self.dispatch(at, End::Quiet);
+            }
+        } else {
+            self.release_text(&session);
+        }
+        self.send(event);
+    }
+
+    /// Text of a session, joined, as far as it can be spoken.
+    fn release_text(&mut self, session: &SessionId) {
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.held[at].text.is_none() || self.held[at].session() != session {
+                at += 1;
+                continue;
+            }
+            self.join_text(at, true);
+            let place = |held: &Held, legal: &Legal| {
+                held.text.as_ref().is_some_and(|text| text.place(legal, End::Quiet).is_some())
+            };
+            let mut gone = false;
+            while !gone && place(&self.held[at], &self.legal) {
+                self.owe();
+                gone = self.dispatch(at, End::Quiet);
+            }
+            at += usize::from(!gone);
+        }
+    }
+
+    /// Joins to a text what is held behind it of the same output; what else is held between them is passed only
+    /// where that is asked for.
+    fn join_text(&mut self, at: usize, pass: bool) {
+        let mut behind = at + 1;
+        while behind < self.held.len() {
+            let (one, two) = (&self.held[at], &self.held[behind]);
+            if one.session() != two.session() || !same_output(&one.event, &two.event) {
+                if !pass && one.session() == two.session() && two.text.is_none() && !two.is_progress() {
+                    return;
+                }
+                behind += 1;
+                continue;
+            }
+            if let Some(Held { text: Some(more), .. }) = self.held.remove(behind)
+                && let Some(text) = &mut self.held[at].text
+            {
+                text.join(more);
+            }
+        }
+    }
+
+    fn owe(&mut self) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.owe(self.now);
+        }
+    }
+
+    fn hold(&mut self, event: Event) {
+        let called = *event.envelope.urgency() == Urgency::Critical;
+        match &event.body {
+            Body::OutputStreaming(_) => {
+                self.hold_text(event);
+            }
+            Body::StateChanged(_) if !called => self.hold_state(event),
+            Body::ProgressUpdated(_) if !called => self.hold_progress(event),
+            _ => {
+                if event.kind().is_some_and(Kind::is_terminal) {
+                    self.close(&event.envelope.session_id);
+                }
+                self.held.push_back(Held::plain(event));
+            }
+        }
+    }
+
+    /// The end of what is held of a session, without progress, which any state may pass.
+    fn newest(&self, session: &SessionId) -> Option<usize> {
+        self.held.iter().rposition(|held| held.session() == session && !held.is_progress())
+    }
+
+    fn hold_state(&mut self, event: Event) {
+        let earlier = self
+            .newest(&event.envelope.session_id)
+            .filter(|at| self.held[*at].is_state() && succeeds(&event, &self.held[*at].event));
+        let mut held = Held::plain(event);
+        if *self.terms.cognitive_load() == Pace::Low {
+            held.ripe = self.now.saturating_add(limits::SHAPED_STATE_MS_LOW);
+        }
+        self.counts.merged += u64::from(earlier.is_some());
+        match earlier {
+            // It keeps the place and the time of the first: neither waits longer because others follow it.
+            Some(at) => {
+                held.ripe = held.ripe.min(self.held[at].ripe);
+                let earlier = std::mem::replace(&mut self.held[at], held);
+                self.held[at].continue_from(earlier);
+            }
+            None => self.held.push_back(held),
+        }
+    }
+
+    fn hold_progress(&mut self, event: Event) {
+        let session = &event.envelope.session_id;
+        let earlier = self.held.iter().position(|held| {
+            held.session() == session && held.is_progress() && succeeds(&event, &held.event)
+        });
+        let mut held = Held::plain(event);
+        let sent = self.tracks.get(held.session()).and_then(|track| track.progress_at);
+        if *self.terms.cognitive_load() == Pace::Low
+            && let Some(sent) = sent
+        {
+            held.ripe = sent.saturating_add(limits::SHAPED_PROGRESS_MS_LOW);
+        }
+        self.counts.merged += u64::from(earlier.is_some());
+        match earlier {
+            Some(at) if !self.is_pressed(at) => {
+                let earlier = std::mem::replace(&mut self.held[at], held);
+                self.held[at].stand_for(earlier);
+            }
+            // It comes behind what came before it.
+            Some(at) => {
+                if let Some(earlier) = self.held.remove(at) {
+                    held.stand_for(earlier);
+                }
+                self.held.push_back(held);
+            }
+            None => self.held.push_back(held),
+        }
+    }
+
+    /// Answers where the text is now.
+    fn hold_text(&mut self, mut event: Event) -> Option<usize> {
+        let Body::OutputStreaming(output) = &mut event.body else { return None };
+        let chunk = std::mem::take(&mut output.chunk);
+        let output: OutputStreaming = output.clone();
+        let session = event.envelope.session_id.clone();
+        let track = self.tracks.entry(session.clone()).or_default();
+        let position = track.position(&output, chunk.chars().count() as u64);
+        let (id, timestamp) = (event.envelope.event_id.clone(), event.envelope.timestamp.clone());
+        let open = self.held.iter().rposition(|held| {
+            let open = held.text.as_ref().is_some_and(|text| !text.closed);
+            open && *held.session() == session && same_id(&held.event, &output)
+        });
+        let at = match open {
+            Some(at) if same_output(&self.held[at].event, &event) => self.text_at_the_end(at),
+            other => {
+                if let Some(text) = other.and_then(|at| self.held[at].text.as_mut()) {
+                    text.closed = true;
+                }
+                self.held.push_back(Held::output(event, Text::new(position)));
+                self.held.len() - 1
+            }
+        };
+        if let Some(text) = &mut self.held[at].text {
+            self.counts.merged += u64::from(!text.is_empty());
+            text.add(&chunk, output.coalesce_hint.as_ref(), output.complete, id, timestamp, self.now);
+            text.closed |= text.complete;
+        }
+        Some(at)
+    }
+
+    /// Where to add to a text: where it is, or, when something came behind it, behind that, with what could not be
+    /// spoken yet.
+    fn text_at_the_end(&mut self, at: usize) -> usize {
+        if !self.is_pressed(at) {
+            return at;
+        }
+        let held = &mut self.held[at];
+        let Some(text) = &mut held.text else { return at };
+        let rest = text.split(&self.legal);
+        let done = text.is_done();
+        let event = held.event.clone();
+        if done {
+            self.held.remove(at);
+        }
+        self.held.push_back(Held::output(event, rest));
+        self.held.len() - 1
+    }
+
+    /// Nothing more will be added to the texts of a session.
+    fn close(&mut self, session: &SessionId) {
+        for held in self.held.iter_mut().filter(|held| held.session() == session) {
+            if let Some(text) = &mut held.text {
+                text.closed = true;
+            }
+        }
+        self.held.retain(|held| held.text.as_ref().is_none_or(|text| !(text.closed && text.is_done())));
+    }
+
+    /// Whether something of the same session waits behind it that it has to come before.
+    fn is_pressed(&self, at: usize) -> bool {
+        let held = &self.held[at];
+        let mut behind = self.held.iter().skip(at + 1).filter(|other| other.session() == held.session());
+        if held.is_progress() {
+            // It may wait for later reports while states change and text is written, but it does not come behind the
+            // end of what it reports on.
+            behind.any(|other| !other.is_progress() && !other.is_state() && other.text.is_none())
+        } else if held.text.is_some() {
+            behind.any(|other| !other.is_progress() && other.text.is_none())
+        } else {
+            behind.any(|other| !other.is_progress())
+        }
+    }
+
+    /// What is known of what comes behind a text.
+    fn end_of(&self, at: usize) -> End {
+        let came = self.held[at].text.as_ref().map_or(0, |text| text.came);
+        let quiet = self.now >= came.saturating_add(limits::SHAPED_QUIET_MS);
+        if quiet || self.is_pressed(at) { End::Quiet } else { End::Open }
+    }
+
+    /// When it may go, the rate aside.
+    fn ready_at(&self, at: usize) -> Option<u64> {
+        let held = &self.held[at];
+        let pressed = self.is_pressed(at);
+        let Some(text) = &held.text else { return Some(if pressed { 0 } else { held.ripe }) };
+        if pressed {
+            return text.place(&self.legal, End::Quiet).map(|_| 0);
+        }
+        let spoken = || self.tracks.get(held.session()).map_or(0, |track| track.spoken);
+        let ripe = if text.closed { 0 } else { spoken() };
+        let quiet = || text.quiet_at(&self.legal);
+        text.place(&self.legal, End::Open).map(|_| 0).or_else(quiet).map(|ready| ready.max(ripe))
+    }
+
+    /// Sends what may go.
+    fn pump(&mut self) {
+        loop {
+            if self.held.is_empty() || self.bucket.as_mut().is_some_and(|bucket| !bucket.has(self.now)) {
+                return;
+            }
+            let may = |at: &usize| self.ready_at(*at).is_some_and(|ready| ready <= self.now);
+            let Some(at) = (0..self.held.len()).find(may) else { return };
+            if let Some(bucket) = &mut self.bucket {
+                bucket.take(self.now);
+            }
+            let end = self.end_of(at);
+            if !self.dispatch(at, end)
+                && !self.is_pressed(at)
+                && let Some(rest) = self.held.remove(at)
+            {
+                // A text that never stops growing lets the others go first.
+                self.held.push_back(rest);
+            }
+        }
+    }
+
+    /// Sends what waits at a place, of text one piece; answers whether nothing of it is left.
+    fn dispatch(&mut self, at: usize, end: End) -> bool {
+        let held = &mut self.held[at];
+        let Some(text) = &mut held.text else {
+            if let Some(held) = self.held.remove(at) {
+                let event = held.into_event(&self.subscription);
+                self.send(event);
+            }
+            return true;
+        };
+        // What goes although it cannot be cut goes as it is.
+        text.closed |= text.place(&self.legal, end).is_none();
+        let place = text.place(&self.legal, end);
+        let cut = place.and_then(|(place, rank)| text.cut(place, self.legal.hint(rank)));
+        let done = text.is_done();
+        let event = cut.map(|cut| held.piece(cut, &self.subscription));
+        // What gives no piece has nothing in it.
+        let gone = done || event.is_none();
+        if gone {
+            self.held.remove(at);
+        }
+        if let Some(event) = event {
+            self.send(event);
+        }
+        gone
+    }
+
+    fn send(&mut self, mut event: Event) {
+        tune(&mut event, &self.terms);
+        let session = event.envelope.session_id.clone();
+        let track = self.tracks.entry(session.clone()).or_default();
+        track.stamp(&mut event);
+        if matches!(event.body, Body::ProgressUpdated(_)) {
+            track.progress_at = Some(self.now);
+        }
+        let low = (*self.terms.cognitive_load() == Pace::Low).then_some(limits::SHAPED_WPM_LOW);
+        if let Some(pace) = self.terms.pace_wpm().or(low) {
+            track.speaks(&event, pace, self.now);
+        }
+        if event.kind().is_some_and(Kind::is_terminal) {
+            self.tracks.remove(&session);
+        }
+        self.counts.sent += 1;
+        self.ready.push(event);
+    }
+
+    fn hear(&mut self, session: &SessionId) {
+        self.heard += 1;
+        let heard = self.heard;
+        if let Some(track) = self.tracks.get_mut(session) {
+            track.heard = heard;
+            return;
+        }
+        if self.tracks.len() >= limits::SHAPED_SESSIONS_MAX {
+            let mut times: Vec<u64> = self.tracks.values().map(|track| track.heard).collect();
+            times.sort_unstable();
+            let middle = times[times.len() / 2];
+            let waits: std::collections::BTreeSet<&SessionId> = self.held.iter().map(Held::session).collect();
+            self.tracks.retain(|id, track| track.heard > middle || waits.contains(id));
+        }
+        self.tracks.entry(session.clone()).or_default().heard = heard;
+    }
+
+    fn forget_if_idle(&mut self, session: &SessionId) {
+        if !self.held.iter().any(|held| held.session() == session) {
+            self.tracks.remove(session);
+        }
+    }
+
+    /// Keeps what waits within its bounds.
+    fn make_room(&mut self) {
+        self.held.iter_mut().for_each(Held::count_frame);
+        let full = |shaper: &Shaper| {
+            shaper.held.len() > limits::SHAPED_HELD_EVENTS_MAX
+                || shaper.held_bytes() > limits::SHAPED_HELD_BYTES_MAX
+        };
+        if !full(self) {
+            return;
+        }
+        self.collapse_states();
+        self.collapse_texts();
+        while full(self) {
+            if let Some(text) = &mut self.held[0].text
+                && text.place(&self.legal, End::Quiet).is_none()
+            {
+                text.closed = true;
+            }
+            self.counts.ahead += 1;
+            self.owe();
+            self.dispatch(0, End::Quiet);
+        }
+    }
+
+    /// Texts of one output between which nothing is held any more become one.
+    fn collapse_texts(&mut self) {
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.held[at].text.is_some() {
+                self.join_text(at, false);
+            }
+            at += 1;
+        }
+    }
+
+    /// Of each producer of each session the last state stays, and begins where the first began.
+    fn collapse_states(&mut self) {
+        let mut at = self.held.len();
+        while at > 0 {
+            at -= 1;
+            if !self.held[at].is_state() {
+                continue;
+            }
+            let later = &self.held[at];
+            let earlier = self.held.iter().take(at).rposition(|held| {
+                held.session() == later.session() && held.is_state() && succeeds(&later.event, &held.event)
+            });
+            if let Some(earlier) = earlier
+                && let Some(earlier) = self.held.remove(earlier)
+            {
+                // It has moved up by one; the next round looks at it again.
+                self.held[at - 1].continue_from(earlier);
+                self.counts.merged += 1;
+            }
+        }
+    }
+}
+
+/// Whether a held text is of this output.
+fn same_id(held: &Event, output: &OutputStreaming) -> bool {
+    matches!(&held.body, Body::OutputStreaming(known) if known.output_id == output.output_id)
+}

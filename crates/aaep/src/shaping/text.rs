@@ -1,0 +1,366 @@
+//! Output that is held: text that grows at its end and is cut at its beginning, with the pieces it came in. Says where
+//! it may be cut now; knows neither rates nor other events.
+
+use std::collections::VecDeque;
+
+use super::scan::{self, Legal, Rank, Scanner};
+use crate::limits;
+use crate::wire::{Boundary, EventId, Timestamp};
+
+/// How far one or several pieces reach.
+#[derive(Debug, Clone)]
+struct Piece {
+    /// Where it ends in the text that is held.
+    end: usize,
+    first: EventId,
+    last: EventId,
+    count: u32,
+    timestamp: Timestamp,
+    /// It is not all there: some of it is elsewhere or went already.
+    part: bool,
+}
+
+impl Piece {
+    /// What is left of it. Where it was several, the others are counted with what was cut off.
+    fn rest(&mut self) {
+        self.part = true;
+        self.first = self.last.clone();
+        self.count = 1;
+    }
+}
+
+/// Places where something ends, by what it is.
+#[derive(Debug, Clone, Default)]
+struct Marks([Vec<usize>; 4]);
+
+impl Marks {
+    fn add(&mut self, rank: Rank, at: usize) {
+        let places = &mut self.0[(rank as usize).min(3)];
+        if places.last() != Some(&at) {
+            places.push(at);
+        }
+    }
+
+    /// The furthest place of at least this rank that is not behind `most`.
+    fn last(&self, least: Rank, most: usize) -> Option<(usize, Rank)> {
+        const RANKS: [Rank; 4] = [Rank::Character, Rank::Word, Rank::Sentence, Rank::Paragraph];
+        let mut best: Option<(usize, Rank)> = None;
+        for rank in RANKS.into_iter().filter(|rank| *rank >= least) {
+            let places = &self.0[rank as usize];
+            let upto = places.partition_point(|at| *at <= most);
+            if let Some(at) = upto.checked_sub(1).map(|last| places[last])
+                && best.is_none_or(|(furthest, _)| at >= furthest)
+            {
+                best = Some((at, rank));
+            }
+        }
+        best
+    }
+
+    fn cut(&mut self, at: usize) {
+        for places in &mut self.0 {
+            places.drain(..places.partition_point(|place| *place <= at));
+            places.iter_mut().for_each(|place| *place -= at);
+        }
+    }
+}
+
+/// What is cut off.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) chunk: String,
+    pub(super) position: u64,
+    pub(super) complete: bool,
+    pub(super) hint: Boundary,
+    pub(super) timestamp: Timestamp,
+    /// The pieces it was made of, as far as they are known, and how many there were.
+    pub(super) ids: Vec<EventId>,
+    pub(super) count: u32,
+    /// It is one piece as it came.
+    pub(super) whole: bool,
+}
+
+/// How much is known about what comes behind the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// More may come at any moment.
+    Open,
+    /// Something else came, or nothing for a while.
+    Quiet,
+}
+
+/// Text that is held.
+#[derive(Debug, Clone)]
+pub(super) struct Text {
+    buffer: String,
+    /// Where the buffer begins in the output, in characters.
+    position: u64,
+    marks: Marks,
+    scanner: Scanner,
+    pieces: VecDeque<Piece>,
+    /// What the producer says ends at the end; `None` when it said nothing.
+    said: Option<Rank>,
+    /// Where the first character is that is no white space.
+    ink: Option<usize>,
+    pub(super) complete: bool,
+    /// Nothing more is joined to it.
+    pub(super) closed: bool,
+    /// When the last piece came, in milliseconds.
+    pub(super) came: u64,
+}
+
+impl Text {
+    pub(super) fn new(position: u64) -> Self {
+        Text {
+            buffer: String::new(),
+            position,
+            marks: Marks::default(),
+            scanner: Scanner::default(),
+            pieces: VecDeque::new(),
+            said: None,
+            ink: None,
+            complete: false,
+            closed: false,
+            came: 0,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let marks: usize = self.marks.0.iter().map(Vec::len).sum();
+        self.buffer.len() + self.pieces.len() * size_of::<Piece>() + marks * size_of::<usize>()
+    }
+
+    /// No piece is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Nothing is left to send.
+    pub(super) fn is_done(&self) -> bool {
+        self.buffer.is_empty() && !self.complete
+    }
+
+    /// Adds a piece; answers how many characters it has.
+    pub(super) fn add(
+        &mut self,
+        chunk: &str,
+        hint: Option<&Boundary>,
+        complete: bool,
+        id: EventId,
+        timestamp: Timestamp,
+        now: u64,
+    ) -> u64 {
+        let from = self.buffer.len();
+        self.buffer.push_str(chunk);
+        let mut characters = 0;
+        for (offset, c) in chunk.char_indices() {
+            let at = from + offset;
+            characters += 1;
+            let mut rank = self.scanner.read(c);
+            if offset == 0 && at > 0 {
+                // What the producer said of the end of the piece before.
+                rank = rank.max(self.said.unwrap_or(Rank::Character));
+            }
+            let piece_ends = offset == 0 && at > 0;
+            if (rank > Rank::Character || piece_ends) && scan::between_characters(&self.buffer, at) {
+                self.mark(rank, at);
+            }
+            if self.ink.is_none() && !c.is_whitespace() {
+                self.ink = Some(at);
+            }
+        }
+        if !chunk.is_empty() || self.said.is_none() {
+            self.said = hint.and_then(Rank::of).map(|rank| rank.min(Rank::Paragraph));
+        }
+        self.complete |= complete;
+        self.came = now;
+        let end = self.buffer.len();
+        let many = self.pieces.len() >= limits::SHAPED_PIECES_MAX;
+        match self.pieces.back_mut() {
+            // Beyond so many pieces it is only known how many there were.
+            Some(newest) if many || newest.end == end => {
+                (newest.end, newest.last, newest.timestamp) = (end, id, timestamp);
+                newest.count = newest.count.saturating_add(1);
+            }
+            _ => self.pieces.push_back(Piece {
+                end,
+                first: id.clone(),
+                last: id,
+                count: 1,
+                timestamp,
+                part: false,
+            }),
+        }
+        characters
+    }
+
+    fn mark(&mut self, rank: Rank, at: usize) {
+        // What is nothing but white space is not sent by itself.
+        if self.ink.is_some_and(|ink| ink < at) {
+            self.marks.add(rank, at);
+        }
+    }
+
+    /// Where it may be cut now, and what ends there; as far behind as may be.
+    pub(super) fn place(&self, legal: &Legal, end: End) -> Option<(usize, Rank)> {
+        let length = self.buffer.len();
+        let most = length.min(limits::SHAPED_CHUNK_BYTES);
+        if length == most {
+            if self.complete {
+                return Some((length, Rank::Completion));
+            }
+            if length > 0
+                && let Some(rank) = self.end_rank(end)
+                && rank >= legal.least
+            {
+                return Some((length, rank));
+            }
+        }
+        if let Some(place) = self.marks.last(legal.least, most) {
+            return Some(place);
+        }
+        if length > most {
+            // Too long for one event and nowhere an agreed boundary: a fragment, to be joined by who gets it.
+            let at = self.marks.last(Rank::Word, most).map(|(at, _)| at);
+            return Some((at.unwrap_or_else(|| scan::characters_up_to(&self.buffer, most)), Rank::Character));
+        }
+        (self.closed && length > 0).then_some((length, Rank::Character))
+    }
+
+    /// What ends at the end, if that can be told now.
+    fn end_rank(&self, end: End) -> Option<Rank> {
+        self.ink?;
+        let rank = self.said.unwrap_or_else(|| self.scanner.ends(None));
+        let settled = || self.buffer.chars().next_back().is_some_and(scan::is_settled);
+        let sure = match end {
+            _ if self.closed => true,
+            End::Quiet => settled() || !scan::may_grow(&self.buffer),
+            End::Open => self.said.is_some() && settled(),
+        };
+        sure.then_some(rank)
+    }
+
+    /// When the end can be told if nothing more comes; `None` when only more text or something else helps.
+    pub(super) fn quiet_at(&self, legal: &Legal) -> Option<u64> {
+        self.place(legal, End::Quiet).map(|_| self.came.saturating_add(limits::SHAPED_QUIET_MS))
+    }
+
+    /// Cuts off the beginning.
+    pub(super) fn cut(&mut self, at: usize, hint: Boundary) -> Option<Cut> {
+        let last = self.pieces.partition_point(|piece| piece.end < at).min(self.pieces.len().checked_sub(1)?);
+        let rest = self.buffer.split_off(at);
+        let chunk = std::mem::replace(&mut self.buffer, rest);
+        let complete = self.complete && self.buffer.is_empty();
+        let taken = || self.pieces.iter().take(last + 1);
+        let count = taken().fold(0_u32, |sum, piece| sum.saturating_add(piece.count));
+        let ids = taken().flat_map(|piece| {
+            std::iter::once(&piece.first).chain((piece.count > 1).then_some(&piece.last)).cloned()
+        });
+        let (ids, newest) = (ids.collect(), &self.pieces[last]);
+        let cut = Cut {
+            position: self.position,
+            complete,
+            hint,
+            timestamp: newest.timestamp.clone(),
+            ids,
+            count,
+            whole: count == 1 && !newest.part && newest.end == at,
+            chunk,
+        };
+        self.position = self.position.saturating_add(cut.chunk.chars().count() as u64);
+        self.complete &= !complete;
+        self.pieces.drain(..last);
+        match self.pieces.front_mut() {
+            Some(piece) if piece.end > at => piece.rest(),
+            _ => drop(self.pieces.pop_front()),
+        }
+        for piece in &mut self.pieces {
+            piece.end -= at;
+        }
+        self.marks.cut(at);
+        self.ink = self.buffer.char_indices().find(|(_, c)| !c.is_whitespace()).map(|(at, _)| at);
+        Some(cut)
+    }
+
+    /// Takes what is behind the last place where it may be cut; what is before stays, and is closed.
+    pub(super) fn split(&mut self, legal: &Legal) -> Text {
+        let length = self.buffer.len();
+        let at = match self.end_rank(End::Quiet) {
+            Some(rank) if rank >= legal.least => length,
+            _ => self.marks.last(legal.least, length).map_or(0, |(at, _)| at),
+        };
+        let mut rest = self.clone();
+        if at == length {
+            rest = Text::new(self.position.saturating_add(self.buffer.chars().count() as u64));
+        } else if at > 0 {
+            rest.position = self.position.saturating_add(self.buffer[..at].chars().count() as u64);
+            rest.buffer.drain(..at);
+            let before = rest.pieces.partition_point(|piece| piece.end <= at);
+            let from = before.checked_sub(1).map_or(0, |last| rest.pieces[last].end);
+            rest.pieces.drain(..before);
+            for piece in &mut rest.pieces {
+                piece.end -= at;
+            }
+            if from < at
+                && let Some(piece) = rest.pieces.front_mut()
+            {
+                piece.rest();
+            }
+            rest.marks.cut(at);
+            rest.ink = rest.buffer.char_indices().find(|(_, c)| !c.is_whitespace()).map(|(at, _)| at);
+            self.truncate(at);
+        } else {
+            self.truncate(0);
+        }
+        self.closed = true;
+        rest
+    }
+
+    /// Forgets what is behind a place, which somebody else has now.
+    fn truncate(&mut self, at: usize) {
+        self.buffer.truncate(at);
+        let keep = self.pieces.partition_point(|piece| piece.end < at);
+        self.pieces.truncate(keep + usize::from(at > 0));
+        if let Some(last) = self.pieces.back_mut() {
+            last.part |= last.end > at;
+            last.end = last.end.min(at);
+        }
+        for places in &mut self.marks.0 {
+            places.truncate(places.partition_point(|place| *place <= at));
+        }
+        self.complete = false;
+        self.said = None;
+        self.ink = self.ink.filter(|ink| *ink < at);
+    }
+
+    /// Joins what was held behind it.
+    pub(super) fn join(&mut self, other: Text) {
+        let from = self.buffer.len();
+        self.buffer.push_str(&other.buffer);
+        if from > 0
+            && !other.buffer.is_empty()
+            && self.ink.is_some()
+            && scan::between_characters(&self.buffer, from)
+        {
+            self.marks.add(self.said.unwrap_or(Rank::Character), from);
+        }
+        for (mine, theirs) in self.marks.0.iter_mut().zip(other.marks.0) {
+            mine.extend(theirs.into_iter().map(|at| at + from));
+        }
+        for mut piece in other.pieces {
+            piece.end += from;
+            if self.pieces.len() < limits::SHAPED_PIECES_MAX {
+                self.pieces.push_back(piece);
+            } else if let Some(last) = self.pieces.back_mut() {
+                (last.end, last.last, last.timestamp) = (piece.end, piece.last, piece.timestamp);
+                last.count = last.count.saturating_add(piece.count);
+            }
+        }
+        self.scanner = other.scanner;
+        self.said = other.said;
+        self.ink = self.ink.or(other.ink.map(|at| at + from));
+        self.complete = other.complete;
+        self.closed = other.closed;
+        self.came = other.came;
+    }
+}

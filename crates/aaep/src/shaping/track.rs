@@ -1,0 +1,63 @@
+//! What is remembered of a session of one subscription: its numbers, its times, the lengths of its outputs.
+
+use crate::limits;
+use crate::wire::{Body, Event, OutputStreaming, Timestamp};
+
+/// A session as one subscriber sees it.
+#[derive(Debug, Default)]
+pub(super) struct Track {
+    next: u64,
+    newest: Option<(i64, Timestamp)>,
+    /// Of each output that goes on: how long it is.
+    outputs: Vec<(Option<String>, u64)>,
+    /// When the session was heard of last, in events.
+    pub(super) heard: u64,
+    pub(super) progress_at: Option<u64>,
+    /// Until when what was sent is being spoken, as far as can be told.
+    pub(super) spoken: u64,
+}
+
+impl Track {
+    /// Numbers an event (G-27), and moves its time up to that of what was sent before it: what was held back is
+    /// sent now. Prompts keep their time, because their timeout counts from it.
+    pub(super) fn stamp(&mut self, event: &mut Event) {
+        let critical = event.kind().is_some_and(crate::Kind::is_critical);
+        let envelope = &mut event.envelope;
+        envelope.sequence_number = Some(self.next);
+        self.next += 1;
+        let millis = envelope.timestamp.millis();
+        match &self.newest {
+            Some((newest, timestamp)) if *newest > millis => {
+                if !critical {
+                    envelope.timestamp = timestamp.clone();
+                }
+            }
+            _ => self.newest = Some((millis, envelope.timestamp.clone())),
+        }
+    }
+
+    /// Where a piece begins: behind all that came of its output. Of an output that is not known its producer says it.
+    pub(super) fn position(&mut self, piece: &OutputStreaming, characters: u64) -> u64 {
+        let known = self.outputs.iter().position(|(id, _)| *id == piece.output_id);
+        let begins = known.map_or(piece.position, |at| self.outputs[at].1);
+        if let Some(at) = known {
+            self.outputs.remove(at);
+        } else if self.outputs.len() >= limits::SHAPED_OUTPUTS_MAX {
+            self.outputs.remove(0);
+        }
+        if !piece.complete {
+            self.outputs.push((piece.output_id.clone(), begins.saturating_add(characters)));
+        }
+        begins
+    }
+
+    /// Something was sent that is spoken at so many words in a minute.
+    pub(super) fn speaks(&mut self, event: &Event, words_per_minute: u32, now: u64) {
+        let Body::OutputStreaming(output) = &event.body else { return };
+        // Scripts without spaces: some six characters take as long as a word.
+        let words = output.chunk.split_whitespace().count().max(output.chunk.chars().count() / 6) as u64;
+        let takes = words.saturating_mul(60_000) / u64::from(words_per_minute.max(1));
+        self.spoken =
+            self.spoken.max(now).saturating_add(takes).min(now.saturating_add(limits::SHAPED_SPEECH_MS_MAX));
+    }
+}

@@ -1,0 +1,432 @@
+//! Output: where it is cut, what the cuts are called, and that the text is the text.
+
+use proptest::prelude::*;
+use serde_json::json;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::stage::{called, progress, stage, state};
+
+const TEXT: &[&str] = &["One", " two", ". ", "Three", " four!", "\n\n", "Five,", " six", "."];
+
+/// R-060: each of the five boundaries by itself, and two together, without and with a rate.
+#[test]
+fn text_is_cut_where_it_was_agreed() {
+    for (agreed, chunks) in [
+        (
+            &["none"][..],
+            &[
+                ("One ", "none"),
+                ("two", "none"),
+                (". ", "none"),
+                ("Three ", "none"),
+                ("four!", "none"),
+                ("\n\nFive, ", "none"),
+                ("six.", "none"),
+            ][..],
+        ),
+        (
+            &["word"],
+            &[
+                ("One ", "word"),
+                ("two. ", "word"),
+                ("Three ", "word"),
+                ("four!\n\n", "word"),
+                ("Five, ", "word"),
+                ("six.", "word"),
+            ],
+        ),
+        (
+            &["sentence"],
+            &[("One two. ", "sentence"), ("Three four!\n\n", "sentence"), ("Five, six.", "sentence")],
+        ),
+        (&["paragraph"], &[("One two. Three four!\n\n", "paragraph"), ("Five, six.", "paragraph")]),
+        (&["completion"], &[("One two. Three four!\n\nFive, six.", "completion")]),
+        (
+            &["sentence", "completion"],
+            &[("One two. ", "sentence"), ("Three four!\n\n", "sentence"), ("Five, six.", "completion")],
+        ),
+        (
+            &["paragraph", "word"],
+            &[
+                ("One ", "word"),
+                ("two. ", "word"),
+                ("Three ", "word"),
+                ("four!\n\n", "paragraph"),
+                ("Five, ", "word"),
+                ("six.", "paragraph"),
+            ],
+        ),
+    ] {
+        let mut stage = stage(&json!({"coalesce_boundaries": agreed}));
+        for (at, piece) in TEXT.iter().enumerate() {
+            if at + 1 == TEXT.len() {
+                stage.write_last(piece);
+            } else {
+                stage.write(piece, None);
+            }
+        }
+        assert_eq!(stage.chunks(), chunks, "{agreed:?}");
+    }
+}
+
+/// R-118: over the rate, more is joined, and cut at the last agreed boundary.
+#[test]
+fn over_the_rate_more_is_joined() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    for piece in ["One. ", "Two. ", "Three. ", "Four"] {
+        stage.write(piece, Some("word"));
+    }
+    stage.wait(999);
+    assert_eq!(stage.chunks(), [("One. ", "sentence")]);
+    stage.wait(1);
+    assert_eq!(stage.chunks()[1..], [("Two. Three. ", "sentence")]);
+    stage.write_last(" of five.");
+    stage.wait(1_000);
+    assert_eq!(stage.chunks()[2..], [("Four of five.", "completion")]);
+    let outputs = stage.outputs();
+    assert_eq!(outputs.iter().map(|(output, _)| output.position).collect::<Vec<_>>(), [0, 5, 17]);
+    assert_eq!(outputs.iter().map(|(output, _)| output.complete).collect::<Vec<_>>(), [false, false, true]);
+}
+
+/// What the producer says of its pieces is believed, also where the text does not show it.
+#[test]
+fn what_a_producer_says_of_an_end_counts() {
+    let mut stage = stage(&json!({"coalesce_boundaries": ["sentence", "completion"]}));
+    stage.write("- one ", Some("sentence"));
+    stage.write("- two", Some("sentence"));
+    assert_eq!(stage.chunks(), [("- one ", "sentence")], "a letter might still get a mark");
+    stage.write(" - three", Some("none"));
+    assert_eq!(stage.chunks()[1..], [("- two", "sentence")]);
+    stage.wait(10_000);
+    assert_eq!(stage.chunks().len(), 2, "and `none` says that nothing ends");
+}
+
+/// An end that only what follows could show is taken as one when nothing follows for a while.
+#[test]
+fn an_end_is_believed_after_a_while() {
+    for (text, hint, ends) in [
+        ("It rains.", None, true),
+        ("It rains", Some("sentence"), true),
+        ("It rains", None, false),
+        ("It costs 3.", None, false),
+        ("👩", Some("sentence"), false),
+        ("🇳🇬", Some("sentence"), false),
+        ("bẹ\u{300}", Some("sentence"), true),
+        ("   ", None, false),
+    ] {
+        let mut stage = stage(&json!({}));
+        stage.write(text, hint);
+        stage.wait(99);
+        assert_eq!(stage.chunks(), [], "{text}");
+        stage.wait(1);
+        assert_eq!(stage.chunks().len(), usize::from(ends), "{text}");
+    }
+}
+
+/// R-185, R-186: pieces that come cut through a character are sent whole.
+#[test]
+fn characters_are_not_cut_where_pieces_are() {
+    for pieces in [
+        &["e", "\u{301}tude "][..],
+        &["👩", "\u{200D}", "💻 "],
+        &["❤", "\u{FE0F} "],
+        &["🇳", "🇬", "🇫", "🇷 "],
+        &["क", "्", "ष "],
+        &["\u{1112}", "\u{1161}", "\u{11ab} "],
+        &["👍", "🏽 "],
+    ] {
+        for agreed in ["none", "word"] {
+            let mut stage = stage(&json!({"coalesce_boundaries": [agreed]}));
+            for piece in pieces {
+                stage.write(piece, Some("word"));
+            }
+            stage.write_last("x");
+            let whole: String = pieces.concat() + "x";
+            let chunks: Vec<&str> = stage.chunks().into_iter().map(|(chunk, _)| chunk).collect();
+            assert_eq!(chunks.concat(), whole);
+            let mut at = 0;
+            for chunk in chunks {
+                at += chunk.len();
+                assert!(is_between(&whole, at), "{pieces:?} {agreed}: {chunk:?}");
+            }
+        }
+    }
+}
+
+fn is_between(text: &str, at: usize) -> bool {
+    at == text.len() || text.grapheme_indices(true).any(|(begins, _)| begins == at)
+}
+
+/// What stands in one piece as it came keeps its id; what is joined or cut gets its own, and says of what it is.
+#[test]
+fn joined_pieces_say_what_they_are_made_of() {
+    let mut stage = stage(&json!({}));
+    stage.write("One. ", Some("sentence"));
+    stage.write("Two", None);
+    stage.write(". Three", None);
+    stage.write_last(".");
+    let seen: Vec<(String, String)> = stage
+        .outputs()
+        .iter()
+        .map(|(_, event)| {
+            let id = event.envelope.event_id.as_str();
+            let note =
+                event.envelope.extensions.get("recount").map_or(String::new(), |raw| raw.get().to_owned());
+            let known = ["evt_0", "evt_1", "evt_2", "evt_3"].contains(&id);
+            (if known { id.to_owned() } else { "new".to_owned() }, note)
+        })
+        .collect();
+    let note =
+        |ids: &[&str], count: u64| json!({"coalesced_count": count, "coalesced_from": ids}).to_string();
+    assert_eq!(
+        seen,
+        [
+            ("evt_0".into(), String::new()),
+            ("new".into(), note(&["evt_1", "evt_2"], 2)),
+            ("new".into(), note(&["evt_2", "evt_3"], 2)),
+        ]
+    );
+    let text = stage.outputs()[1].1.to_json();
+    let findings = recount_aaep::rule::check_text(&text, recount_aaep::rule::Profile::Strict);
+    assert!(findings.iter().all(|finding| finding.rule.id == "extension.unresolved"), "{findings:?}");
+}
+
+/// A long text goes in fragments of what events may hold, cut between words, else between characters (G-42).
+#[test]
+fn what_is_too_long_goes_in_fragments() {
+    for (word, pieces) in [("word ", 5), ("x", 5), ("é", 5), ("e\u{301}\u{302}", 5), ("👩\u{200D}💻", 5)]
+    {
+        let mut stage = stage(&json!({"coalesce_boundaries": ["completion"]}));
+        let part = word.repeat(8_000 / word.len());
+        for _ in 0..9 {
+            stage.write(&part, None);
+        }
+        stage.write_last("end");
+        let whole = part.repeat(9) + "end";
+        let chunks = stage.chunks();
+        assert_eq!(chunks.iter().map(|(chunk, _)| *chunk).collect::<String>(), whole);
+        assert_eq!(chunks.len(), pieces, "{word}");
+        let mut at = 0;
+        for (chunk, hint) in &chunks {
+            assert!(
+                chunk.len() <= 16 * 1024 && chunk.len() > 7_000 || *hint == "completion",
+                "{word}: {}",
+                chunk.len()
+            );
+            at += chunk.len();
+            assert!(is_between(&whole, at), "{word}");
+            assert_eq!(*hint, if at == whole.len() { "completion" } else { "none" });
+        }
+    }
+}
+
+/// Pieces in another language, of another output or of another kind are not joined (R-189).
+#[test]
+fn texts_that_differ_stay_apart() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(progress(1));
+    stage.write_in("sess_1", "out_1", "One. ", None, false);
+    stage.write_in("sess_1", "out_2", "Un. ", None, false);
+    stage.write_in("sess_1", "out_1", "Two. ", None, true);
+    stage.write_in("sess_1", "out_2", "Deux. ", None, true);
+    stage.drain();
+    let chunks: Vec<(&str, Option<&str>, u64)> = stage
+        .outputs()
+        .iter()
+        .map(|(output, _)| (output.chunk.as_str(), output.output_id.as_deref(), output.position))
+        .collect();
+    assert_eq!(chunks, [("One. Two. ", Some("out_1"), 0), ("Un. Deux. ", Some("out_2"), 0)]);
+}
+
+/// What has not ended when something else comes goes on behind it, joined to what follows.
+#[test]
+fn an_unfinished_sentence_is_passed_by_what_follows() {
+    let mut stage = stage(&json!({}));
+    stage.write("I see. Let me", None);
+    stage.say(state("idle", "calling_tool"));
+    stage.say(called("call_1"));
+    stage.write(" look.", None);
+    stage.write_last("");
+    assert_eq!(stage.kinds(), ["output.streaming", "state.changed", "tool.invoked", "output.streaming"]);
+    assert_eq!(stage.chunks(), [("I see. ", "sentence"), ("Let me look.", "completion")]);
+}
+
+/// Text and whatever comes behind it keep their order when both wait.
+#[test]
+fn what_waits_keeps_its_order() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(called("call_0"));
+    stage.write("One. Two", None);
+    stage.say(called("call_1"));
+    stage.write(" and three. ", None);
+    stage.say(called("call_2"));
+    stage.write_last("Four.");
+    stage.drain();
+    assert_eq!(
+        stage.kinds(),
+        [
+            "tool.invoked",
+            "output.streaming",
+            "tool.invoked",
+            "output.streaming",
+            "tool.invoked",
+            "output.streaming"
+        ]
+    );
+    assert_eq!(
+        stage.chunks(),
+        [("One. ", "sentence"), ("Two and three. ", "sentence"), ("Four.", "completion")]
+    );
+}
+
+const CHARACTERS: &[&str] = &[
+    "a",
+    "b",
+    "Z",
+    "7",
+    " ",
+    " ",
+    " ",
+    ". ",
+    ".",
+    "! ",
+    "? ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    ", ",
+    "é",
+    "e\u{301}",
+    "o\u{323}\u{300}",
+    "你",
+    "好",
+    "。",
+    "，",
+    "👩\u{200D}💻",
+    "🇳🇬",
+    "❤\u{FE0F}",
+    "👍🏽",
+    "क्ष",
+    "\u{1112}\u{1161}\u{11ab}",
+    "مرحبا",
+    "\"",
+    "3.5",
+    "e.g. ",
+    "J. ",
+];
+
+/// A text and where it is cut into pieces, anywhere between two code points.
+fn pieces() -> impl Strategy<Value = Vec<(String, Option<&'static str>, u64, u8)>> {
+    let character = prop::sample::select(CHARACTERS.to_vec());
+    (
+        prop::collection::vec(character, 1..120),
+        prop::collection::vec((1_usize..6, 0_u8..12, 0_u64..60, 0_u8..20), 120),
+    )
+        .prop_map(|(characters, steps)| {
+            let text: Vec<char> = characters.concat().chars().collect();
+            let mut pieces = Vec::new();
+            let mut at = 0;
+            for (length, hint, gap, other) in steps {
+                if at >= text.len() {
+                    break;
+                }
+                let to = (at + length).min(text.len());
+                let piece: String = text[at..to].iter().collect();
+                // A producer says of a piece that a word ends, nothing, or that nothing does.
+                let hint = match hint {
+                    0..4 if piece.ends_with(' ') => Some("word"),
+                    0..2 => Some("none"),
+                    _ => None,
+                };
+                pieces.push((piece, hint, gap, other));
+                at = to;
+            }
+            if at < text.len() {
+                pieces.push((text[at..].iter().collect(), None, 0, 9));
+            }
+            pieces
+        })
+}
+
+/// Whether a sentence ends there by the text alone, said in another way than the code that is tested.
+fn sentence_ends(text: &str, at: usize) -> bool {
+    let before = &text[..at];
+    let words = before.trim_end();
+    before[words.len()..].contains('\n')
+        || words
+            .trim_end_matches(['"', '\'', ')', '*'])
+            .ends_with(['.', '!', '?', '。', '！', '？', '؟', '…'])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// R-118, R-060, R-057, R-185, R-186: whatever the text, its pieces, the boundaries and the rate.
+    #[test]
+    fn the_text_is_the_text_and_its_cuts_are_true(
+        pieces in pieces(),
+        agreed in prop::sample::subsequence(vec!["none", "word", "sentence", "paragraph", "completion"], 1..=5),
+        rate in prop::option::of(1_u32..30),
+        pace in prop::option::of(50_u32..400),
+        last in any::<bool>(),
+    ) {
+        let mut wish = json!({"coalesce_boundaries": agreed});
+        if let Some(rate) = rate {
+            wish["max_events_per_second"] = rate.into();
+        }
+        if let Some(pace) = pace {
+            wish["pace_wpm"] = pace.into();
+        }
+        let mut stage = stage(&wish);
+        let whole: String = pieces.iter().map(|(piece, ..)| piece.as_str()).collect();
+        let mut so_far = 0;
+        for (at, (piece, hint, gap, other)) in pieces.iter().enumerate() {
+            so_far += piece.len();
+            if last && at + 1 == pieces.len() {
+                stage.write_last(piece);
+            } else {
+                stage.write(piece, *hint);
+            }
+            // Something else comes, or time passes, where a producer could do something else.
+            let between = whole.grapheme_indices(true).any(|(begins, _)| begins == so_far);
+            match other {
+                0 if between => { stage.say(progress(1)); }
+                1 if between => { stage.say(called("call_1")); }
+                2 if between => { stage.wait(3_000); }
+                _ => stage.wait(*gap),
+            }
+        }
+        if !last {
+            stage.write_last("");
+        }
+        stage.drain();
+        prop_assert_eq!(stage.shaper.held_events(), 0);
+
+        let outputs = stage.outputs();
+        let joined: String = outputs.iter().map(|(output, _)| output.chunk.as_str()).collect();
+        prop_assert_eq!(&joined, &whole);
+        let mut at = 0;
+        for (number, (output, event)) in outputs.iter().enumerate() {
+            prop_assert_eq!(output.position, whole[..at].chars().count() as u64, "positions count characters");
+            at += output.chunk.len();
+            prop_assert!(is_between(&whole, at), "cut inside a character at {}: {:?}", at, output.chunk);
+            prop_assert_eq!(output.complete, number + 1 == outputs.len());
+            let hint = output.coalesce_hint.as_ref().unwrap().as_str();
+            prop_assert!(agreed.contains(&hint), "`{}` was not agreed", hint);
+            if !output.complete {
+                let ends_word = whole[..at].ends_with(char::is_whitespace) || whole[..at].ends_with(['。', '，']);
+                let true_hint = match hint {
+                    "none" => true,
+                    "word" => ends_word || sentence_ends(&whole, at),
+                    "sentence" => sentence_ends(&whole, at),
+                    "paragraph" => whole[whole[..at].trim_end().len()..at].matches('\n').count() >= 2,
+                    _ => false,
+                };
+                prop_assert!(true_hint, "`{}` is not true of {:?}", hint, output.chunk);
+            }
+            prop_assert!(event.to_json().len() < 64 * 1024);
+        }
+        let ids: std::collections::BTreeSet<&str> = stage.out.iter().map(|(_, event)| event.envelope.event_id.as_str()).collect();
+        prop_assert_eq!(ids.len(), stage.out.len(), "each event has an id of its own");
+    }
+}

@@ -1,0 +1,453 @@
+//! Filters, the rate, what is critical, and the numbers: whatever the stream, nothing is lost and no second is too full.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use recount_aaep::build;
+use recount_aaep::wire::{Body, CancelledBy, ErrorCategory, Urgency};
+use recount_aaep::{Event, Kind};
+use serde_json::json;
+
+use super::stage::{Stage, called, handoff, progress, prompt, returned, stage, state};
+
+/// R-117, G-20: `exclude` beats `include`, a star stands for the rest, and what is critical passes (R-116).
+#[test]
+fn filters_leave_out_what_is_not_wanted() {
+    let everything = |stage: &mut Stage| {
+        stage.say(build::session_started("Hello."));
+        stage.say(state("idle", "calling_tool"));
+        stage.say(called("call_1"));
+        stage.say(returned("call_1"));
+        stage.say(prompt("rpl_1"));
+        stage.write_last("Done.");
+        stage.say(handoff());
+        stage.say(build::session_errored(ErrorCategory::Unknown, "It broke."));
+    };
+    for (filters, passed) in [
+        (
+            json!({"include": ["aaep:agent.tool.*"], "exclude": ["aaep:agent.tool.completed"]}),
+            &["tool.invoked", "awaiting.confirmation", "handoff.requested", "session.errored"][..],
+        ),
+        (
+            json!({"exclude": ["aaep:agent.*"]}),
+            &["awaiting.confirmation", "handoff.requested", "session.errored"],
+        ),
+        (
+            json!({"exclude": ["aaep:agent.s*", "https://aaep-protocol.org/types/agent.tool.*"]}),
+            &["awaiting.confirmation", "output.streaming", "handoff.requested", "session.errored"],
+        ),
+    ] {
+        let mut stage = stage(&json!({"event_filters": filters}));
+        everything(&mut stage);
+        assert_eq!(stage.kinds(), passed, "{filters}");
+        let numbers: Vec<_> =
+            stage.out.iter().map(|(_, event)| event.envelope.sequence_number.unwrap()).collect();
+        assert_eq!(
+            numbers,
+            (0..passed.len() as u64).collect::<Vec<_>>(),
+            "what is left out leaves no gap (G-27)"
+        );
+    }
+}
+
+/// A session whose ending is filtered out still gets all its text.
+#[test]
+fn what_is_written_is_sent_though_the_ending_is_left_out() {
+    let mut stage = stage(&json!({"event_filters": {"exclude": ["aaep:agent.session.*"]}}));
+    stage.write("An unfinished", None);
+    stage.say(build::session_cancelled(CancelledBy::User, "Given up."));
+    assert_eq!(stage.chunks(), [("An unfinished", "none")]);
+}
+
+/// R-116: no waiting, however much waits; and G-26: what was written before it goes before it, as one event.
+#[test]
+fn a_prompt_does_not_wait_and_comes_behind_the_text_before_it() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(build::session_started("Hello."));
+    stage.say(called("call_1"));
+    for piece in ["I will pay. ", "It costs 5 €. ", "Are you"] {
+        stage.write(piece, None);
+    }
+    stage.say(progress(1));
+    stage.say(prompt("rpl_1"));
+    assert_eq!(stage.kinds(), ["session.started", "output.streaming", "awaiting.confirmation"]);
+    assert_eq!(stage.chunks(), [("I will pay. It costs 5 €. ", "sentence")]);
+    assert_eq!(stage.now, 0);
+    stage.write_last(" sure?");
+    stage.drain();
+    assert_eq!(stage.kinds()[3..], ["tool.invoked", "output.streaming", "progress.updated"]);
+    assert_eq!(stage.chunks()[1..], [("Are you sure?", "completion")]);
+    // What went ahead is made up for.
+    assert_eq!(stage.out.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 0, 0, 2_000, 3_000, 4_000]);
+    assert!(
+        stage
+            .out
+            .windows(2)
+            .all(|pair| pair[0].1.envelope.timestamp.millis() <= pair[1].1.envelope.timestamp.millis())
+    );
+}
+
+/// Nothing comes behind an ending, so all goes before an error, and the error does not wait (R-031, R-034).
+#[test]
+fn an_error_ends_a_session_at_once_and_behind_all_that_was_held() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(build::session_started("Hello."));
+    stage.say_in("sess_2", build::session_started("Hello, too."));
+    stage.say(state("idle", "calling_tool"));
+    stage.say(called("call_1"));
+    stage.write("Half a", None);
+    stage.say(build::session_errored(ErrorCategory::Transient, "It broke."));
+    assert_eq!(
+        stage.kinds(),
+        ["session.started", "state.changed", "tool.invoked", "output.streaming", "session.errored"]
+    );
+    stage.drain();
+    assert_eq!(stage.out[5].0, 3_000, "two seconds at most for what was owed, and its own");
+}
+
+/// G-24: who calls everything critical does not pass every limit.
+#[test]
+fn what_need_not_be_critical_passes_a_few_times() {
+    let mut stage = stage(&json!({"max_events_per_second": 1, "event_filters": {"exclude": ["*"]}}));
+    for step in 0..50 {
+        stage.say(progress(step + 1).urgency(Urgency::Critical));
+    }
+    assert_eq!(stage.out.len(), 6, "the meter's five, and one of the rate");
+    assert_eq!(stage.shaper.counts().metered, 45);
+    stage.drain();
+    assert_eq!(stage.out.len(), 50, "they are late, but none is lost, joined or filtered");
+
+    let mut stage = super::stage::stage(&json!({"max_events_per_second": 1}));
+    for at in 0..50 {
+        stage.say(prompt(&format!("rpl_{at}")));
+    }
+    assert_eq!(stage.out.len(), 50, "prompts are critical by themselves");
+    assert_eq!(stage.shaper.counts().metered, 0);
+}
+
+#[test]
+fn types_of_extensions_may_be_critical_when_that_was_said() {
+    let alert = |at: u32| {
+        Event::parse(&format!(
+            r#"{{"@context":["https://aaep-protocol.org/context/v1","https://example.org/medai/v1"],"type":"medai:alert",
+            "event_id":"evt_a{at}","session_id":"sess_1","timestamp":"2026-05-24T14:22:11.342Z","urgency":"critical",
+            "producer":{{"agent_id":"a"}},"dose":{at}}}"#
+        ))
+        .unwrap()
+    };
+    for (allowed, at_once) in [(&["medai:alert"][..], 40), (&[], 6)] {
+        let mut stage = stage(&json!({"max_events_per_second": 1}));
+        stage.shaper =
+            std::mem::replace(&mut stage.shaper, stage_shaper()).with_critical(allowed.iter().copied());
+        for at in 0..40 {
+            stage.push(alert(at));
+        }
+        assert_eq!(stage.out.len(), at_once, "{allowed:?}");
+    }
+}
+
+fn stage_shaper() -> recount_aaep::shaping::Shaper {
+    stage(&json!({})).shaper
+}
+
+/// Output that is called critical goes at once with the text before it, in order.
+#[test]
+fn critical_output_takes_the_text_before_it_along() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(build::session_started("Hello."));
+    stage.write("Stop. It", None);
+    let piece = build::output(" burns", 8, recount_aaep::wire::Boundary::Word);
+    stage.say(piece.output_id("out_1").urgency(Urgency::Critical));
+    assert_eq!(stage.chunks().iter().map(|(chunk, _)| *chunk).collect::<String>(), "Stop. It burns");
+    assert_eq!(stage.now, 0);
+}
+
+/// G-25: states in a row become one, progress is what it was last, tools stay.
+#[test]
+fn what_waits_is_joined_by_kind() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(build::session_started("Hello."));
+    stage.say(state("idle", "thinking"));
+    stage.say(progress(1));
+    stage.say(state("thinking", "calling_tool"));
+    stage.say(called("call_1"));
+    stage.say(progress(2));
+    stage.say(returned("call_1"));
+    stage.say(progress(3));
+    stage.say(state("calling_tool", "thinking"));
+    stage.say(state("thinking", "writing_output"));
+    stage.say(build::session_completed("Done."));
+    stage.drain();
+    assert_eq!(
+        stage.kinds(),
+        [
+            "session.started",
+            "state.changed",
+            "tool.invoked",
+            "tool.completed",
+            "progress.updated",
+            "state.changed",
+            "session.completed"
+        ]
+    );
+    let states: Vec<(&str, &str)> = stage
+        .out
+        .iter()
+        .filter_map(|(_, event)| match &event.body {
+            Body::StateChanged(state) => Some((state.from_state.as_str(), state.to_state.as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(states, [("idle", "calling_tool"), ("calling_tool", "writing_output")]);
+    let notes: Vec<String> = stage
+        .out
+        .iter()
+        .filter_map(|(_, event)| event.envelope.extensions.get("recount").map(|raw| raw.get().to_owned()))
+        .collect();
+    let note = |ids: &[&str]| json!({"coalesced_count": ids.len(), "coalesced_from": ids}).to_string();
+    assert_eq!(
+        notes,
+        [note(&["evt_1", "evt_3"]), note(&["evt_2", "evt_5", "evt_7"]), note(&["evt_8", "evt_9"])]
+    );
+    assert_eq!(stage.shaper.counts().merged, 4);
+}
+
+/// Without a rate nothing waits, so nothing is joined.
+#[test]
+fn without_a_rate_everything_goes_as_it_comes() {
+    let mut stage = stage(&json!({}));
+    let mut ids = Vec::new();
+    for step in 1..20 {
+        ids.push(stage.say(state("thinking", "thinking")));
+        ids.push(stage.say(progress(step)));
+    }
+    let seen: Vec<&str> = stage.out.iter().map(|(_, event)| event.envelope.event_id.as_str()).collect();
+    assert_eq!(seen, ids);
+    assert_eq!(stage.shaper.next_due(), None);
+}
+
+/// R-120: what comes after a change of mind keeps to it; what was agreed before is not undone.
+#[test]
+fn a_change_of_mind_holds_for_what_comes_later() {
+    let mut stage = stage(&json!({"max_events_per_second": 10}));
+    for call in 0..10 {
+        stage.say(called(&format!("call_{call}")));
+    }
+    stage.wait(250);
+    assert_eq!(stage.out.len(), 3);
+    stage.shaper.terms_changed(super::stage::terms(
+        &json!({"max_events_per_second": 1, "event_filters": {"exclude": ["aaep:agent.tool.completed"]}}),
+    ));
+    for call in 0..10 {
+        stage.say(returned(&format!("call_{call}")));
+    }
+    stage.drain();
+    assert_eq!(stage.out.len(), 10, "what waited is sent, what is not wanted any more is not");
+    assert!(stage.out[3..].windows(2).all(|pair| pair[1].0 - pair[0].0 >= 1_000));
+    let numbers: Vec<u64> =
+        stage.out.iter().map(|(_, event)| event.envelope.sequence_number.unwrap()).collect();
+    assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn flushing_gives_all_there_is() {
+    let mut stage = stage(&json!({"max_events_per_second": 1, "coalesce_boundaries": ["completion"]}));
+    stage.say(build::session_started("Hello."));
+    stage.say(called("call_1"));
+    stage.write("Half a sent", None);
+    let rest = stage.shaper.flush();
+    assert_eq!(rest.len(), 2);
+    assert_eq!((stage.shaper.held_events(), stage.shaper.next_due()), (0, None));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Text(usize),
+    LastText,
+    State(u8),
+    Progress,
+    Call,
+    Prompt,
+    Handoff,
+    Ends(u8),
+    Waits(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0_usize..5).prop_map(Step::Text),
+        1 => Just(Step::LastText),
+        3 => (0_u8..4).prop_map(Step::State),
+        3 => Just(Step::Progress),
+        2 => Just(Step::Call),
+        1 => Just(Step::Prompt),
+        1 => Just(Step::Handoff),
+        1 => (0_u8..3).prop_map(Step::Ends),
+        4 => prop_oneof![0_u64..30, 0_u64..2_000].prop_map(Step::Waits),
+    ]
+}
+
+#[derive(Default)]
+struct Told {
+    started: bool,
+    text: String,
+    output: usize,
+    state: String,
+    /// Ids of what stands for itself, in order.
+    alone: Vec<String>,
+    progress: u64,
+    tools: usize,
+}
+
+const STATES: [&str; 4] = ["thinking", "calling_tool", "writing_output", "deciding"];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// R-115, R-116, R-118, G-25 to G-27: any sessions, any rate.
+    #[test]
+    fn nothing_is_lost_and_no_second_is_too_full(
+        steps in prop::collection::vec((0_usize..3, step()), 1..150),
+        rate in prop::option::of(1_u32..12),
+        low in any::<bool>(),
+    ) {
+        let mut wish = json!({});
+        if let Some(rate) = rate {
+            wish["max_events_per_second"] = rate.into();
+        }
+        if low {
+            wish["cognitive_load"] = "low".into();
+        }
+        let mut stage = stage(&wish);
+        let mut told: BTreeMap<String, Told> = BTreeMap::new();
+        let mut names: Vec<u32> = vec![0; 3];
+        let mut urgent = 0_u64;
+        for (at, step) in steps {
+            let session = format!("sess_{at}x{}", names[at]);
+            let one = told.entry(session.clone()).or_insert_with(|| Told { state: "idle".into(), ..Told::default() });
+            if let Step::Waits(millis) = step {
+                stage.wait(millis);
+                continue;
+            }
+            if !one.started {
+                one.started = true;
+                one.alone.push(stage.say_in(&session, build::session_started("Hello.")));
+            }
+            let output = format!("out_{}", one.output);
+            match step {
+                Step::Text(which) => {
+                    let piece = ["word ", "An end. ", "e", "\u{301}x", "你好。"][which];
+                    one.text.push_str(piece);
+                    stage.write_in(&session, &output, piece, None, false);
+                }
+                Step::LastText => {
+                    one.text.push('.');
+                    one.output += 1;
+                    stage.write_in(&session, &output, ".", None, true);
+                }
+                Step::State(to) => {
+                    let from = std::mem::replace(&mut one.state, STATES[usize::from(to)].into());
+                    stage.say_in(&session, state(&from, STATES[usize::from(to)]));
+                }
+                Step::Progress => {
+                    one.progress += 1;
+                    let step = one.progress;
+                    stage.say_in(&session, progress(step));
+                }
+                Step::Call => {
+                    one.tools += 1;
+                    let call = format!("call_{}", one.tools);
+                    one.alone.push(stage.say_in(&session, called(&call)));
+                    one.alone.push(stage.say_in(&session, returned(&call)));
+                }
+                Step::Prompt | Step::Handoff => {
+                    let id = match step {
+                        Step::Prompt => stage.say_in(&session, prompt("rpl_1")),
+                        _ => stage.say_in(&session, handoff()),
+                    };
+                    urgent += 1;
+                    let (when, event) = stage.out.last().unwrap();
+                    prop_assert_eq!((*when, event.envelope.event_id.as_str()), (stage.now, id.as_str()), "it did not wait");
+                }
+                Step::Ends(how) => {
+                    let id = match how {
+                        0 => stage.say_in(&session, build::session_completed("Done.")),
+                        1 => stage.say_in(&session, build::session_cancelled(CancelledBy::User, "Given up.")),
+                        _ => stage.say_in(&session, build::session_errored(ErrorCategory::Unknown, "It broke.")),
+                    };
+                    if how == 2 {
+                        prop_assert_eq!(stage.out.last().unwrap().1.envelope.event_id.as_str(), id.as_str());
+                        prop_assert_eq!(stage.out.last().unwrap().0, stage.now);
+                    }
+                    one.alone.push(id);
+                    names[at] += 1;
+                }
+                Step::Waits(_) => {}
+            }
+        }
+        stage.drain();
+        let rest = stage.shaper.flush();
+        prop_assert!(rest.iter().all(|event| event.kind() == Some(Kind::OutputStreaming)), "only half sentences wait for more");
+        let now = stage.now;
+        stage.out.extend(rest.into_iter().map(|event| (now, event)));
+
+        let mut last: BTreeMap<&str, (u64, i64, u64, String)> = BTreeMap::new();
+        let mut seen: BTreeMap<&str, (String, Vec<String>, u64)> = BTreeMap::new();
+        let mut times = Vec::new();
+        for (when, event) in &stage.out {
+            let envelope = &event.envelope;
+            let session = envelope.session_id.as_str();
+            let critical = event.kind().is_some_and(Kind::is_critical);
+            if !critical {
+                times.push(*when);
+            }
+            // Numbers without gaps, times that do not fall.
+            let (number, millis, ended, state) = last.entry(session).or_insert((0, 0, 0, "idle".into()));
+            prop_assert_eq!(*ended, 0, "nothing behind an ending");
+            prop_assert_eq!(envelope.sequence_number, Some(*number));
+            *number += 1;
+            prop_assert!(envelope.timestamp.millis() >= *millis);
+            *millis = envelope.timestamp.millis();
+            let (text, alone, step) = seen.entry(session).or_default();
+            match &event.body {
+                Body::OutputStreaming(output) => text.push_str(&output.chunk),
+                Body::StateChanged(change) => {
+                    prop_assert_eq!(&change.from_state, &*state, "the chain of states holds");
+                    state.clone_from(&change.to_state);
+                }
+                Body::ProgressUpdated(update) => {
+                    let now = update.progress.step.unwrap();
+                    prop_assert!(now > *step);
+                    *step = now;
+                }
+                Body::AwaitingConfirmation(_) | Body::HandoffRequested(_) => {}
+                _ => alone.push(envelope.event_id.as_str().to_owned()),
+            }
+            *ended = u64::from(event.kind().is_some_and(Kind::is_terminal));
+        }
+        for (session, told) in &told {
+            let Some((text, alone, step)) = seen.get(session.as_str()) else {
+                prop_assert!(!told.started);
+                continue;
+            };
+            prop_assert_eq!(text, &told.text, "text of {}", session);
+            prop_assert_eq!(alone, &told.alone, "what stands for itself, in order, in {}", session);
+            prop_assert_eq!(*step, told.progress);
+            prop_assert_eq!(&last[session.as_str()].3, &told.state);
+        }
+        // Without anything critical no second holds more than was agreed.
+        let ends_badly = stage.out.iter().any(|(_, event)| event.kind() == Some(Kind::SessionErrored));
+        if let Some(rate) = rate
+            && urgent == 0
+            && !ends_badly
+        {
+            // What the flush above gave does not count.
+            let counted = times.iter().filter(|time| **time < now).count();
+            for from in 0..counted {
+                let second = times[from..counted].iter().take_while(|time| **time < times[from] + 1_000).count();
+                prop_assert!(second <= rate as usize, "{second} in a second from {}", times[from]);
+            }
+        }
+        prop_assert_eq!(stage.shaper.counts().ahead, 0);
+    }
+}

@@ -1,0 +1,174 @@
+//! Verbosity, cognitive load, pace and languages (R-126, R-188): the same session for different people.
+
+use recount_aaep::build::{self, Frame};
+use recount_aaep::rule::{Profile, Severity, check_text};
+use recount_aaep::wire::{Body, LocalizationHints, ReplyToken};
+use recount_aaep::{Event, Kind};
+use serde_json::{Value, json};
+
+use super::stage::{Stage, progress, stage, state};
+
+fn told(wish: &Value) -> Stage {
+    let mut stage = stage(wish);
+    stage.say(build::session_started("Hello.").terse("Hi.").detailed("Hello, and all the rest of it."));
+    for step in 1..=40 {
+        stage.say(
+            progress(step).terse(format!("{step}")).detailed(format!("This is step {step} of very many.")),
+        );
+        stage.say(state("thinking", "thinking"));
+        stage.wait(250);
+    }
+    for at in 0..60 {
+        stage.write(["The ", "rain ", "falls ", "on ", "Lagos. "][at % 5], None);
+        stage.wait(40);
+    }
+    stage.write_last("The end.");
+    stage.say(build::session_completed("Done.").detailed("Done, with all that was to be done."));
+    stage.drain();
+    stage
+}
+
+fn bytes(stage: &Stage) -> usize {
+    stage.out.iter().map(|(_, event)| event.to_json().len()).sum()
+}
+
+fn text(stage: &Stage) -> String {
+    stage.chunks().iter().map(|(chunk, _)| *chunk).collect()
+}
+
+/// R-126: fewer and shorter for a low load, and nothing is left out of the text.
+#[test]
+fn a_low_load_gets_fewer_and_shorter_events() {
+    let (low, high) = (told(&json!({"cognitive_load": "low"})), told(&json!({"cognitive_load": "high"})));
+    assert!(low.out.len() * 3 < high.out.len(), "{} and {}", low.out.len(), high.out.len());
+    let average = |stage: &Stage| bytes(stage) / stage.out.len();
+    assert!(bytes(&low) * 2 < bytes(&high));
+    assert!(average(&low) < 2 * average(&high));
+    assert_eq!(text(&low), text(&high));
+    assert!(low.out.iter().all(|(_, event)| event.summaries.detailed.is_none()));
+    assert!(high.out.iter().any(|(_, event)| event.summaries.detailed.is_some()));
+    // Reports of progress are at least five seconds apart, and the last is told.
+    let reports: Vec<&(u64, Event)> =
+        low.out.iter().filter(|(_, e)| e.kind() == Some(Kind::ProgressUpdated)).collect();
+    assert!(reports.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 5_000));
+    let Body::ProgressUpdated(last) = &reports.last().unwrap().1.body else { panic!() };
+    assert_eq!(last.progress.step, Some(40));
+}
+
+#[test]
+fn a_slow_pace_gets_longer_pieces() {
+    let pieces = |wish: &Value| told(wish).outputs().len();
+    let (slow, middle, fast) = (
+        pieces(&json!({"pace_wpm": 80})),
+        pieces(&json!({"pace_wpm": 240})),
+        pieces(&json!({"pace_wpm": 1_000})),
+    );
+    assert!(slow < middle && middle < fast, "{slow} {middle} {fast}");
+    assert!(fast <= 13, "there are thirteen sentences");
+}
+
+/// R-042: verbosity takes no events away.
+#[test]
+fn verbosity_chooses_texts_and_no_events() {
+    let all: Vec<Stage> = ["terse", "normal", "detailed"]
+        .iter()
+        .map(|level| told(&json!({"preferred_verbosity": level})))
+        .collect();
+    assert!(all.iter().all(|stage| stage.out.len() == all[0].out.len()));
+    let first = |stage: &Stage| {
+        let event = &stage.out[0].1;
+        (event.envelope.verbosity.as_ref().unwrap().as_str().to_owned(), event.summaries.detailed.is_some())
+    };
+    assert_eq!(first(&all[0]), ("terse".into(), false));
+    assert_eq!(first(&all[1]), ("normal".into(), true));
+    assert_eq!(first(&all[2]), ("detailed".into(), true));
+    for stage in &all {
+        for (_, event) in &stage.out {
+            let findings = check_text(&event.to_json(), Profile::Strict);
+            assert!(findings.iter().all(|finding| finding.severity < Severity::Warning), "{findings:?}");
+        }
+    }
+}
+
+fn spoken(stage: &Stage) -> Vec<(Option<&str>, Option<&str>)> {
+    stage
+        .out
+        .iter()
+        .map(|(_, event)| {
+            let hints = event.envelope.localization_hints.as_ref().unwrap();
+            (hints.primary_language.as_deref(), event.summaries.normal.as_deref())
+        })
+        .collect()
+}
+
+/// R-182, R-183, R-188: the nearest language there is, from the next event on; what it said first stands beside it.
+#[test]
+fn texts_are_in_the_language_that_was_asked_for() {
+    let mut stage = stage(&json!({"languages": ["yo-NG", "en"]}));
+    stage.say(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
+    stage.say(build::session_completed("Only in English."));
+    stage.shaper.terms_changed(super::stage::terms(&json!({"languages": ["en-GB"]})));
+    stage.say(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
+    stage.shaper.terms_changed(super::stage::terms(&json!({"languages": ["tlh"]})));
+    stage.say(build::session_started("Hello.").in_language("summary_normal", "yo", "Ẹ n lẹ."));
+    assert_eq!(
+        spoken(&stage),
+        [
+            (Some("yo"), Some("Ẹ n lẹ.")),
+            (Some("en-US"), Some("Only in English.")),
+            (Some("en-US"), Some("Hello.")),
+            (Some("en-US"), Some("Hello.")),
+        ]
+    );
+    let changed = stage.out[0].1.to_json();
+    assert!(changed.contains(r#""summary_normal_en-us":"Hello.""#), "{changed}");
+    let findings = check_text(&changed, Profile::Strict);
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+/// A prompt is not half translated: who reads the action in one language reads the consequence in it too.
+#[test]
+fn a_prompt_changes_its_language_as_a_whole_or_not() {
+    let prompt = || build::confirmation("Pay.", "The money is gone.", ReplyToken::new("rpl_1").unwrap(), 300);
+    let mut half = stage(&json!({"languages": ["yo"]}));
+    half.say(prompt().in_language("summary_normal", "yo", "Sanwó?").in_language("action", "yo", "Sanwó."));
+    let mut whole = stage(&json!({"languages": ["yo"]}));
+    whole.say(
+        prompt()
+            .in_language("summary_normal", "yo", "Sanwó?")
+            .in_language("action", "yo", "Sanwó.")
+            .in_language("consequence", "yo", "Owó náà lọ."),
+    );
+    let texts = |stage: &Stage| match &stage.out[0].1.body {
+        Body::AwaitingConfirmation(prompt) => (prompt.action.clone(), prompt.consequence.clone()),
+        _ => panic!(),
+    };
+    assert_eq!(texts(&half), ("Pay.".into(), "The money is gone.".into()));
+    assert_eq!(spoken(&half)[0].0, Some("en-US"));
+    assert_eq!(texts(&whole), ("Sanwó.".into(), "Owó náà lọ.".into()));
+    let Body::AwaitingConfirmation(prompt) = &whole.out[0].1.body else { panic!() };
+    assert_eq!(prompt.reply_token.as_str(), "rpl_1");
+}
+
+/// A text whose languages say nothing of a direction gets none that is wrong.
+#[test]
+fn direction_and_script_follow_the_language() {
+    let hints = LocalizationHints {
+        text_direction: Some(recount_aaep::wire::TextDirection::Ltr),
+        script: Some("Latn".into()),
+        available_languages: vec!["ar-EG".into()],
+        ..LocalizationHints::in_language("en-US")
+    };
+    let frame = Frame::new("sess_1", "planner", "en-US").unwrap().with_hints(hints);
+    let draft = build::session_started("Hello.").in_language("summary_normal", "ar-eg", "مرحبا.");
+    let mut stage = stage(&json!({"languages": ["ar"]}));
+    let event = frame.event("evt_1", 0, draft).unwrap();
+    stage.push(event);
+    let hints = stage.out[0].1.envelope.localization_hints.clone().unwrap();
+    assert_eq!(hints.primary_language.as_deref(), Some("ar-EG"));
+    assert_eq!(hints.text_direction.unwrap().as_str(), "auto");
+    assert_eq!(
+        (hints.script, hints.available_languages),
+        (None, vec!["ar-EG".to_owned(), "en-US".to_owned()])
+    );
+}
