@@ -326,6 +326,10 @@ pub const REPLAY_ANSWERS_KEPT: usize = 64;
 pub const REPLAY_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How long a WebSocket of the specification's surface may say nothing before its handshake; then it is closed.
 pub const REPLAY_HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
+/// Events held for a subscriber that was promised a rate, and their bytes; the recording waits while there are more.
+pub const REPLAY_HELD_EVENTS_MAX: usize = 256;
+/// See [`REPLAY_HELD_EVENTS_MAX`].
+pub const REPLAY_HELD_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of frames that are written in one go, as far as they are there; one frame may be longer.
 pub const REPLAY_CHUNK_BYTES: usize = 64 * 1024;
 /// How long a stream rests before it is said that it lives. Subscribers in use look at their own clocks only then.

@@ -8,6 +8,7 @@ mod feed;
 mod fresh;
 mod hearing;
 mod listen;
+mod pacing;
 mod player;
 mod prompts;
 mod room;

@@ -36,7 +36,7 @@ struct Row<'t> {
 
 impl Time {
     /// `None` when the text is no line of a file of times.
-    pub(super) fn parse(text: &str) -> Option<Time> {
+    pub(crate) fn parse(text: &str) -> Option<Time> {
         let row: Row<'_> = serde_json::from_str(text).ok()?;
         let direction = match row.direction.as_ref() {
             "in" => Direction::In,

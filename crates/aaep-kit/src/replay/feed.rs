@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use recount_world::moment;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Told;
+use super::pacing::Pacing;
 use super::room::Door;
 use super::stage::{Progress, Saying, Stage};
 use crate::aaep::field::Field;
@@ -25,6 +27,8 @@ pub(super) struct Feed {
     door: Door,
     progress: watch::Receiver<Progress>,
     changed: watch::Receiver<u64>,
+    /// Where a rate was promised.
+    pacing: Option<Box<Pacing>>,
     /// It was told that nothing more comes.
     whole: bool,
 }
@@ -50,7 +54,8 @@ impl Feed {
             return None;
         };
         stage.tell(Told::Comes { listeners: stage.listeners(), after: heard.filter(|_| resumed.is_some()) });
-        Some(Feed { stage: stage.clone(), number, at, door, progress, changed, whole: false })
+        let stage = stage.clone();
+        Some(Feed { stage, number, at, door, progress, changed, pacing: None, whole: false })
     }
 
     /// What there is already.
@@ -63,20 +68,47 @@ impl Feed {
                 self.whole = true;
                 return Some(Next::Over);
             };
+            self.keep_to(terms.as_ref());
+            if let Some(saying) = self.pacing.as_mut().and_then(|pacing| pacing.next()) {
+                return Some(Next::Line(saying));
+            }
             let Progress { place, over } = *self.progress.borrow();
             // Rounds that are long over are not said any more.
             self.at = self.at.max(self.stage.oldest());
             if self.at >= place {
-                self.whole = over;
-                return over.then_some(Next::Over);
+                self.whole = over && self.due().is_none();
+                return self.whole.then_some(Next::Over);
+            }
+            if self.pacing.as_ref().is_some_and(|pacing| !pacing.has_room()) {
+                return None;
             }
             let saying = self.stage.saying(self.at);
             self.at += 1;
             self.stage.took(self.number, self.at);
-            if terms.is_none_or(|terms| is_wanted(&terms, &saying)) {
-                return Some(Next::Line(saying));
+            if terms.is_some_and(|terms| !is_wanted(&terms, &saying)) {
+                continue;
+            }
+            match &mut self.pacing {
+                Some(pacing) => pacing.push(saying),
+                None => return Some(Next::Line(saying)),
             }
         }
+    }
+
+    fn keep_to(&mut self, terms: Option<&Arc<Terms>>) {
+        let Some(terms) = terms else { return };
+        match &mut self.pacing {
+            Some(pacing) => pacing.keep_to(terms),
+            None if terms.events_per_second().is_some() => {
+                self.pacing = Pacing::of(terms, self.stage.world.entropy.draw()).map(Box::new);
+            }
+            None => {}
+        }
+    }
+
+    /// When more of what is held may go out.
+    fn due(&self) -> Option<Instant> {
+        self.pacing.as_ref().and_then(|pacing| pacing.due())
     }
 
     /// Waits for what comes next. May be dropped while it waits.
@@ -88,10 +120,12 @@ impl Feed {
             if let Some(next) = self.ready() {
                 return next;
             }
+            let due = self.due();
+            let wake = due.map_or(beat, |due| due.min(beat));
             tokio::select! {
                 changed = self.progress.changed() => if changed.is_err() { return Next::Over },
                 changed = self.changed.changed() => if changed.is_err() { return Next::Over },
-                () = tokio::time::sleep_until(beat) => return Next::Quiet,
+                () = tokio::time::sleep_until(wake) => if moment() >= beat { return Next::Quiet },
             }
         }
     }

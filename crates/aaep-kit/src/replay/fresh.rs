@@ -100,8 +100,9 @@ impl Round {
         Some(renewed)
     }
 
-    /// When it was said. A time that stepped back in the recording steps back.
+    /// When it was said first. A time that stepped back in the recording steps back.
     fn at_ms(&self, script: &Script, line: usize) -> i64 {
+        let line = script.lines[line].first;
         let said = lock(&self.said_ms).get(line).copied().unwrap_or_default();
         i64::try_from(said).unwrap_or(i64::MAX) - i64::from(script.lines[line].back_ms)
     }

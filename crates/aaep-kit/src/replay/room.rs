@@ -52,8 +52,8 @@ pub(super) struct Answered {
 }
 
 /// What a person should know who is told that their wishes are honoured.
-const NOTE: &str = "This is a replay of a recording: texts, their language and the size of their pieces are as \
-                    they were recorded, and what happens after a reply is, too.";
+const NOTE: &str = "This is a replay of a recording: texts and their language are as they were recorded, and what \
+                    happens after a reply is, too. Where a rate was asked for, events are held and joined.";
 
 /// What a replay of this recording can do.
 fn offer(script: &Script) -> Offer {

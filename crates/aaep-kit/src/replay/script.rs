@@ -4,18 +4,19 @@
 //! What is said is kept byte for byte. Handshakes and replies in the recording are not said: who subscribes is
 //! answered by the replay itself. They tell where a prompt was answered, and how.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::times::{Times, Whose};
+use super::times::Times;
 use crate::aaep::field::Field;
 use crate::aaep::json::{Piece, Reader, Splitter};
 use crate::aaep::lex::time::Moment;
 use crate::aaep::{Kind, MessageKind, Reading, lex, rule};
 use crate::limits;
+use crate::recording::Direction;
 
 /// What is to be said, in order.
 pub struct Script {
@@ -46,6 +47,14 @@ pub(super) struct Line {
     pub(super) pause_ms: u32,
     /// How far its time lies behind one that stands before it.
     pub(super) back_ms: u32,
+    /// The line that said the very same event first; where none did, this one.
+    pub(super) first: usize,
+}
+
+impl Line {
+    fn bytes(&self) -> Range<usize> {
+        self.text.start as usize..self.text.end as usize
+    }
 }
 
 /// A line that asks something.
@@ -130,14 +139,12 @@ impl Script {
     }
 
     pub(super) fn text(&self, at: usize) -> Bytes {
-        let Range { start, end } = self.lines[at].text;
-        self.held.slice(start as usize..end as usize)
+        self.held.slice(self.lines[at].bytes())
     }
 
     /// The event's id, where it can stand in a frame.
     pub(super) fn id(&self, at: usize) -> Option<&str> {
-        let Line { text, id, .. } = &self.lines[at];
-        let text = &self.held[text.start as usize..text.end as usize];
+        let (text, id) = (&self.held[self.lines[at].bytes()], &self.lines[at].id);
         let id = std::str::from_utf8(&text[id.start as usize..id.end as usize]).ok()?;
         (!id.is_empty()).then_some(id)
     }
@@ -173,8 +180,10 @@ struct Building {
     ids: HashSet<u64>,
     /// The latest moment that stands in a line, in milliseconds since 1970.
     latest_ms: Option<i64>,
-    /// When the line before this one was said or written, in milliseconds since 1970.
+    /// When the line before this one was said or written, in milliseconds of whatever clock tells it.
     before_ms: Option<i64>,
+    /// The first line of each event, by the sum of its id.
+    firsts: HashMap<u64, usize>,
     /// Pauses of lines that are not said count for the next one that is.
     pause_ms: i64,
     producer: Option<String>,
@@ -228,10 +237,19 @@ impl Building {
 
     fn line(&mut self, number: usize, text: &[u8]) {
         let facts = self.facts(text);
+        let id = std::str::from_utf8(&text[facts.id.clone()]).unwrap_or_default();
+        let written =
+            self.times.as_ref().and_then(|times| times.of(number)).and_then(|time| time.id.as_deref());
+        if let Some(written) = written.filter(|written| !id.is_empty() && *written != id) {
+            let words =
+                format!("line {number} is {id}, and the times beside it say {written}: they are not used");
+            self.times = None;
+            self.warn(words);
+        }
         let told = self.times.as_ref().and_then(|times| times.of(number));
-        let at_ms = match (&self.times, &told) {
-            (Some(_), Some(told)) => Some(told.at_ms),
-            (Some(_), None) => None,
+        let ours = told.is_some_and(|told| told.direction == Direction::Out);
+        let at_ms = match (&self.times, told) {
+            (Some(_), told) => told.and_then(|told| i64::try_from(told.after_ms).ok()),
             (None, _) => facts.moment.map(Moment::millis),
         };
         if let (Some(at), Some(before)) = (at_ms, self.before_ms) {
@@ -239,7 +257,6 @@ impl Building {
         }
         // Clocks that step back and lines without a time begin anew, as if no time had passed.
         self.before_ms = at_ms.or(self.before_ms);
-        let ours = told.is_some_and(|told| told.whose == Whose::Subscriber);
         let unsaid = ours || facts.message.is_some() || facts.driver;
         if unsaid {
             self.unsaid += 1;
@@ -277,7 +294,13 @@ impl Building {
         {
             self.languages.push(language);
         }
+        let line = self.lines.len();
+        let id = std::str::from_utf8(&text[facts.id.clone()]).unwrap_or_default();
+        let first = if id.is_empty() { line } else { *self.firsts.entry(sum(id)).or_insert(line) };
+        // What was delivered twice is the same to the last byte.
+        let same = self.lines.get(first).is_some_and(|first| self.held[first.bytes()] == *text);
         self.lines.push(Line {
+            first: if same { first } else { line },
             text: small(start)..small(self.held.len()),
             id: small(facts.id.start)..small(facts.id.end),
             number: small(number),

@@ -115,18 +115,13 @@ async fn times_beside_a_recording_say_when_and_whose() {
         r#"{"type":"x:odd","event_id":"evt_3","timestamp":"2026-05-24T10:00:01.000Z"}"#,
         r#"{"type":"aaep:agent.session.completed","event_id":"evt_4","timestamp":"2026-05-24T19:00:00.000Z"}"#,
     );
-    let row = |line: u32, direction: &str, at: &str| {
+    let row = |line: u32, direction: &str, after: u32| {
         format!(
-            "{{\"line\":{line},\"direction\":\"{direction}\",\"at\":\"{at}\",\"after_ms\":0,\"connection\":1}}\n"
+            "{{\"line\":{line},\"direction\":\"{direction}\",\"at\":\"2026-05-24T10:00:00.000Z\",\
+             \"after_ms\":{after},\"connection\":1,\"id\":\"evt_{line}\"}}\n"
         )
     };
-    let times = [
-        row(1, "in", "2026-05-24T10:00:00.100Z"),
-        row(2, "out", "2026-05-24T10:00:00.200Z"),
-        row(3, "in", "2026-05-24T10:00:00.300Z"),
-        row(4, "in", "2026-05-24T10:00:00.400Z"),
-    ]
-    .concat();
+    let times = [row(1, "in", 100), row(2, "out", 200), row(3, "in", 300), row(4, "in", 400)].concat();
     let script = Script::read(recording.as_bytes(), Some(&times)).unwrap();
     assert_eq!((script.len(), script.unsaid(), script.warnings().len()), (3, 1, 0));
     let begun = moment();
@@ -139,6 +134,8 @@ async fn times_beside_a_recording_say_when_and_whose() {
     stage.ends().await;
     let cut = Script::read(recording.as_bytes(), Some(&times[..times.len() - 9])).unwrap();
     assert!(cut.warnings()[0].contains("from their line 4 on"), "{:?}", cut.warnings());
+    let other = Script::read(recording.as_bytes(), Some(&times.replace("evt_3", "evt_7"))).unwrap();
+    assert!(other.warnings()[0].contains("line 3 is evt_3"), "{:?}", other.warnings());
 }
 
 /// R-152, and what the clocks of subscribers in use need.

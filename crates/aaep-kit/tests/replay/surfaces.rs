@@ -124,6 +124,50 @@ async fn what_was_not_wanted_is_not_sent() {
     }
 }
 
+/// R-115, R-116, R-118: what is too much is held and joined, and no text is lost; what is critical does not wait.
+#[tokio::test]
+async fn a_rate_that_was_promised_is_kept() {
+    let line = |number: u32, rest: &str| {
+        format!(
+            "{{\"@context\":\"https://aaep-protocol.org/context/v1\",\"event_id\":\"evt_{number}\",\"session_id\":\"sess_1\",\
+             \"timestamp\":\"2026-05-24T14:22:11.000Z\",\"producer\":{{\"agent_id\":\"planner\"}},{rest}}}\n"
+        )
+    };
+    let mut recording = line(0, r#""type":"aaep:agent.session.started","summary_normal":"Starting.""#);
+    let mut whole = String::new();
+    for number in 1..=60 {
+        let (chunk, position) = (format!("Word {number}. "), whole.len());
+        let complete = number == 60;
+        recording += &line(
+            number,
+            &format!(
+                "\"type\":\"aaep:agent.output.streaming\",\"chunk\":\"{chunk}\",\"position\":{position},\
+                 \"complete\":{complete},\"coalesce_hint\":\"sentence\",\"output_id\":\"out_1\""
+            ),
+        );
+        whole += &chunk;
+    }
+    let ending = r#""type":"aaep:agent.session.errored","urgency":"critical","error_category":"unknown","summary_normal":"No.""#;
+    recording += &line(61, ending);
+
+    let stage = Stage::of(&recording, at_once()).await;
+    let (place, accepted) = subscribe(&stage, r#"{"max_events_per_second":3}"#).await;
+    assert_eq!(accepted["honored_capabilities"]["max_events_per_second"], 3);
+    let begun = recount_world::moment();
+    let mut ear = stage.listen(&place, None).await;
+    let (mut heard, mut at) = (String::new(), Vec::new());
+    while let Some(frame) = ear.next().await {
+        let value: Value = serde_json::from_str(&frame.data).unwrap();
+        assert_eq!(frame.id.as_deref(), value["event_id"].as_str());
+        heard += value["chunk"].as_str().unwrap_or_default();
+        at.push(begun.elapsed());
+    }
+    assert_eq!(heard, whole);
+    assert!(at.len() < 20, "events were joined: {at:?}");
+    assert!(at.last().unwrap().as_secs() < 10, "what is critical did not wait behind the rest: {at:?}");
+    stage.ends().await;
+}
+
 /// R-120, R-122
 #[tokio::test]
 async fn a_subscriber_may_change_its_mind_and_leave() {
