@@ -8,7 +8,6 @@
 mod ask;
 mod crooked;
 mod fault;
-mod flow;
 mod judge;
 mod play;
 mod room;

@@ -103,7 +103,7 @@ fn handshake_again(room: &Arc<Room>, text: &str, place: Place<'_>) {
     for id in ids {
         let (answer, code) = match judge(room, text) {
             Ok(terms) => {
-                room.with(&id, |sub| sub.change(terms.clone()));
+                room.change(&id, &terms);
                 (accepted(room, &id, &terms), None)
             }
             Err(refusal) => (rejected(&refusal), Some(refusal.code)),
@@ -188,7 +188,7 @@ fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: P
     match judged {
         Answer::Accepted(terms) => {
             if !room.is(Fault::RenegotiateIgnored) {
-                room.with(id, |sub| sub.change((*terms).clone()));
+                room.change(id, &terms);
             }
             if room.is(Fault::RenegotiateUnanswered) {
                 return Verdict::Taken;

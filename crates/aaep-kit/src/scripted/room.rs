@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use recount_aaep::Kind;
-use recount_aaep::negotiate::{Offer, Terms};
-use recount_aaep::wire::{Event, EventId};
+use recount_aaep::negotiate::{self, Offer, Terms};
+use recount_aaep::wire::{Event, EventId, SubscriptionId, SubscriptionRequest};
 use recount_world::World;
 use tokio::sync::{oneshot, watch};
 
 use super::ask::{Open, Outcome};
 use super::standing::Standing;
 use super::subscription::{Forgotten, Sent, Subscription, Surface};
-use super::{Behaviour, Fault, surfaces};
+use super::{Behaviour, Fault, surfaces, tamper};
 use crate::limits;
 
 /// The producer's agent, in every event and in the manifest.
@@ -89,6 +89,14 @@ impl Room {
         Terms::implied(&self.offer())
     }
 
+    /// What events are really held to.
+    pub(super) fn held_to(&self, terms: &Terms) -> Terms {
+        let held = self.behaviour.fault.and_then(|fault| tamper::held_to(fault, terms.asked()));
+        let request = |wish| SubscriptionRequest::new(recount_aaep::VERSION.into(), "known".into(), wish);
+        held.and_then(|wish| negotiate::answer(&self.offer(), &request(wish)).accepted())
+            .unwrap_or_else(|| terms.clone())
+    }
+
     pub(super) fn is(&self, fault: Fault) -> bool {
         self.behaviour.is(fault)
     }
@@ -141,10 +149,12 @@ impl Room {
             let gone = state.subscriptions.iter().position(|sub| !sub.is_here(now))?;
             state.subscriptions.remove(gone);
         }
-        let id = fresh(&self.world, "sub");
+        let id = SubscriptionId::new(fresh(&self.world, "sub"))
+            .unwrap_or_else(|error| unreachable!("hexadecimal digits: {error}"));
+        let held_to = self.held_to(&terms);
         let fault = self.behaviour.fault;
-        state.subscriptions.push(Subscription::new(id.clone(), surface, terms, now, fault));
-        Some(id)
+        state.subscriptions.push(Subscription::new(&id, surface, terms, held_to, now, fault));
+        Some(id.as_str().to_owned())
     }
 
     /// Tells a subscription that begins in the middle where the open sessions stand.
@@ -197,6 +207,12 @@ impl Room {
         drop(state);
         self.tick();
         closed
+    }
+
+    /// Gives a subscription other terms.
+    pub(super) fn change(&self, id: &str, terms: &Terms) {
+        let held_to = self.held_to(terms);
+        self.with(id, |sub| sub.change(terms.clone(), held_to));
     }
 
     /// Does something with one subscription.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use recount_aaep::Kind;
 use recount_aaep::negotiate::Terms;
-use recount_aaep::wire::{Capabilities, Event, EventId, Urgency, Verbosity};
+use recount_aaep::shaping::Shaper;
+use recount_aaep::wire::{Event, EventId, SubscriptionId, Urgency, Verbosity};
 use serde_json::Value;
 
 use super::Fault;
 use super::crooked::Crooked;
-use super::flow::Flow;
 use super::tamper::{self, Memory};
 use crate::limits;
 
@@ -51,7 +51,7 @@ pub(super) struct Subscription {
     pub(super) surface: Surface,
     /// What was agreed.
     pub(super) terms: Terms,
-    flow: Flow,
+    shaper: Shaper,
     crooked: Crooked,
     fault: Option<Fault>,
     log: VecDeque<Sent>,
@@ -72,11 +72,18 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(id: String, surface: Surface, terms: Terms, now_ms: u64, fault: Option<Fault>) -> Self {
+    pub(super) fn new(
+        id: &SubscriptionId,
+        surface: Surface,
+        terms: Terms,
+        held_to: Terms,
+        now_ms: u64,
+        fault: Option<Fault>,
+    ) -> Self {
         Subscription {
-            id,
+            id: id.as_str().to_owned(),
             surface,
-            flow: Flow::new(&held_to(&terms, fault)),
+            shaper: Shaper::new(held_to, id),
             crooked: Crooked::default(),
             terms,
             fault,
@@ -102,24 +109,22 @@ impl Subscription {
         self.terms.replies(kind) || self.fault == Some(Fault::DeafAreAsked)
     }
 
-    pub(super) fn change(&mut self, terms: Terms) {
-        self.flow.change(&held_to(&terms, self.fault));
+    /// Other terms from now on, and what events are really held to.
+    pub(super) fn change(&mut self, terms: Terms, held_to: Terms) {
+        self.shaper.terms_changed(held_to);
         self.terms = terms;
     }
 
     /// Takes an event for this subscriber.
     pub(super) fn push(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         let Some(fault) = self.fault else {
-            let ready = self.flow.push(event, now_ms, fresh);
-            return self.write(ready, fresh);
+            self.shaper.push(event, now_ms);
+            return self.turn(now_ms, fresh);
         };
         if self.keeps_back(fault, &event) {
             return;
         }
-        let mut event = event;
-        let view = self.views.entry(event.envelope.session_id.as_str().to_owned()).or_default();
-        event.envelope.sequence_number = Some(view.counted);
-        view.counted += 1;
+        self.views.entry(event.envelope.session_id.as_str().to_owned()).or_default().counted += 1;
         self.crooked.push(fault, event, now_ms, self.terms.events_per_second());
         self.turn(now_ms, fresh);
     }
@@ -140,56 +145,43 @@ impl Subscription {
     /// Lets go what has waited long enough.
     pub(super) fn turn(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         for event in self.crooked.due(now_ms) {
-            let ready = self.flow.push(event, now_ms, fresh);
-            self.write(ready, fresh);
+            self.shaper.push(event, now_ms);
         }
-        let ready = self.flow.due(now_ms, fresh);
+        let ready = self.shaper.due(now_ms);
         self.write(ready, fresh);
     }
 
     pub(super) fn next_due_ms(&self) -> Option<u64> {
-        [self.flow.next_due_ms(), self.crooked.next_due_ms()].into_iter().flatten().min()
+        [self.shaper.next_due(), self.crooked.next_due_ms()].into_iter().flatten().min()
     }
 
     fn write(&mut self, events: Vec<Event>, fresh: &mut dyn FnMut() -> EventId) {
-        for mut event in events {
-            let detail = self.terms.verbosity().clone();
-            if detail != Verbosity::Detailed {
-                event.summaries.detailed = None;
-            }
-            event.envelope.verbosity = Some(detail);
-            let session = event.envelope.session_id.as_str().to_owned();
-            let ends = event.kind().is_some_and(Kind::is_terminal);
-            let mut view = self.views.remove(&session).unwrap_or_default();
+        for event in events {
             match self.fault {
-                None => {
-                    event.envelope.sequence_number = Some(view.next);
-                    view.next += 1;
-                    self.append(Some(event.envelope.event_id.as_str()), event.to_json());
-                }
-                Some(fault) => self.write_wrong(fault, &event, &mut view, fresh),
-            }
-            if !ends {
-                self.views.insert(session, view);
+                None => self.append(Some(event.envelope.event_id.as_str()), event.to_json()),
+                Some(fault) => self.write_wrong(fault, &event, fresh),
             }
         }
     }
 
-    fn write_wrong(
-        &mut self,
-        fault: Fault,
-        event: &Event,
-        view: &mut View,
-        fresh: &mut dyn FnMut() -> EventId,
-    ) {
-        let counted = event.envelope.sequence_number;
+    fn write_wrong(&mut self, fault: Fault, event: &Event, fresh: &mut dyn FnMut() -> EventId) {
+        let session = event.envelope.session_id.as_str();
+        let mut view = self.views.remove(session).unwrap_or_default();
+        if fault == Fault::SequenceGaps {
+            view.next = view.next.max(view.counted.saturating_sub(1));
+        }
         let Ok(Value::Object(right)) = serde_json::to_value(event) else { return };
         for mut told in tamper::event(fault, right, &mut view.memory, fresh) {
-            told.insert("sequence_number".into(), tamper::number(fault, view.next, counted).into());
+            told.insert("sequence_number".into(), tamper::number(fault, view.next).into());
             view.next += 1;
             let id = told.get("event_id").and_then(Value::as_str).map(str::to_owned);
             let text = tamper::text(fault, Value::Object(told).to_string());
             self.append(id.as_deref(), text);
+        }
+        // Of sessions whose end the filters left out something stays; not for ever.
+        let ended = event.kind().is_some_and(Kind::is_terminal);
+        if !ended && self.views.len() < limits::SCRIPTED_SESSIONS_MAX * 2 {
+            self.views.insert(session.to_owned(), view);
         }
     }
 
@@ -245,14 +237,6 @@ impl Subscription {
             sent.text = sent.text.replace(&*old, new.as_str()).into();
             sent.id = Some(new.as_str().into());
         }
-    }
-}
-
-/// What events are held to.
-fn held_to(terms: &Terms, fault: Option<Fault>) -> Capabilities {
-    match fault {
-        None => terms.honored().clone(),
-        Some(fault) => tamper::held_to(fault, terms.honored()),
     }
 }
 

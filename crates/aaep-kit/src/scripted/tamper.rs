@@ -1,7 +1,7 @@
 //! Alters what would have been right, in one place each: events as JSON behind the builder, which makes none that are
 //! wrong, and answers to handshakes. It must never be asked anything without a fault.
 
-use recount_aaep::wire::{Capabilities, EventId};
+use recount_aaep::wire::{Boundary, Capabilities, EventId};
 use serde_json::{Map, Value, json};
 
 use super::Fault;
@@ -219,13 +219,9 @@ fn text_of<'o>(object: &'o Object, field: &str) -> &'o str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The number of an event: its place on the subscription, unless it was counted before the filters.
-pub(super) fn number(fault: Fault, place: u64, counted: Option<u64>) -> u64 {
-    match fault {
-        Fault::SequenceFromOne => place + 1,
-        Fault::SequenceGaps => counted.unwrap_or(place),
-        _ => place,
-    }
+/// The number of an event that has this place on its subscription.
+pub(super) fn number(fault: Fault, place: u64) -> u64 {
+    if fault == Fault::SequenceFromOne { place + 1 } else { place }
 }
 
 /// The text as it goes out.
@@ -300,18 +296,14 @@ pub(super) fn accepted(fault: Fault, asked: &Capabilities, text: String) -> Stri
     answer.to_string()
 }
 
-/// What events are really held to, where it is not what was agreed.
-pub(super) fn held_to(fault: Fault, terms: &Capabilities) -> Capabilities {
-    let mut held = terms.clone();
+/// What events are really held to, where it is not what was asked for.
+pub(super) fn held_to(fault: Fault, asked: &Capabilities) -> Option<Capabilities> {
+    let mut held = asked.clone();
     match fault {
         Fault::RateIgnored | Fault::RateInWindows => held.max_events_per_second = None,
-        Fault::BoundariesIgnored => held.coalesce_boundaries = Some(vec![recount_aaep::wire::Boundary::Word]),
-        Fault::ExcludeIgnored => {
-            if let Some(filters) = &mut held.event_filters {
-                filters.exclude = None;
-            }
-        }
-        _ => {}
+        Fault::BoundariesIgnored => held.coalesce_boundaries = Some(vec![Boundary::Word]),
+        Fault::ExcludeIgnored => held.event_filters.as_mut()?.exclude = None,
+        _ => return None,
     }
-    held
+    Some(held)
 }
