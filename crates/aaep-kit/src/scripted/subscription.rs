@@ -52,6 +52,8 @@ pub(super) struct Subscription {
     /// What was agreed.
     pub(super) terms: Terms,
     shaper: Shaper,
+    /// Sessions whose `session.started` is held back by the rate.
+    unbegun: Vec<String>,
     crooked: Crooked,
     fault: Option<Fault>,
     log: VecDeque<Sent>,
@@ -84,6 +86,7 @@ impl Subscription {
             id: id.as_str().to_owned(),
             surface,
             shaper: Shaper::new(held_to, id),
+            unbegun: Vec::new(),
             crooked: Crooked::default(),
             terms,
             fault,
@@ -118,7 +121,7 @@ impl Subscription {
     /// Takes an event for this subscriber.
     pub(super) fn push(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         let Some(fault) = self.fault else {
-            self.shaper.push(event, now_ms);
+            self.shape(event, now_ms, fresh);
             return self.turn(now_ms, fresh);
         };
         if self.keeps_back(fault, &event) {
@@ -127,6 +130,21 @@ impl Subscription {
         self.views.entry(event.envelope.session_id.as_str().to_owned()).or_default().counted += 1;
         self.crooked.push(fault, event, now_ms, self.terms.events_per_second());
         self.turn(now_ms, fresh);
+    }
+
+    /// Hands an event to the shaper. What is critical overtakes what the rate holds back, but never the beginning of
+    /// its own session: nobody could tell what it belongs to.
+    fn shape(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
+        let session = &event.envelope.session_id;
+        if event.kind() == Some(Kind::SessionStarted) && self.shaper.terms().wants(event.type_name()) {
+            self.unbegun.push(session.as_str().to_owned());
+        } else if event.envelope.urgency() == &Urgency::Critical
+            && self.unbegun.iter().any(|unbegun| unbegun == session.as_str())
+        {
+            let held = self.shaper.flush();
+            self.write(held, fresh);
+        }
+        self.shaper.push(event, now_ms);
     }
 
     /// Whether a wrong producer sends less than it should.
@@ -145,7 +163,7 @@ impl Subscription {
     /// Lets go what has waited long enough.
     pub(super) fn turn(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         for event in self.crooked.due(now_ms) {
-            self.shaper.push(event, now_ms);
+            self.shape(event, now_ms, fresh);
         }
         let ready = self.shaper.due(now_ms);
         self.write(ready, fresh);
@@ -157,6 +175,9 @@ impl Subscription {
 
     fn write(&mut self, events: Vec<Event>, fresh: &mut dyn FnMut() -> EventId) {
         for event in events {
+            if event.kind() == Some(Kind::SessionStarted) {
+                self.unbegun.retain(|unbegun| unbegun != event.envelope.session_id.as_str());
+            }
             match self.fault {
                 None => self.append(Some(event.envelope.event_id.as_str()), event.to_json()),
                 Some(fault) => self.write_wrong(fault, &event, fresh),
