@@ -59,6 +59,8 @@ impl Player {
         (self.due, self.next_prompt) = (moment(), 0);
         self.asked.clear();
         for line in 0..stage.script.len() {
+            // Without pauses nothing here waits, and subscribers are to have their turn.
+            tokio::task::coop::consume_budget().await;
             self.pause(line).await;
             self.answers(line).await;
             while let Some(prompt) =

@@ -6,6 +6,7 @@ use recount_aaep_kit::limits;
 use recount_aaep_kit::replay::{Options, Pace, Script, ScriptError};
 use recount_world::moment;
 use reqwest::{Method, StatusCode};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::stage::{Stage, at_once, field, recording, said, script};
 
@@ -162,6 +163,24 @@ async fn a_crowd_is_bounded() {
     drop(crowd.pop());
     stage.hears("Left").await;
     crowd.push(stage.listen("/events", None).await);
+}
+
+/// nobody waits for one who reads nothing, and nothing is kept for it.
+#[tokio::test(start_paused = true)]
+async fn who_stops_reading_is_left_behind() {
+    let text = "x".repeat(200_000);
+    let line = |number: u32| format!("{{\"type\":\"x:y\",\"event_id\":\"evt_{number}\",\"text\":\"{text}\"}}\n");
+    let recording: String = (0..100).map(line).collect();
+    let stage = Stage::of(&recording, at_once()).await;
+    let mut peer = tokio::net::TcpStream::connect(stage.replay.address()).await.unwrap();
+    peer.write_all(b"GET /events HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    let begun = moment();
+    stage.replay.ended().await;
+    let took = begun.elapsed();
+    assert!(took >= limits::REPLAY_STALL + limits::REPLAY_RETURN_WAIT, "{took:?}");
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    let left = stage.hears("Left").await;
+    assert!(left.contains("of: 100") && !left.contains("lines: 100"), "{left}");
 }
 
 #[test]
