@@ -169,7 +169,8 @@ async fn a_crowd_is_bounded() {
 #[tokio::test(start_paused = true)]
 async fn who_stops_reading_is_left_behind() {
     let text = "x".repeat(200_000);
-    let line = |number: u32| format!("{{\"type\":\"x:y\",\"event_id\":\"evt_{number}\",\"text\":\"{text}\"}}\n");
+    let line =
+        |number: u32| format!("{{\"type\":\"x:y\",\"event_id\":\"evt_{number}\",\"text\":\"{text}\"}}\n");
     let recording: String = (0..100).map(line).collect();
     let stage = Stage::of(&recording, at_once()).await;
     let mut peer = tokio::net::TcpStream::connect(stage.replay.address()).await.unwrap();
