@@ -193,9 +193,21 @@ impl Shaper {
                 self.dispatch(at, End::Quiet);
             }
         } else {
+            self.hurry(&session);
             self.release_text(&session);
         }
         self.send(event);
+    }
+
+    /// What waits only for something to join goes, as far as the rate lets it: something came behind it.
+    fn hurry(&mut self, session: &SessionId) {
+        for held in self.held.iter_mut().filter(|held| held.session() == session) {
+            held.ripe = 0;
+        }
+        if let Some(track) = self.tracks.get_mut(session) {
+            track.spoken = 0;
+        }
+        self.pump();
     }
 
     /// Text of a session, joined, as far as it can be spoken.

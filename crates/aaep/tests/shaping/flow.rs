@@ -451,3 +451,65 @@ proptest! {
         prop_assert_eq!(stage.shaper.counts().ahead, 0);
     }
 }
+
+/// What comes out is as right as what went in: a session that breaks no rule still breaks none that is an error,
+/// whatever was agreed; without a rate and at fine boundaries not even one that is a warning.
+#[test]
+fn a_shaped_session_breaks_no_rule() {
+    use recount_aaep::rule::Severity;
+    use recount_aaep::session::{Checker, Options};
+    let mut wishes =
+        vec![json!({}), json!({"coalesce_boundaries": ["completion"]}), json!({"cognitive_load": "low"})];
+    wishes.extend((1..12).map(|rate| json!({"max_events_per_second": rate})));
+    for wish in wishes {
+        let mut wish = wish;
+        wish["supports_confirmation_reply"] = true.into();
+        let mut stage = stage(&wish);
+        stage.now = 1_000;
+        stage.say(build::session_started("Hello."));
+        stage.say(state("idle", "thinking"));
+        stage.wait(30);
+        stage.say(progress(1));
+        stage.say(state("thinking", "calling_tool"));
+        stage.say(called("call_1"));
+        stage.wait(300);
+        stage.say(returned("call_1"));
+        stage.say(state("calling_tool", "writing_output"));
+        for piece in ["I ", "will ", "pay. ", "It ", "costs ", "5 €."] {
+            stage.write(piece, None);
+            stage.wait(20);
+        }
+        stage.write_last("");
+        stage.say(state("writing_output", "awaiting_input"));
+        stage.say(prompt("rpl_1").irreversible(true).for_call("pay", "call_2"));
+        let answered = stage.out.len();
+        stage.wait(2_000);
+        stage.say(state("awaiting_input", "calling_tool"));
+        let pay = build::tool_invoked("pay", "Paying.").tool_call_id("call_2").irreversible(true);
+        stage.say(pay);
+        stage.say(
+            build::tool_completed("pay", recount_aaep::wire::ToolStatus::Success, "Paid.")
+                .tool_call_id("call_2"),
+        );
+        stage.say(state("calling_tool", "thinking"));
+        stage.say(build::session_completed("Done."));
+        stage.drain();
+        let mut checker = Checker::new(Options::default());
+        for (at, (_, event)) in stage.out.iter().enumerate() {
+            checker.text(at + 1, &event.to_json());
+            if at + 1 == answered {
+                checker.text(999, r#"{"type":"confirmation.reply","reply_token":"rpl_1","decision":"accept","subscription_id":"sub_1","timestamp":"1970-01-01T00:00:02.500Z"}"#);
+            }
+        }
+        checker.finish();
+        let most =
+            if wish.get("max_events_per_second").is_some() { Severity::Error } else { Severity::Warning };
+        let found: Vec<String> = checker
+            .take()
+            .iter()
+            .filter(|finding| finding.severity >= most)
+            .map(|finding| format!("{finding} {:?}", finding.line))
+            .collect();
+        assert!(found.is_empty(), "{wish}: {found:#?}\n{:?}", stage.kinds());
+    }
+}
