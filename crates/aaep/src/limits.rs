@@ -47,6 +47,9 @@ pub const SUBSCRIPTIONS_MAX: usize = 1_024;
 /// this behind its time is taken as settled by its default.
 pub const FOLLOW_UP_MS: i64 = 1_000;
 
+/// Seconds of a prompt beyond which its time is to be told while it runs down; `prompt.countdown` looks at these.
+pub const COUNTED_DOWN_SECONDS: i64 = 60;
+
 /// Characters of a piece of output that is called small; `output.hint_missing` looks at these.
 pub const SMALL_CHUNK_CHARS: usize = 16;
 

@@ -176,3 +176,24 @@ fn every_rule_is_broken_somewhere_in_the_corpus() {
     // These are shown by tests of their own: bytes that are no text, and more than is followed.
     assert_eq!(untested, ["json.encoding", "limit.sessions", "limit.session"]);
 }
+
+/// R-084: a prompt of two minutes whose time is told at its half and near its end; each of the two is missed.
+#[test]
+fn a_prompt_that_is_not_counted_down_is_noted() {
+    let whole = std::fs::read_to_string(testdata("sessions").join("good.countdown.jsonl")).unwrap();
+    let noted = |text: &str, profile| ids(&checked(text, profile), Severity::Note);
+    assert_eq!(noted(&whole, Profile::Strict), [""; 0]);
+    for told in ["One minute is left.", "Twelve seconds are left."] {
+        let silent: String =
+            whole.lines().filter(|line| !line.contains(told)).map(|line| format!("{line}\n")).collect();
+        assert_eq!(noted(&silent, Profile::Strict), ["prompt.countdown"], "without `{told}`");
+        assert_eq!(noted(&silent, Profile::Compat), [""; 0]);
+    }
+    // An answer in time needs no countdown, nor does a prompt of a minute.
+    let lines: Vec<&str> = whole.lines().filter(|line| !line.contains("left")).collect();
+    let reply = r#"{"type":"confirmation.reply","reply_token":"rpl_1","decision":"reject","subscription_id":"sub_1","timestamp":"2026-05-24T14:22:40.000Z"}"#;
+    let answered = [&lines[..3], &[reply], &lines[3..]].concat().join("\n");
+    assert_eq!(noted(&answered, Profile::Strict), [""; 0]);
+    let short = lines.join("\n").replace("\"timeout_seconds\":120", "\"timeout_seconds\":60");
+    assert_eq!(noted(&short, Profile::Strict), [""; 0]);
+}

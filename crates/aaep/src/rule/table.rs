@@ -262,6 +262,10 @@ rules! {
             "A rejection is followed by an event that tells of it." => "Send `state.changed` back to `thinking` or `deciding`.";
         PROMPT_NOT_DONE "prompt.not_done" Prose "R-074 §4.5.3" error warning:
             "What was accepted is done: `tool.invoked` follows." => "Send `tool.invoked` for the action, or end with an error that says why not.";
+        PROMPT_IMPLIED "prompt.implied" Prose "R-072 §6.1.3" warning warning:
+            "While a prompt is open, nothing says that what it asks for was done." => "Wait for the answer before the call is made and completed; work that the prompt does not ask for may go on.";
+        PROMPT_COUNTDOWN "prompt.countdown" Lint "R-084 §6.4.3" note off:
+            "A prompt of more than a minute is counted down: progress is told when half of its time and when a tenth is left." => "Send `progress.updated` with the time that is left.";
         PROMPT_STATE "prompt.state" Prose "R-096 G-34 A.4" warning off:
             "The state is `awaiting_input` at a prompt." => "Announce `awaiting_input` before the prompt.";
         PROMPT_STATE_STAYS "prompt.state_stays" Prose "R-096 G-34 A.4" warning off:

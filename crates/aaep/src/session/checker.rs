@@ -410,6 +410,9 @@ fn follow(
     let Track { speakers, calls, prompts, outputs, .. } = track;
     let speaker = &mut speakers[number];
     let stand = Stand { speaker: number, moment, seed, heard: track.heard };
+    if !prompts.is_empty() {
+        prompts::count_down(prompts, stand, kind, event, findings);
+    }
     let room = match kind {
         Kind::StateChanged => {
             let change = states::changed(speaker, number, calls, event, findings);
@@ -420,7 +423,7 @@ fn follow(
         }
         Kind::ToolInvoked => tools::invoked(calls, prompts, speaker, stand, event, findings),
         Kind::ToolCompleted => {
-            tools::completed(calls, speaker, event, seed, findings);
+            tools::completed(calls, prompts, speaker, stand, event, findings);
             true
         }
         Kind::OutputStreaming => stream::piece(outputs, speaker, stand, event, findings),

@@ -5,7 +5,7 @@ use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
 use crate::kind::Kind;
-use crate::limits::FOLLOW_UP_MS;
+use crate::limits::{COUNTED_DOWN_SECONDS, FOLLOW_UP_MS};
 use crate::reading::Reading;
 use crate::rule::{self, Findings, quote};
 
@@ -23,6 +23,39 @@ pub(super) struct Prompt {
     pub(super) settled: Option<i64>,
     /// Whether anything followed its rejection, or a tool its acceptance.
     pub(super) followed: bool,
+    pub(super) countdown: Countdown,
+}
+
+/// How the time of a prompt was told.
+pub(super) struct Countdown {
+    /// When half of the time and when a tenth was left, in microseconds; for prompts that are counted down.
+    due: Option<(i64, i64)>,
+    /// Reports of progress while it was open.
+    told: u32,
+}
+
+impl Countdown {
+    fn new(opened: Option<i64>, seconds: Option<i64>) -> Self {
+        let of = |(opened, seconds): (i64, i64)| {
+            let time = seconds * 1_000_000;
+            (opened.saturating_add(time / 2), opened.saturating_add(time / 10 * 9))
+        };
+        Countdown {
+            due: opened.zip(seconds).filter(|(_, seconds)| *seconds > COUNTED_DOWN_SECONDS).map(of),
+            told: 0,
+        }
+    }
+
+    /// Whether less was told than was due by a moment; answered once.
+    fn is_behind(&mut self, moment: i64) -> bool {
+        let Some((half, tenth)) = self.due else { return false };
+        let late = |due: i64| u32::from(moment > due + FOLLOW_UP_MS * 1_000);
+        let behind = self.told < late(half) + late(tenth);
+        if behind {
+            self.due = None;
+        }
+        behind
+    }
 }
 
 /// What a prompt asks for.
@@ -207,6 +240,7 @@ pub(super) fn opened(
             standing,
             settled: None,
             followed: false,
+            countdown: Countdown::new(moment, seconds),
         });
     }
     room
@@ -243,6 +277,48 @@ fn words(event: &Reading<'_>, seed: u64) -> Asks {
         numeric: takes("numeric", false),
         choices: takes("multiple_choice", choices.is_some()).then(values),
     }
+}
+
+/// Something of a producer happened: whether the time of its prompts was told until now, or until they were settled.
+pub(super) fn count_down(
+    prompts: &mut [Prompt],
+    stand: Stand,
+    kind: Kind,
+    event: &Reading<'_>,
+    findings: &mut Findings,
+) {
+    for prompt in prompts.iter_mut().filter(|prompt| prompt.speaker == stand.speaker) {
+        let Some(moment) = prompt.settled.or(stand.moment) else { continue };
+        if kind == Kind::ProgressUpdated && prompt.settled.is_none() {
+            prompt.countdown.told = prompt.countdown.told.saturating_add(1);
+        }
+        // Behind its time nothing is left to be told.
+        let until = prompt.deadline.map_or(moment, |deadline| moment.min(deadline));
+        if prompt.countdown.is_behind(until) {
+            let message = || "the time of a prompt was not told while it ran down".to_owned();
+            let text = event.doc().text();
+            findings.add(&rule::PROMPT_COUNTDOWN, text, Some(event.node()), String::new, message);
+        }
+        if prompt.settled.is_some() {
+            prompt.countdown.due = None;
+        }
+    }
+}
+
+/// Whether a call that was made before is what an open prompt asks for.
+pub(super) fn is_asked_for(prompts: &[Prompt], stand: Stand, made: u64, id: Option<u64>, tool: u64) -> bool {
+    prompts.iter().any(|prompt| {
+        let names = match prompt.asks {
+            Asks::Leave { call: Some(named), .. } => id == Some(named),
+            Asks::Leave { tool: Some(named), .. } => tool == named,
+            _ => false,
+        };
+        names
+            && prompt.speaker == stand.speaker
+            && prompt.heard > made
+            && prompt.standing == Standing::Open
+            && !prompt.is_over(stand.moment, 0)
+    })
 }
 
 /// The producer leaves `awaiting_input`: its prompts without a recorded reply are settled.

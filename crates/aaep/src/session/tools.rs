@@ -85,13 +85,14 @@ fn quote_raw(raw: &str) -> &str {
 
 pub(super) fn completed(
     calls: &mut [Call],
+    prompts: &[Prompt],
     speaker: &mut Speaker,
+    stand: Stand,
     event: &Reading<'_>,
-    seed: u64,
     findings: &mut Findings,
 ) {
     let text = event.doc().text();
-    let (id, tool) = sums(event, seed);
+    let (id, tool) = sums(event, stand.seed);
     speaker.call_ended = true;
     let open = |call: &&mut Call| !call.done;
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
@@ -136,6 +137,12 @@ pub(super) fn completed(
     };
     let Some(call) = found.and_then(|at| calls.get_mut(at)) else { return };
     call.done = true;
+    if !prompts.is_empty()
+        && event.is(Field::Status, "success")
+        && prompts::is_asked_for(prompts, stand, call.heard, call.id, call.tool)
+    {
+        breach(&rule::PROMPT_IMPLIED, "was done while the prompt for it is open");
+    }
     if call.late {
         breach(&rule::TOOL_LATE, "is completed after the state behind it was announced");
     }
