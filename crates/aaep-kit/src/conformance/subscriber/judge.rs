@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::talk::Said;
 use super::trial::{Issued, Trial};
 use super::voice::Asked;
-use super::{Answers, stage::What};
+use super::{Answers, coverage, stage::What};
 use crate::conformance::Outcome;
+use crate::conformance::requirements::Requirement;
 use crate::limits;
 
 const FORM: &str = "its replies are as the schemas say";
@@ -23,6 +24,11 @@ const ENTITLED: &str = "it brings its token with every request";
 
 pub(super) fn run(trial: &mut Trial<'_>) {
     trial.fresh();
+    for (id, covered) in coverage::ALL {
+        if let (coverage::Coverage::Outside(why), Some(row)) = (covered, Requirement::named(id)) {
+            trial.check(row.id, row.says, Outcome::NotShown("it cannot be told from outside".into()), *why);
+        }
+    }
     let seen = trial.stage.since(0);
     let replies: Vec<Said> = Said::all(&seen).into_iter().filter(Said::is_reply).collect();
     let issued: HashMap<String, Issued> =
@@ -124,7 +130,7 @@ fn decisions(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, I
     let otherwise = confirmations.iter().find(|(reply, issued)| !narrow(issued) && reply.decision() != right);
     let said = match otherwise {
         Some((reply, _)) => format!("it is set up to {right}, and sent `{}`", short(reply.decision())),
-        None => format!("every decision was `{right}`"),
+        None => format!("{}, and every decision was `{right}`", trial.subject.answers.says()),
     };
     trial.hold("R-091", CONFIGURED, otherwise.is_none(), said);
 }

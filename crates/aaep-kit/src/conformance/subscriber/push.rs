@@ -151,6 +151,12 @@ impl Way {
         }
         let client = client(Some(limits::TRIAL_REPLY))
             .map_err(|why| TrialError::Push(format!("no client for `{url}`: {why}")))?;
+        if let Err(why) = client.get(url).send().await
+            && why.is_connect()
+        {
+            let why = format!("nothing answers at {url}: {why}; is the subscriber running?");
+            return Err(TrialError::Push(why));
+        }
         Ok(Way::Post { client, url: format!("{}/messages", url.trim_end_matches('/')) })
     }
 

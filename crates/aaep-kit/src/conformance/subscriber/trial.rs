@@ -221,19 +221,28 @@ impl<'a> Trial<'a> {
         self.process.as_mut()
     }
 
+    /// Waits until it is connected, at most for so long.
+    pub(super) async fn connected(&mut self, patience: Duration) -> Option<Open> {
+        let limit = recount_world::moment() + patience;
+        loop {
+            let left = limit.checked_duration_since(recount_world::moment())?;
+            // In steps, because a process that has ended does not come any more.
+            if let Some(open) = self.stage.wait_open(left.min(limits::TRIAL_SECOND)).await {
+                return Some(open);
+            }
+            let ended = self.process.as_mut().is_some_and(|process| process.ended().is_some());
+            if ended && self.stage.lines().is_empty() {
+                return None;
+            }
+        }
+    }
+
     /// Waits for it to come, at most for so long, and begins a session.
     pub(super) async fn arrive(&mut self, patience: Duration) -> Option<Open> {
         let limit = recount_world::moment() + patience;
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;
-            // In steps, because a process that has ended does not come any more.
-            let Some(open) = self.stage.wait_open(left.min(limits::TRIAL_SECOND)).await else {
-                let ended = self.process.as_mut().is_some_and(|process| process.ended().is_some());
-                if ended && self.stage.lines().is_empty() {
-                    return None;
-                }
-                continue;
-            };
+            let open = self.connected(left).await?;
             if open.face == Face::Legacy || open.face == Face::LegacySocket {
                 // A handshake may or may not come behind the stream.
                 self.stage.wait_subscription(self.subject.times.quiet).await;
@@ -314,10 +323,14 @@ impl<'a> Trial<'a> {
         let mark = self.stage.mark();
         let (token, sent) = (prompt.token.clone(), recount_world::moment());
         self.issued.push(Issued { prompt, sent });
-        if self.put(piece).await == 0 {
-            return Sign::Gone;
+        let sign = match self.put(piece).await {
+            0 => Sign::Gone,
+            _ => self.watch(mark, &token, sent, waits).await,
+        };
+        if let (Sign::Gone, Some(process)) = (&sign, &mut self.process) {
+            // A connection ends a moment before its process does.
+            process.wait(self.subject.times.quiet).await;
         }
-        let sign = self.watch(mark, &token, sent, waits).await;
         if let Sign::Answered { after, .. } = &sign {
             self.took.push(*after);
         }

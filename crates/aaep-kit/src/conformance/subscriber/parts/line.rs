@@ -41,11 +41,10 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let missed = trial.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
     let mark = trial.stage.mark();
     trial.stage.cut();
-    let back = trial.stage.wait_open(trial.subject.times.returns).await;
+    let back = trial.connected(trial.subject.times.returns).await;
     let Some(open) = back else {
         let ending = trial.ending();
-        let seconds = trial.subject.times.returns.as_secs_f64();
-        let said = format!("it did not come within {seconds:.0} s{ending}");
+        let said = format!("it did not come back{ending}");
         // At the lower levels a tidy end is enough; from level 3 on it must go on.
         trial.check("R-143", RETURNS, Outcome::Warned, said.clone());
         trial.check("R-121", RETURNS, Outcome::Failed, said);
