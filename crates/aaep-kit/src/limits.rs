@@ -14,7 +14,7 @@ pub const EVIDENCE_LINE_BYTES_MAX: usize = 400;
 pub const VALIDATE_READ_BYTES: usize = 256 * 1024;
 
 /// Bytes the kernel holds for one reader of the scripted producer; beyond that the reader's own queue grows.
-pub const SCRIPTED_SEND_BUFFER_BYTES: u32 = 32 * 1024;
+pub const SCRIPTED_SEND_BUFFER_BYTES: u32 = 8 * 1024;
 
 /// Connections that wait to be taken in by the scripted producer; the kernel refuses further ones.
 pub const SCRIPTED_BACKLOG: u32 = 64;

@@ -12,6 +12,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
+use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
 use http::{HeaderValue, Method, StatusCode, header};
 use recount_aaep::wire::ProducerManifest;
@@ -46,6 +47,11 @@ pub(super) fn serve(listener: TcpListener, room: Arc<Room>) {
         .layer(DefaultBodyLimit::max(limits::SCRIPTED_BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(room.clone(), guard))
         .with_state(room.clone());
+    let listener = listener.tap_io(|peer| {
+        if peer.set_nodelay(true).is_err() {
+            // It has left already; serving it will tell.
+        }
+    });
     let mut stopped = room.stopped.subscribe();
     room.world.clone().tasks.spawn(Kind::Service, |mut shutdown| async move {
         let over = {
