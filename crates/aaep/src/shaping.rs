@@ -8,7 +8,8 @@
 //!   their type; others that are called critical go out at once too, up to
 //!   [`crate::limits::SHAPED_CRITICAL_PER_SECOND`], so that nobody can pass every limit by calling everything so
 //!   (G-24). Text that came before a prompt goes out before it, as far as it can be spoken, as one event and whatever
-//!   the rate (G-26); before an error that ends a session goes all there is. Other things that are held come behind.
+//!   the rate (G-26), and so does the beginning of its session; before an error that ends a session goes all there is.
+//!   Other things that are held come behind.
 //! - **The rate** is kept in any second, wherever it begins. What is over it waits, and is joined meanwhile:
 //!   pieces of output become one, states in a row one change, progress is what it was last (R-118, G-25). Output,
 //!   lifecycle, tools and prompts are never dropped.

@@ -1,18 +1,21 @@
 //! The queue of one subscription: what waits, what goes next, and when.
 
+mod hold;
+mod room;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bucket::Bucket;
-use super::held::{Held, same_output, succeeds};
+use super::held::Held;
 
 use super::scan::Legal;
-use super::text::{End, Text};
+use super::text::End;
 use super::track::Track;
 use super::tune::tune;
 use crate::kind::Kind;
 use crate::limits;
 use crate::negotiate::Terms;
-use crate::wire::{Body, Event, OutputStreaming, Pace, SessionId, SubscriptionId, Urgency};
+use crate::wire::{Body, Event, Pace, SessionId, SubscriptionId, Urgency};
 
 /// What became of the events that were pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -178,6 +181,13 @@ impl Shaper {
     fn urgent(&mut self, event: Event) {
         let session = event.envelope.session_id.clone();
         let terminal = event.kind().is_some_and(Kind::is_terminal);
+        // Nothing comes before the beginning of its session.
+        let begins =
+            |held: &Held| *held.session() == session && held.event.kind() == Some(Kind::SessionStarted);
+        if let Some(at) = self.held.iter().position(begins) {
+            self.owe();
+            self.dispatch(at, End::Quiet);
+        }
         if matches!(event.body, Body::OutputStreaming(_)) {
             // It is part of a text; so the text goes.
             let at = self.hold_text(event);
@@ -231,151 +241,10 @@ impl Shaper {
         }
     }
 
-    /// Joins to a text what is held behind it of the same output; what else is held between them is passed only
-    /// where that is asked for.
-    fn join_text(&mut self, at: usize, pass: bool) {
-        let mut behind = at + 1;
-        while behind < self.held.len() {
-            let (one, two) = (&self.held[at], &self.held[behind]);
-            if one.session() != two.session() || !same_output(&one.event, &two.event) {
-                if !pass && one.session() == two.session() && two.text.is_none() && !two.is_progress() {
-                    return;
-                }
-                behind += 1;
-                continue;
-            }
-            if let Some(Held { text: Some(more), .. }) = self.held.remove(behind)
-                && let Some(text) = &mut self.held[at].text
-            {
-                text.join(more);
-            }
-        }
-    }
-
     fn owe(&mut self) {
         if let Some(bucket) = &mut self.bucket {
             bucket.owe(self.now);
         }
-    }
-
-    fn hold(&mut self, event: Event) {
-        let called = *event.envelope.urgency() == Urgency::Critical;
-        match &event.body {
-            Body::OutputStreaming(_) => {
-                self.hold_text(event);
-            }
-            Body::StateChanged(_) if !called => self.hold_state(event),
-            Body::ProgressUpdated(_) if !called => self.hold_progress(event),
-            _ => {
-                if event.kind().is_some_and(Kind::is_terminal) {
-                    self.close(&event.envelope.session_id);
-                }
-                self.held.push_back(Held::plain(event));
-            }
-        }
-    }
-
-    /// The end of what is held of a session, without progress, which any state may pass.
-    fn newest(&self, session: &SessionId) -> Option<usize> {
-        self.held.iter().rposition(|held| held.session() == session && !held.is_progress())
-    }
-
-    fn hold_state(&mut self, event: Event) {
-        let earlier = self
-            .newest(&event.envelope.session_id)
-            .filter(|at| self.held[*at].is_state() && succeeds(&event, &self.held[*at].event));
-        let mut held = Held::plain(event);
-        if *self.terms.cognitive_load() == Pace::Low {
-            held.ripe = self.now.saturating_add(limits::SHAPED_STATE_MS_LOW);
-        }
-        self.counts.merged += u64::from(earlier.is_some());
-        match earlier {
-            // It keeps the place and the time of the first: neither waits longer because others follow it.
-            Some(at) => {
-                held.ripe = held.ripe.min(self.held[at].ripe);
-                let earlier = std::mem::replace(&mut self.held[at], held);
-                self.held[at].continue_from(earlier);
-            }
-            None => self.held.push_back(held),
-        }
-    }
-
-    fn hold_progress(&mut self, event: Event) {
-        let session = &event.envelope.session_id;
-        let earlier = self.held.iter().position(|held| {
-            held.session() == session && held.is_progress() && succeeds(&event, &held.event)
-        });
-        let mut held = Held::plain(event);
-        let sent = self.tracks.get(held.session()).and_then(|track| track.progress_at);
-        if *self.terms.cognitive_load() == Pace::Low
-            && let Some(sent) = sent
-        {
-            held.ripe = sent.saturating_add(limits::SHAPED_PROGRESS_MS_LOW);
-        }
-        self.counts.merged += u64::from(earlier.is_some());
-        match earlier {
-            Some(at) if !self.is_pressed(at) => {
-                let earlier = std::mem::replace(&mut self.held[at], held);
-                self.held[at].stand_for(earlier);
-            }
-            // It comes behind what came before it.
-            Some(at) => {
-                if let Some(earlier) = self.held.remove(at) {
-                    held.stand_for(earlier);
-                }
-                self.held.push_back(held);
-            }
-            None => self.held.push_back(held),
-        }
-    }
-
-    /// Answers where the text is now.
-    fn hold_text(&mut self, mut event: Event) -> Option<usize> {
-        let Body::OutputStreaming(output) = &mut event.body else { return None };
-        let chunk = std::mem::take(&mut output.chunk);
-        let output: OutputStreaming = output.clone();
-        let session = event.envelope.session_id.clone();
-        let track = self.tracks.entry(session.clone()).or_default();
-        let position = track.position(&output, chunk.chars().count() as u64);
-        let (id, timestamp) = (event.envelope.event_id.clone(), event.envelope.timestamp.clone());
-        let open = self.held.iter().rposition(|held| {
-            let open = held.text.as_ref().is_some_and(|text| !text.closed);
-            open && *held.session() == session && same_id(&held.event, &output)
-        });
-        let at = match open {
-            Some(at) if same_output(&self.held[at].event, &event) => self.text_at_the_end(at),
-            other => {
-                if let Some(text) = other.and_then(|at| self.held[at].text.as_mut()) {
-                    text.closed = true;
-                }
-                self.held.push_back(Held::output(event, Text::new(position)));
-                self.held.len() - 1
-            }
-        };
-        if let Some(text) = &mut self.held[at].text {
-            self.counts.merged += u64::from(!text.is_empty());
-            text.add(&chunk, output.coalesce_hint.as_ref(), output.complete, id, timestamp, self.now);
-            text.closed |= text.complete;
-        }
-        Some(at)
-    }
-
-    /// Where to add to a text: where it is, or, when something came behind it, behind that, with what could not be
-    /// spoken yet.
-    fn text_at_the_end(&mut self, at: usize) -> usize {
-        if !self.is_pressed(at) {
-            return at;
-        }
-        let held = &mut self.held[at];
-        let Some(text) = &mut held.text else { return at };
-        let rest = text.split(&self.legal);
-        let done = text.is_done();
-        let event = held.event.clone();
-        if done {
-            self.held.remove(at);
-        }
-        self.held.push_back(Held::output(event, rest));
-        self.held.len() - 1
     }
 
     /// Nothing more will be added to the texts of a session.
@@ -514,66 +383,4 @@ impl Shaper {
             self.tracks.remove(session);
         }
     }
-
-    /// Keeps what waits within its bounds.
-    fn make_room(&mut self) {
-        self.held.iter_mut().for_each(Held::count_frame);
-        let full = |shaper: &Shaper| {
-            shaper.held.len() > limits::SHAPED_HELD_EVENTS_MAX
-                || shaper.held_bytes() > limits::SHAPED_HELD_BYTES_MAX
-        };
-        if !full(self) {
-            return;
-        }
-        self.collapse_states();
-        self.collapse_texts();
-        while full(self) {
-            if let Some(text) = &mut self.held[0].text
-                && text.place(&self.legal, End::Quiet).is_none()
-            {
-                text.closed = true;
-            }
-            self.counts.ahead += 1;
-            self.owe();
-            self.dispatch(0, End::Quiet);
-        }
-    }
-
-    /// Texts of one output between which nothing is held any more become one.
-    fn collapse_texts(&mut self) {
-        let mut at = 0;
-        while at < self.held.len() {
-            if self.held[at].text.is_some() {
-                self.join_text(at, false);
-            }
-            at += 1;
-        }
-    }
-
-    /// Of each producer of each session the last state stays, and begins where the first began.
-    fn collapse_states(&mut self) {
-        let mut at = self.held.len();
-        while at > 0 {
-            at -= 1;
-            if !self.held[at].is_state() {
-                continue;
-            }
-            let later = &self.held[at];
-            let earlier = self.held.iter().take(at).rposition(|held| {
-                held.session() == later.session() && held.is_state() && succeeds(&later.event, &held.event)
-            });
-            if let Some(earlier) = earlier
-                && let Some(earlier) = self.held.remove(earlier)
-            {
-                // It has moved up by one; the next round looks at it again.
-                self.held[at - 1].continue_from(earlier);
-                self.counts.merged += 1;
-            }
-        }
-    }
-}
-
-/// Whether a held text is of this output.
-fn same_id(held: &Event, output: &OutputStreaming) -> bool {
-    matches!(&held.body, Body::OutputStreaming(known) if known.output_id == output.output_id)
 }

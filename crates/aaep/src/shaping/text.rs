@@ -140,7 +140,7 @@ impl Text {
         self.buffer.is_empty() && !self.complete
     }
 
-    /// Adds a piece; answers how many characters it has.
+    /// Adds a piece.
     pub(super) fn add(
         &mut self,
         chunk: &str,
@@ -149,13 +149,11 @@ impl Text {
         id: EventId,
         timestamp: Timestamp,
         now: u64,
-    ) -> u64 {
+    ) {
         let from = self.buffer.len();
         self.buffer.push_str(chunk);
-        let mut characters = 0;
         for (offset, c) in chunk.char_indices() {
             let at = from + offset;
-            characters += 1;
             let mut rank = self.scanner.read(c);
             if offset == 0 && at > 0 {
                 // What the producer said of the end of the piece before.
@@ -191,7 +189,6 @@ impl Text {
                 part: false,
             }),
         }
-        characters
     }
 
     fn mark(&mut self, rank: Rank, at: usize) {
@@ -330,19 +327,21 @@ impl Text {
         }
         self.complete = false;
         self.said = None;
+        // What it saw is behind the new end; what ends there is among the marks.
+        self.scanner = Scanner::default();
         self.ink = self.ink.filter(|ink| *ink < at);
     }
 
     /// Joins what was held behind it.
     pub(super) fn join(&mut self, other: Text) {
         let from = self.buffer.len();
+        let ends = self.end_rank(End::Quiet);
         self.buffer.push_str(&other.buffer);
-        if from > 0
+        if let Some(rank) = ends
             && !other.buffer.is_empty()
-            && self.ink.is_some()
             && scan::between_characters(&self.buffer, from)
         {
-            self.marks.add(self.said.unwrap_or(Rank::Character), from);
+            self.marks.add(rank, from);
         }
         for (mine, theirs) in self.marks.0.iter_mut().zip(other.marks.0) {
             mine.extend(theirs.into_iter().map(|at| at + from));

@@ -238,6 +238,32 @@ fn texts_that_differ_stay_apart() {
     assert_eq!(chunks, [("One. Two. ", Some("out_1"), 0), ("Un. Deux. ", Some("out_2"), 0)]);
 }
 
+/// A text that changes its language ends where it does, wherever that is.
+#[test]
+fn languages_are_not_mixed_in_one_piece() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(called("call_1"));
+    for (at, (chunk, language)) in
+        [("He said ", "en"), ("« Bon", "fr"), ("jour » ", "fr"), ("twice.", "en")].iter().enumerate()
+    {
+        stage.write_spoken(chunk, language, at == 3);
+    }
+    stage.drain();
+    let seen: Vec<(&str, Option<&str>, u64)> = stage
+        .outputs()
+        .iter()
+        .map(|(output, _)| (output.chunk.as_str(), output.language.as_deref(), output.position))
+        .collect();
+    assert_eq!(
+        seen,
+        [("He said ", Some("en"), 0), ("« Bonjour » ", Some("fr"), 8), ("twice.", Some("en"), 20)]
+    );
+    assert_eq!(
+        stage.chunks().iter().map(|(_, hint)| *hint).collect::<Vec<_>>(),
+        ["none", "none", "completion"]
+    );
+}
+
 /// What has not ended when something else comes goes on behind it, joined to what follows.
 #[test]
 fn an_unfinished_sentence_is_passed_by_what_follows() {

@@ -87,6 +87,41 @@ fn a_prompt_does_not_wait_and_comes_behind_the_text_before_it() {
     );
 }
 
+/// A sentence that has ended is spoken before a prompt though another has begun behind a call.
+#[test]
+fn what_has_ended_goes_before_a_prompt_and_what_has_not_comes_behind() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(build::session_started("Hello."));
+    stage.write("One.", None);
+    stage.say(called("call_1"));
+    stage.write(" Two", None);
+    stage.say(prompt("rpl_1"));
+    assert_eq!(stage.kinds(), ["session.started", "output.streaming", "awaiting.confirmation"]);
+    assert_eq!(stage.chunks(), [("One.", "sentence")]);
+    stage.write_last(" and three.");
+    stage.drain();
+    assert_eq!(stage.chunks()[1..], [(" Two and three.", "completion")]);
+}
+
+/// the beginning of a session is never overtaken, not even by what does not wait.
+#[test]
+fn a_session_begins_before_its_prompt() {
+    for urgent in ["prompt", "error", "progress"] {
+        let mut stage = stage(&json!({"max_events_per_second": 1}));
+        stage.say_in("sess_2", build::session_started("Hello."));
+        stage.say(build::session_started("Hello."));
+        stage.write("Just one", None);
+        match urgent {
+            "prompt" => stage.say(prompt("rpl_1")),
+            "error" => stage.say(build::session_errored(ErrorCategory::Unknown, "It broke.")),
+            _ => stage.say(progress(1).urgency(Urgency::Critical)),
+        };
+        let begins = stage.out[1].1.envelope.session_id.as_str();
+        assert_eq!((stage.kinds()[1], begins), ("session.started", "sess_1"), "{urgent}");
+        assert_eq!(stage.now, 0);
+    }
+}
+
 /// Nothing comes behind an ending, so all goes before an error, and the error does not wait.
 #[test]
 fn an_error_ends_a_session_at_once_and_behind_all_that_was_held() {
@@ -404,6 +439,7 @@ proptest! {
             // Numbers without gaps, times that do not fall.
             let (number, millis, ended, state) = last.entry(session).or_insert((0, 0, 0, "idle".into()));
             prop_assert_eq!(*ended, 0, "nothing behind an ending");
+            prop_assert_eq!(*number == 0, event.kind() == Some(Kind::SessionStarted), "nothing before a beginning");
             prop_assert_eq!(envelope.sequence_number, Some(*number));
             *number += 1;
             prop_assert!(envelope.timestamp.millis() >= *millis);

@@ -75,6 +75,27 @@ impl Stage {
         self.write_in("sess_1", "out_1", chunk, Some("completion"), true);
     }
 
+    /// A piece of `out_1` in a language of its own.
+    pub(crate) fn write_spoken(&mut self, chunk: &str, language: &str, last: bool) {
+        let key = ("sess_1".to_owned(), "out_1".to_owned());
+        let position = self.positions.entry(key).or_default();
+        let begins = *position;
+        *position += chunk.chars().count() as u64;
+        let draft = if last {
+            build::last_output(chunk, begins)
+        } else {
+            build::output(chunk, begins, Boundary::None)
+        };
+        let id = format!("evt_{}", self.made);
+        self.made += 1;
+        let millis = i64::try_from(self.now).unwrap();
+        let mut event = Self::frame("sess_1").event(&id, millis, draft.output_id("out_1")).unwrap();
+        if let Body::OutputStreaming(output) = &mut event.body {
+            output.language = Some(language.into());
+        }
+        self.push(event);
+    }
+
     pub(crate) fn write_in(
         &mut self,
         session: &str,

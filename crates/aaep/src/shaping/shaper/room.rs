@@ -1,0 +1,86 @@
+//! What waits, kept within its bounds: what is joined when there is much, and what goes when joining does not help.
+
+use super::Shaper;
+use crate::limits;
+use crate::shaping::held::{Held, same_output, succeeds};
+use crate::shaping::text::End;
+
+impl Shaper {
+    /// Keeps what waits within its bounds.
+    pub(super) fn make_room(&mut self) {
+        self.held.iter_mut().for_each(Held::count_frame);
+        let full = |shaper: &Shaper| {
+            shaper.held.len() > limits::SHAPED_HELD_EVENTS_MAX
+                || shaper.held_bytes() > limits::SHAPED_HELD_BYTES_MAX
+        };
+        if !full(self) {
+            return;
+        }
+        self.collapse_states();
+        self.collapse_texts();
+        while full(self) {
+            if let Some(text) = &mut self.held[0].text
+                && text.place(&self.legal, End::Quiet).is_none()
+            {
+                text.closed = true;
+            }
+            self.counts.ahead += 1;
+            self.owe();
+            self.dispatch(0, End::Quiet);
+        }
+    }
+
+    /// Texts of one output between which nothing is held any more become one.
+    fn collapse_texts(&mut self) {
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.held[at].text.is_some() {
+                self.join_text(at, false);
+            }
+            at += 1;
+        }
+    }
+
+    /// Of each producer of each session the last state stays, and begins where the first began.
+    fn collapse_states(&mut self) {
+        let mut at = self.held.len();
+        while at > 0 {
+            at -= 1;
+            if !self.held[at].is_state() {
+                continue;
+            }
+            let later = &self.held[at];
+            let earlier = self.held.iter().take(at).rposition(|held| {
+                held.session() == later.session() && held.is_state() && succeeds(&later.event, &held.event)
+            });
+            if let Some(earlier) = earlier
+                && let Some(earlier) = self.held.remove(earlier)
+            {
+                // It has moved up by one; the next round looks at it again.
+                self.held[at - 1].continue_from(earlier);
+                self.counts.merged += 1;
+            }
+        }
+    }
+
+    /// Joins to a text what is held behind it of the same output; what else is held between them is passed only
+    /// where that is asked for.
+    pub(super) fn join_text(&mut self, at: usize, pass: bool) {
+        let mut behind = at + 1;
+        while behind < self.held.len() {
+            let (one, two) = (&self.held[at], &self.held[behind]);
+            if one.session() != two.session() || !same_output(&one.event, &two.event) {
+                if !pass && one.session() == two.session() && two.text.is_none() && !two.is_progress() {
+                    return;
+                }
+                behind += 1;
+                continue;
+            }
+            if let Some(Held { text: Some(more), .. }) = self.held.remove(behind)
+                && let Some(text) = &mut self.held[at].text
+            {
+                text.join(more);
+            }
+        }
+    }
+}
