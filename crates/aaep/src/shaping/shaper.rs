@@ -110,6 +110,7 @@ impl Shaper {
             self.counts.filtered += 1;
             if kind.is_some_and(Kind::is_terminal) {
                 self.close(&event.envelope.session_id);
+                self.pump();
                 self.forget_if_idle(&event.envelope.session_id);
             }
         } else if must || (called && self.passes(&event)) {
