@@ -316,7 +316,8 @@ pub const REPLAY_ROUNDS_KEPT: usize = 4;
 pub const REPLAY_CONNECTIONS_MAX: usize = 512;
 /// Subscribers that listen to a replay at a time; a further one is refused with 503, or closed with 1013.
 pub const REPLAY_LISTENERS_MAX: usize = 256;
-/// Subscriptions that a replay remembers; a further request is rejected with `rate_limit`.
+/// Subscriptions that a replay remembers; for a further one the oldest without an open stream is forgotten, and where
+/// all have one, the request is rejected with `rate_limit`.
 pub const REPLAY_SUBSCRIPTIONS_MAX: usize = 1_024;
 /// After how many seconds a subscriber that was rejected so may ask again.
 pub const REPLAY_FULL_RETRY_SECONDS: u32 = 10;

@@ -20,9 +20,18 @@ pub(super) struct Room {
     answers: Mutex<Answers>,
     /// Of the room; without a handshake there are none, and all is said.
     terms: Mutex<Option<Arc<Terms>>>,
-    subscriptions: Mutex<BTreeMap<String, Arc<Terms>>>,
+    subscriptions: Mutex<BTreeMap<String, Subscription>>,
     /// Changes with each answer and each change of terms.
     pub(super) changed: watch::Sender<u64>,
+}
+
+/// What was agreed with one subscriber.
+struct Subscription {
+    terms: Arc<Terms>,
+    /// Of all that were accepted, from 0.
+    number: u64,
+    /// Streams that are open.
+    listeners: usize,
 }
 
 /// Answers that go onto the room's streams.
@@ -88,12 +97,17 @@ impl Room {
         let mut offer = offer(script);
         let id = format!("sub_{:032x}", world.entropy.draw());
         let mut subscriptions = lock(&self.subscriptions);
-        if subscriptions.len() >= limits::REPLAY_SUBSCRIPTIONS_MAX {
+        let full = subscriptions.len() >= limits::REPLAY_SUBSCRIPTIONS_MAX;
+        let silent = subscriptions.iter().filter(|(_, one)| one.listeners == 0);
+        let oldest = silent.min_by_key(|(_, one)| one.number).map(|(id, _)| id.clone()).filter(|_| full);
+        if full && oldest.is_none() {
             offer.full = Some(limits::REPLAY_FULL_RETRY_SECONDS);
         }
         let (answered, terms) = worded(negotiate::answer_text(&offer, request), &offer, &id);
         if let Some(terms) = terms {
-            subscriptions.insert(id, terms);
+            let number = subscriptions.values().map(|one| one.number + 1).max().unwrap_or_default();
+            oldest.and_then(|oldest| subscriptions.remove(&oldest));
+            subscriptions.insert(id, Subscription { terms, number, listeners: 0 });
         }
         answered
     }
@@ -101,13 +115,13 @@ impl Room {
     /// A subscriber changes its mind; `None` when there is no such subscription. A no ends it.
     pub(super) fn renegotiate(&self, script: &Script, id: &str, wish: &Capabilities) -> Option<Answered> {
         let mut subscriptions = lock(&self.subscriptions);
-        let terms = subscriptions.get(id)?;
+        let subscription = subscriptions.get_mut(id)?;
         let offer = offer(script);
-        let (answered, terms) = worded(negotiate::renegotiate(&offer, terms, wish), &offer, id);
+        let (answered, terms) = worded(negotiate::renegotiate(&offer, &subscription.terms, wish), &offer, id);
         match terms {
-            Some(terms) => subscriptions.insert(id.to_owned(), terms),
-            None => subscriptions.remove(id),
-        };
+            Some(terms) => subscription.terms = terms,
+            None => drop(subscriptions.remove(id)),
+        }
         drop(subscriptions);
         self.stir();
         Some(answered)
@@ -169,10 +183,20 @@ impl Room {
         Door::Room(answers.unheard.take().unwrap_or(next))
     }
 
+    /// Somebody listens on a subscription; `None` when there is no such subscription.
+    pub(super) fn resume(&self, id: &str) -> Option<Door> {
+        lock(&self.subscriptions).get_mut(id)?.listeners += 1;
+        Some(Door::Subscription(id.to_owned()))
+    }
+
     pub(super) fn leave(&self, door: &Door) {
         match door {
             Door::Room(_) => lock(&self.answers).listeners -= 1,
-            Door::Subscription(_) => {}
+            Door::Subscription(id) => {
+                if let Some(subscription) = lock(&self.subscriptions).get_mut(id) {
+                    subscription.listeners -= 1;
+                }
+            }
         }
     }
 
@@ -191,7 +215,7 @@ impl Room {
     pub(super) fn terms(&self, door: &Door) -> Option<Option<Arc<Terms>>> {
         match door {
             Door::Room(_) => Some(lock(&self.terms).clone()),
-            Door::Subscription(id) => lock(&self.subscriptions).get(id).cloned().map(Some),
+            Door::Subscription(id) => lock(&self.subscriptions).get(id).map(|one| Some(one.terms.clone())),
         }
     }
 

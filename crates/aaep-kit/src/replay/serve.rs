@@ -110,14 +110,14 @@ async fn subscription_events(
         let message = "say which subscription: `?subscription_id=` with the id of `subscription.accepted`";
         return refuse(StatusCode::BAD_REQUEST, "subscription_missing", message);
     };
-    if !stage.room.knows(&id) {
-        let message = "there is no such subscription; it has ended or was never accepted";
-        return refuse(StatusCode::NOT_FOUND, "subscription_unknown", message);
-    }
-    if method == Method::HEAD {
+    if method == Method::HEAD && stage.room.knows(&id) {
         return stream_headers(Body::empty());
     }
-    events(&stage, Door::Subscription(id), Frames::Named, &headers)
+    let Some(door) = stage.room.resume(&id) else {
+        let message = "there is no such subscription; it has ended or was never accepted";
+        return refuse(StatusCode::NOT_FOUND, "subscription_unknown", message);
+    };
+    events(&stage, door, Frames::Named, &headers)
 }
 
 fn events(stage: &Arc<Stage>, door: Door, frames: Frames, headers: &HeaderMap) -> Response {

@@ -67,7 +67,11 @@ pub(super) async fn versioned(State(stage): State<Arc<Stage>>, upgrade: WebSocke
         let (mut sink, mut source) = socket.split();
         let close = match handshake(&stage, &mut sink, &mut source).await {
             Ok(id) => {
-                let close = follow(&stage, &mut sink, source, Door::Subscription(id.clone())).await;
+                let close = match stage.room.resume(&id) {
+                    Some(door) => follow(&stage, &mut sink, source, door).await,
+                    // There were as many newer ones as can be.
+                    None => Some(Close::Full),
+                };
                 stage.room.close(&id);
                 close
             }

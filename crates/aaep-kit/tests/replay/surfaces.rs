@@ -3,6 +3,7 @@
 use futures_util::{SinkExt as _, StreamExt as _};
 use recount_aaep_kit::aaep::Message;
 use recount_aaep_kit::aaep::negotiate::wider;
+use recount_aaep_kit::limits;
 use recount_aaep_kit::replay::Options;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -121,6 +122,24 @@ async fn what_was_not_wanted_is_not_sent() {
         assert!(!expected.is_empty());
         assert_eq!(heard, expected);
         stage.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn subscriptions_that_nobody_listens_to_are_forgotten_when_there_are_too_many() {
+    let stage = Stage::of(&recording("good.minimal"), Options { stay: true, ..at_once() }).await;
+    let (kept, _) = subscribe(&stage, ALL).await;
+    let mut ear = stage.listen(&kept, None).await;
+    ear.some(1).await;
+    let (oldest, _) = subscribe(&stage, ALL).await;
+    for _ in 2..limits::REPLAY_SUBSCRIPTIONS_MAX {
+        subscribe(&stage, ALL).await;
+    }
+    assert_eq!(stage.ask(Method::HEAD, &oldest).await.status(), StatusCode::OK);
+    let (newest, _) = subscribe(&stage, ALL).await;
+    assert_eq!(stage.ask(Method::HEAD, &oldest).await.status(), StatusCode::NOT_FOUND);
+    for there in [kept, newest] {
+        assert_eq!(stage.ask(Method::HEAD, &there).await.status(), StatusCode::OK);
     }
 }
 
