@@ -32,7 +32,8 @@ pub const SCRIPTED_RETRY_SECONDS: u32 = 5;
 pub const SCRIPTED_SESSIONS_MAX: usize = 64;
 
 /// Messages kept for one subscription, for readers that are slow or come back; the oldest is forgotten, and a reader
-/// that had not come so far is told where things stand instead.
+/// that had not come so far is ended, so that it comes back and is told where things stand. Also the most that a wrong
+/// producer holds back; then it lets all of it go.
 pub const SCRIPTED_LOG_MAX: usize = 4_096;
 
 /// Milliseconds that a subscription without a reader is kept, so that `Last-Event-ID` finds what was missed; then it is

@@ -29,6 +29,9 @@ impl Crooked {
             Fault::RateInWindows => rate.map_or(now_ms, |rate| self.window(now_ms, u64::from(rate.max(1)))),
             _ => now_ms,
         };
+        if self.line.len() >= limits::SCRIPTED_LOG_MAX {
+            self.line.iter_mut().for_each(|(at, _)| *at = now_ms);
+        }
         self.line.push_back((at.max(last).max(now_ms), event));
     }
 
