@@ -1,6 +1,7 @@
 //! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make. None
 //! asks our own server; one file a verb.
 
+mod conformance;
 mod replay;
 mod validate;
 mod visualize;
@@ -25,6 +26,8 @@ enum Verb {
     Validate(validate::Validate),
     /// Draw or tell what happened in a recorded session, with every broken rule pointed at
     Visualize(visualize::Visualize),
+    /// Try producers and subscribers against the requirements of the protocol
+    Conformance(conformance::Conformance),
 }
 
 /// How a verb tells what it found.
@@ -67,6 +70,7 @@ impl Aaep {
             Verb::Replay(replay) => replay.run(common.json),
             Verb::Validate(validate) => validate.run(common.json),
             Verb::Visualize(visualize) => visualize.run(common.json),
+            Verb::Conformance(conformance) => conformance.run(common.json),
         }
     }
 }

@@ -1,0 +1,165 @@
+//! `recount aaep conformance subscriber`: a producer for a subscriber to be tried on, and what came of it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use recount_aaep_kit::World;
+use recount_aaep_kit::conformance::subscriber::{
+    Answers, Question, Subject, Times, Told, TrialError, push, run,
+};
+use recount_aaep_kit::conformance::{Outcome, Report};
+use recount_aaep_kit::link;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::mpsc;
+
+use crate::command::aaep::Format;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+#[command(group(ArgGroup::new("answers").args(["auto_accept", "auto_reject", "person"])))]
+pub(super) struct Subscriber {
+    /// Where to serve the producer that the subscriber is pointed at; with --push, where the subscriber listens
+    #[arg(value_name = "URL", id = "address", default_value = "http://127.0.0.1:0")]
+    address: String,
+    /// The level to try it at; the lower ones are part of it
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=3))]
+    level: u8,
+    /// Start the subscriber with this command, anew where a fresh one is needed; {url} stands for the address
+    #[arg(long, value_name = "COMMAND", conflicts_with = "push")]
+    command: Option<String>,
+    /// The subscriber listens: bring events to it, as the protocol's public suite does
+    #[arg(long)]
+    push: bool,
+    /// It is set up to accept prompts by itself
+    #[arg(long)]
+    auto_accept: bool,
+    /// It is set up to reject prompts by itself
+    #[arg(long)]
+    auto_reject: bool,
+    /// A person sits before it and answers its prompts
+    #[arg(long)]
+    person: bool,
+    /// Ask at this terminal, with yes and no, what only a person can tell
+    #[arg(long, conflicts_with = "push")]
+    ask: bool,
+    /// Ask the subscriber for this bearer token
+    #[arg(long, value_name = "TOKEN", conflicts_with = "push")]
+    want_token: Option<String>,
+    /// How long to send events at the rate that was agreed
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    sustain: u16,
+    /// Write the report as JSON to a file, too
+    #[arg(long, value_name = "FILE")]
+    report_json: Option<PathBuf>,
+    /// How the report is told
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+impl Subscriber {
+    pub(super) async fn run(self, json: bool) -> Result<(), Failure> {
+        let world = World::real();
+        let mut sink = |told: Told<'_>| match told {
+            Told::Note(words) => note(words),
+            Told::Check(check) if check.outcome == Outcome::Failed => {
+                note(&format!("FAILED {}: {}. {}", check.requirement, check.name, check.said));
+            }
+            Told::Check(_) => {}
+        };
+        let report = if self.push {
+            push::run(&world, &self.address, self.level, &mut sink).await.map_err(failure)?
+        } else {
+            let (asks, asked) = mpsc::channel(1);
+            let subject = self.subject(self.ask.then_some(asks))?;
+            // The questions end with the trial, which holds the other end of their channel.
+            let (report, ()) = tokio::join!(
+                async move { run(&world, &subject, self.level, &mut sink).await },
+                people(asked)
+            );
+            report.map_err(failure)?
+        };
+        self.tell(&report, json)
+    }
+
+    fn subject(&self, person: Option<mpsc::Sender<Question>>) -> Result<Subject, Failure> {
+        let address = address(&self.address)?;
+        if !address.ip().is_loopback() && self.want_token.is_none() {
+            let why =
+                "is not of this machine; say 127.0.0.1, or --want-token so that not everybody is let in";
+            return Err(Failure::Usage(format!("{} {why}", self.address)));
+        }
+        let answers = match (self.auto_accept, self.auto_reject, self.person) {
+            (true, _, _) => Answers::Accept,
+            (_, true, _) => Answers::Reject,
+            (_, _, true) => Answers::Person,
+            _ => Answers::Nobody,
+        };
+        let command = self.command.as_deref().map(link::words).transpose();
+        let mut subject = Subject::new(address, answers);
+        subject.command = command.map_err(|why| Failure::Usage(why.to_string()))?;
+        subject.token.clone_from(&self.want_token);
+        subject.times = Times { sustain: Duration::from_secs(self.sustain.into()), ..subject.times };
+        subject.person = person;
+        Ok(subject)
+    }
+
+    fn tell(&self, report: &Report, json: bool) -> Result<(), Failure> {
+        if let Some(file) = &self.report_json {
+            std::fs::write(file, report.to_json() + "\n").map_err(|why| {
+                Failure::Own(format!("the report cannot be written to {}: {why}", file.display()))
+            })?;
+        }
+        let mut out = Output::new();
+        match Format::of(self.format, json) {
+            Format::Text => {
+                let lines: Vec<String> = report.lines().iter().map(|line| clean::line(line)).collect();
+                out.lines(&lines)?;
+            }
+            Format::Json => out.json(&report.to_json())?,
+        }
+        if report.passed() { Ok(()) } else { Err(Failure::No) }
+    }
+}
+
+/// Where to listen.
+fn address(url: &str) -> Result<SocketAddr, Failure> {
+    let unusable =
+        |why: &str| Failure::Usage(format!("`{url}` {why}; say an address like http://127.0.0.1:8787"));
+    let place = url.strip_prefix("http://").ok_or_else(|| unusable("does not begin with http://"))?;
+    let place = place.strip_suffix('/').unwrap_or(place);
+    if place.contains('/') {
+        return Err(unusable("has a path; the subscriber finds its own"));
+    }
+    let place = if place.contains(':') { place.to_owned() } else { format!("{place}:80") };
+    let mut places = place.to_socket_addrs().map_err(|why| unusable(&format!("cannot be read ({why})")))?;
+    places.next().ok_or_else(|| unusable("names no place"))
+}
+
+fn failure(why: TrialError) -> Failure {
+    let says = why.to_string();
+    match why {
+        TrialError::Listen { .. } | TrialError::Start { .. } => Failure::Usage(says),
+        TrialError::NobodyCame { .. } | TrialError::Push(_) => Failure::Unreachable(says),
+    }
+}
+
+/// Asks the person at the terminal, a question at a time, until no more come. What is neither yes nor no is told as
+/// such; without a terminal or behind the end of the input nothing can be told.
+async fn people(mut asked: mpsc::Receiver<Question>) {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(question) = asked.recv().await {
+        note(&format!("Question: {} Type yes or no, or press Enter when you cannot tell.", question.text));
+        let typed = lines.next_line().await.ok().flatten();
+        let answer = match typed.as_deref().map(|line| line.trim().to_lowercase()).as_deref() {
+            Some("yes" | "y") => Some(true),
+            Some("no" | "n") => Some(false),
+            _ => None,
+        };
+        // The trial may have gone on without it.
+        question.answer.send(answer).ok();
+    }
+}
