@@ -170,13 +170,17 @@ impl Mark {
     fn link(&self, trace: &Trace, out: &mut String) {
         let (first, class, x) = (self.first, self.class(), self.x);
         put(out, format_args!("<a href=\"#p{first}\" id=\"m{first}\" class=\"mark {class}\" aria-label=\""));
+        // What is seen is said first, so that who speaks to a machine can name it.
+        if self.count > 1 {
+            put(out, format_args!("{}×: ", self.count));
+        }
         if let Some(problem) = trace.problems.get(first - 1) {
             let finding = &problem.finding;
             let (severity, rule) = (severity(finding.severity), finding.rule.id);
             put(out, format_args!("{severity} {rule} in line {}", finding.line));
         }
         if self.count > 1 {
-            put(out, format_args!(", and {} more here", self.count - 1));
+            put(out, format_args!(" and {} more", self.count - 1));
         }
         out.push_str("\">");
         // The form says the gravity too: a diamond, a triangle, a circle.
