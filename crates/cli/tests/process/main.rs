@@ -30,3 +30,4 @@ mod terminal;
 mod tokens;
 mod validating;
 mod verbs;
+mod visualizing;

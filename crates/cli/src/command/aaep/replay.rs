@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::rule;
 use recount_aaep_kit::replay::{Options, Outcome, Pace, Replay, Script, Tell, Told};
+use recount_aaep_kit::trace::Live;
 use serde_json::json;
 
 use crate::command::runtime;
@@ -50,6 +52,9 @@ pub(super) struct Again {
     /// Write what subscribers reply to this file, one message a line
     #[arg(long, value_name = "FILE")]
     replies: Option<PathBuf>,
+    /// Tell what each line says while it is said, and which rules it breaks
+    #[arg(long)]
+    visualize: bool,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -78,10 +83,15 @@ impl Again {
             }
             None => None,
         };
-        runtime()?.block_on(self.say(&name, script, Telling { json, replies }))
+        #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+        let seed = World::real().entropy.draw() as u64;
+        let live = self.visualize.then(|| Mutex::new(Live::new(rule::Profile::Strict, seed)));
+        let telling = Arc::new(Telling { json, replies, live });
+        runtime()?.block_on(self.say(&name, script, Arc::clone(&telling)))?;
+        telling.finish()
     }
 
-    async fn say(&self, name: &str, script: Script, telling: Telling) -> Result<(), Failure> {
+    async fn say(&self, name: &str, script: Script, telling: Arc<Telling>) -> Result<(), Failure> {
         let options = Options {
             bind: self.bind,
             port: self.port,
@@ -142,9 +152,24 @@ fn times(recording: &Path) -> Result<Option<String>, Failure> {
 struct Telling {
     json: bool,
     replies: Option<Mutex<File>>,
+    /// Follows what is said, when that is to be told.
+    live: Option<Mutex<Live>>,
 }
 
 impl Telling {
+    /// All was said.
+    fn finish(&self) -> Result<(), Failure> {
+        let Some(live) = &self.live else { return Ok(()) };
+        self.account(None, &live.lock().unwrap_or_else(PoisonError::into_inner).finish())
+    }
+
+    fn account(&self, line: Option<u32>, lines: &[String]) -> Result<(), Failure> {
+        if self.json && !lines.is_empty() {
+            return Output::new().value(&json!({ "told": "account", "line": line, "account": lines }));
+        }
+        Output::new().lines(lines)
+    }
+
     fn tell(&self, told: &Told<'_>) {
         if let (Told::Reply { text, .. }, Some(file)) = (told, &self.replies) {
             let line: String = text.chars().map(|c| if matches!(c, '\r' | '\n') { ' ' } else { c }).collect();
@@ -152,6 +177,12 @@ impl Telling {
             if let Err(why) = writeln!(file, "{line}") {
                 note(&format!("a reply could not be written down: {why}"));
             }
+        }
+        if let (Told::Line { line, text, .. }, Some(live)) = (told, &self.live) {
+            let text = String::from_utf8_lossy(text);
+            let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
+            // Who reads no more is told nothing more; the replay goes on for its subscribers.
+            self.account(Some(*line), &live.hear(*line as usize, &text)).ok();
         }
         if !self.json {
             if let Some(words) = words(told) {
