@@ -8,7 +8,7 @@ use super::Options;
 use super::aaep::json::{Piece, Splitter};
 use super::aaep::rule::Finding;
 use super::follow::Follower;
-use super::model::{Entry, Part, Problem, Stay, Trace};
+use super::model::{Entry, Part, Problem, Session, Stay, Trace};
 use crate::limits;
 
 /// Bytes that are read at a time.
@@ -51,7 +51,11 @@ impl Gathering<'_> {
         if self.bytes >= limits::TRACE_BYTES_MAX {
             return self.follower.pass_over(piece);
         }
+        let sessions = self.follower.sessions.len();
         let told = self.follower.piece(piece);
+        if self.follower.sessions.len() > sessions {
+            self.bytes += 2 * size_of::<Session>();
+        }
         let mut entry = told.entry;
         // What an event may add beside its entry: a part or a state, with names.
         self.bytes += size_of::<Entry>() + size_of::<Part>().max(size_of::<Stay>()) + entry.said.bytes();
