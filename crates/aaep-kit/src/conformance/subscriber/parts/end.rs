@@ -40,7 +40,10 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         if trial.present().await? {
             own_end(trial, handshake).await?;
         }
-        if !trial.stage.lines().is_empty() {
+        if trial.stage.lines().is_empty() {
+            let why = "the subscriber had ended: give the trial a command to start it with".to_owned();
+            trial.check("R-121", CLOSED, Outcome::NotShown(why), "");
+        } else {
             closed(trial).await?;
         }
     }
