@@ -1,5 +1,5 @@
-//! `docs/requirements/`: on each page every requirement has a row, and every row a test that exists or what it waits
-//! for.
+//! `docs/requirements/`: on each page every requirement has a row, and every row a test that exists, what it waits for,
+//! or why no test can show it.
 //!
 //! A test is named `path/to/file.rs::function`, `crate::path::function` (the crate's folder, then
 //! anything, then the function), or `web-tests/file.test.mjs::title`.
@@ -19,9 +19,10 @@ pub(super) struct Page {
     numbers: &'static [RangeInclusive<u32>],
 }
 
-pub(super) const PAGES: [Page; 2] = [
+pub(super) const PAGES: [Page; 3] = [
     Page { path: "docs/requirements/aep.md", letter: 'H', numbers: NATIVE },
     Page { path: "docs/requirements/aap.md", letter: 'P', numbers: &[1..=80] },
+    Page { path: "docs/requirements/aaep.md", letter: 'R', numbers: ACCESSIBILITY },
 ];
 
 /// The holes are as old as the list.
@@ -39,6 +40,10 @@ const NATIVE: &[RangeInclusive<u32>] = &[
     130..=137,
     140..=142,
 ];
+
+/// A block for each part of the protocol.
+const ACCESSIBILITY: &[RangeInclusive<u32>] =
+    &[1..=25, 30..=42, 50..=62, 70..=97, 110..=131, 140..=152, 160..=170, 180..=189, 200..=210];
 
 impl Page {
     pub(super) fn ids(&self) -> impl Iterator<Item = String> {
@@ -104,10 +109,13 @@ fn judge_tests(tree: &Tree, cell: &str) -> Result<(), String> {
     if let Some(what) = cell.strip_prefix("later:") {
         return if what.trim().is_empty() { Err("later, but not with what".into()) } else { Ok(()) };
     }
+    if let Some(why) = cell.strip_prefix("none:") {
+        return if why.trim().is_empty() { Err("none, but not why".into()) } else { Ok(()) };
+    }
     let parts: Vec<&str> = cell.split('`').collect();
     let names: Vec<&str> = parts.iter().skip(1).step_by(2).copied().collect();
     if names.is_empty() {
-        return Err("names no test; write it in backticks, or `later: ` and what brings it".into());
+        return Err("names no test; write it in backticks, or `later: ` and what brings it, or `none: ` and why".into());
     }
     match names.iter().find(|name| !exists(tree, name)) {
         Some(name) => Err(format!("the test `{name}` does not exist")),
@@ -164,6 +172,8 @@ mod tests {
     fn blanks_and_gaps_are_refused() {
         assert_eq!(page_with(ROW, "| H-001 | asked | `event` |  |"), [(3, RULE)]);
         assert_eq!(page_with(ROW, "| H-001 | asked | `event` | later: |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | asked | `event` | none: |"), [(3, RULE)]);
+        assert_eq!(page_with(ROW, "| H-001 | asked | `event` | none: only a person can tell |"), []);
         assert_eq!(page_with(ROW, "| H-001 | | `event` | later: ground |"), [(3, RULE)]);
         assert_eq!(page_with(ROW, "| H-001 | asked | later: ground |"), [(3, RULE)]);
         assert_eq!(page_with(ROW, ""), [(1, RULE)]);
