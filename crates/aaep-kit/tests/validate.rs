@@ -190,6 +190,20 @@ fn sessions_are_followed_unless_only_events_are_asked_for() {
     assert_eq!(total.verdict(true), Verdict::Good);
 }
 
+//
+#[test]
+fn an_event_of_an_extension_needs_the_whole_envelope() {
+    let event = std::fs::read_to_string(testdata("events/good.extension.event.json")).unwrap();
+    assert_eq!(found(event.as_bytes()), []);
+    let whole: Value = serde_json::from_str(&event).unwrap();
+    for field in ["@context", "event_id", "session_id", "timestamp", "producer"] {
+        let mut less = whole.clone();
+        less.as_object_mut().unwrap().remove(field).unwrap();
+        let rules: Vec<&str> = found(less.to_string().as_bytes()).iter().map(|(_, rule)| *rule).collect();
+        assert!(rules.contains(&"envelope.required"), "without {field}: {rules:?}");
+    }
+}
+
 #[test]
 fn each_input_is_a_world_of_its_own() {
     let bytes = session("good.output.jsonl");

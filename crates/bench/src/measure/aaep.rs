@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use recount_aaep::rule::Profile;
 use recount_aaep::session::{Checker, Options};
 use recount_aaep_kit::World;
+use recount_aaep_kit::trace::{self, Format};
 use recount_aaep_kit::validate::{Text, Validation, Verdict};
 
 use super::Bench;
@@ -39,6 +40,14 @@ pub(super) const LINES: &[Line] = &[
         unit: "MiB",
         bar: Bar::RatioAtMost(1.1),
     },
+    Line {
+        key: "aaep.text",
+        what: "AAEP, 100,000 events told as a linear account",
+        unit: "s",
+        bar: Bar::AtMost(1.0),
+    },
+    Line { key: "aaep.html", what: "AAEP, the same drawn as a page", unit: "s", bar: Bar::AtMost(1.0) },
+    Line { key: "aaep.json", what: "AAEP, the same given as data", unit: "s", bar: Bar::AtMost(1.0) },
 ];
 
 /// Sessions that are open at once when memory is looked at: as many as are followed.
@@ -46,6 +55,7 @@ const OPEN_SESSIONS: usize = recount_aaep::limits::SESSIONS_OPEN_MAX;
 
 pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
     speed(bench, pair, sheet)?;
+    traces(bench, sheet)?;
     let (events, sessions) = bench.pick((4_000, 100), (1_000_000, OPEN_SESSIONS));
     sheet.pair("aaep.sessions", crowd_mib(sessions, 2 * events)?, crowd_mib(sessions, events)?);
     Ok(())
@@ -77,6 +87,19 @@ fn speed(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
     let megabytes = text.len() as f64 / 1e6;
     sheet.pair("aaep.bytes", megabytes / ours, megabytes / theirs);
     sheet.share("plain typed deserialisation: of skipping the same texts".to_owned(), skipped / theirs, 0.3);
+    Ok(())
+}
+
+fn traces(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
+    let text = talk::sessions(bench.pick(500, 100_000));
+    let forms = [("aaep.text", Format::Text), ("aaep.html", Format::Html), ("aaep.json", Format::Json)];
+    for (key, format) in forms {
+        let begun = thread_seconds();
+        let mut page = Vec::new();
+        let totals = trace::write(text.as_bytes(), format, &mut page, &trace::Options::default())?;
+        sheet.one(key, thread_seconds() - begun);
+        sheet.must(totals.errors == 0 && !page.is_empty(), || format!("{key} is not a good trace"));
+    }
     Ok(())
 }
 

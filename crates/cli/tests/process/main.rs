@@ -12,6 +12,7 @@ mod doctor;
 mod dying;
 mod forged;
 mod future;
+mod guide;
 mod moving;
 mod offline;
 mod prompts;

@@ -1,0 +1,26 @@
+//! The page of requirements and the table that the conformance suite tells of them say the same.
+
+#![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
+
+use std::path::Path;
+
+use recount_aaep_kit::conformance::requirements::ALL;
+
+#[test]
+fn the_page_has_the_words_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/requirements/aaep.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let rows: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| R-"))
+        .map(|row| row.split_once(" | ").unwrap())
+        .map(|(id, rest)| (id, rest.split_once(" | ").unwrap().0))
+        .collect();
+    assert_eq!(rows.len(), ALL.len());
+    for ((id, said), requirement) in rows.iter().zip(ALL) {
+        assert_eq!(format!("R-{id}"), requirement.id, "in the order of the table");
+        let mut words = requirement.says.to_owned();
+        words[..1].make_ascii_uppercase();
+        assert_eq!(*said, format!("{words}."), "{}", requirement.id);
+    }
+}
