@@ -1,9 +1,13 @@
 //! Tries producers and subscribers against the protocol's requirements, from outside and over the wire: what goes to and
 //! fro is all that is known of them. Start at [`Report`].
 
+pub mod judge;
+pub mod producer;
 mod report;
 pub mod requirements;
 pub mod subscriber;
+mod talk;
+pub mod transcript;
 
 pub use report::{Check, Outcome, Report, Side, Tally, Verdict};
 

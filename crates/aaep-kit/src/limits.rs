@@ -342,3 +342,65 @@ pub const REPLAY_STALL: Duration = Duration::from_secs(30);
 pub const REPLAY_RETURN_WAIT: Duration = Duration::from_secs(10);
 /// How long a replay that ends waits for its connections; then it leaves them.
 pub const REPLAY_CLOSING: Duration = Duration::from_secs(5);
+
+/// Messages of one conversation of the conformance suite; with one more it is not read any further, and checks that wait
+/// for something there are told so.
+pub const TALK_LINES_MAX: usize = 50_000;
+/// Orders to such a conversation that wait; who gives one more waits too.
+pub const TALK_ORDERS_MAX: usize = 256;
+/// How long a command that drives a producer may take at least; then it is killed and the part of the run is over.
+pub const DRIVE_WAIT: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long a reply that must have no effect is given to have one before the next is sent.
+pub const EFFECT_WAIT: std::time::Duration = std::time::Duration::from_millis(60);
+/// Replies that are sent to one confirmation at once, to see that one of them takes effect.
+pub const RACE_REPLIES: usize = 100;
+/// How many of them are on their way at a time; the next waits for the answer to one of these.
+pub const RACE_AT_ONCE: usize = 16;
+/// How far two clocks may be apart before ours alone is believed, in milliseconds.
+pub const CLOCK_SKEW_MS: u64 = 5_000;
+/// How much sooner than its time a default may be applied, in milliseconds.
+pub const DEFAULT_EARLY_MS: u64 = 100;
+/// How much later than its time a default may be seen to be applied; the check fails beyond that, and nobody waits longer
+/// than three times as much.
+pub const DEFAULT_LATE: std::time::Duration = std::time::Duration::from_millis(700);
+/// Prompts of one session that are answered when the check is about the first of them; the rest are left to time out.
+pub const PROMPTS_ANSWERED_MAX: usize = 8;
+/// How long a prompt may stay open after the last one who could answer has closed the subscription.
+pub const CLOSE_GRACE: std::time::Duration = std::time::Duration::from_millis(1_500);
+/// The same after a connection broke: who was cut off may come back so long.
+pub const BREAK_GRACE: std::time::Duration = std::time::Duration::from_secs(11);
+/// Scenarios that may bring no session, or one without an end; then no more of them are tried.
+pub const SILENT_SCENARIOS_MAX: usize = 2;
+/// How far a timestamp may be from the moment at which its event comes, in milliseconds: clocks of two machines differ.
+pub const TIMESTAMP_SKEW_MS: u64 = 60_000;
+/// Subscriptions that are opened at most to see that one too many is refused; a producer that bears more is not tried.
+pub const SUBSCRIPTIONS_TRIED_MAX: u64 = 128;
+/// Events a second that a subscription asks for, to see whether it gets more.
+pub const RATE_TRIED: u32 = 10;
+/// How many more may come within one second, in percent, and one: a network does not keep distances.
+pub const RATE_SLACK_PERCENT: usize = 20;
+/// How often a rate that looks too high is looked at; it counts when it was too high each time.
+pub const RATE_TRIES: usize = 3;
+/// How much later a critical event may come to a subscription whose bucket is empty.
+pub const CRITICAL_LATE: std::time::Duration = std::time::Duration::from_millis(400);
+/// How long events that were on their way may still follow terms that were changed or ended.
+pub const IN_FLIGHT: std::time::Duration = std::time::Duration::from_millis(150);
+/// Connections that are broken off one after another to see that the producer goes on.
+pub const BREAKS_TRIED: usize = 8;
+/// How long nothing must come before the conformance suite takes it for nothing coming, where nobody says otherwise.
+pub const SILENCE: std::time::Duration = std::time::Duration::from_millis(500);
+/// The longest time of a prompt that is waited out, where nobody says otherwise; checks of longer ones are not shown.
+pub const OUTLAST: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long a quiet stream is listened to, where nobody says otherwise.
+pub const QUIET: std::time::Duration = std::time::Duration::from_secs(35);
+/// Characters of a piece of output from which on it is large, and need not say where it ends.
+pub const SMALL_PIECE_CHARS: usize = 200;
+/// Bytes of an event from which on it counts as large: a little less than the 64 KiB that every transport must carry,
+/// because those include what is around it.
+pub const LARGE_EVENT_BYTES: usize = 60_000;
+/// Events a second of the subscription on which bursts are looked for, and sessions that are begun at once to fill it.
+pub const BURST_RATE: u32 = 10;
+/// See [`BURST_RATE`].
+pub const BURST_SESSIONS: usize = 4;
+/// Handoffs, each of them large where a producer packs much into them, that fill the way to a reader that does not read.
+pub const STALL_HANDOFFS: usize = 8;

@@ -61,9 +61,26 @@ impl Requirement {
     }
 }
 
-/// The requirements that a rule cites.
+/// The requirements that a rule is about: those it cites, or, where it cites chapters only, the one that these chapters
+/// come under.
 pub fn cited(rule: &rule::Rule) -> impl Iterator<Item = &'static str> {
-    rule.cites.split(' ').filter(|word| word.starts_with("R-"))
+    let under: &[&str] = match rule.id {
+        // It may be another call's id, or come too soon.
+        "tool.not_invoked" => &["R-050", "R-052"],
+        "prompt.open" => &["R-071"],
+        "prompt.allowed_replies" => &["R-078"],
+        "prompt.reversibility" | "prompt.timeout_advice" => &["R-082"],
+        "question.choices" | "question.choice_repeated" | "question.default_response" => &["R-094"],
+        "state.handoff" | "handoff.work" => &["R-095"],
+        "message.type" | "message.required" | "message.form" | "message.field_unknown" => &["R-111"],
+        "payload.required"
+        | "payload.form"
+        | "envelope.type"
+        | "envelope.form"
+        | "envelope.localized_text" => &["R-024"],
+        _ => &[],
+    };
+    rule.cites.split(' ').filter(|word| word.starts_with("R-")).chain(under.iter().copied())
 }
 
 macro_rules! requirements {
@@ -104,7 +121,7 @@ requirements! {
     "R-021" PS 1 Should "§3.7" "sizes stay within the advised limits, and what is beyond them is survived";
     "R-022" PS 1 Must "§3.8" "messages are JSON in UTF-8 and nothing else";
     "R-023" P 1 Must "§3.8" "integers beyond 2^53 are strings";
-    "R-024" V 1 Must "§3.9" "events are validated in nine steps, in order";
+    "R-024" PV 1 Must "§3.9" "events stand validation in nine steps: form, type and payload";
     "R-025" S 1 Must "§2.2.4" "half an event is no event";
     "R-030" P 1 Must "§4.1.1" "a session begins once, with `session.started`";
     "R-031" P 1 Must "§4.1.2" "a session ends once, and nothing follows";

@@ -10,7 +10,7 @@ mod said;
 mod talk;
 mod typed;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use recount_client::aap::AapClient;
@@ -20,8 +20,8 @@ use self::open::{Opened, open};
 use self::talk::{Consent, Talk};
 use self::typed::Typed;
 use super::Common;
+use super::credential::token;
 use crate::exit::Failure;
-use crate::limits;
 
 /// Where our servers have the protocol.
 const USUAL_PATH: &str = "/aap";
@@ -71,7 +71,7 @@ impl Chat {
             Some(base) => base.clone(),
             None => format!("{}{USUAL_PATH}", common.url.trim_end_matches('/')),
         };
-        let token = self.token(&common, &base, token_is_typed)?;
+        let token = token(&common, &base, self.token_file.as_deref(), token_is_typed)?;
         let client = AapClient::new(&base, token.as_deref())?;
         let images = self.image.iter().map(|path| image::block(path)).collect::<Result<Vec<_>, _>>()?;
         let failed = |why| Failure::Own(format!("signals cannot be heard: {why}"));
@@ -82,81 +82,9 @@ impl Chat {
         let talk = Talk::new(client, agent, session, typed, consent, common.json);
         talk.with(overrides, images, past)?.run(self.message).await
     }
-
-    /// What is shown to the server. The environment's token is for the server at `--url` and goes to no other.
-    fn token(&self, common: &Common, base: &str, is_typed: bool) -> Result<Option<String>, Failure> {
-        let said = common.token.clone().filter(|token| !token.is_empty());
-        if is_typed {
-            return Ok(said);
-        }
-        if let Some(path) = &self.token_file {
-            let token = small_file(path)?;
-            return Ok(Some(token).filter(|token| !token.is_empty()));
-        }
-        if said.is_some() && !is_same_server(base, &common.url) {
-            crate::output::note(&format!(
-                "RECOUNT_TOKEN is for {} and is not shown to {base}; --token-file FILE says what is",
-                common.url
-            ));
-            return Ok(None);
-        }
-        Ok(said)
-    }
-}
-
-/// Whether two addresses lead to one host and port.
-fn is_same_server(one: &str, other: &str) -> bool {
-    let place = |address: &str| {
-        let (scheme, rest) = address.split_once("://")?;
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
-        // What stands before an @ is no part of the place.
-        let host = host.rsplit('@').next().unwrap_or_default().to_owned();
-        Some((scheme.to_ascii_lowercase(), host.strip_suffix(":80").map_or(host.clone(), str::to_owned)))
-    };
-    place(one).is_some() && place(one) == place(other)
 }
 
 /// The names that are said; an empty one, as in `--tools ''`, is none.
 fn named(names: &[String]) -> Vec<String> {
     names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
-}
-
-/// What stands in a small file, without the line end at its end.
-fn small_file(path: &Path) -> Result<String, Failure> {
-    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
-    let size = std::fs::metadata(path).map_err(|why| wrong(&why))?.len();
-    if size > limits::VALUE_FILE_BYTES_MAX {
-        let most = limits::VALUE_FILE_BYTES_MAX;
-        return Err(wrong(&format!(
-            "it has {size} bytes, and at most {most} are taken (VALUE_FILE_BYTES_MAX)"
-        )));
-    }
-    let text = std::fs::read_to_string(path).map_err(|why| wrong(&why))?;
-    Ok(text
-        .strip_suffix('\n')
-        .map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text))
-        .to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_for_one_host_and_port() {
-        let usual = "http://127.0.0.1:8765";
-        assert!(is_same_server("http://127.0.0.1:8765/aap", usual));
-        assert!(is_same_server("HTTP://Host/aap", "http://host:80"));
-        for other in [
-            "http://127.0.0.1:8766/aap",
-            "https://127.0.0.1:8765/aap",
-            "http://127.0.0.1:8765.example.org/aap",
-            "http://127.0.0.1:8765@example.org/aap",
-            "http://example.org/http://127.0.0.1:8765",
-            "127.0.0.1:8765",
-        ] {
-            assert!(!is_same_server(other, usual), "{other}");
-        }
-        assert!(!is_same_server("nothing", "nothing"));
-    }
 }

@@ -9,7 +9,8 @@ use recount_client::aap::wire::{
 
 use super::choose::{self, Given};
 use super::typed::{Input, Typed, ask};
-use super::{Chat, image, named, small_file};
+use super::{Chat, image, named};
+use crate::command::credential::small_file;
 use crate::exit::Failure;
 use crate::output::note;
 use crate::render::clean;

@@ -1,0 +1,285 @@
+//! What conversations show, as pure functions: given lines, say what is so. Nothing here waits or sends.
+
+use std::collections::BTreeMap;
+
+use recount_aaep::Kind;
+use serde_json::Value;
+
+use super::transcript::Line;
+
+/// What became of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing yet.
+    Open,
+    /// Its tool was called; the number of the line.
+    Done(usize),
+    /// The producer went on without it; the number of the line that says so.
+    Passed(usize),
+}
+
+impl Fate {
+    pub fn line(self) -> Option<usize> {
+        match self {
+            Fate::Open => None,
+            Fate::Done(line) | Fate::Passed(line) => Some(line),
+        }
+    }
+}
+
+/// Whether a call is the one that a prompt asks for: the prompt names it (G-35), or it names none.
+pub fn is_call_of(prompt: &Line, call: &Line) -> bool {
+    if !call.is(Kind::ToolInvoked) || call.session() != prompt.session() {
+        return false;
+    }
+    let named = |name: &str| {
+        prompt.json.get("extra_context").and_then(|context| context.get(name)).and_then(Value::as_str)
+    };
+    match (named("tool_call_id"), named("tool")) {
+        // Called again it has another id, and is the same action all the same.
+        (_, Some(tool)) if call.str("tool") == tool => true,
+        (Some(id), _) => call.str("tool_call_id") == id,
+        (None, tool) => tool.is_none(),
+    }
+}
+
+/// What became of the prompt in line `prompt`: its call, or else the first change of state or ending behind it.
+///
+/// A change of state into `calling_tool` may be on the way to the call, so the call counts when it follows.
+pub fn fate(lines: &[Line], prompt: usize) -> Fate {
+    let asked = &lines[prompt];
+    let mut passed = None;
+    for (number, line) in lines.iter().enumerate().skip(prompt + 1) {
+        if line.session() != asked.session() || !line.is_event() {
+            continue;
+        }
+        if is_call_of(asked, line) {
+            return Fate::Done(number);
+        }
+        let moves = line.is(Kind::StateChanged) && line.str("to_state") != "awaiting_input";
+        if moves || line.is_terminal() {
+            passed.get_or_insert(number);
+        }
+    }
+    passed.map_or(Fate::Open, Fate::Passed)
+}
+
+/// The first sign that a prompt is settled, whichever way.
+pub fn settled(lines: &[Line], prompt: usize) -> Option<usize> {
+    let asked = &lines[prompt];
+    (prompt + 1..lines.len()).find(|number| {
+        let line = &lines[*number];
+        line.is_event()
+            && line.session() == asked.session()
+            && ((line.is(Kind::StateChanged) && line.str("to_state") != "awaiting_input")
+                || line.is_terminal()
+                || is_call_of(asked, line))
+    })
+}
+
+/// What sounds as if something were done, between a prompt and line `until`: calls, their ends, output.
+pub fn sounds_done(lines: &[Line], prompt: usize, until: usize) -> Option<&Line> {
+    let asked = &lines[prompt];
+    lines[prompt + 1..until].iter().find(|line| {
+        let done = match line.kind() {
+            Some(Kind::ToolInvoked) => is_call_of(asked, line),
+            Some(Kind::ToolCompleted) => {
+                let id = line.str("tool_call_id");
+                let began = |call: &&Line| call.is(Kind::ToolInvoked) && call.str("tool_call_id") == id;
+                lines[..until].iter().find(began).is_none_or(|call| is_call_of(asked, call))
+            }
+            Some(Kind::OutputStreaming) => !line.str("chunk").is_empty(),
+            Some(Kind::SessionCompleted) => true,
+            _ => false,
+        };
+        done && line.session() == asked.session()
+    })
+}
+
+/// How many calls of a prompt there were behind it.
+pub fn calls_of(lines: &[Line], prompt: usize) -> Vec<usize> {
+    let asked = &lines[prompt];
+    (prompt + 1..lines.len()).filter(|number| is_call_of(asked, &lines[*number])).collect()
+}
+
+/// How often the producer left `awaiting_input` behind a prompt, in its session.
+pub fn departures(lines: &[Line], prompt: usize) -> Vec<usize> {
+    let asked = &lines[prompt];
+    (prompt + 1..lines.len())
+        .filter(|number| {
+            let line = &lines[*number];
+            line.is(Kind::StateChanged)
+                && line.session() == asked.session()
+                && line.str("from_state") == "awaiting_input"
+        })
+        .collect()
+}
+
+/// The texts of all outputs, by session and `output_id`, each joined of its pieces in the order they came.
+pub fn joined<'l>(lines: impl IntoIterator<Item = &'l Line>) -> BTreeMap<(String, String), String> {
+    let mut texts: BTreeMap<(String, String), String> = BTreeMap::new();
+    for line in lines.into_iter().filter(|line| line.is(Kind::OutputStreaming)) {
+        let key = (line.session().to_owned(), line.str("output_id").to_owned());
+        texts.entry(key).or_default().push_str(line.str("chunk"));
+    }
+    texts
+}
+
+/// The first piece whose `position` is not the number of characters before it in its output.
+pub fn misplaced<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Option<(&'l Line, usize)> {
+    let mut lengths: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for line in lines.into_iter().filter(|line| line.is(Kind::OutputStreaming)) {
+        let length = lengths.entry((line.session(), line.str("output_id"))).or_default();
+        if line.json.get("position").and_then(Value::as_u64) != u64::try_from(*length).ok() {
+            return Some((line, *length));
+        }
+        *length += line.str("chunk").chars().count();
+    }
+    None
+}
+
+/// The most moments that lie within any one second, and where that second begins.
+pub fn busiest_second(moments_ms: &[u64]) -> (usize, u64) {
+    let mut most = (0, 0);
+    let mut from = 0;
+    for (to, moment) in moments_ms.iter().enumerate() {
+        while moments_ms[from] + 1_000 <= *moment {
+            from += 1;
+        }
+        if to + 1 - from > most.0 {
+            most = (to + 1 - from, moments_ms[from]);
+        }
+    }
+    most
+}
+
+/// Whether a piece ends where its hint says. `next` is the text that follows in the same output.
+pub fn hint_is_true(chunk: &str, hint: &str, complete: bool, next: Option<&str>) -> bool {
+    const CLOSING: [char; 10] = ['"', '\'', ')', ']', '»', '”', '’', '*', '_', '`'];
+    // The end of everything is the end of every part.
+    if complete || next.is_none() || chunk.is_empty() {
+        return true;
+    }
+    let next = next.unwrap_or_default();
+    let spaced = chunk.ends_with(char::is_whitespace) || next.starts_with(char::is_whitespace);
+    let trimmed = chunk.trim_end().trim_end_matches(CLOSING);
+    match hint {
+        "completion" => false,
+        "paragraph" => {
+            let around =
+                chunk[chunk.trim_end().len()..].to_owned() + &next[..next.len() - next.trim_start().len()];
+            around.matches('\n').count() >= 2
+        }
+        "sentence" => {
+            trimmed.ends_with(['.', '!', '?', '…', '。', '！', '？', ':', ';']) || chunk.ends_with('\n')
+        }
+        "word" => {
+            let cut = |side: Option<char>| side.is_none_or(|c| !c.is_alphanumeric());
+            spaced || cut(chunk.chars().next_back()) || cut(next.chars().next())
+        }
+        _ => true,
+    }
+}
+
+/// Pieces of output whose hint is none of `agreed` (or none at all), or not true.
+pub fn untrue_hints<'l>(lines: &'l [Line], agreed: &[&str]) -> Vec<(&'l Line, String)> {
+    let pieces: Vec<&Line> = lines.iter().filter(|line| line.is(Kind::OutputStreaming)).collect();
+    let mut found = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        let hint = piece.str("coalesce_hint");
+        let same = |other: &&&Line| {
+            (other.session(), other.str("output_id")) == (piece.session(), piece.str("output_id"))
+                && !other.str("chunk").is_empty()
+        };
+        let next = pieces[number + 1..].iter().find(same).map(|next| next.str("chunk"));
+        let complete = piece.json.get("complete").and_then(Value::as_bool) == Some(true);
+        if !hint_is_true(piece.str("chunk"), hint, complete, next) {
+            found.push((*piece, format!("the piece does not end where `{hint}` says")));
+        } else if !agreed.is_empty()
+            && !hint.is_empty()
+            && hint != "none"
+            && !agreed.contains(&hint)
+            && !complete
+        {
+            found.push((*piece, format!("`{hint}` was not agreed")));
+        }
+    }
+    found
+}
+
+/// The first piece that has no hint and does not end at this boundary.
+pub fn cut_elsewhere<'l>(lines: &'l [Line], boundary: &str) -> Option<&'l Line> {
+    let pieces: Vec<&Line> = lines.iter().filter(|line| line.is(Kind::OutputStreaming)).collect();
+    pieces.iter().enumerate().find_map(|(number, piece)| {
+        let same = |other: &&&Line| {
+            (other.session(), other.str("output_id")) == (piece.session(), piece.str("output_id"))
+                && !other.str("chunk").is_empty()
+        };
+        let next = pieces[number + 1..].iter().find(same).map(|next| next.str("chunk"));
+        let complete = piece.json.get("complete").and_then(Value::as_bool) == Some(true);
+        let silent = piece.str("coalesce_hint").is_empty();
+        (silent && !hint_is_true(piece.str("chunk"), boundary, complete, next)).then_some(*piece)
+    })
+}
+
+/// What an HTTP exchange answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn shown(&self) -> String {
+        format!("{} {}", self.status, String::from_utf8_lossy(&self.body))
+    }
+}
+
+/// The first two answers that differ, with what each was for.
+pub fn unlike(answers: &[(String, Answer)]) -> Option<[&(String, Answer); 2]> {
+    let first = answers.first()?;
+    answers.iter().find(|other| other.1 != first.1).map(|other| [first, other])
+}
+
+/// Events that one conversation has and another lacks, told apart by `event_id`.
+pub fn missing<'l>(all: impl IntoIterator<Item = &'l Line>, had: &[&Line]) -> Vec<&'l Line> {
+    let ids: std::collections::BTreeSet<&str> = had.iter().map(|line| line.str("event_id")).collect();
+    all.into_iter().filter(|line| !ids.contains(line.str("event_id"))).collect()
+}
+
+/// The first text for people that holds `secret`, outside of what repeats the request itself.
+pub fn leaks<'l>(lines: &'l [Line], secrets: &[&str]) -> Option<(&'l Line, String)> {
+    fn find(value: &Value, path: &str, secrets: &[&str]) -> Option<String> {
+        match value {
+            Value::String(text) => {
+                secrets.iter().any(|secret| text.contains(secret)).then(|| path.to_owned())
+            }
+            Value::Array(items) => items.iter().find_map(|item| find(item, path, secrets)),
+            Value::Object(fields) => fields.iter().find_map(|(name, value)| find(value, name, secrets)),
+            _ => None,
+        }
+    }
+    lines
+        .iter()
+        .filter(|line| line.is_event())
+        .find_map(|line| find(&line.json, "", secrets).map(|field| (line, field)))
+}
+
+/// The first text that is written with a combining mark where a composed letter exists; Latin letters only.
+pub fn decomposed(lines: &[Line]) -> Option<&Line> {
+    let plain = |text: &str| {
+        let mut last = ' ';
+        text.chars().any(|c| {
+            let composes = matches!(c, '\u{300}'..='\u{304}' | '\u{308}' | '\u{323}')
+                && matches!(last.to_ascii_lowercase(), 'a' | 'e' | 'i' | 'o' | 'u')
+                || c == '\u{303}' && matches!(last, 'n' | 'N')
+                || c == '\u{327}' && matches!(last, 'c' | 'C' | 's' | 'S');
+            last = c;
+            composes
+        })
+    };
+    lines.iter().find(|line| line.is_event() && plain(&line.text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! Tries a producer: drives it through scenarios, listens on subscriptions of its own, holds whatever is said against
+//! the protocol's rules, and looks at what rules cannot see. [`run`] is the way in; `specs` says what is looked at.
+//!
+//! A producer is known by what goes over the wire and by nothing else.
+
+mod findings;
+mod part;
+mod specs;
+mod stage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use recount_world::World;
+use serde_json::{Value, json};
+
+use self::stage::{Note, Stage, able, request};
+use super::report::{Check, Outcome, Report, Side};
+use super::requirements::Requirement;
+use super::talk::millis;
+use super::transcript::{Scope, Transcript};
+use crate::limits;
+use crate::link::{LinkError, Surface, Target};
+use crate::scenario::Scenario;
+
+pub use specs::{CHECKS, Part, REASONS, Spec};
+
+/// How the producer is made to do something.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Drive {
+    /// `user_input` to `/messages`, or on the connection itself; where that is refused, `/sessions`.
+    #[default]
+    Messages,
+    /// A POST to this address.
+    Url(String),
+    /// A program that is run with the sentence as its last argument.
+    Command(Vec<String>),
+}
+
+/// What is tried, and how.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    pub target: Target,
+    /// Whether the specification's own surface is looked for below the address of a de-facto one.
+    pub look_for_versioned: bool,
+    pub token: Option<String>,
+    pub drive: Drive,
+    /// What is said for a scenario, where that is not its own sentence.
+    pub sentences: BTreeMap<Scenario, String>,
+    /// How long is waited for what must come.
+    pub patience: Duration,
+    /// How long nothing must come before it counts as nothing coming.
+    pub silence: Duration,
+    /// The longest time of a prompt that is waited out.
+    pub outlast: Duration,
+    /// How long a quiet stream is listened to; zero leaves it out.
+    pub quiet: Duration,
+    /// Only these requirements; all when there are none.
+    pub only: BTreeSet<String>,
+}
+
+impl Subject {
+    /// With the waits that suit a producer which is driven by a model.
+    pub fn at(target: Target) -> Self {
+        Subject {
+            target,
+            look_for_versioned: true,
+            token: None,
+            drive: Drive::Messages,
+            sentences: BTreeMap::new(),
+            patience: limits::PATIENCE,
+            silence: limits::SILENCE,
+            outlast: limits::OUTLAST,
+            quiet: limits::QUIET,
+            only: BTreeSet::new(),
+        }
+    }
+
+    /// What is said for a scenario.
+    pub fn sentence(&self, scenario: Scenario) -> String {
+        self.sentences.get(&scenario).cloned().unwrap_or_else(|| scenario.text().to_owned())
+    }
+
+    fn wants(&self, requirement: &str) -> bool {
+        self.only.is_empty() || self.only.contains(requirement)
+    }
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("{0}")]
+    Unusable(String),
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+/// Tries a producer at a level, which includes the lower ones. `sink` is told what is being done.
+pub async fn run(
+    world: &World,
+    subject: &Subject,
+    level: u8,
+    sink: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Report, RunError> {
+    if !(1..=3).contains(&level) {
+        return Err(RunError::Unusable(format!("there is no level {level}; the levels are 1, 2 and 3")));
+    }
+    if let Some(unknown) = subject.only.iter().find(|id| Requirement::named(id).is_none()) {
+        return Err(RunError::Unusable(format!(
+            "there is no requirement `{unknown}`; they are named as R-051"
+        )));
+    }
+    let began = recount_world::moment();
+    let target = reach(world, subject).await?;
+    let stage = Stage::new(world, subject, level, target.clone())
+        .map_err(|why| RunError::Unusable(why.to_string()))?;
+    let hello = hello(&stage).await?;
+    let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| is_run(*part, subject, level)).collect();
+    let mut troubles: BTreeMap<Part, String> = BTreeMap::new();
+    for part in &parts {
+        sink(part.says());
+        if let Err(trouble) = part::run(*part, &stage).await {
+            troubles.insert(*part, trouble);
+        }
+    }
+    part::alike(&stage);
+    let (notes, mut transcripts) = stage.take();
+    transcripts.extend(hello);
+    let mut report = Report::new(world, Side::Producer, address(&target), level);
+    report.partial = !subject.only.is_empty();
+    (report.subject, report.subject_version) = name(&transcripts).unwrap_or((report.subject, None));
+    report.checks = findings::checks(&transcripts, level, |id| subject.wants(id));
+    report.checks.extend(checks(notes, &parts, &troubles, level, subject));
+    report.checks.sort_by_key(|check| check.requirement);
+    report.took_ms = millis(began.elapsed());
+    Ok(report)
+}
+
+/// Whether a part has anything that is asked for.
+fn is_run(part: Part, subject: &Subject, level: u8) -> bool {
+    if part.level() > level {
+        return false;
+    }
+    let own = CHECKS
+        .iter()
+        .any(|spec| spec.part == part && subject.wants(spec.requirement) && spec.level() <= level);
+    // Rules hold wherever something is said; what they are about comes up in these.
+    let ruled = subject.only.iter().filter_map(|id| Requirement::named(id)).any(|row| {
+        let held = findings::held(level).any(|held| held.id == row.id);
+        held && match row.level {
+            1 => part == Part::Plain,
+            2 => matches!(
+                part,
+                Part::Grave | Part::Rejected | Part::TimedOut | Part::Twice | Part::Question | Part::Handoff
+            ),
+            _ => match row.id {
+                "R-117" | "R-060" => part == Part::Terms,
+                "R-122" => part == Part::Renegotiate,
+                _ => part == Part::Handshake,
+            },
+        }
+    });
+    subject.only.is_empty() || own || ruled
+}
+
+/// Where it is spoken to: the address that was given, or the specification's own surface below it.
+async fn reach(world: &World, subject: &Subject) -> Result<Target, RunError> {
+    let Target::Http { base, surface: Surface::Legacy } = &subject.target else {
+        return Ok(subject.target.clone());
+    };
+    if !subject.look_for_versioned {
+        return Ok(subject.target.clone());
+    }
+    let below = Target::Http { base: format!("{base}/aaep/v1"), surface: Surface::Versioned };
+    let mut probe = subject.clone();
+    probe.target = below.clone();
+    let stage =
+        Stage::new(world, &probe, 1, below.clone()).map_err(|why| RunError::Unusable(why.to_string()))?;
+    match stage.ask("is the specification's surface there?", Scope::Part, &request(able(json!({})))).await {
+        Ok(talk) => {
+            talk.close().await;
+            Ok(below)
+        }
+        Err(LinkError::Unusable(why)) => Err(RunError::Unusable(why)),
+        Err(why @ LinkError::Unreachable { .. }) => Err(RunError::Unreachable(why.to_string())),
+        Err(_) => Ok(subject.target.clone()),
+    }
+}
+
+/// Finds out whether it answers handshakes, and whether it is there at all.
+async fn hello(stage: &Stage<'_>) -> Result<Option<Transcript>, RunError> {
+    let asked = stage.ask("is anybody there?", Scope::Part, &request(able(json!({})))).await;
+    match asked {
+        Ok(talk) => {
+            stage.handshakes.store(true, Ordering::Relaxed);
+            Ok(Some(talk.close().await))
+        }
+        Err(LinkError::Unusable(why)) => Err(RunError::Unusable(why)),
+        Err(why @ LinkError::Unreachable { .. }) => Err(RunError::Unreachable(why.to_string())),
+        Err(why) => {
+            *stage.silence_of_handshakes.lock().expect("nothing panics while it notes") = why.to_string();
+            match stage.listen("is anybody there, without a handshake?", Scope::Part).await {
+                Ok(talk) => Ok(Some(talk.close().await)),
+                // It answers, and not as a producer does: the report says so.
+                Err(_) => Ok(None),
+            }
+        }
+    }
+}
+
+fn address(target: &Target) -> String {
+    match target {
+        Target::Http { base, .. } => base.clone(),
+        Target::WebSocket { url } => url.clone(),
+        Target::Command { argv, .. } => argv.join(" "),
+    }
+}
+
+/// What the producer calls itself, and which of its builds it is.
+fn name(transcripts: &[Transcript]) -> Option<(String, Option<String>)> {
+    let producers = transcripts.iter().flat_map(|transcript| &transcript.lines).filter_map(|line| {
+        let producer = line.json.get("producer").filter(|_| line.way == super::transcript::Way::Heard)?;
+        let agent = producer.get("agent_id").and_then(Value::as_str)?;
+        Some((agent.to_owned(), producer.get("agent_version").and_then(Value::as_str).map(str::to_owned)))
+    });
+    producers.max_by_key(|(_, version)| version.is_some())
+}
+
+/// One check of each spec: the worst of what was noted, or why nothing was.
+fn checks(
+    notes: Vec<Note>,
+    parts: &[Part],
+    troubles: &BTreeMap<Part, String>,
+    level: u8,
+    subject: &Subject,
+) -> Vec<Check> {
+    let rank = |outcome: &Outcome| match outcome {
+        Outcome::Failed => 4,
+        Outcome::Warned => 3,
+        Outcome::Passed => 2,
+        Outcome::NotShown(_) => 1,
+        Outcome::Inapplicable(_) => 0,
+    };
+    let mut checks = Vec::new();
+    for spec in CHECKS.iter().copied() {
+        if spec.level() > level || !parts.contains(&spec.part) || !subject.wants(spec.requirement) {
+            continue;
+        }
+        // Of several that are as bad the first is told.
+        let mut worst: Option<&Note> = None;
+        for note in notes.iter().filter(|note| note.spec == spec) {
+            if worst.is_none_or(|worst| rank(&note.outcome) > rank(&worst.outcome)) {
+                worst = Some(note);
+            }
+        }
+        let check = match worst {
+            Some(note) => {
+                Check::new(spec.requirement, spec.name, spec.level(), note.outcome.clone(), note.said.clone())
+                    .with_all(&note.evidence)
+            }
+            None => {
+                let why = troubles.get(&spec.part).cloned();
+                let why = why.unwrap_or_else(|| "the run did not come so far".to_owned());
+                Check::new(spec.requirement, spec.name, spec.level(), Outcome::NotShown(why), "")
+            }
+        };
+        checks.push(check);
+    }
+    checks
+}
+
+/// How a requirement is tried, for the page: the checks and rules on it, or the reason why there are none.
+pub fn how(
+    requirement: &Requirement,
+) -> Result<(Vec<&'static Spec>, Vec<&'static str>), Option<&'static str>> {
+    let specs: Vec<&Spec> =
+        CHECKS.iter().copied().filter(|spec| spec.requirement == requirement.id).collect();
+    let held = findings::held(3).any(|held| held.id == requirement.id);
+    let rules = if held { requirement.rules().map(|rule| rule.id).collect() } else { Vec::new() };
+    if !specs.is_empty() || held {
+        return Ok((specs, rules));
+    }
+    Err(REASONS.iter().find(|(id, _)| *id == requirement.id).map(|(_, reason)| *reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::requirements;
+
+    #[test]
+    fn every_requirement_on_producers_is_tried_or_has_a_reason() {
+        let forgotten: Vec<&str> = requirements::ALL
+            .iter()
+            .filter(|row| row.concerns_producers() && matches!(how(row), Err(None)))
+            .map(|row| row.id)
+            .collect();
+        assert!(forgotten.is_empty(), "neither tried nor explained: {forgotten:?}");
+        for (id, _) in REASONS {
+            let requirement = Requirement::named(id).unwrap();
+            assert!(how(requirement).is_err(), "{id} is tried; it needs no reason");
+        }
+        for spec in CHECKS {
+            assert!(Requirement::named(spec.requirement).is_some(), "{}", spec.requirement);
+            assert!(
+                spec.part.level() <= spec.level() || spec.level() == 1 && spec.part.level() <= 3,
+                "{}",
+                spec.name
+            );
+        }
+    }
+}

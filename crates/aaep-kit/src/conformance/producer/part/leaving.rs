@@ -1,0 +1,235 @@
+//! Prompts with nobody who can answer, and prompts of somebody who leaves.
+//!
+//! The protocol says both that the default is applied at once and that others may still answer (§5.5.4, §5.8.2, §6.6,
+//! §6.7). Either passes here: the default, or a prompt that stays open for another who can answer. The report says
+//! which it was.
+
+use std::time::Duration;
+
+use recount_aaep::Kind;
+use serde_json::json;
+
+use super::prompt::{age_ms, default_applied, tell_default, timeout_ms};
+use super::reply::{Asked, shown};
+use crate::conformance::judge::{self, Fate};
+use crate::conformance::producer::specs::{self, Spec};
+use crate::conformance::producer::stage::{Stage, Trouble, able};
+use crate::conformance::talk::Talk;
+use crate::conformance::transcript::{Line, Scope};
+use crate::limits;
+use crate::scenario::Scenario;
+
+const KIND: Kind = Kind::AwaitingConfirmation;
+
+pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
+    stage.needs_sharing()?;
+    stage.needs_own_terms()?;
+    if stage.wants(&[&specs::CANNOT_REPLY]) {
+        nobody(stage).await?;
+    }
+    if stage.wants(&[&specs::ONE_CANNOT]) {
+        one_cannot(stage).await?;
+    }
+    if stage.wants(&[&specs::LAST_LEAVES]) {
+        last_leaves(stage, &specs::LAST_LEAVES, true).await?;
+    }
+    if stage.wants(&[&specs::BROKEN_OFF]) {
+        last_leaves(stage, &specs::BROKEN_OFF, false).await?;
+    }
+    if stage.wants(&[&specs::ONE_LEAVES]) {
+        one_leaves(stage).await?;
+    }
+    Ok(())
+}
+
+async fn mute(stage: &Stage<'_>, label: &str) -> Result<Talk, Trouble> {
+    let mute = json!({"supports_confirmation_reply": false, "supports_clarification_reply": false});
+    stage.subscribe(label, Scope::Part, able(mute)).await
+}
+
+async fn nobody(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let talk = mute(stage, "a prompt with nobody who can answer").await?;
+    let spec = &specs::CANNOT_REPLY;
+    let outcome = async {
+        let session = stage.begin(&talk, Scenario::Confirm).await?;
+        let own = |line: &Line| line.session() == session;
+        let end =
+            talk.line(0, stage.patience(), |line| own(line) && (line.is(KIND) || line.is_terminal())).await;
+        let Some(end) = end else {
+            stage.not_shown(spec, "neither a prompt nor an ending came");
+            return Ok(());
+        };
+        if talk.read(|lines| lines[end].is(KIND)) {
+            let evidence = talk.read(|lines| shown(lines, [end]));
+            stage.failed(
+                spec,
+                "a prompt was sent to a subscription that had said it cannot answer, and nobody else could",
+                evidence,
+            );
+            stage.end_of(&talk, &session).await;
+            return Ok(());
+        }
+        talk.read(|lines| {
+            let told = lines.iter().filter(|line| own(line) && line.is(Kind::StateChanged)).count();
+            let calls = lines.iter().filter(|line| own(line) && line.is(Kind::ToolInvoked)).count();
+            let how = if calls == 0 { "the action was not done" } else { "the action was done" };
+            match told {
+                0 if calls == 0 => {
+                    stage.failed(spec, "nothing tells that it was not done", shown(lines, [end]))
+                }
+                _ => stage
+                    .passed(spec, format!("nothing was asked and the default was applied at once: {how}")),
+            }
+        });
+        Ok(())
+    };
+    let outcome = outcome.await;
+    stage.finish(talk).await;
+    outcome
+}
+
+async fn one_cannot(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let talk = stage.listen("one who can answer beside one who cannot", Scope::Part).await?;
+    let other = mute(stage, "one who cannot answer").await?;
+    let spec = &specs::ONE_CANNOT;
+    let outcome = async {
+        let prompt = stage.prompt(&talk, Scenario::Confirm, KIND).await?;
+        stage.wait(stage.silence()).await;
+        let informed = other.read(|lines| lines.iter().any(|line| line.is(KIND)));
+        let told =
+            if informed { "who cannot answer was told of it" } else { "who cannot answer was not asked" };
+        if talk.read(|lines| judge::settled(lines, prompt)).is_some() {
+            stage.end_of_line(&talk, prompt).await;
+            talk.read(|lines| tell_default(stage, spec, lines, prompt, &format!("at once; {told}")));
+            return Ok(());
+        }
+        talk.say(&Asked::of(&talk, prompt).decide(stage, "accept").to_string()).await?;
+        let done = |lines: &[Line]| matches!(judge::fate(lines, prompt), Fate::Done(_)).then_some(());
+        match talk.until(stage.patience(), done).await {
+            Some(()) => stage.passed(spec, format!("the prompt was left open for who can answer; {told}")),
+            None => {
+                let evidence = talk
+                    .read(|lines| shown(lines, [prompt].into_iter().chain(judge::settled(lines, prompt))));
+                stage.failed(spec, "it was neither settled by its default nor by who could answer", evidence);
+            }
+        }
+        stage.end_of_line(&talk, prompt).await;
+        Ok(())
+    };
+    let outcome = outcome.await;
+    stage.finish(other).await;
+    stage.finish(talk).await;
+    outcome
+}
+
+/// How long a prompt may wait on when nobody is left: not until its time is up after somebody said goodbye, and not
+/// longer than the grace for who may come back after a connection broke.
+fn grace(stage: &Stage<'_>, prompt: &Line, goodbye: bool) -> Duration {
+    let rest = Duration::from_millis(timeout_ms(prompt).unwrap_or_default().saturating_sub(age_ms(prompt)));
+    let most = if goodbye { limits::CLOSE_GRACE } else { limits::BREAK_GRACE };
+    let late = if rest < most && !goodbye { limits::DEFAULT_LATE } else { Duration::ZERO };
+    // By then a close must have shown more than that the time was up.
+    let rest = if goodbye { rest * 3 / 4 } else { rest };
+    let grace = most.min(rest) + late;
+    grace.min(stage.subject.outlast.max(limits::CLOSE_GRACE))
+}
+
+/// The only one who can answer leaves, with a word or without.
+async fn last_leaves(stage: &Stage<'_>, spec: &'static Spec, goodbye: bool) -> Result<(), Trouble> {
+    let watcher = mute(stage, "one who stays and cannot answer").await?;
+    let talk = stage.listen("one who leaves with an open prompt", Scope::Part).await?;
+    let outcome = async {
+        let prompt = stage.prompt(&talk, Scenario::Confirm, KIND).await?;
+        let asked = talk.read(|lines| lines[prompt].clone());
+        let from = watcher.len();
+        Ok((asked, from))
+    };
+    let outcome: Result<(Line, usize), Trouble> = outcome.await;
+    let (asked, from) = match outcome {
+        Ok(found) => found,
+        Err(trouble) => {
+            stage.finish(talk).await;
+            stage.finish(watcher).await;
+            return Err(trouble);
+        }
+    };
+    let grace = grace(stage, &asked, goodbye);
+    if goodbye {
+        stage.finish(talk).await;
+    } else {
+        let transcript = talk.cut().await;
+        stage.keep(transcript);
+    }
+    let left = recount_world::moment();
+    // The watcher may have been told of the prompt or not; what follows is what counts.
+    let moved = |line: &Line| {
+        line.is_event()
+            && line.session() == asked.session()
+            && ((line.is(Kind::StateChanged) && line.str("to_state") != "awaiting_input")
+                || line.is_terminal()
+                || line.is(Kind::ToolInvoked))
+    };
+    let settled = watcher.line(from, grace, moved).await;
+    let took = left.elapsed().as_millis();
+    match settled {
+        None => {
+            let said = format!(
+                "the prompt was still open {took} ms after the only one who could answer it had left"
+            );
+            stage.failed(spec, said, [asked.shown()]);
+            watcher
+                .line(from, stage.patience(), |line| line.is_terminal() && line.session() == asked.session())
+                .await;
+        }
+        Some(_) => {
+            stage.end_of(&watcher, asked.session()).await;
+            let mut lines = vec![asked.clone()];
+            lines.extend(watcher.read(|lines| lines[from..].to_vec()));
+            match default_applied(&lines, 0) {
+                Ok(said) => stage
+                    .passed(spec, format!("{said} {took} ms after the only one who could answer had left")),
+                Err(said) => stage.failed(spec, said, lines.iter().map(Line::shown)),
+            }
+        }
+    }
+    stage.finish(watcher).await;
+    Ok(())
+}
+
+async fn one_leaves(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let talk = stage.listen("one of two leaves with an open prompt", Scope::Part).await?;
+    let other = stage.listen("the other of two", Scope::Part).await?;
+    let spec = &specs::ONE_LEAVES;
+    let prompt = stage.prompt(&other, Scenario::Confirm, KIND).await;
+    let prompt = match prompt {
+        Ok(prompt) => prompt,
+        Err(trouble) => {
+            stage.finish(talk).await;
+            stage.finish(other).await;
+            return Err(trouble);
+        }
+    };
+    stage.finish(talk).await;
+    stage.wait(stage.silence()).await;
+    if other.read(|lines| judge::settled(lines, prompt)).is_some() {
+        stage.end_of_line(&other, prompt).await;
+        other.read(|lines| {
+            tell_default(stage, spec, lines, prompt, "although somebody was left who could answer")
+        });
+        stage.finish(other).await;
+        return Ok(());
+    }
+    let said = other.say(&Asked::of(&other, prompt).decide(stage, "accept").to_string()).await;
+    let done = |lines: &[Line]| matches!(judge::fate(lines, prompt), Fate::Done(_)).then_some(());
+    match other.until(stage.patience(), done).await {
+        Some(()) => stage.passed(spec, "the prompt was left open for the other, whose reply counted"),
+        None => {
+            let evidence =
+                other.read(|lines| shown(lines, [prompt].into_iter().chain(judge::settled(lines, prompt))));
+            stage.failed(spec, "it was neither settled by its default nor by who was left", evidence);
+        }
+    }
+    stage.end_of_line(&other, prompt).await;
+    stage.finish(other).await;
+    said.map(|_| ())
+}

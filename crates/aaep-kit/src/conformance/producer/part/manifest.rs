@@ -1,0 +1,139 @@
+//! What the producer says of itself, against what was seen of it.
+
+use std::collections::BTreeSet;
+
+use recount_aaep::rule::{Profile, Severity};
+use recount_aaep::session::{Checker, Options};
+use serde_json::Value;
+
+use crate::conformance::producer::specs;
+use crate::conformance::producer::stage::{Stage, Trouble};
+use crate::conformance::transcript::Scope;
+use crate::link::Target;
+use crate::link::call::Caller;
+use crate::scenario::Scenario;
+
+/// Where manifests are.
+const PLACE: &str = "/.well-known/aaep-manifest.json";
+
+/// Fetches it.
+pub(super) async fn fetch(stage: &Stage<'_>) -> Result<Value, Trouble> {
+    let address = match &stage.target {
+        Target::Http { base, .. } => base.clone(),
+        Target::WebSocket { url } => url.replacen("ws", "http", 1),
+        Target::Command { .. } => return Err("a command has no manifest of its own".to_owned()),
+    };
+    let (scheme, rest) = address.split_once("://").unwrap_or(("http", &address));
+    let origin = format!("{scheme}://{}", rest.split(['/', '?']).next().unwrap_or_default());
+    let caller = Caller::new(&origin, stage.subject.token.as_deref(), stage.patience())
+        .map_err(|why| why.to_string())?;
+    // It may lie beside the paths of the protocol, too, where several producers share a server.
+    let beside = address.split("/aaep/v1").next().unwrap_or(&address).trim_end_matches('/').to_owned();
+    let mut last = String::new();
+    for base in BTreeSet::from([beside, origin]) {
+        let url = format!("{base}{PLACE}");
+        match caller.get(&url).await {
+            Ok(reply) if reply.is_success() => {
+                let manifest = serde_json::from_slice(&reply.body);
+                return manifest.map_err(|why| format!("{url} is no JSON: {why}"));
+            }
+            Ok(reply) => last = format!("{url} was answered with {}", reply.status),
+            Err(why) => last = why.to_string(),
+        }
+    }
+    Err(last)
+}
+
+pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let manifest = match fetch(stage).await {
+        Ok(manifest) => manifest,
+        Err(_) if matches!(stage.target, Target::Command { .. }) => {
+            stage.inapplicable(&specs::MANIFEST, "a command has no manifest of its own");
+            return several(stage, &Value::Null).await;
+        }
+        Err(why) => {
+            stage.failed(&specs::MANIFEST, why, []);
+            return several(stage, &Value::Null).await;
+        }
+    };
+    let mut amiss = wrong_form(&manifest.to_string());
+    let list = |name: &str| manifest.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let level = u64::from(stage.level);
+    if !list("conformance_levels_supported").iter().any(|one| one.as_u64() == Some(level)) {
+        amiss.push(format!(
+            "`conformance_levels_supported` does not name level {level}, for which it is tried"
+        ));
+    }
+    if !list("aaep_versions_supported")
+        .iter()
+        .any(|one| one.as_str().is_some_and(|one| one.starts_with("1.")))
+    {
+        amiss.push("`aaep_versions_supported` names no version 1".to_owned());
+    }
+    let transport = if matches!(stage.target, Target::WebSocket { .. }) { "websocket" } else { "sse" };
+    if !list("transports_supported").iter().any(|one| one == transport) {
+        amiss.push(format!("`transports_supported` does not name `{transport}`, by which it is spoken to"));
+    }
+    let talk = stage.listen("what the manifest says", Scope::Whole).await?;
+    let session = stage.begin(&talk, Scenario::Brief).await;
+    if let Ok(session) = &session {
+        stage.end_of(&talk, session).await;
+    }
+    let own = manifest.get("agent_id").and_then(Value::as_str).unwrap_or_default();
+    let emitted = list("event_types_emitted");
+    talk.read(|lines| {
+        for line in lines.iter().filter(|line| line.is_event()) {
+            let agent = line.json.get("producer").and_then(|producer| producer.get("agent_id"));
+            if agent.and_then(Value::as_str) != Some(own) {
+                amiss.push(format!(
+                    "`agent_id` is `{own}` and events come from {}",
+                    agent.unwrap_or(&Value::Null)
+                ));
+                break;
+            }
+            let patterns = recount_aaep::wire::EventFilters {
+                include: Some(emitted.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
+                exclude: None,
+            };
+            let name = match line.kind() {
+                Some(kind) => kind.compact(),
+                None => line.type_name(),
+            };
+            if !emitted.is_empty() && !patterns.pass(name) {
+                amiss.push(format!("`event_types_emitted` does not name `{name}`"));
+                break;
+            }
+        }
+    });
+    stage.finish(talk).await;
+    match amiss.as_slice() {
+        [] => stage
+            .passed(&specs::MANIFEST, format!("`{own}`, levels {:?}", list("conformance_levels_supported"))),
+        _ => stage.failed(&specs::MANIFEST, "it does not agree", amiss),
+    }
+    several(stage, &manifest).await?;
+    session.map(|_| ())
+}
+
+/// What the rules say of it.
+fn wrong_form(text: &str) -> Vec<String> {
+    let mut checker = Checker::new(Options { profile: Profile::Strict, ..Options::default() });
+    checker.text(1, text);
+    let errors = checker.take().into_iter().filter(|finding| finding.severity == Severity::Error);
+    errors.map(|finding| finding.to_string()).collect()
+}
+
+/// Whether a producer whose sessions have several agents says in which way.
+async fn several(stage: &Stage<'_>, manifest: &Value) -> Result<(), Trouble> {
+    let agents = stage.agents_per_session();
+    match (agents, manifest.get("multi_agent_pattern").is_some()) {
+        (0 | 1, _) => stage.inapplicable(&specs::SEVERAL_AGENTS, "every session had one agent"),
+        (_, true) => stage.passed(&specs::SEVERAL_AGENTS, ""),
+        (count, false) => stage.failed(
+            &specs::SEVERAL_AGENTS,
+            format!("a session had {count} agents and the manifest says no `multi_agent_pattern`"),
+            [],
+        ),
+    }
+    Ok(())
+}

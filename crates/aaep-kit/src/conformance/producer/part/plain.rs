@@ -1,0 +1,223 @@
+//! Sessions without prompts: each scenario once, one behind the other.
+
+use std::collections::BTreeSet;
+
+use recount_aaep::Kind;
+use serde_json::Value;
+
+use crate::conformance::judge;
+use crate::conformance::producer::specs;
+use crate::conformance::producer::stage::{Stage, Trouble};
+use crate::conformance::report::Outcome;
+use crate::conformance::talk::Talk;
+use crate::conformance::transcript::{Line, Scope};
+use crate::limits;
+use crate::scenario::Scenario;
+
+const SCENARIOS: [Scenario; 8] = [
+    Scenario::Brief,
+    Scenario::Tool,
+    Scenario::ToolTimeout,
+    Scenario::Stream,
+    Scenario::LongStream,
+    Scenario::Progress,
+    Scenario::Error,
+    Scenario::Secrets,
+];
+
+/// What the scenario with a secret holds.
+const SECRETS: [&str; 1] = ["sk-test-12345"];
+
+pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let talk = stage.listen("sessions without prompts", Scope::Whole).await?;
+    let outcome = sessions(stage, &talk).await;
+    stage.finish(talk).await;
+    outcome
+}
+
+async fn sessions(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
+    let mut ids = Vec::new();
+    let mut troubles = Vec::new();
+    let mut endless = 0;
+    for scenario in SCENARIOS {
+        let from = talk.len();
+        match stage.begin(talk, scenario).await {
+            Ok(id) => {
+                endless += usize::from(stage.end_of(talk, &id).await.is_none());
+                if scenario == Scenario::ToolTimeout {
+                    given_up(stage, &talk.read(|lines| lines[from..].to_vec()));
+                }
+                ids.push(id);
+            }
+            Err(trouble) => troubles.push(trouble),
+        }
+        // To wait as long for each of the others would show nothing new.
+        if troubles.len() >= limits::SILENT_SCENARIOS_MAX || endless >= limits::SILENT_SCENARIOS_MAX {
+            break;
+        }
+    }
+    match (ids.as_slice(), troubles.first()) {
+        ([], Some(trouble)) => {
+            stage.failed(&specs::SHOWN, trouble.clone(), []);
+            return Err(trouble.clone());
+        }
+        (_, Some(trouble)) => stage.failed(&specs::SHOWN, trouble.clone(), []),
+        _ => stage.passed(&specs::SHOWN, format!("{} sessions came", ids.len())),
+    }
+    let distinct: BTreeSet<&String> = ids.iter().collect();
+    match ids.len() {
+        0 | 1 => stage.not_shown(&specs::NEW_SESSION, "fewer than two sessions came"),
+        count if distinct.len() == count => {
+            stage.passed(&specs::NEW_SESSION, format!("{count} requests, {count} sessions"))
+        }
+        count => {
+            stage.failed(&specs::NEW_SESSION, format!("{count} requests, {} sessions", distinct.len()), [])
+        }
+    }
+    let lines = talk.lines();
+    agents(stage, &lines);
+    secrets(stage, &lines);
+    times(stage, &lines);
+    texts(stage, &lines);
+    Ok(())
+}
+
+fn given_up(stage: &Stage<'_>, lines: &[Line]) {
+    let call = lines.iter().find(|line| line.is(Kind::ToolInvoked));
+    let end = lines.iter().find(|line| line.is(Kind::ToolCompleted));
+    match (call, end) {
+        (None, _) => stage.not_shown(&specs::TOOL_SHOWN, "no tool was called"),
+        (Some(_), Some(end)) if end.str("status") == "timeout" => {
+            stage.passed(&specs::TOOL_SHOWN, "it was told")
+        }
+        (Some(_), Some(end)) => {
+            stage.not_shown(&specs::TOOL_SHOWN, format!("the tool ended with `{}`", end.str("status")));
+        }
+        (Some(call), None) => {
+            stage.failed(&specs::TOOL_SHOWN, "nothing tells how the call ended", [call.shown()])
+        }
+    }
+}
+
+fn agents(stage: &Stage<'_>, lines: &[Line]) {
+    let agent = |line: &Line| {
+        let agent = line.json.get("producer").and_then(|producer| producer.get("agent_id"));
+        agent.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let starts: Vec<&Line> = lines.iter().filter(|line| line.is(Kind::SessionStarted)).collect();
+    let names: BTreeSet<String> = starts.iter().map(|line| agent(line)).collect();
+    match (starts.len(), names.len()) {
+        (0, _) => stage.not_shown(&specs::SAME_AGENT, "no session began"),
+        (_, 1) => stage.passed(&specs::SAME_AGENT, format!("it is `{}`", agent(starts[0]))),
+        _ => {
+            let evidence = starts.iter().map(|line| line.shown());
+            stage.failed(&specs::SAME_AGENT, "sessions of one producer began under several names", evidence);
+        }
+    }
+    let version = |line: &Line| {
+        let version = line.json.get("producer").and_then(|producer| producer.get("agent_version"));
+        let own = version.and_then(Value::as_str).unwrap_or_default();
+        [own.to_owned(), line.str("aaep_version").to_owned()]
+    };
+    let before =
+        lines.iter().filter(|line| line.is_event()).flat_map(version).find(|version| version.contains('-'));
+    match before {
+        Some(version) => stage.failed(
+            &specs::RELEASED,
+            format!("`{version}` is no release, so nothing is claimed in general"),
+            [],
+        ),
+        None => stage.passed(&specs::RELEASED, ""),
+    }
+}
+
+fn secrets(stage: &Stage<'_>, lines: &[Line]) {
+    let asked = lines.iter().any(|line| line.is(Kind::SessionStarted));
+    if !asked {
+        stage.not_shown(&specs::SECRETS, "no session began");
+        return stage.not_shown(&specs::MASKED, "no session began");
+    }
+    let leak = judge::leaks(lines, &SECRETS);
+    // What was asked for is the person's own text and no text of the producer.
+    match &leak {
+        Some((line, field)) if field != "request_text" => {
+            stage.failed(&specs::SECRETS, format!("it stands in `{field}`"), [line.shown()]);
+        }
+        _ => {
+            let rest: Vec<Line> = lines
+                .iter()
+                .cloned()
+                .map(|mut line| {
+                    if let Some(fields) = line.json.as_object_mut() {
+                        fields.remove("request_text");
+                    }
+                    line
+                })
+                .collect();
+            match judge::leaks(&rest, &SECRETS) {
+                Some((line, field)) => {
+                    stage.failed(&specs::SECRETS, format!("it stands in `{field}`"), [line.shown()])
+                }
+                None => stage.passed(&specs::SECRETS, ""),
+            }
+        }
+    }
+    match leak {
+        Some((line, field)) => {
+            stage.failed(&specs::MASKED, format!("it stands in `{field}`"), [line.shown()])
+        }
+        None => stage.passed(&specs::MASKED, ""),
+    }
+}
+
+fn times(stage: &Stage<'_>, lines: &[Line]) {
+    let far = |line: &&Line| {
+        let stamp = line.stamp_ms().unwrap_or_default();
+        let wall = i64::try_from(line.wall_ms).unwrap_or(i64::MAX);
+        stamp.abs_diff(wall) > limits::TIMESTAMP_SKEW_MS
+    };
+    match lines.iter().filter(|line| line.is_event() && line.stamp_ms().is_some()).find(far) {
+        Some(line) => {
+            let stamp = line.stamp_ms().unwrap_or_default();
+            let off = i64::try_from(line.wall_ms).unwrap_or(i64::MAX) - stamp;
+            stage.failed(
+                &specs::RECENT,
+                format!("a timestamp lies {off} ms before the moment at which it came"),
+                [line.shown()],
+            );
+        }
+        None => stage.passed(&specs::RECENT, ""),
+    }
+}
+
+fn texts(stage: &Stage<'_>, lines: &[Line]) {
+    let silent = |line: &&Line| {
+        line.is(Kind::OutputStreaming)
+            && line.json.get("complete").and_then(Value::as_bool) == Some(false)
+            && line.str("coalesce_hint").is_empty()
+            && line.str("chunk").chars().count() < limits::SMALL_PIECE_CHARS
+    };
+    match lines.iter().find(silent) {
+        Some(line) => stage.failed(&specs::HINTED, "a piece has no `coalesce_hint`", [line.shown()]),
+        None if lines.iter().any(|line| line.is(Kind::OutputStreaming)) => stage.passed(&specs::HINTED, ""),
+        None => stage.not_shown(&specs::HINTED, "nothing was put out"),
+    }
+    let bare = |line: &&Line| line.is_event() && line.str("aaep_version").is_empty();
+    let versioned = lines.iter().any(|line| !line.str("aaep_version").is_empty());
+    match lines.iter().find(bare) {
+        Some(line) if versioned => {
+            let said = "some events say it and others do not, so readers must remember it";
+            stage.note(&specs::VERSIONED, Outcome::Warned, said, [line.shown()]);
+        }
+        _ => stage.passed(&specs::VERSIONED, ""),
+    }
+    match judge::decomposed(lines) {
+        Some(line) => stage.failed(&specs::NFC, "a letter is written with a mark behind it", [line.shown()]),
+        None => stage.passed(&specs::NFC, ""),
+    }
+    let heard = lines.iter().filter(|line| line.way == crate::conformance::transcript::Way::Heard);
+    match heard.clone().find(|line| !line.json.is_object()) {
+        Some(line) => stage.failed(&specs::ONE_EACH, "a frame holds something else", [line.shown()]),
+        None => stage.passed(&specs::ONE_EACH, format!("{} frames", heard.count())),
+    }
+}

@@ -1,0 +1,203 @@
+//! Questions and their answers, and handing over.
+
+use recount_aaep::Kind;
+use serde_json::{Value, json};
+
+use super::prompt::outlast;
+use super::reply::{Asked, shown};
+use crate::conformance::judge;
+use crate::conformance::producer::specs;
+use crate::conformance::producer::stage::{Stage, Trouble};
+use crate::conformance::talk::Talk;
+use crate::conformance::transcript::{Line, Scope, Way};
+use crate::limits;
+use crate::scenario::Scenario;
+
+const KIND: Kind = Kind::AwaitingClarification;
+
+pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let talk = stage.listen("questions", Scope::Whole).await?;
+    let outcome = asked(stage, &talk).await;
+    stage.finish(talk).await;
+    outcome
+}
+
+/// The kinds of answers that a question takes: those it lists, or else what its choices imply.
+fn kinds(question: &Line) -> Vec<String> {
+    let listed = question.json.get("accepted_response_kinds").and_then(Value::as_array);
+    match listed {
+        Some(kinds) => kinds.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        None if question.json.get("choices").is_some() => vec!["multiple_choice".to_owned()],
+        None => vec!["freetext".to_owned()],
+    }
+}
+
+/// An answer of a kind.
+fn answer(question: &Line, kind: &str) -> Option<Value> {
+    match kind {
+        // Hardly a choice, so that it is free text and nothing else.
+        "freetext" => Some(json!("Ouagadougou")),
+        "yes_no" => Some(json!(true)),
+        "numeric" => Some(json!(7)),
+        "multiple_choice" => Some(question.json.get("choices")?.get(0)?.get("value")?.clone()),
+        _ => None,
+    }
+}
+
+/// Answers that a question does not take.
+fn wrong(question: &Line) -> Vec<(&'static str, Value)> {
+    let kinds = kinds(question);
+    let takes = |kind: &str| kinds.iter().any(|one| one == kind);
+    let mut wrong = Vec::new();
+    if !takes("numeric") {
+        wrong.push(("a number", json!(7)));
+    }
+    if !takes("yes_no") {
+        wrong.push(("yes", json!(true)));
+    }
+    if !takes("freetext") {
+        let what = if takes("multiple_choice") { "a text that is none of the choices" } else { "a text" };
+        wrong.push((what, json!("none of these, recount")));
+    }
+    wrong
+}
+
+async fn asked(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
+    let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
+    let question = talk.read(|lines| lines[prompt].clone());
+    let reply = Asked::of(talk, prompt);
+    let mut spoilt = false;
+    let mut tried = wrong(&question)
+        .into_iter()
+        .map(|(what, value)| (what, reply.answer(stage, value)))
+        .collect::<Vec<_>>();
+    tried.push(("a confirmation", reply.decide(stage, "accept")));
+    for (what, text) in &tried {
+        talk.say_in_vain(&text.to_string()).await?;
+        if let Some(settled) = talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await {
+            let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
+            stage.failed(&specs::WRONG_KIND, format!("{what} was taken for an answer"), evidence);
+            spoilt = true;
+            break;
+        }
+    }
+    let kinds = kinds(&question);
+    let mut refused = Vec::new();
+    for (number, kind) in kinds.iter().enumerate() {
+        let Some(value) = answer(&question, kind) else { continue };
+        let (prompt, reply) = match number {
+            0 if spoilt => continue,
+            0 => (prompt, reply.copy()),
+            _ => {
+                let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
+                (prompt, Asked::of(talk, prompt))
+            }
+        };
+        talk.say(&reply.answer(stage, value).to_string()).await?;
+        // Sooner than its time: that would be the default.
+        let question = talk.read(|lines| lines[prompt].clone());
+        let rest = super::prompt::timeout_ms(&question).unwrap_or(u64::MAX) / 3;
+        let patience = stage.patience().min(std::time::Duration::from_millis(rest));
+        let settled = talk.until(patience, |lines| judge::settled(lines, prompt)).await;
+        if settled.is_none() {
+            refused.push((kind.clone(), question.shown()));
+        }
+        stage.end_of_line(talk, prompt).await;
+    }
+    if let [(kind, shown), ..] = refused.as_slice() {
+        stage.failed(&specs::KINDS, format!("an answer of the kind `{kind}` was not taken"), [shown.clone()]);
+    } else {
+        stage.passed(&specs::KINDS, format!("taken: {}", kinds.join(", ")));
+    }
+    if !spoilt && refused.is_empty() {
+        stage.passed(&specs::WRONG_KIND, format!("{} wrong ones had no effect", tried.len()));
+    } else if !spoilt {
+        stage.failed(&specs::WRONG_KIND, "behind wrong answers a right one was not taken", []);
+    }
+    unanswered(stage, talk).await
+}
+
+async fn unanswered(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
+    let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
+    if let Some((settled, took)) = outlast(stage, talk, prompt, &specs::UNANSWERED).await {
+        let told = talk.read(|lines| lines[settled].kind());
+        match told {
+            Some(Kind::StateChanged) => {
+                stage.passed(&specs::UNANSWERED, format!("`state.changed` came behind {took} ms"))
+            }
+            Some(kind) => stage.passed(&specs::UNANSWERED, format!("`{kind}` came behind {took} ms")),
+            None => {}
+        }
+    } else if talk.read(|lines| judge::settled(lines, prompt)).is_none() {
+        let question = talk.read(|lines| lines[prompt].clone());
+        if let Some(value) = kinds(&question).first().and_then(|kind| answer(&question, kind)) {
+            talk.say(&Asked::of(talk, prompt).answer(stage, value).to_string()).await?;
+        }
+    }
+    stage.end_of_line(talk, prompt).await;
+    Ok(())
+}
+
+pub(super) async fn handoff(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let talk = stage.listen("a handoff", Scope::Whole).await?;
+    let outcome = async {
+        let session = stage.begin(&talk, Scenario::Handoff).await?;
+        let end = stage.end_of(&talk, &session).await;
+        talk.read(|lines| {
+            let mut own = lines.iter().filter(|line| line.session() == session);
+            let large = own.clone().map(|line| line.text.len()).max().unwrap_or(0);
+            let broken = lines.iter().find(|line| line.way == Way::Heard && line.json.is_null());
+            match (large, broken) {
+                (_, Some(line)) => {
+                    let said = format!("what came is no JSON, after {} bytes", line.text.len());
+                    stage.failed(&specs::LARGE_EVENT, said, [line.shown()]);
+                }
+                (limits::LARGE_EVENT_BYTES.., _) => {
+                    stage.passed(&specs::LARGE_EVENT, format!("{large} bytes"))
+                }
+                _ => stage.not_shown(&specs::LARGE_EVENT, format!("the largest event had {large} bytes")),
+            }
+            let signs = own.clone().find(|line| {
+                line.str("to_state") == "handing_off" || line.str("error_category") == "requires_user"
+            });
+            if own.any(|line| line.is(Kind::HandoffRequested)) {
+                stage.passed(&specs::HANDED_OVER, "");
+            } else if let Some(sign) = signs {
+                let evidence = [sign.shown()].into_iter().chain(end.map(|end| lines[end].shown()));
+                stage.failed(
+                    &specs::HANDED_OVER,
+                    "somebody takes over, and `handoff.requested` did not come",
+                    evidence,
+                );
+            } else {
+                stage.not_shown(&specs::HANDED_OVER, "nothing was handed over");
+            }
+        });
+        Ok(())
+    };
+    let outcome = outcome.await;
+    stage.finish(talk).await;
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(value: Value) -> Line {
+        Line::new(0, 0, Way::Heard, value.to_string())
+    }
+
+    ///
+    #[test]
+    fn wrong_answers_are_of_none_of_the_kinds_that_are_taken() {
+        let choices = json!({"choices": [{"value": "a", "label": "A"}, {"value": "b", "label": "B"}]});
+        let chosen = question(choices);
+        assert_eq!(kinds(&chosen), ["multiple_choice"]);
+        assert_eq!(answer(&chosen, "multiple_choice"), Some(json!("a")));
+        assert_eq!(wrong(&chosen).len(), 3);
+        let free = question(json!({"accepted_response_kinds": ["freetext", "numeric"]}));
+        assert_eq!(wrong(&free), [("yes", json!(true))]);
+        assert_eq!(kinds(&question(json!({}))), ["freetext"]);
+    }
+}

@@ -1,0 +1,66 @@
+//! Replies as the suite sends them, right ones and ones that are wrong in one thing.
+
+use serde_json::{Value, json};
+
+use crate::conformance::producer::stage::Stage;
+use crate::conformance::talk::Talk;
+use crate::conformance::transcript::Line;
+
+/// What a prompt is answered with.
+pub(super) struct Asked {
+    pub(super) token: String,
+    pub(super) subscription: String,
+}
+
+impl Asked {
+    pub(super) fn copy(&self) -> Asked {
+        Asked { token: self.token.clone(), subscription: self.subscription.clone() }
+    }
+
+    pub(super) fn of(talk: &Talk, number: usize) -> Asked {
+        Asked {
+            token: talk.read(|lines| lines[number].str("reply_token").to_owned()),
+            subscription: subscription(talk),
+        }
+    }
+
+    pub(super) fn decide(&self, stage: &Stage<'_>, decision: &str) -> Value {
+        json!({
+            "type": "confirmation.reply", "reply_token": self.token, "decision": decision,
+            "subscription_id": self.subscription, "timestamp": stage.now(),
+        })
+    }
+
+    pub(super) fn answer(&self, stage: &Stage<'_>, response: Value) -> Value {
+        json!({
+            "type": "clarification.reply", "reply_token": self.token, "response": response,
+            "subscription_id": self.subscription, "timestamp": stage.now(),
+        })
+    }
+}
+
+/// How a subscription is called in replies; who had no handshake has no name, and any will do.
+pub(super) fn subscription(talk: &Talk) -> String {
+    talk.id.clone().unwrap_or_else(|| "sub_conformance".to_owned())
+}
+
+/// A value with other fields.
+pub(super) fn with(mut value: Value, over: Value) -> Value {
+    if let (Some(fields), Value::Object(over)) = (value.as_object_mut(), over) {
+        fields.extend(over);
+    }
+    value
+}
+
+/// A value without some of its fields.
+pub(super) fn without(mut value: Value, names: &[&str]) -> Value {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| !names.contains(&name.as_str()));
+    }
+    value
+}
+
+/// The lines around what happened to a prompt, for evidence.
+pub(super) fn shown(lines: &[Line], numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+    numbers.into_iter().filter_map(|number| lines.get(number)).map(Line::shown).collect()
+}

@@ -1,0 +1,126 @@
+//! A conversation over one subscription, written down line by line: [`Transcript`]. Checks read it afterwards, so that
+//! what they say can be tested without a network.
+
+use recount_aaep::Kind;
+use recount_aaep::kind::{Named, named};
+use recount_aaep::lex::time;
+use serde_json::Value;
+
+/// Who said a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The other side.
+    Heard,
+    /// We did.
+    Sent,
+    /// We did, and it must have no effect; whoever judges the other side passes over it.
+    Vain,
+}
+
+/// One message.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Milliseconds since the run began, by a clock that never steps back.
+    pub at_ms: u64,
+    /// Milliseconds since 1970 when it came.
+    pub wall_ms: u64,
+    pub way: Way,
+    pub text: String,
+    /// What the text is; `Null` when it is no JSON.
+    pub json: Value,
+    /// The id that the transport gave it.
+    pub id: Option<String>,
+}
+
+impl Line {
+    pub fn new(at_ms: u64, wall_ms: u64, way: Way, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Line { at_ms, wall_ms, way, text, json, id: None }
+    }
+
+    pub fn str(&self, field: &str) -> &str {
+        self.json.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub fn type_name(&self) -> &str {
+        self.str("type")
+    }
+
+    /// Which of the twelve it is.
+    pub fn kind(&self) -> Option<Kind> {
+        match named(self.type_name()) {
+            Named::Core(kind) if self.way == Way::Heard => Some(kind),
+            _ => None,
+        }
+    }
+
+    pub fn is(&self, kind: Kind) -> bool {
+        self.kind() == Some(kind)
+    }
+
+    /// An event, of the protocol or of an extension.
+    pub fn is_event(&self) -> bool {
+        self.way == Way::Heard && self.json.get("event_id").is_some()
+    }
+
+    pub fn is_critical(&self) -> bool {
+        self.str("urgency") == "critical"
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.kind().is_some_and(Kind::is_terminal)
+    }
+
+    pub fn session(&self) -> &str {
+        self.str("session_id")
+    }
+
+    /// Its `timestamp`, in milliseconds since 1970.
+    pub fn stamp_ms(&self) -> Option<i64> {
+        time::Moment::parse(self.str("timestamp")).map(time::Moment::millis)
+    }
+
+    /// As evidence shows it.
+    pub fn shown(&self) -> String {
+        let way = match self.way {
+            Way::Heard => "heard",
+            Way::Sent => "sent",
+            Way::Vain => "sent in vain",
+        };
+        format!("{}.{:03} s {way}: {}", self.at_ms / 1_000, self.at_ms % 1_000, self.text.trim())
+    }
+}
+
+/// How much of the producer's sessions a transcript holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All sessions from their beginning to their end: rules of whole sessions hold.
+    Whole,
+    /// Sessions are cut, filtered or joined in midway: only rules of single messages and of terms hold.
+    Part,
+}
+
+/// A conversation.
+#[derive(Debug, Clone)]
+pub struct Transcript {
+    /// What the conversation was for.
+    pub label: String,
+    pub scope: Scope,
+    pub lines: Vec<Line>,
+}
+
+impl Transcript {
+    pub fn new(label: impl Into<String>, scope: Scope) -> Self {
+        Transcript { label: label.into(), scope, lines: Vec::new() }
+    }
+
+    pub fn events(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.is_event())
+    }
+
+    /// The lines that were heard of a session, in order.
+    pub fn of_session<'t>(&'t self, session: &'t str) -> impl Iterator<Item = &'t Line> {
+        self.events().filter(move |line| line.session() == session)
+    }
+}

@@ -1,0 +1,86 @@
+//! Which token is shown to a server that a verb names itself. The environment's is for the server at `--url`, and goes
+//! to no other.
+
+use std::path::Path;
+
+use super::Common;
+use crate::exit::Failure;
+use crate::limits;
+use crate::output::note;
+
+/// `is_typed`: `--token` was said for this very call, and not in the environment for the usual server.
+pub(super) fn token(
+    common: &Common,
+    base: &str,
+    file: Option<&Path>,
+    is_typed: bool,
+) -> Result<Option<String>, Failure> {
+    let said = common.token.clone().filter(|token| !token.is_empty());
+    if is_typed {
+        return Ok(said);
+    }
+    if let Some(path) = file {
+        let token = small_file(path)?;
+        return Ok(Some(token).filter(|token| !token.is_empty()));
+    }
+    if said.is_some() && !is_same_server(base, &common.url) {
+        note(&format!(
+            "RECOUNT_TOKEN is for {} and is not shown to {base}; --token-file FILE says what is",
+            common.url
+        ));
+        return Ok(None);
+    }
+    Ok(said)
+}
+
+/// What stands in a small file, without the line end at its end.
+pub(super) fn small_file(path: &Path) -> Result<String, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
+    let size = std::fs::metadata(path).map_err(|why| wrong(&why))?.len();
+    if size > limits::VALUE_FILE_BYTES_MAX {
+        let most = limits::VALUE_FILE_BYTES_MAX;
+        return Err(wrong(&format!(
+            "it has {size} bytes, and at most {most} are taken (VALUE_FILE_BYTES_MAX)"
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|why| wrong(&why))?;
+    Ok(text
+        .strip_suffix('\n')
+        .map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text))
+        .to_owned())
+}
+
+/// Whether two addresses lead to one host and port.
+fn is_same_server(one: &str, other: &str) -> bool {
+    let place = |address: &str| {
+        let (scheme, rest) = address.split_once("://")?;
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+        // What stands before an @ is no part of the place.
+        let host = host.rsplit('@').next().unwrap_or_default().to_owned();
+        Some((scheme.to_ascii_lowercase(), host.strip_suffix(":80").map_or(host.clone(), str::to_owned)))
+    };
+    place(one).is_some() && place(one) == place(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_for_one_host_and_port() {
+        let usual = "http://127.0.0.1:8765";
+        assert!(is_same_server("http://127.0.0.1:8765/aap", usual));
+        assert!(is_same_server("HTTP://Host/aap", "http://host:80"));
+        for other in [
+            "http://127.0.0.1:8766/aap",
+            "https://127.0.0.1:8765/aap",
+            "http://127.0.0.1:8765.example.org/aap",
+            "http://127.0.0.1:8765@example.org/aap",
+            "http://example.org/http://127.0.0.1:8765",
+            "127.0.0.1:8765",
+        ] {
+            assert!(!is_same_server(other, usual), "{other}");
+        }
+        assert!(!is_same_server("nothing", "nothing"));
+    }
+}
