@@ -4,6 +4,7 @@
 use std::fmt;
 
 use recount_aaep::MessageKind;
+use recount_aaep::kind::{Kind, Named, named};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -13,6 +14,9 @@ use serde_json::value::RawValue;
 pub(crate) struct Glance {
     pub(crate) name: Option<String>,
     pub(crate) event_id: Option<String>,
+    pub(crate) session_id: Option<String>,
+    pub(crate) reply_token: Option<String>,
+    pub(crate) urgency: Option<String>,
     pub(crate) subscription_id: Option<String>,
 }
 
@@ -32,10 +36,26 @@ impl Glance {
         matches!(self.kind(), Some(MessageKind::SubscriptionAccepted | MessageKind::SubscriptionRejected))
     }
 
+    /// Which of the twelve events it is.
+    pub(crate) fn event_kind(&self) -> Option<Kind> {
+        match named(self.name.as_deref()?) {
+            Named::Core(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// Whether its type is one that events have, of an extension or not.
+    pub(crate) fn is_event(&self) -> bool {
+        self.kind().is_none() && self.name.as_deref().is_some_and(|name| named(name) != Named::Malformed)
+    }
+
     fn place(&mut self, name: &str) -> Option<&mut Option<String>> {
         Some(match name {
             "type" => &mut self.name,
             "event_id" => &mut self.event_id,
+            "session_id" => &mut self.session_id,
+            "reply_token" => &mut self.reply_token,
+            "urgency" => &mut self.urgency,
             "subscription_id" => &mut self.subscription_id,
             _ => return None,
         })
@@ -83,7 +103,7 @@ mod tests {
     fn a_glance_sees_what_a_text_is_and_nothing_else() {
         let said = Glance::at(r#" {"type":"subscription.accepted","subscription_id":"sub_1","x":[1e999]}"#);
         let said = said.unwrap();
-        assert!(said.is_answer());
+        assert!(said.is_answer() && !said.is_event());
         assert_eq!(said.subscription_id.as_deref(), Some("sub_1"));
         let said = Glance::at(r#"{"type":"aaep:subscription.rejected"}"#).unwrap();
         assert_eq!(said.kind(), Some(MessageKind::SubscriptionRejected));
@@ -94,6 +114,7 @@ mod tests {
         let said = said.unwrap();
         assert_eq!(said.name.as_deref(), Some("aaep:agent.x"), "the first of two counts");
         assert_eq!(said.event_id.as_deref(), Some("evt_1"));
+        assert!(!Glance::at(r#"{"type":"ack"}"#).unwrap().is_event());
         for none in ["", "[1]", "7", "{\"a\"", "\"x\"", "{} {}"] {
             assert!(Glance::at(none).is_none(), "{none:?}");
         }

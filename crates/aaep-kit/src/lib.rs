@@ -4,9 +4,9 @@
 //! The protocol itself (types, rules, the session machine) is `recount_aaep`, which does no I/O. This crate does the
 //! I/O and must never know the engine, nor any run of ours: a producer of another make is as good as our own.
 
-mod glance;
-
+pub mod capture;
 pub mod conformance;
+mod glance;
 pub mod limits;
 pub mod link;
 pub mod recording;

@@ -404,3 +404,22 @@ pub const BURST_RATE: u32 = 10;
 pub const BURST_SESSIONS: usize = 4;
 /// Handoffs, each of them large where a producer packs much into them, that fill the way to a reader that does not read.
 pub const STALL_HANDOFFS: usize = 8;
+
+/// The wait before a capture connects again, in milliseconds, where the producer names none; it doubles with each
+/// connection in vain.
+pub const RECONNECT_WAIT_MS: u64 = 1_000;
+
+/// The longest of these waits, whatever the producer asks for.
+pub const RECONNECT_WAIT_MS_MAX: u64 = 15_000;
+
+/// Connections in a row that bring a capture nothing new; then it ends with what it has.
+pub const RECONNECTS_IN_VAIN_MAX: u32 = 5;
+
+/// Events that a capture knows again when they are told twice; of more, the oldest are forgotten and would be kept twice.
+pub const SEEN_EVENTS_MAX: usize = 100_000;
+
+/// Prompts that a capture that answers remembers to have answered; of more, the oldest are forgotten.
+pub const ANSWERED_PROMPTS_MAX: usize = 10_000;
+
+/// How often a capture tells how far it is, while something comes.
+pub const PROGRESS_EVERY: Duration = Duration::from_secs(5);

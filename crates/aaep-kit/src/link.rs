@@ -314,6 +314,12 @@ impl Link {
         self.subscription.as_deref()
     }
 
+    /// Whether [`Link::reopen`] goes on with the subscription, without another handshake.
+    pub fn keeps_its_subscription(&self) -> bool {
+        let is_versioned = matches!(&self.way, Way::Http(http) if http.surface == Surface::Versioned);
+        is_versioned && self.subscription.is_some()
+    }
+
     /// The subprotocol that a WebSocket was given.
     pub fn subprotocol(&self) -> Option<&str> {
         match &self.way {
@@ -397,10 +403,9 @@ impl Link {
     /// Connects again, behind an event. A subscription of the versioned surface is gone on with; elsewhere the
     /// handshake, if there was one, is made anew. A command is not started twice.
     pub async fn reopen(&mut self, last_event_id: Option<&str>) -> Result<(), LinkError> {
-        let Link { world, dial, way, subscription, .. } = self;
-        if let (Way::Http(http), Some(_)) = (&mut *way, subscription)
-            && http.surface == Surface::Versioned
-        {
+        let keeps = self.keeps_its_subscription();
+        let Link { world, dial, way, .. } = self;
+        if let (Way::Http(http), true) = (&mut *way, keeps) {
             let stream = Stream::open(world, &http.caller, &http.events, last_event_id, dial.patience);
             http.stream = Some(stream.await?);
             return Ok(());

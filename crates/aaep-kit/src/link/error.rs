@@ -60,6 +60,11 @@ impl LinkError {
         }
     }
 
+    /// Whether the answer was no, and will be no again.
+    pub fn is_final_refusal(&self) -> bool {
+        matches!(self, LinkError::Refused { .. }) && !self.may_pass()
+    }
+
     /// The status of a refusal.
     pub fn status(&self) -> Option<u16> {
         match self {

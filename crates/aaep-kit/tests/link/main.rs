@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, too")]
 
+mod captures;
 mod commands;
 mod handshakes;
 mod recordings;

@@ -1,0 +1,437 @@
+//! Records what a producer says, and what is said to it, over any number of connections: [`capture`].
+//!
+//! It takes part as little as it can: it sends a handshake and answers prompts only when it is told to. Where the
+//! lines go is for a [`Keep`], what is told on the way for the caller.
+
+mod filter;
+mod seen;
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use recount_aaep::MessageKind;
+use recount_aaep::kind::Kind;
+use recount_aaep::wire::{ConfirmationReply, Decision, ReplyToken, SubscriptionId, Timestamp};
+use recount_world::World;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::glance::Glance;
+use crate::limits;
+use crate::link::{Dial, Heard, Link, LinkError, Target};
+use crate::recording::{Direction, Stamp, Writer};
+
+use self::seen::Seen;
+
+pub use self::filter::Filter;
+
+/// What is to be recorded, and until when.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub dial: Dial,
+    /// By the wall clock, from the beginning, whether anything comes or not.
+    pub timeout: Option<Duration>,
+    /// Events that are kept; then it is enough.
+    pub max_events: Option<u64>,
+    pub filter: Filter,
+    /// Whether a connection that ends is made again.
+    pub reconnect: bool,
+    /// What every confirmation that is asked for is answered with. Nobody is asked.
+    pub auto: Option<Decision>,
+}
+
+/// Where lines go.
+pub trait Keep {
+    fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()>;
+}
+
+impl Keep for Writer {
+    fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
+        Writer::put(self, text, direction, stamp)
+    }
+}
+
+/// What is told on the way.
+#[derive(Debug)]
+pub enum Told<'t> {
+    /// A connection was made, the how many-th; its handshake was accepted, where there was one.
+    Connected { connection: u64, subscription: Option<&'t str> },
+    /// So many events are kept by now.
+    Progress { summary: &'t Summary },
+    /// A message that is no JSON object was left out.
+    Broken { text: &'t str },
+    /// A confirmation was answered; the status is of HTTP.
+    Answered { decision: &'t Decision, reply_token: &'t str, status: Option<u16> },
+    /// A prompt came that is not answered, though confirmations are.
+    Unanswered { why: &'t str },
+    /// Something went wrong, and the capture goes on.
+    Remark { why: String },
+    /// The connection is gone, and is made again after the wait.
+    Lost { why: String, wait_ms: u64 },
+}
+
+/// What a capture came to.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Events that are kept.
+    pub events: u64,
+    /// All lines that are kept: these, handshakes, replies, and what else was said.
+    pub lines: u64,
+    /// Events that the filter left out.
+    pub filtered: u64,
+    /// Events that were told again, as they may be, and are kept once.
+    pub repeated: u64,
+    /// Messages that are no JSON objects; they are not kept, so that any tool can read the file.
+    pub broken: u64,
+    /// Prompts that were answered.
+    pub answered: u64,
+    pub connections: u64,
+    pub took: Duration,
+    pub ended: Ended,
+}
+
+/// Why a capture ended.
+#[derive(Debug, Default)]
+pub enum Ended {
+    /// As many events came as were wanted.
+    Enough,
+    /// Its time was over.
+    TimedOut,
+    /// Somebody stopped it.
+    #[default]
+    Stopped,
+    /// The producer ended it.
+    ByProducer,
+    /// The handshake was rejected with this answer.
+    Rejected(String),
+    /// The connection was lost, and was not made again.
+    Lost(String),
+}
+
+/// Why there is no capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// There never was a connection.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// What was heard could not be kept.
+    #[error("the capture could not be written: {0}")]
+    Keep(#[from] io::Error),
+}
+
+/// Records until its plan says, the producer ends it, or `stop` is done. Only what never began, or could not be kept, is
+/// an error.
+pub async fn capture(
+    world: &World,
+    plan: &Plan,
+    keep: &mut dyn Keep,
+    tell: &mut dyn FnMut(Told<'_>),
+    stop: impl Future<Output = ()>,
+) -> Result<Summary, CaptureError> {
+    let began = recount_world::moment();
+    let mut capture = Capture {
+        world,
+        plan,
+        keep,
+        tell,
+        began,
+        told: began,
+        link: None,
+        last_id: None,
+        seen: Seen::new(limits::SEEN_EVENTS_MAX),
+        answered: Seen::new(limits::ANSWERED_PROMPTS_MAX),
+        summary: Summary::default(),
+    };
+    let time_is_over = async {
+        match plan.timeout.and_then(|timeout| began.checked_add(timeout)) {
+            Some(deadline) => tokio::time::sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        () = stop => Ended::Stopped,
+        () = time_is_over => Ended::TimedOut,
+        ended = capture.follow() => ended?,
+    };
+    capture.end(ended).await
+}
+
+struct Capture<'c> {
+    world: &'c World,
+    plan: &'c Plan,
+    keep: &'c mut dyn Keep,
+    tell: &'c mut dyn FnMut(Told<'_>),
+    began: Instant,
+    /// When it was last told how far things are.
+    told: Instant,
+    /// Stands here, so that it can be ended in good order whatever is waited for.
+    link: Option<Link>,
+    /// Behind which the next connection goes on.
+    last_id: Option<String>,
+    seen: Seen,
+    answered: Seen,
+    summary: Summary,
+}
+
+/// What became of a connection.
+enum Gone {
+    /// For good.
+    Ended(Ended),
+    /// It may be made again.
+    Broken { why: String, was_of_use: bool, was_clean: bool },
+}
+
+impl Capture<'_> {
+    /// Over all connections. May be dropped at any await.
+    async fn follow(&mut self) -> Result<Ended, CaptureError> {
+        let mut in_vain = 0;
+        loop {
+            let gone = match self.connect().await {
+                Ok(()) => self.listen().await?,
+                Err(CaptureError::Link(why)) if self.summary.connections > 0 => match why.may_pass() {
+                    true => Gone::Broken { why: why.to_string(), was_of_use: false, was_clean: false },
+                    false => Gone::Ended(Ended::Lost(why.to_string())),
+                },
+                Err(why) => return Err(why),
+            };
+            let (why, was_of_use) = match gone {
+                Gone::Ended(ended) => return Ok(ended),
+                Gone::Broken { was_clean: true, .. } if !self.plan.reconnect => return Ok(Ended::ByProducer),
+                Gone::Broken { why, .. } if !self.plan.reconnect => return Ok(Ended::Lost(why)),
+                Gone::Broken { why, was_of_use, .. } => (why, was_of_use),
+            };
+            in_vain = if was_of_use { 0 } else { in_vain + 1 };
+            if in_vain >= limits::RECONNECTS_IN_VAIN_MAX {
+                return Ok(Ended::Lost(format!("{why}; {in_vain} connections in a row brought nothing new")));
+            }
+            let wait_ms = self.wait_ms(in_vain);
+            (self.tell)(Told::Lost { why, wait_ms });
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        }
+    }
+
+    /// Scattered by a quarter, so that many captures do not come back in step.
+    fn wait_ms(&self, in_vain: u32) -> u64 {
+        let asked = self.link.as_ref().and_then(Link::retry_ms).unwrap_or(limits::RECONNECT_WAIT_MS);
+        let wait = asked.saturating_mul(1 << in_vain.min(16)).min(limits::RECONNECT_WAIT_MS_MAX);
+        let scatter = u64::try_from(self.world.entropy.draw() % 256).unwrap_or(0);
+        wait + wait * scatter / 1_024
+    }
+
+    async fn connect(&mut self) -> Result<(), CaptureError> {
+        let began_ms = self.world.clock.now_ms();
+        let began = recount_world::moment();
+        let last = self.last_id.as_deref();
+        let dial = self.dial_behind();
+        let mut shook_hands = true;
+        match &mut self.link {
+            Some(link) => {
+                shook_hands = link.answer().is_some() && !link.keeps_its_subscription();
+                match link.reopen(last).await {
+                    // The subscription is forgotten there.
+                    Err(why)
+                        if why.is_final_refusal()
+                            && link.keeps_its_subscription()
+                            && self.plan.dial.request.is_some() =>
+                    {
+                        shook_hands = true;
+                        *link = Link::open(self.world, &dial).await?;
+                    }
+                    opened => opened?,
+                }
+            }
+            None => self.link = Some(Link::open(self.world, &dial).await?),
+        }
+        self.summary.connections += 1;
+        let Some(link) = &self.link else { return Ok(()) };
+        let (answer, subscription) =
+            (link.answer().map(str::to_owned), link.subscription().map(str::to_owned));
+        if let (Some(request), Some(answer), true) = (&self.plan.dial.request, &answer, shook_hands) {
+            self.put(request, Direction::Out, (began, began_ms), None)?;
+            let now = (recount_world::moment(), self.world.clock.now_ms());
+            self.put(answer, Direction::In, now, None)?;
+        }
+        let connection = self.summary.connections;
+        (self.tell)(Told::Connected { connection, subscription: subscription.as_deref() });
+        Ok(())
+    }
+
+    fn dial_behind(&self) -> Dial {
+        let last_event_id = self.last_id.clone().or_else(|| self.plan.dial.last_event_id.clone());
+        Dial { last_event_id, ..self.plan.dial.clone() }
+    }
+
+    /// Over one connection.
+    async fn listen(&mut self) -> Result<Gone, CaptureError> {
+        let since = recount_world::moment();
+        let mut brought = false;
+        loop {
+            let Some(link) = &mut self.link else { return Ok(Gone::Ended(Ended::Stopped)) };
+            if link.is_rejected() {
+                return Ok(Gone::Ended(Ended::Rejected(link.answer().unwrap_or_default().to_owned())));
+            }
+            let mut was_clean = false;
+            let why = match link.next().await {
+                Ok(Some(heard)) => {
+                    brought |= self.take(&heard)?;
+                    if self.plan.max_events.is_some_and(|most| self.summary.events >= most) {
+                        return Ok(Gone::Ended(Ended::Enough));
+                    }
+                    let said = Glance::at(&heard.text);
+                    if said.as_ref().and_then(Glance::kind) == Some(MessageKind::SubscriptionClose) {
+                        return Ok(Gone::Ended(Ended::ByProducer));
+                    }
+                    if let (Some(decision), Some(said)) = (&self.plan.auto, said) {
+                        self.answer(decision, &said).await?;
+                    }
+                    continue;
+                }
+                Err(why @ LinkError::Rpc { .. }) => {
+                    (self.tell)(Told::Remark { why: why.to_string() });
+                    continue;
+                }
+                Err(why) if !why.may_pass() => return Ok(Gone::Ended(Ended::Lost(why.to_string()))),
+                Err(why) => why.to_string(),
+                Ok(None) => match (link.closed(), &self.plan.dial.target) {
+                    (_, Target::Command { .. }) => return Ok(Gone::Ended(Ended::ByProducer)),
+                    // What both sides call a clean end, and what the protocol ends a subscription with.
+                    (Some((1000 | 4000, _)), _) => return Ok(Gone::Ended(Ended::ByProducer)),
+                    (Some((code @ 4001..=4999, reason)), _) => {
+                        let why = format!("the producer closed the connection with {code} {reason:?}");
+                        return Ok(Gone::Ended(Ended::Lost(why)));
+                    }
+                    _ => {
+                        was_clean = true;
+                        "the producer ended the stream".to_owned()
+                    }
+                },
+            };
+            // One that lasted was of use, also when nothing was said.
+            let lasted = since.elapsed() >= Duration::from_millis(limits::RECONNECT_WAIT_MS_MAX);
+            if matches!(self.plan.dial.target, Target::Command { .. }) {
+                return Ok(Gone::Ended(Ended::Lost(why)));
+            }
+            return Ok(Gone::Broken { why, was_of_use: brought || lasted, was_clean });
+        }
+    }
+
+    /// Keeps a message, or not. Answers whether it brought anything new.
+    fn take(&mut self, heard: &Heard) -> Result<bool, CaptureError> {
+        let Some(said) = Glance::at(&heard.text) else {
+            self.summary.broken += 1;
+            (self.tell)(Told::Broken { text: &heard.text });
+            return Ok(true);
+        };
+        if let Some(id) = heard.id.as_ref().filter(|id| !id.is_empty()).or(said.event_id.as_ref()) {
+            self.last_id = Some(id.clone());
+        }
+        // Another event under the same id is no repetition: it is kept, for the rules to find.
+        if said.event_id.is_some() && !self.seen.is_new(&heard.text) {
+            self.summary.repeated += 1;
+            return Ok(false);
+        }
+        let is_event = said.is_event();
+        if is_event && !self.plan.filter.passes(&said) {
+            self.summary.filtered += 1;
+            return Ok(true);
+        }
+        self.summary.events += u64::from(is_event);
+        self.put(
+            &heard.text,
+            Direction::In,
+            (heard.at, heard.at_ms),
+            said.event_id.as_deref().or(heard.id.as_deref()),
+        )?;
+        if self.told.elapsed() >= limits::PROGRESS_EVERY {
+            self.told = recount_world::moment();
+            (self.tell)(Told::Progress { summary: &self.summary });
+        }
+        Ok(true)
+    }
+
+    fn put(
+        &mut self,
+        text: &str,
+        direction: Direction,
+        (at, at_ms): (Instant, u64),
+        id: Option<&str>,
+    ) -> io::Result<()> {
+        let after = at.saturating_duration_since(self.began).as_millis();
+        let after_ms = u64::try_from(after).unwrap_or(u64::MAX);
+        let connection = self.summary.connections;
+        self.keep.put(text, direction, &Stamp { at_ms, after_ms, connection, id })?;
+        self.summary.lines += 1;
+        Ok(())
+    }
+
+    /// Answers a confirmation that is asked for, once, without asking anybody.
+    async fn answer(&mut self, decision: &Decision, said: &Glance) -> Result<(), CaptureError> {
+        let asks = said.event_kind();
+        if asks == Some(Kind::AwaitingClarification) {
+            (self.tell)(Told::Unanswered {
+                why: "a question was asked; only confirmations are answered here",
+            });
+        }
+        if asks != Some(Kind::AwaitingConfirmation) || !self.plan.filter.is_about(said) {
+            return Ok(());
+        }
+        let Some(token) = said.reply_token.as_deref().and_then(|token| ReplyToken::new(token).ok()) else {
+            (self.tell)(Told::Unanswered { why: "a confirmation was asked for without a reply token" });
+            return Ok(());
+        };
+        if !self.answered.is_new(token.as_str()) {
+            return Ok(());
+        }
+        let Some(link) = &mut self.link else { return Ok(()) };
+        // Who makes no handshakes gives no id; any will do there.
+        let subscription = link
+            .subscription()
+            .and_then(|id| SubscriptionId::new(id).ok())
+            .or_else(|| SubscriptionId::new(format!("sub_{:032x}", self.world.entropy.draw())).ok());
+        let Some(subscription) = subscription else { return Ok(()) };
+        let at_ms = self.world.clock.now_ms();
+        let at = recount_world::moment();
+        let now = Timestamp::of_millis(i64::try_from(at_ms).unwrap_or(i64::MAX));
+        let mut reply = ConfirmationReply::new(token.clone(), decision.clone(), subscription, now);
+        reply.decision_rationale = Some("answered by rule, without asking anybody".to_owned());
+        let Ok(text) = serde_json::to_string(&reply) else { return Ok(()) };
+        match link.send(&text).await {
+            Ok(sent) => {
+                self.put(&text, Direction::Out, (at, at_ms), None)?;
+                self.summary.answered += 1;
+                (self.tell)(Told::Answered { decision, reply_token: token.as_str(), status: sent.status });
+            }
+            Err(why) => {
+                (self.tell)(Told::Remark { why: format!("a confirmation could not be answered: {why}") })
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes leave, where a subscription was made and the leave is ours.
+    async fn end(mut self, ended: Ended) -> Result<Summary, CaptureError> {
+        let is_ours = matches!(ended, Ended::Enough | Ended::TimedOut | Ended::Stopped);
+        if let Some(mut link) = self.link.take() {
+            let subscription = link.subscription().filter(|_| is_ours && link.answer().is_some());
+            if let Some(subscription) = subscription {
+                let close = json!({
+                    "type": MessageKind::SubscriptionClose.name(),
+                    "subscription_id": subscription,
+                    "reason_code": "subscriber_shutdown",
+                    "reason_message": "the capture has ended",
+                });
+                let text = close.to_string();
+                let (at, at_ms) = (recount_world::moment(), self.world.clock.now_ms());
+                if let Ok(Ok(_)) = tokio::time::timeout(limits::CLOSE_WAIT, link.send(&text)).await {
+                    self.put(&text, Direction::Out, (at, at_ms), None)?;
+                }
+            }
+            link.close().await;
+        }
+        self.summary.took = self.began.elapsed();
+        self.summary.ended = ended;
+        Ok(self.summary)
+    }
+}
