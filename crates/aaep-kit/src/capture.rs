@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use recount_aaep::MessageKind;
 use recount_aaep::kind::Kind;
-use recount_aaep::wire::{ConfirmationReply, Decision, ReplyToken, SubscriptionId, Timestamp};
+use recount_aaep::wire::{
+    ConfirmationReply, Decision, ReplyToken, SubscriptionClose, SubscriptionId, Timestamp,
+};
 use recount_world::World;
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::glance::Glance;
@@ -415,14 +416,11 @@ impl Capture<'_> {
         let is_ours = matches!(ended, Ended::Enough | Ended::TimedOut | Ended::Stopped);
         if let Some(mut link) = self.link.take() {
             let subscription = link.subscription().filter(|_| is_ours && link.answer().is_some());
-            if let Some(subscription) = subscription {
-                let close = json!({
-                    "type": MessageKind::SubscriptionClose.name(),
-                    "subscription_id": subscription,
-                    "reason_code": "subscriber_shutdown",
-                    "reason_message": "the capture has ended",
-                });
-                let text = close.to_string();
+            if let Some(subscription) = subscription.and_then(|id| SubscriptionId::new(id).ok()) {
+                let mut close = SubscriptionClose::new(subscription);
+                close.reason_code = Some("subscriber_shutdown".to_owned());
+                close.reason_message = Some("the capture has ended".to_owned());
+                let text = serde_json::to_string(&close).unwrap_or_default();
                 let (at, at_ms) = (recount_world::moment(), self.world.clock.now_ms());
                 if let Ok(Ok(_)) = tokio::time::timeout(limits::CLOSE_WAIT, link.send(&text)).await {
                     self.put(&text, Direction::Out, (at, at_ms), None)?;

@@ -9,6 +9,7 @@ mod cancel;
 mod chat;
 mod completion;
 mod config;
+mod credential;
 mod delete;
 mod demo;
 mod digest;
@@ -174,7 +175,10 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
     let verb = match verb {
         Verb::Config(config) => return config.run(&common, matches),
         Verb::Schema(schema) => return schema.run(common.json),
-        Verb::Aaep(aaep) => return aaep.run(common),
+        Verb::Aaep(aaep) => {
+            let token_is_typed = is_typed(matches, "token");
+            return aaep.run(common, token_is_typed);
+        }
         Verb::Completion(completion) => return completion.run(),
         Verb::Man(man) => return man.run(),
         Verb::Serve(serve) => return serve.run(common.json),

@@ -20,7 +20,7 @@ pub enum LinkError {
     #[error("{url} answered with {what}, which is no event stream; is this the address of an AAEP producer?")]
     NotAStream { url: String, what: String },
     /// It answered a handshake with nothing, for as long as one waits.
-    #[error("the subscription.request was not answered within {} ms; try without a handshake", .waited.as_millis())]
+    #[error("the subscription.request was not answered within {} ms", .waited.as_millis())]
     NoAnswer { waited: Duration },
     #[error(
         "{messages} messages came before the answer to the subscription.request (HELD_MESSAGES_MAX, HELD_BYTES_MAX)"

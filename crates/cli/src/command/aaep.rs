@@ -1,6 +1,7 @@
 //! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make. None
 //! asks our own server; one file a verb.
 
+mod capture;
 mod conformance;
 mod replay;
 mod validate;
@@ -20,6 +21,8 @@ pub(super) struct Aaep {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Record what a producer says
+    Capture(Box<capture::Capture>),
     /// Say a recording again, to subscribers
     Replay(replay::Again),
     /// Check files of events against the rules of the protocol
@@ -65,8 +68,10 @@ impl Profile {
 }
 
 impl Aaep {
-    pub(super) fn run(self, common: Common) -> Result<(), Failure> {
+    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
+    pub(super) fn run(self, common: Common, token_is_typed: bool) -> Result<(), Failure> {
         match self.verb {
+            Verb::Capture(capture) => capture.run(&common, token_is_typed),
             Verb::Replay(replay) => replay.run(common.json),
             Verb::Validate(validate) => validate.run(common.json),
             Verb::Visualize(visualize) => visualize.run(common.json),

@@ -4,6 +4,7 @@
 
 mod applications;
 mod backups;
+mod capturing;
 mod chat;
 mod checks;
 mod crowd;
