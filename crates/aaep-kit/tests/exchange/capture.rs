@@ -1,7 +1,11 @@
 //! Their replay, and our side hearing it; what their capture wrote, replayed here and there.
 
+use std::path::Path;
+
 use recount_aaep_kit::World;
-use recount_aaep_kit::link::{Dial, Link};
+use recount_aaep_kit::capture::{Ended, Filter, Plan, Told, capture};
+use recount_aaep_kit::link::{Dial, Link, Target};
+use recount_aaep_kit::recording::Writer;
 use serde_json::Value;
 
 use crate::theirs::{PATIENCE, TheirReplay, our_replay, program, recording, run, said, values};
@@ -54,4 +58,68 @@ async fn what_their_capture_wrote_is_replayed_here_and_there() {
     let count = (2 * said(&recording).len()).to_string();
     let heard = taken(&theirs.url, &second, &["--max-events", &count]).await;
     assert!(whole_round(&heard, &said(&recording)), "{heard:#?}");
+}
+
+/// Records what is at an address, up to so many events.
+async fn our_capture(url: &str, request: Option<&str>, file: &Path, most: Option<u64>) -> Vec<Value> {
+    let target: Target = url.parse().unwrap();
+    let dial = Dial { request: request.map(str::to_owned), ..Dial::to(target) };
+    let filter = Filter::default();
+    let plan = Plan { dial, timeout: Some(PATIENCE), max_events: most, filter, reconnect: false, auto: None };
+    let mut writer = Writer::create(file).unwrap();
+    let mut tell = |_: Told<'_>| {};
+    let summary =
+        capture(&World::real(), &plan, &mut writer, &mut tell, std::future::pending()).await.unwrap();
+    writer.finish().unwrap();
+    assert!(matches!(summary.ended, Ended::Enough | Ended::ByProducer), "{summary:?}");
+    values(&std::fs::read_to_string(file).unwrap())
+}
+
+fn events(lines: Vec<Value>) -> Vec<Value> {
+    lines.into_iter().filter(|line| line.get("event_id").is_some()).collect()
+}
+
+#[tokio::test]
+async fn our_capture_takes_all_that_their_replay_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["good.confirmed", "good.chapter46", "good.tool"] {
+        let file = folder.path().join("recording.jsonl");
+        std::fs::write(&file, recording(name)).unwrap();
+        let expected = said(&recording(name));
+        let theirs = TheirReplay::of(&file, &["--loop", "--speed", "100"]).await;
+        let taken = folder.path().join(format!("{name}.taken.jsonl"));
+        let most = u64::try_from(expected.len()).unwrap();
+        let mut heard = events(our_capture(&theirs.url, None, &taken, Some(most)).await);
+        // It begins somewhere; what comes again is kept once.
+        let begun = expected.iter().position(|event| *event == heard[0]).expect("it is one of them");
+        heard.rotate_right(begun);
+        assert_eq!(heard, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_our_capture_wrote_is_replayed_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (folder.path().join("ours.jsonl"), folder.path().join("theirs.jsonl"));
+    let recording = recording("good.confirmed");
+    let request = "{\"type\":\"subscription.request\",\"aaep_version\":\"1.0.0\",\"subscriber_id\":\"reader\",\
+                   \"capabilities\":{\"supports_confirmation_reply\":true}}";
+    for (surface, request) in [("", None), ("/aaep/v1", Some(request))] {
+        let replay = our_replay(&recording).await;
+        let taken = our_capture(&format!("{}{surface}", replay.url()), request, &ours, None).await;
+        assert_eq!(events(taken.clone()), said(&recording));
+        assert_eq!(
+            taken.len() - said(&recording).len(),
+            if request.is_some() { 2 } else { 0 },
+            "the handshake"
+        );
+        let there = TheirReplay::of(&ours, &["--loop", "--speed", "100"]).await;
+        let mut capture = program("aaep-capture");
+        let count = (2 * taken.len()).to_string();
+        capture.args(["--endpoint", &there.url, "--max-events", &count, "--output"]).arg(&theirs);
+        let (status, words) = run(&mut capture).await;
+        assert_eq!(status, Some(0), "{words}");
+        let heard = values(&std::fs::read_to_string(&theirs).unwrap());
+        assert!(whole_round(&heard, &taken), "{heard:#?}");
+    }
 }
