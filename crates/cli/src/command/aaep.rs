@@ -75,7 +75,7 @@ impl Aaep {
             Verb::Replay(replay) => replay.run(common.json),
             Verb::Validate(validate) => validate.run(common.json),
             Verb::Visualize(visualize) => visualize.run(common.json),
-            Verb::Conformance(conformance) => conformance.run(common.json),
+            Verb::Conformance(conformance) => conformance.run(&common, token_is_typed),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! `recount aaep conformance`: producers and subscribers against the requirements of the protocol.
 
+mod producer;
 mod subscriber;
 
 use clap::{Args, Subcommand};
 
+use crate::command::Common;
 use crate::exit::Failure;
 
 #[derive(Args)]
@@ -14,15 +16,20 @@ pub(super) struct Conformance {
 
 #[derive(Subcommand)]
 enum Side {
+    /// Try a producer: drive it, listen to it, answer it rightly and wrongly
+    Producer(Box<producer::Producer>),
     /// Try a subscriber: serve a producer for it, and look at what it does
     Subscriber(subscriber::Subscriber),
 }
 
 impl Conformance {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
+    pub(super) fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
         match self.side {
+            // What still listens at the end is left behind.
+            Side::Producer(producer) => crate::command::staying(producer.run(common, token_is_typed)),
             // A line that somebody types may still be waited for at the end.
-            Side::Subscriber(subscriber) => crate::command::staying(subscriber.run(json)),
+            Side::Subscriber(subscriber) => crate::command::staying(subscriber.run(common.json)),
         }
     }
 }

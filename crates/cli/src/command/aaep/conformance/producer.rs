@@ -1,0 +1,182 @@
+//! `recount aaep conformance producer`: a producer is tried, and what came of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use recount_aaep_kit::World;
+use recount_aaep_kit::conformance::Report;
+use recount_aaep_kit::conformance::producer::{Drive, RunError, Subject, run};
+use recount_aaep_kit::limits;
+use recount_aaep_kit::link::{self, Framing, Target};
+use recount_aaep_kit::scenario::Scenario;
+
+use crate::command::Common;
+use crate::command::aaep::Format;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Producer {
+    /// Where the producer is: http://HOST:PORT, http://HOST:PORT/aaep/v1 or ws://HOST:PORT/PATH
+    #[arg(
+        value_name = "URL",
+        id = "address",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    address: Option<String>,
+    /// Start this program instead, and speak JSON-RPC to it through its input and output
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+    /// The level to try it at; the lower ones are part of it
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=3))]
+    level: u8,
+    /// Which HTTP surface to speak to
+    #[arg(long, value_enum, default_value_t = Surface::Auto)]
+    surface: Surface,
+    /// Read the token to show the producer from a file
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Ask for things by a POST to this address, rather than to /messages of the producer
+    #[arg(long, value_name = "URL", conflicts_with = "drive_command")]
+    drive: Option<String>,
+    /// Ask for things by a program, with what is asked for as its last argument
+    #[arg(long, value_name = "COMMAND")]
+    drive_command: Option<String>,
+    /// Ask for a scenario in these words, such as irreversible="Transfer 500 dollars"
+    #[arg(long = "say", value_name = "SCENARIO=TEXT", value_parser = sentence)]
+    sentences: Vec<(Scenario, String)>,
+    /// Look at these requirements only, such as; nothing is claimed then
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// How long to wait for what must come
+    #[arg(long, value_name = "SECONDS", default_value_t = limits::PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+    /// The longest time of a prompt that is waited out
+    #[arg(long, value_name = "SECONDS", default_value_t = limits::OUTLAST.as_secs(), value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    outlast: u64,
+    /// How long to listen to a quiet stream; 0 leaves that out
+    #[arg(long, value_name = "SECONDS", default_value_t = limits::QUIET.as_secs(), value_parser = clap::value_parser!(u64).range(0..=600))]
+    quiet: u64,
+    /// Write the report as JSON to a file, too
+    #[arg(long, value_name = "FILE")]
+    report_json: Option<PathBuf>,
+    /// How the report is told
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Surface {
+    /// The specification's below the address when it is there, the de-facto one otherwise
+    Auto,
+    /// /events and /messages
+    Legacy,
+    /// /subscriptions, /events and /replies
+    Versioned,
+}
+
+/// `brief=Say hello.`
+fn sentence(text: &str) -> Result<(Scenario, String), String> {
+    let known = || Scenario::ALL.map(name).join(", ");
+    let (scenario, words) = text.split_once('=').ok_or("say it as SCENARIO=TEXT")?;
+    let found = Scenario::ALL.into_iter().find(|one| name(*one) == scenario);
+    let found = found.ok_or_else(|| format!("there is no scenario `{scenario}`; there are {}", known()))?;
+    if words.trim().is_empty() {
+        return Err(format!("nothing is said for `{scenario}`"));
+    }
+    Ok((found, words.to_owned()))
+}
+
+fn name(scenario: Scenario) -> String {
+    let mut name = String::new();
+    for c in format!("{scenario:?}").chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+impl Producer {
+    pub(super) async fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
+        let subject = self.subject(common, token_is_typed)?;
+        let report = run(&World::real(), &subject, self.level, &|words| note(&format!("trying {words}")))
+            .await
+            .map_err(|why| match why {
+                RunError::Unusable(why) => Failure::Usage(why),
+                RunError::Unreachable(why) => {
+                    Failure::Unreachable(format!("{why}; does a producer run there?"))
+                }
+            })?;
+        self.tell(&report, common.json)
+    }
+
+    fn subject(&self, common: &Common, token_is_typed: bool) -> Result<Subject, Failure> {
+        let usage = |why: link::LinkError| Failure::Usage(why.to_string());
+        let target = match (&self.address, &self.command) {
+            (_, Some(command)) => {
+                Target::Command { argv: link::words(command).map_err(usage)?, framing: Framing::JsonRpc }
+            }
+            (Some(address), None) => address.parse::<Target>().map_err(usage)?,
+            (None, None) => return Err(Failure::Usage("say where the producer is, or --command".to_owned())),
+        };
+        let mut subject = Subject::at(target);
+        if let (Target::Http { base, surface }, true) =
+            (&mut subject.target, self.surface == Surface::Versioned)
+            && *surface == link::Surface::Legacy
+        {
+            (*base, *surface) = (format!("{base}/aaep/v1"), link::Surface::Versioned);
+        }
+        subject.look_for_versioned = self.surface == Surface::Auto;
+        let base = self.address.as_deref().unwrap_or_default();
+        subject.token =
+            crate::command::credential::token(common, base, self.token_file.as_deref(), token_is_typed)?;
+        subject.drive = match (&self.drive, &self.drive_command) {
+            (Some(url), _) => Drive::Url(url.clone()),
+            (_, Some(command)) => Drive::Command(link::words(command).map_err(usage)?),
+            _ => Drive::Messages,
+        };
+        subject.sentences = BTreeMap::from_iter(self.sentences.clone());
+        subject.patience = Duration::from_secs(self.timeout);
+        subject.outlast = Duration::from_secs(self.outlast);
+        subject.quiet = Duration::from_secs(self.quiet);
+        subject.only = self.only.iter().map(|id| id.trim().to_uppercase()).collect();
+        Ok(subject)
+    }
+
+    fn tell(&self, report: &Report, json: bool) -> Result<(), Failure> {
+        if let Some(file) = &self.report_json {
+            std::fs::write(file, report.to_json() + "\n").map_err(|why| {
+                Failure::Own(format!("the report cannot be written to {}: {why}", file.display()))
+            })?;
+        }
+        let mut out = Output::new();
+        match Format::of(self.format, json) {
+            Format::Text => {
+                let lines: Vec<String> = report.lines().iter().map(|line| clean::line(line)).collect();
+                out.lines(&lines)?;
+            }
+            Format::Json => out.json(&report.to_json())?,
+        }
+        if report.passed() { Ok(()) } else { Err(Failure::No) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_are_named_as_they_are_written() {
+        assert_eq!(sentence("tool-timeout=Take long."), Ok((Scenario::ToolTimeout, "Take long.".to_owned())));
+        assert_eq!(sentence("brief=a=b"), Ok((Scenario::Brief, "a=b".to_owned())));
+        for bad in ["brief", "brief=", "none=x"] {
+            assert!(sentence(bad).is_err(), "{bad}");
+        }
+    }
+}
