@@ -8,7 +8,7 @@ use recount_aaep::rule::{Finding, Layer, Profile, Severity};
 use recount_aaep::session::{Checker, Options};
 
 use crate::conformance::report::{Check, Outcome};
-use crate::conformance::requirements::{self, Requirement};
+use crate::conformance::requirements::{self, Requirement, Strength};
 use crate::conformance::transcript::{Line, Scope, Transcript, Way};
 
 /// What the rules on a requirement need to have seen.
@@ -166,7 +166,9 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
                     1 => String::new(),
                     times => format!(" ({times} times)"),
                 };
-                let outcome = if found.worst == Severity::Error { Outcome::Failed } else { Outcome::Warned };
+                let must = requirement.strength == Strength::Must;
+                let outcome =
+                    if found.worst == Severity::Error && must { Outcome::Failed } else { Outcome::Warned };
                 check(outcome, format!("{}{more}", found.told)).with_all(found.evidence)
             }
             None if seen(needed) => check(Outcome::Passed, "nothing else was found by the rules".to_owned()),
