@@ -115,7 +115,10 @@ fn judge_tests(tree: &Tree, cell: &str) -> Result<(), String> {
     let parts: Vec<&str> = cell.split('`').collect();
     let names: Vec<&str> = parts.iter().skip(1).step_by(2).copied().collect();
     if names.is_empty() {
-        return Err("names no test; write it in backticks, or `later: ` and what brings it, or `none: ` and why".into());
+        return Err(
+            "names no test; write it in backticks, or `later: ` and what brings it, or `none: ` and why"
+                .into(),
+        );
     }
     match names.iter().find(|name| !exists(tree, name)) {
         Some(name) => Err(format!("the test `{name}` does not exist")),
