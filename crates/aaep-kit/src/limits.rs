@@ -231,6 +231,8 @@ pub const PANIC_STATUS: i32 = 101;
 pub const SCRIPT_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause before it comes again.
 pub const SCRIPT_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long it waits for the other side of a WebSocket that it closes; then it goes without.
+pub const SCRIPT_PARTING: Duration = Duration::from_secs(1);
 /// Events a second that it asks for at most.
 pub const SCRIPT_EVENTS_PER_SECOND: u64 = 100;
 /// Ids of events that it remembers; the oldest is forgotten, and its event would be used again.

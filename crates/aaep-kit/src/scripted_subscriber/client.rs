@@ -310,6 +310,10 @@ impl<'a> Client<'a> {
         }
         if let Line::Socket(socket) = line {
             (**socket).close(None).await.ok();
+            // Read to the end: who lets go of a connection on which something lies unread resets it, and with it what
+            // was said last.
+            let rest = async { while let Some(Ok(_)) = socket.next().await {} };
+            tokio::time::timeout(limits::SCRIPT_PARTING, rest).await.ok();
         }
     }
 }
