@@ -12,6 +12,7 @@ use recount_log::{Fault, Integrity, StreamKey};
 use rusqlite::{Connection, Row};
 
 use crate::blobs::Blobs;
+use crate::changes;
 use crate::fault::{Doing as _, closed};
 use crate::layout::{self, FeedRow, StreamTail, bytes, number};
 use crate::packing::NOBODY;
@@ -375,6 +376,9 @@ impl Look<'_> {
         );
         if let Err(error) = read {
             self.problems.add(format!("not every row can be read: {error}"));
+        }
+        if let Err(fault) = changes::load(self.connection) {
+            self.problems.add(fault.message);
         }
     }
 

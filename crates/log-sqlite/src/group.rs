@@ -6,8 +6,10 @@
 use recount_log::{Append, AppendError, Fault, FeedRecord, Record, StreamAppend, StreamKey};
 use rusqlite::Connection;
 
+use crate::changes::Journal;
 use crate::cut;
 use crate::fault::Doing as _;
+use crate::fresh::{Fresh, State, States};
 use crate::hot::{self, Hot, Span, Taken};
 use crate::layout::{self, Ends, Known, Totals};
 use crate::packing;
@@ -18,10 +20,20 @@ use crate::tails::Tails;
 pub(crate) struct Group<'c> {
     connection: &'c Connection,
     tails: &'c mut Tails,
-    hot: &'c Hot,
+    shared: Shared<'c>,
     ends: Ends,
     written: &'c mut Written,
     others_changed: bool,
+}
+
+/// What was committed before, as it is known in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<'c> {
+    pub(crate) hot: &'c Hot,
+    pub(crate) fresh: &'c Fresh,
+    pub(crate) journal: &'c Journal,
+    /// See [`crate::limits::FRESH_ROWS_MAX`].
+    pub(crate) fresh_rows_max: usize,
 }
 
 /// What a group leaves to be told, once it is durable. One is used for all groups, so that what it holds
@@ -36,6 +48,12 @@ pub(crate) struct Written {
     taken: Vec<Taken>,
     ends: Ends,
     totals: Totals,
+    /// What rows are now.
+    states: States,
+    /// All that was fresh before is in the table.
+    folded: bool,
+    /// Where the journal of changed rows stands, if it moved.
+    journal: Option<Journal>,
 }
 
 /// What can be read back to learn whether a commit landed.
@@ -52,11 +70,11 @@ impl<'c> Group<'c> {
     pub(crate) fn begin(
         connection: &'c Connection,
         tails: &'c mut Tails,
-        hot: &'c Hot,
+        shared: Shared<'c>,
         written: &'c mut Written,
     ) -> Self {
         written.clear();
-        Group { connection, tails, hot, ends: hot.ends(), written, others_changed: false }
+        Group { connection, tails, shared, ends: shared.hot.ends(), written, others_changed: false }
     }
 
     /// Judges one append and, if it may happen, writes it. Answers the position of its first record; the
@@ -81,15 +99,14 @@ impl<'c> Group<'c> {
                 return Ok(Err(AppendError::TailMoved { stream, expected, actual }));
             }
         }
-        let mut versions = Vec::with_capacity(append.rows.len());
+        let mut before = Vec::with_capacity(append.rows.len());
         for put in &append.rows {
-            let actual = rows::row_version(self.connection, &put.space, &put.key)
-                .doing(&format!("reading row {}/{}", put.space, put.key))?;
+            let (actual, in_table) = self.row(&put.space, &put.key)?;
             if !put.guard.admits(actual) {
                 let (space, key) = (put.space.to_string(), put.key.to_string());
                 return Ok(Err(AppendError::GuardFailed { space, key, actual }));
             }
-            versions.push(actual);
+            before.push((actual, in_table));
         }
 
         for cut in &append.cuts {
@@ -109,20 +126,18 @@ impl<'c> Group<'c> {
         for part in &append.streams {
             self.take_records(part)?;
         }
-        for (put, actual) in append.rows.iter().zip(versions) {
-            let (space, key) = (&*put.space, &*put.key);
-            let written = match &put.value {
-                Some(value) => rows::put_row(self.connection, space, key, actual.unwrap_or(0) + 1, value),
-                None => rows::delete_row(self.connection, space, key),
-            };
-            written.doing(&format!("writing row {space}/{key}"))?;
-            self.others_changed = true;
+        for (put, (actual, in_table)) in append.rows.iter().zip(before) {
+            let row = put.value.as_ref().map(|value| (actual.unwrap_or(0) + 1, value.clone()));
+            if row.is_some() || actual.is_some() {
+                self.written.states.put(&put.space, &put.key, State { row, in_table });
+            }
         }
         Ok(Ok(first_position))
     }
 
-    /// Writes all records as one row. Nothing is left but to commit.
-    pub(crate) fn finish(self) -> Result<Proof, Fault> {
+    /// Writes all records as one row, and what became of rows as one. Nothing is left but to commit.
+    pub(crate) fn finish(mut self) -> Result<Proof, Fault> {
+        self.write_changes()?;
         let written = self.written;
         written.ends = self.ends;
         match (written.records.first(), written.records.last()) {
@@ -144,12 +159,54 @@ impl<'c> Group<'c> {
         }
     }
 
+    /// Writes the changes of rows, and brings the earlier ones to the table when they are many. Where content was taken
+    /// away nothing of them may lie anywhere else.
+    fn write_changes(&mut self) -> Result<(), Fault> {
+        let (takes, changes) = (self.written.took(), !self.written.states.is_empty());
+        self.others_changed |= changes;
+        if !takes && !changes {
+            return Ok(());
+        }
+        let Shared { fresh, journal, fresh_rows_max, .. } = self.shared;
+        let mut journal = journal.clone();
+        if takes {
+            journal.fold_with(self.connection, fresh, &self.written.states)?;
+            journal.empty(self.connection)?;
+            self.written.states.clear();
+            self.written.folded = true;
+        } else {
+            if journal.is_full() || fresh.amount().is_much(fresh_rows_max) {
+                journal.fold(self.connection, fresh)?;
+                self.written.folded = true;
+                if journal.holds_much() {
+                    journal.empty(self.connection)?;
+                }
+            }
+            journal.note(self.connection, &self.written.states)?;
+        }
+        self.written.journal = Some(journal);
+        Ok(())
+    }
+
+    /// The version of a row by now, and whether the table has a row of this name.
+    fn row(&self, space: &str, key: &str) -> Result<(Option<u64>, bool), Fault> {
+        if let Some(state) = self.written.states.get(space, key) {
+            return Ok((state.version(), state.in_table));
+        }
+        if let Some(state) = self.shared.fresh.get(space, key) {
+            return Ok((state.version(), state.in_table));
+        }
+        let version = rows::row_version(self.connection, space, key);
+        let version = version.doing(&format!("reading row {space}/{key}"))?;
+        Ok((version, version.is_some()))
+    }
+
     /// What is known of a stream by now; without a number if there is none of that name.
     fn known(&mut self, key: &StreamKey) -> Result<Known, Fault> {
         if let Some(known) = self.tails.get(key) {
             return Ok(known);
         }
-        let known = match self.hot.known(key) {
+        let known = match self.shared.hot.known(key) {
             Some(known) => known,
             // The number of a new stream is given when something is written to it.
             None => layout::stream_tail(self.connection, key)
@@ -167,7 +224,7 @@ impl<'c> Group<'c> {
         keep_from: u64,
         erased: bool,
     ) -> Result<(), Fault> {
-        let taken = cut::cut(self.connection, self.hot, key, known, keep_from, erased)?;
+        let taken = cut::cut(self.connection, self.shared.hot, key, known, keep_from, erased)?;
         self.tails.put(key, taken.known);
         self.written.taken.push(taken);
         self.others_changed = true;
@@ -207,6 +264,9 @@ impl Written {
         self.spans.clear();
         self.taken.clear();
         self.totals = Totals::default();
+        self.states.clear();
+        self.folded = false;
+        self.journal = None;
     }
 
     /// Whether content was taken away that must not stay in the write-ahead log either.
@@ -224,7 +284,11 @@ impl Written {
     }
 
     /// Lets everybody know where things are now.
-    pub(crate) fn remember(&self, hot: &Hot) {
+    pub(crate) fn remember(&mut self, hot: &Hot, fresh: &Fresh, journal: &mut Journal) {
+        if let Some(moved) = self.journal.take() {
+            *journal = moved;
+            fresh.landed(&mut self.states, self.folded, recount_world::moment());
+        }
         for taken in &self.taken {
             hot.cut(taken);
         }

@@ -20,17 +20,22 @@
 //! records there is known in memory and read again at open. Later the oldest of these rows are taken apart
 //! and their records put into rows of one stream each (*sealed*), so that history is contiguous.
 //!
+//! Changes of rows are written with their commit as one value, too (*fresh*), and brought into their table many commits
+//! later, each row once; who asks for a row is told the newest state from memory.
+//!
 //! This crate must never know what a record contains. Start reading at [`SqliteStore`]; what the tables
 //! look like is said in `schema.rs` and spoken in `layout.rs` and `rows.rs`.
 
 mod backup;
 mod blobs;
+mod changes;
 mod checkpoint;
 mod connection;
 mod cut;
 mod examine;
 mod fault;
 mod folder;
+mod fresh;
 mod gather;
 mod group;
 mod hot;

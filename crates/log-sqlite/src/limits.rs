@@ -93,6 +93,27 @@ pub const HOT_BYTES_MAX: u64 = 256 << 20;
 /// commits as comes in.
 pub const HOT_LEVEL_DIVISOR: u64 = 2;
 
+/// Rows whose newest state is not in their table yet; when there are as many, the next commit that changes a row brings
+/// them there.
+pub const FRESH_ROWS_MAX: usize = 2048;
+
+/// Bytes of such rows at which that happens too.
+pub const FRESH_BYTES_MAX: usize = 1 << 20;
+
+/// How long a row stays out of its table when nothing is waiting.
+pub const FRESH_AGE: Duration = Duration::from_secs(1);
+
+/// How long after bringing rows to their table failed it is tried again.
+pub const FOLD_RETRY: Duration = Duration::from_secs(5);
+
+/// Commits whose changes of rows are kept beside the table; at as many they are brought there. A later commit takes the
+/// place of the one that is as many before it.
+pub const CHANGES_KEPT_MAX: u64 = 128;
+
+/// Bytes of changes that are kept, those included that are in the table by now; above it they are taken away when the
+/// table is brought up to date.
+pub const CHANGES_KEPT_BYTES_MAX: u64 = 4 << 20;
+
 /// How long a record stays hot when there is no haste. Then all that is hot is sealed.
 pub const SEAL_AGE: Duration = Duration::from_secs(10);
 

@@ -23,6 +23,9 @@ pub struct SqliteOptions {
     /// See [`limits::HOT_BYTES_MAX`]. For measuring what appends cost while nothing is sealed.
     #[doc(hidden)]
     pub hot_bytes_max: u64,
+    /// See [`limits::FRESH_ROWS_MAX`]. For tests that want rows brought to their table often.
+    #[doc(hidden)]
+    pub fresh_rows_max: usize,
     /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.
     #[doc(hidden)]
     pub seal_age: Duration,
@@ -49,6 +52,7 @@ impl SqliteOptions {
             checkpoint_pages: limits::CHECKPOINT_PAGES,
             hot_records_max: limits::HOT_RECORDS_MAX,
             hot_bytes_max: limits::HOT_BYTES_MAX,
+            fresh_rows_max: limits::FRESH_ROWS_MAX,
             seal_age: limits::SEAL_AGE,
         }
     }

@@ -206,6 +206,63 @@ pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<Span>> {
     Some(spans)
 }
 
+// ---- changes of rows ----
+
+/// A row as it is from one commit on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Change<'c> {
+    pub(crate) space: &'c str,
+    pub(crate) key: &'c str,
+    /// `None`: it is gone.
+    pub(crate) row: Option<(u64, &'c [u8])>,
+}
+
+/// A sum over what follows, then change by change the space, the key, the version (0 for one that is gone) and the
+/// value.
+pub(crate) fn changes<'c>(all: impl Iterator<Item = Change<'c>>) -> Vec<u8> {
+    let mut packed = vec![0; SUM_BYTES];
+    for change in all {
+        put_bytes(&mut packed, change.space.as_bytes());
+        put_bytes(&mut packed, change.key.as_bytes());
+        put(&mut packed, change.row.map_or(0, |(version, _)| version));
+        if let Some((_, value)) = change.row {
+            put_bytes(&mut packed, value);
+        }
+    }
+    let sum = sum(&packed[SUM_BYTES..]);
+    packed[..SUM_BYTES].copy_from_slice(&sum);
+    packed
+}
+
+/// `None` when they are not what was packed.
+pub(crate) fn changes_of(packed: &[u8]) -> Option<Vec<Change<'_>>> {
+    let mut rest = packed.get(SUM_BYTES..)?;
+    if !group_is_sound(packed, rest) {
+        return None;
+    }
+    let mut changes = Vec::new();
+    while !rest.is_empty() {
+        let space = str::from_utf8(take_bytes(&mut rest)?).ok()?;
+        let key = str::from_utf8(take_bytes(&mut rest)?).ok()?;
+        let version = take(&mut rest)?;
+        let row = if version == 0 { None } else { Some((version, take_bytes(&mut rest)?)) };
+        changes.push(Change { space, key, row });
+    }
+    Some(changes)
+}
+
+fn put_bytes(packed: &mut Vec<u8>, bytes: &[u8]) {
+    put(packed, bytes.len() as u64);
+    packed.extend_from_slice(bytes);
+}
+
+fn take_bytes<'p>(packed: &mut &'p [u8]) -> Option<&'p [u8]> {
+    let length = usize::try_from(take(packed)?).ok()?;
+    let (bytes, rest) = packed.split_at_checked(length)?;
+    *packed = rest;
+    Some(bytes)
+}
+
 // ---- numbers: seven bits a byte, least significant first, the eighth says that more follow ----
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
@@ -295,6 +352,31 @@ mod tests {
         assert_eq!(chunk_ranges(&[2, 3], true, b"[{},{}]"), None);
         assert_eq!(chunk_ranges(&[2, 2], true, b"[{},{}]"), Some(vec![1..3, 4..6]));
         assert_eq!(chunk_ranges(&[2, 0, 1], false, b"abc"), Some(vec![0..2, 2..2, 2..3]));
+    }
+
+    #[test]
+    fn changes_come_back_and_others_are_refused() {
+        let all = [
+            Change { space: "s", key: "\u{e9}", row: Some((300, b"\0\xff")) },
+            Change { space: "s", key: "", row: None },
+            Change { space: "", key: "k", row: Some((1, b"")) },
+        ];
+        let packed = changes(all.into_iter());
+        assert_eq!(changes_of(&packed).as_deref(), Some(&all[..]));
+        assert_eq!(changes_of(&changes([].into_iter())), Some(Vec::new()));
+        for cut in 0..packed.len() {
+            assert_eq!(changes_of(&packed[..cut]), None);
+        }
+        for place in 0..packed.len() {
+            let mut other = packed.clone();
+            other[place] ^= 4;
+            assert_eq!(changes_of(&other), None);
+        }
+        // Lengths that lie, under a sum that is right.
+        for lying in [&[5, b's'][..], &[0, 0], &[0, 0, 1, 9], &[1, 0xff, 0, 0]] {
+            let packed = [&sum(lying)[..], lying].concat();
+            assert_eq!(changes_of(&packed), None, "{lying:?}");
+        }
     }
 
     #[test]

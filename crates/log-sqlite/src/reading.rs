@@ -3,14 +3,16 @@
 //! Sealing goes on meanwhile, so each read looks at one snapshot of the database, and at the index of the hot
 //! part *before* that (see `hot.rs`): what was hot then is, in the snapshot, hot still or sealed by now, and
 //! the snapshot's row of the stream says where the border runs. Nothing is read twice or passed over, and
-//! nothing needs trying again. What is missing all the same is a fault and never skipped.
+//! nothing needs trying again. Ranges of rows are an exception (see `fresh.rs`). What is missing all the same is a fault and never skipped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use recount_log::chain::ChainValue;
-use recount_log::{End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, StreamKey, Tail};
+use recount_log::{
+    End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, Row, RowRange, StreamKey, Tail,
+};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
@@ -19,6 +21,7 @@ use crate::layout::{self, FeedRow, Names, StoredChunk, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
 use crate::packing::Slot;
 use crate::pages::Pages;
+use crate::rows;
 
 /// One state of the database for several questions, as long as it lives.
 struct Snapshot<'c>(&'c Connection);
@@ -27,6 +30,24 @@ struct Snapshot<'c>(&'c Connection);
 fn snapshot(connection: &Connection) -> Result<Snapshot<'_>, Fault> {
     say(connection, "BEGIN").doing("beginning to read")?;
     Ok(Snapshot(connection))
+}
+
+/// At most so many rows of a range, as the table has them in one snapshot; `None` when `holds` says, once the snapshot
+/// is taken, that it is not the one that was wanted.
+pub(crate) fn rows(
+    connection: &Connection,
+    range: &RowRange,
+    most: usize,
+    holds: &dyn Fn() -> bool,
+) -> Result<Option<Vec<Row>>, Fault> {
+    let doing = || format!("reading rows of space {}", range.space);
+    let snapshot = snapshot(connection)?;
+    // It is taken when something is read.
+    layout::fence(&snapshot).doing(&doing())?;
+    if !holds() {
+        return Ok(None);
+    }
+    rows::rows(&snapshot, range, most).doing(&doing()).map(Some)
 }
 
 fn say(connection: &Connection, word: &str) -> rusqlite::Result<()> {
@@ -499,8 +520,10 @@ mod tests {
     use recount_log::{Append, limits};
 
     use super::*;
+    use crate::changes::Journal;
+    use crate::fresh::Fresh;
     use crate::gather::{Bounds, Unit, Window};
-    use crate::group::{Group, Written};
+    use crate::group::{Group, Shared, Written};
     use crate::layout::Totals;
     use crate::tails::Tails;
     use crate::{schema, seal};
@@ -521,10 +544,12 @@ mod tests {
 
         fn append(&mut self, append: &Append) {
             let mut written = Written::default();
-            let mut group = Group::begin(&self.connection, &mut self.tails, &self.hot, &mut written);
+            let (fresh, mut journal) = (Fresh::default(), Journal::default());
+            let shared = Shared { hot: &self.hot, fresh: &fresh, journal: &journal, fresh_rows_max: 1 };
+            let mut group = Group::begin(&self.connection, &mut self.tails, shared, &mut written);
             group.land(append).unwrap().unwrap();
             group.finish().unwrap();
-            written.remember(&self.hot);
+            written.remember(&self.hot, &fresh, &mut journal);
         }
 
         /// Puts the oldest records of so many groups into chunks. The groups stay.

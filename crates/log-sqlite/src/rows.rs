@@ -38,7 +38,7 @@ pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Opt
     connection.prepare_cached(sql)?.query_row([space, key], stored_row).optional()
 }
 
-pub(crate) fn rows(connection: &Connection, range: &RowRange) -> Result<Vec<Row>> {
+pub(crate) fn rows(connection: &Connection, range: &RowRange, most: usize) -> Result<Vec<Row>> {
     let first = &*range.prefix;
     let end = beyond(&range.prefix);
     let after = range.after.as_deref();
@@ -48,9 +48,9 @@ pub(crate) fn rows(connection: &Connection, range: &RowRange) -> Result<Vec<Row>
             (Some(after), Some(end)) => Some(after.min(end)),
             (one, other) => one.or(other),
         };
-        backwards(connection, &range.space, first, end, range.limit)?
+        backwards(connection, &range.space, first, end, most)?
     } else {
-        forwards(connection, &range.space, first, after, end.as_deref(), range.limit)?
+        forwards(connection, &range.space, first, after, end.as_deref(), most)?
     };
     statement.raw_query().mapped(stored_row).collect()
 }

@@ -163,6 +163,18 @@ const STEPS: &[Step] = &[
         SELECT run_id, sequence, envelope ->> '$.type', envelope ->> '$.occurred_at', envelope FROM log;
     "#,
     ),
+    // 4: rows are changed in their table later; until then what they are is told here.
+    Step::Sql(
+        r#"
+    -- What rows are from one commit on. What lies before the newest one's `first_needed` is in the table.
+    CREATE TABLE changes (
+        slot INTEGER PRIMARY KEY,
+        number INTEGER NOT NULL,
+        first_needed INTEGER NOT NULL,
+        changes BLOB NOT NULL
+    ) STRICT;
+    "#,
+    ),
 ];
 
 /// How a schema is brought forward.

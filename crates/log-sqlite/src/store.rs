@@ -14,10 +14,12 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use crate::blobs::Blobs;
+use crate::changes::Journal;
 use crate::checkpoint::Checkpoints;
 use crate::connection::{Place, Role, check_version};
 use crate::fault::{Doing as _, corrupt, stopped};
 use crate::folder::Folder;
+use crate::fresh::Fresh;
 use crate::hot::Hot;
 use crate::line::Line;
 use crate::options::SqliteOptions;
@@ -25,7 +27,7 @@ use crate::pages::Pages;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
 use crate::writer::{Done, Job, Shared, Task, Writer};
-use crate::{backup, examine, layout, limits, load, reading, rows, schema, sealer};
+use crate::{backup, changes, examine, layout, limits, load, reading, rows, schema, sealer};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
@@ -56,10 +58,11 @@ impl SqliteStore {
         let folder = Arc::new(Folder::take(&options.data_dir)?);
         let place = place(&folder, &options);
         let blob_folder = Blobs::at(folder.blobs());
-        let (writer, hot) = open_database(&folder, &place).map_err(|refusal| match refusal {
-            Refusal::Damaged(fault) => with_salvage(fault, &place),
-            Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
-        })?;
+        let Opened { writer, hot, fresh, journal } =
+            open_database(&folder, &place).map_err(|refusal| match refusal {
+                Refusal::Damaged(fault) => with_salvage(fault, &place),
+                Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
+            })?;
         blob_folder.prepare()?;
         folder.sync()?;
         let readers = (0..limits::READERS).map(|_| place.open(Role::Reader)).collect::<Result<_, _>>()?;
@@ -85,11 +88,13 @@ impl SqliteStore {
 
         let shared = Shared {
             hot: Arc::new(hot),
+            fresh: Arc::new(fresh),
             observer: Arc::default(),
             line: Arc::new(Line::new()),
             meters: Arc::default(),
         };
-        let writer = Writer::new(place.clone(), writer, shared.clone(), checkpoints, asks, &options)?;
+        let writer =
+            Writer::new(place.clone(), writer, journal, shared.clone(), checkpoints, asks, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
             let _hold = hold;
@@ -222,6 +227,11 @@ impl Store for SqliteStore {
     }
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
+        if !self.closing.load(Ordering::Relaxed)
+            && let Some(state) = self.shared.fresh.get(space, key)
+        {
+            return Box::pin(std::future::ready(Ok(state.told(&Arc::from(key)))));
+        }
         let (space, key) = (space.to_owned(), key.to_owned());
         self.ask(move |connection, _| {
             rows::row(connection, &space, &key).doing(&format!("reading row {space}/{key}"))
@@ -229,8 +239,9 @@ impl Store for SqliteStore {
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
+        let fresh = self.shared.fresh.clone();
         self.ask(move |connection, _| {
-            rows::rows(connection, &range).doing(&format!("reading rows of space {}", range.space))
+            fresh.between(&range, |most, holds| reading::rows(connection, &range, most, holds))
         })
     }
 
@@ -313,8 +324,15 @@ fn place(folder: &Folder, options: &SqliteOptions) -> Place {
 }
 
 /// The writer's connection, to a database that is ours, of our schema and, as far as was looked, sound; and
-/// what is hot in it.
-fn open_database(folder: &Folder, place: &Place) -> Result<(Connection, Hot), Refusal> {
+/// what is hot and fresh in it.
+struct Opened {
+    writer: Connection,
+    hot: Hot,
+    fresh: Fresh,
+    journal: Journal,
+}
+
+fn open_database(folder: &Folder, place: &Place) -> Result<Opened, Refusal> {
     folder.make_database()?;
     let name = place.name();
     let connection = place.connect(Role::Writer)?;
@@ -328,7 +346,10 @@ fn open_database(folder: &Folder, place: &Place) -> Result<(Connection, Hot), Re
     schema::migrate(&connection, &name)?;
     let hot = Hot::default();
     hot.replace(load::load(&connection)?);
-    Ok((connection, hot))
+    let (journal, states) = changes::load(&connection)?;
+    let fresh = Fresh::default();
+    fresh.replace(states, recount_world::moment());
+    Ok(Opened { writer: connection, hot, fresh, journal })
 }
 
 /// Adds to a fault what of the store can still be read.

@@ -5,6 +5,7 @@
 //!                        └────────── anything fails ──────────▶ roll back, every append of the group
 //!                                                               gets the fault, and on we go
 //!   nothing waits, or too much is hot ─▶ begin ─▶ seal some ─▶ commit
+//!   nothing waits for a while         ─▶ begin ─▶ bring changed rows to their table ─▶ commit
 //! ```
 //!
 //! There is no timer for appends. Sealing goes in small transactions, of what another thread made ready: when
@@ -26,10 +27,12 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::changes::{self, Journal};
 use crate::checkpoint::Checkpoints;
 use crate::connection::{Place, Role};
 use crate::fault::Doing as _;
-use crate::group::{Group, Proof, Written};
+use crate::fresh::{Fresh, States};
+use crate::group::{self, Group, Proof, Written};
 use crate::hot::Hot;
 use crate::layout::{self, Totals};
 use crate::limits;
@@ -92,6 +95,7 @@ impl Job {
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) hot: Arc<Hot>,
+    pub(crate) fresh: Arc<Fresh>,
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
     pub(crate) line: Arc<Line<Task>>,
     pub(crate) meters: Arc<Meters>,
@@ -104,6 +108,8 @@ pub(crate) struct Writer {
     connection: Option<Connection>,
     tails: Tails,
     written: Written,
+    journal: Journal,
+    fresh_rows_max: usize,
     /// The data version in which the hot part was last read; `None` after a doubt.
     known: Option<i64>,
     shared: Shared,
@@ -111,6 +117,8 @@ pub(crate) struct Writer {
     /// Pages in the write-ahead log after the last commit, as SQLite told.
     wal_pages: Arc<AtomicU32>,
     sealing: Sealing,
+    /// After rows could not be brought to their table.
+    fold_not_before: Option<Instant>,
 }
 
 /// When and how much is sealed.
@@ -203,6 +211,7 @@ impl Writer {
     pub(crate) fn new(
         place: Place,
         mut connection: Connection,
+        journal: Journal,
         shared: Shared,
         checkpoints: Checkpoints,
         asks: SyncSender<Ask>,
@@ -216,11 +225,14 @@ impl Writer {
             connection: Some(connection),
             tails: Tails::new(limits::TAILS_KEPT_MAX),
             written: Written::default(),
+            journal,
+            fresh_rows_max: options.fresh_rows_max,
             known: Some(known),
             shared,
             checkpoints,
             wal_pages,
             sealing: Sealing::new(options, asks),
+            fold_not_before: None,
         })
     }
 
@@ -254,6 +266,7 @@ impl Writer {
                 None => {}
             }
         }
+        self.fold();
         drop(line);
         drop((self.checkpoints, self.sealing));
         // Nobody ever sends: this returns when the last of the others has let go.
@@ -265,15 +278,19 @@ impl Writer {
         }
     }
 
-    /// Sleeps until a task arrives, or seals what has come of age.
+    /// Sleeps until a task arrives, or brings rows to their table, or seals what has come of age.
     fn pause(&mut self) {
+        let to_fold = self.until_fold();
+        if to_fold == Some(Duration::ZERO) {
+            return self.fold();
+        }
         match self.until_due() {
             Some(Duration::ZERO) => {
                 if self.seal_or_wait(self.sealing.due) == Step::NotReady {
-                    Line::<Task>::sleep(None);
+                    Line::<Task>::sleep(to_fold);
                 }
             }
-            wait => Line::<Task>::sleep(wait),
+            to_seal => Line::<Task>::sleep(to_seal.into_iter().chain(to_fold).min()),
         }
     }
 
@@ -324,7 +341,7 @@ impl Writer {
                     // What was made ready may have it still.
                     self.sealing.rounds.forget();
                 }
-                self.written.remember(&self.shared.hot);
+                self.written.remember(&self.shared.hot, &self.shared.fresh, &mut self.journal);
                 self.sealing.came_in(self.written.totals(), self.shared.hot.backlog().totals);
                 if let Some(observer) = self.shared.observer.get()
                     && !self.written.records.is_empty()
@@ -359,8 +376,13 @@ impl Writer {
     /// One transaction for a group. `Ok`: durable. `Err`: nothing of it is there.
     fn write(&mut self, group: &[Job]) -> Result<Fates, Fault> {
         let fates = self.transact(|writer, connection| {
-            let (hot, written) = (&writer.shared.hot, &mut writer.written);
-            let mut together = Group::begin(connection, &mut writer.tails, hot, written);
+            let shared = group::Shared {
+                hot: &writer.shared.hot,
+                fresh: &writer.shared.fresh,
+                journal: &writer.journal,
+                fresh_rows_max: writer.fresh_rows_max,
+            };
+            let mut together = Group::begin(connection, &mut writer.tails, shared, &mut writer.written);
             let mut fates = Vec::with_capacity(group.len());
             for job in group {
                 fates.push(together.land(&job.append)?);
@@ -371,6 +393,42 @@ impl Writer {
             self.written.forget(&mut self.tails);
         }
         fates
+    }
+
+    // ---- rows ----
+
+    /// How long until fresh rows are brought to their table though nothing else happens; `None` when there are none.
+    fn until_fold(&self) -> Option<Duration> {
+        let since = self.shared.fresh.since()?;
+        let due = self.fold_not_before.unwrap_or(since + limits::FRESH_AGE);
+        Some(due.saturating_duration_since(moment()))
+    }
+
+    /// Brings all that is fresh to the table, and leaves nothing of it elsewhere.
+    fn fold(&mut self) {
+        if self.shared.fresh.since().is_none() {
+            return;
+        }
+        let folded = self.transact(|writer, connection| {
+            let mut journal = writer.journal.clone();
+            journal.fold(connection, &writer.shared.fresh)?;
+            journal.empty(connection)?;
+            let count = layout::raise_fence(connection).doing("raising the fence")?;
+            Ok((journal, Proof::Fence(count)))
+        });
+        match folded {
+            Ok(journal) => {
+                self.journal = journal;
+                self.shared.fresh.landed(&mut States::default(), true, moment());
+                self.fold_not_before = None;
+                self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
+            }
+            Err(fault) => {
+                // They are as safe where they are.
+                tracing::warn!(%fault, "bringing rows to their table failed and is tried again later");
+                self.fold_not_before = Some(moment() + limits::FOLD_RETRY);
+            }
+        }
     }
 
     // ---- sealing ----
@@ -504,6 +562,9 @@ impl Writer {
         self.tails.clear();
         self.sealing.rounds.forget();
         self.shared.hot.replace(load::load(connection)?);
+        let (journal, states) = changes::load(connection)?;
+        self.shared.fresh.replace(states, moment());
+        self.journal = journal;
         self.known = Some(version);
         Ok(())
     }

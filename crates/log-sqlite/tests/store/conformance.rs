@@ -45,3 +45,12 @@ mod sealing_at_once {
         ..options
     }));
 }
+
+/// Rows are brought to their table all the time, though never the newest.
+mod folding {
+    recount_log::conformance_suite!(super::made(|options| super::SqliteOptions {
+        durability: super::Durability::Relaxed,
+        fresh_rows_max: 2,
+        ..options
+    }));
+}

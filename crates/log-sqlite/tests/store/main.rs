@@ -6,6 +6,7 @@
 mod conformance;
 mod damage;
 mod disk;
+mod fresh;
 mod line;
 mod model;
 mod open;

@@ -1,0 +1,157 @@
+//! The journal of changed rows: what a commit made of rows, as one value beside its records, and the bringing of many
+//! such values into the table at once.
+//!
+//! ```text
+//!   commit:  changes[slot] = what rows are from now on          (one row, however many were changed)
+//!   every so many commits: the newest state of each row ─▶ "rows", in the transaction of the next commit
+//! ```
+//!
+//! There are [`limits::CHANGES_KEPT_MAX`] slots, written round and round; each says from which number on the journal is
+//! still needed, so nothing has to be taken away. Where content was taken away, where nothing is waiting and at the end,
+//! all slots are emptied. It must not know who reads rows or when a transaction begins.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_log::Fault;
+use rusqlite::{Connection, params};
+
+use crate::fault::{Doing as _, corrupt};
+use crate::fresh::{Fresh, State, States};
+use crate::layout::{int, limit, number};
+use crate::limits;
+use crate::packing::{self, Change};
+use crate::rows;
+
+/// Where the journal stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Journal {
+    /// The number of the newest; 0 when there is none.
+    last: u64,
+    /// What is before it is in the table.
+    first_needed: u64,
+    /// Bytes of each slot.
+    slots: Vec<u64>,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Journal { last: 0, first_needed: 1, slots: vec![0; SLOTS] }
+    }
+}
+
+const SLOTS: usize = limits::CHANGES_KEPT_MAX as usize;
+
+impl Journal {
+    /// Whether the next change would overwrite one that is needed.
+    pub(crate) fn is_full(&self) -> bool {
+        self.last + 1 - self.first_needed >= limits::CHANGES_KEPT_MAX
+    }
+
+    /// Whether so much lies in the slots that they are to be emptied when they are not needed.
+    pub(crate) fn holds_much(&self) -> bool {
+        self.slots.iter().sum::<u64>() > limits::CHANGES_KEPT_BYTES_MAX
+    }
+
+    /// Brings all that is fresh to the table. What the slots have is not needed from now on, but stays there.
+    pub(crate) fn fold(&mut self, connection: &Connection, fresh: &Fresh) -> Result<(), Fault> {
+        self.fold_with(connection, fresh, &States::default())
+    }
+
+    /// The same, and with it at once what a commit makes of rows, so that nothing is left of what they were.
+    pub(crate) fn fold_with(
+        &mut self,
+        connection: &Connection,
+        fresh: &Fresh,
+        new: &States,
+    ) -> Result<(), Fault> {
+        for (space, key, new) in new.iter() {
+            if fresh.get(space, key).is_some() {
+                continue;
+            }
+            let row = if new.in_table { rows::row(connection, space, key) } else { Ok(None) };
+            let row = row.doing(&format!("reading row {space}/{key}"))?;
+            let row = row.map(|row| (row.version, row.value));
+            fresh.pin(space, key, State { row, in_table: new.in_table });
+        }
+        for (space, key, before) in fresh.begin_round() {
+            let state = new.get(&space, &key).unwrap_or(&before);
+            let written = match &state.row {
+                Some((version, value)) => rows::put_row(connection, &space, &key, *version, value),
+                None if before.in_table => rows::delete_row(connection, &space, &key),
+                None => Ok(()),
+            };
+            written.doing(&format!("writing row {space}/{key}"))?;
+        }
+        self.first_needed = self.last + 1;
+        Ok(())
+    }
+
+    /// Takes away what the slots have. Only after a [`Journal::fold`].
+    pub(crate) fn empty(&mut self, connection: &Connection) -> Result<(), Fault> {
+        let emptied = connection.prepare_cached("DELETE FROM changes").and_then(|mut all| all.execute([]));
+        emptied.doing("taking away changes of rows that are in their table")?;
+        *self = Journal::default();
+        Ok(())
+    }
+
+    /// Writes what one commit made of rows.
+    pub(crate) fn note(&mut self, connection: &Connection, states: &States) -> Result<(), Fault> {
+        let packed = packing::changes(states.iter().map(|(space, key, state)| Change {
+            space,
+            key,
+            row: state.row.as_ref().map(|(version, value)| (*version, &value[..])),
+        }));
+        self.last += 1;
+        let slot = slot_of(self.last);
+        self.slots[slot] = packed.len() as u64;
+        let sql = "REPLACE INTO changes (slot, number, first_needed, changes) VALUES (?1, ?2, ?3, ?4)";
+        let values = params![limit(slot), int(self.last), int(self.first_needed), packed];
+        let written = connection.prepare_cached(sql).and_then(|mut put| put.execute(values));
+        written.doing("writing which rows a commit changes").map(drop)
+    }
+}
+
+fn slot_of(number: u64) -> usize {
+    (number % limits::CHANGES_KEPT_MAX) as usize
+}
+
+/// Reads the journal: where it stands, and what rows are by it.
+pub(crate) fn load(connection: &Connection) -> Result<(Journal, States), Fault> {
+    let doing = "reading which rows the last commits changed";
+    let mut journal = Journal::default();
+    let mut states = States::default();
+    let sql = "SELECT number, length(changes) FROM changes ORDER BY number";
+    let mut statement = connection.prepare(sql).doing(doing)?;
+    let mut found = statement.query([]).doing(doing)?;
+    while let Some(row) = found.next().doing(doing)? {
+        journal.last = number(row, 0).doing(doing)?;
+        journal.slots[slot_of(journal.last)] = number(row, 1).doing(doing)?;
+    }
+    if journal.last == 0 {
+        return Ok((journal, states));
+    }
+    let sql = "SELECT first_needed, changes FROM changes WHERE number = ?1";
+    let mut statement = connection.prepare(sql).doing(doing)?;
+    let newest = |row: &rusqlite::Row<'_>| number(row, 0);
+    journal.first_needed = statement.query_row([int(journal.last)], newest).doing(doing)?;
+    for commit in journal.first_needed..=journal.last {
+        let mut found = statement.query([int(commit)]).doing(doing)?;
+        let row = found.next().doing(doing)?;
+        let packed = row.and_then(|row| row.get_ref(1).ok()?.as_blob().ok());
+        let changes = packed.and_then(packing::changes_of).ok_or_else(|| {
+            corrupt(format!(
+                "which rows commit {commit} of the newest changed is not as it was written; look at the store with `recount verify --data`"
+            ))
+        })?;
+        for Change { space, key, row } in changes {
+            let row = row.map(|(version, value)| (version, Bytes::copy_from_slice(value)));
+            let in_table = match states.get(space, key) {
+                Some(state) => state.in_table,
+                None => rows::row_version(connection, space, key).doing(doing)?.is_some(),
+            };
+            states.put(&Arc::from(space), &Arc::from(key), State { row, in_table });
+        }
+    }
+    Ok((journal, states))
+}

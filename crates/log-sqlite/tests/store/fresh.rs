@@ -1,0 +1,209 @@
+//! Rows that are on their way to the table: whatever is done, and whenever the process ends, the store tells of rows
+//! what the store in memory tells.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_log::conformance::{block_on, cut};
+use recount_log::{Append, Guard, MemoryStore, RowPut, RowRange, Store, StreamAppend};
+use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
+
+use super::work::{Dice, close, land, records, row, scratch};
+
+const SEEDS: u64 = 40;
+const TURNS: usize = 200;
+const KEYS: usize = 12;
+
+fn space(number: usize) -> Arc<str> {
+    ["a", "b"][number].into()
+}
+
+fn key(number: usize) -> Arc<str> {
+    format!("{}{number:02}", ["x", "y"][number % 2]).into()
+}
+
+/// Several rows, some taken away, with guards that hold or do not; at times records or a cut with them.
+fn draw(dice: &mut Dice, model: &MemoryStore) -> Append {
+    let first = dice.below(KEYS);
+    let rows = (first..first + dice.below(5)).map(|number| {
+        let (space, key) = (space(dice.below(2)), key(number % KEYS));
+        let actual = block_on(model.row(&space, &key)).unwrap().map(|row| row.version);
+        let guard = match dice.below(8) {
+            0 => Guard::Absent,
+            1 => Guard::Version(actual.unwrap_or(1)),
+            2 => Guard::Version(2),
+            _ => Guard::Any,
+        };
+        let value = (dice.below(3) > 0).then(|| Bytes::from(vec![dice.roll() as u8; dice.below(3000)]));
+        RowPut { space, key, guard, value }
+    });
+    let mut append = Append { rows: rows.collect(), ..Append::default() };
+    let tail = block_on(model.tail(&"run".into())).unwrap().map_or(0, |tail| tail.next_sequence);
+    match dice.below(8) {
+        0..=3 => append.streams.push(StreamAppend {
+            stream: "run".into(),
+            expected_tail: tail,
+            records: vec![Bytes::from_static(b"{}")],
+        }),
+        4 if tail > 0 => append.cuts = cut("run", dice.below(tail as usize + 1) as u64).cuts,
+        _ => {}
+    }
+    append
+}
+
+fn compare(store: &SqliteStore, model: &MemoryStore, dice: &mut Dice, what: &str) {
+    for number in 0..KEYS {
+        let (space, key) = (space(dice.below(2)), key(number));
+        let (told, expected) = (block_on(store.row(&space, &key)), block_on(model.row(&space, &key)));
+        assert_eq!(told, expected, "{what}: {space}/{key}");
+    }
+    for _ in 0..4 {
+        let range = RowRange {
+            space: space(dice.below(2)),
+            prefix: ["", "x", "y", "y0", "z"][dice.below(5)].into(),
+            after: dice.coin().then(|| key(dice.below(KEYS))),
+            backwards: dice.coin(),
+            limit: dice.below(KEYS + 2),
+        };
+        let (told, expected) = (block_on(store.rows(range.clone())), block_on(model.rows(range.clone())));
+        assert_eq!(told, expected, "{what}: {range:?}");
+    }
+}
+
+/// The files as they are now: what a process that ends now leaves behind.
+fn leave(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.path().is_file() && entry.file_name() != "lock" && entry.file_name() != "recount.db-shm" {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn rows_are_told_alike_however_far_they_have_come() {
+    let (mut ended, mut killed, mut refused) = (0, 0, 0);
+    for seed in 0..SEEDS {
+        let mut dice = Dice(seed);
+        let mut folder = scratch();
+        let options = |folder: &Path| SqliteOptions {
+            durability: Durability::Relaxed,
+            fresh_rows_max: [1, 3, 10, usize::MAX][seed as usize % 4],
+            ..SqliteOptions::new(folder)
+        };
+        let mut store = SqliteStore::open(options(folder.path())).unwrap();
+        let model = MemoryStore::new();
+        for turn in 0..TURNS {
+            let what = format!("seed {seed}, turn {turn}");
+            match dice.below(30) {
+                0 => {
+                    close(store);
+                    store = SqliteStore::open(options(folder.path())).unwrap();
+                    ended += 1;
+                }
+                1 => {
+                    let other = scratch();
+                    leave(folder.path(), other.path());
+                    close(store);
+                    folder = other;
+                    store = SqliteStore::open(options(folder.path())).unwrap();
+                    killed += 1;
+                }
+                _ => {
+                    let append = draw(&mut dice, &model);
+                    let told = block_on(store.append(append.clone()));
+                    refused += u32::from(told.is_err());
+                    assert_eq!(told, block_on(model.append(append)), "{what}");
+                }
+            }
+            compare(&store, &model, &mut dice, &what);
+        }
+        assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0], "seed {seed}");
+    }
+    println!("{ended} times ended, {killed} times killed, {refused} appends refused");
+    assert!(ended > 50 && killed > 50 && refused > 50);
+}
+
+fn ask<T: rusqlite::types::FromSql>(folder: &Path, sql: &str) -> T {
+    let tool = rusqlite::Connection::open(folder.join("recount.db")).unwrap();
+    tool.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+const IN_TABLE: &str = r#"SELECT count(*) FROM "rows""#;
+const KEPT: &str = "SELECT count(*) FROM changes";
+
+#[test]
+fn a_commit_writes_its_rows_beside_the_table_and_the_end_brings_them_there() {
+    let folder = scratch();
+    let store = SqliteStore::open(SqliteOptions::new(folder.path())).unwrap();
+    land(&store, row("k", b"1"));
+    land(&store, row("k", b"2"));
+    let versions: (i64, i64) = (ask(folder.path(), IN_TABLE), ask(folder.path(), KEPT));
+    assert_eq!(versions, (0, 2));
+    close(store);
+    let versions: (i64, i64) = (ask(folder.path(), IN_TABLE), ask(folder.path(), KEPT));
+    assert_eq!(versions, (1, 0));
+    assert_eq!(ask::<i64>(folder.path(), r#"SELECT version FROM "rows""#), 2);
+}
+
+/// More commits than there are slots, and more bytes than may lie in them.
+#[test]
+fn the_slots_are_written_round_and_round() {
+    let folder = scratch();
+    let options = SqliteOptions { durability: Durability::Relaxed, ..SqliteOptions::new(folder.path()) };
+    let store = SqliteStore::open(options).unwrap();
+    let large = vec![b'x'; 300_000];
+    for turn in 0..400_u32 {
+        let value = if turn % 10 == 0 { &large[..] } else { b"small" };
+        land(&store, row(&format!("k{}", turn % 7), value));
+    }
+    let kept: i64 = ask(folder.path(), "SELECT sum(length(changes)) FROM changes");
+    assert!(kept < 8 << 20, "{kept} bytes are kept");
+    assert!(ask::<i64>(folder.path(), KEPT) <= 128);
+    let found = block_on(store.row("space", "k0")).unwrap().unwrap();
+    assert_eq!(found.version, 58);
+    close(store);
+}
+
+#[test]
+fn nothing_of_a_row_that_went_with_its_stream_lies_beside_the_table() {
+    let folder = scratch();
+    let store = SqliteStore::open(SqliteOptions::new(folder.path())).unwrap();
+    let mut first = records("run", 0, &[b"{}"]);
+    first.rows = row("k", b"a word that has to go").rows;
+    land(&store, first);
+    let mut gone = recount_log::conformance::erase("run");
+    gone.rows = recount_log::conformance::row("space", "k", Guard::Any, None).rows;
+    land(&store, gone);
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            let found = bytes.windows(21).any(|part| part == b"a word that has to go");
+            assert!(!found, "{}", path.display());
+        }
+    }
+    assert_eq!(block_on(store.row("space", "k")), Ok(None));
+}
+
+#[test]
+fn changes_that_are_not_as_they_were_written_are_told_of() {
+    let folder = scratch();
+    let store = SqliteStore::open(SqliteOptions::new(folder.path())).unwrap();
+    land(&store, row("k", b"a value"));
+    land(&store, row("l", b"another"));
+    let other = scratch();
+    leave(folder.path(), other.path());
+    close(store);
+    let tool = rusqlite::Connection::open(other.path().join("recount.db")).unwrap();
+    for (harm, says) in [
+        ("UPDATE changes SET changes = CAST('x' || changes AS BLOB) WHERE number = 1", "commit 1"),
+        ("DELETE FROM changes WHERE number = 1", "commit 1"),
+    ] {
+        tool.execute_batch(&format!("SAVEPOINT one; {harm};")).unwrap();
+        tool.execute_batch("RELEASE one").unwrap();
+        let fault = SqliteStore::open(SqliteOptions::new(other.path())).err().unwrap();
+        assert!(fault.message.contains(says), "{fault}");
+    }
+}
