@@ -101,18 +101,83 @@ impl<'a> Envelope<'a> {
 
 /// Reads an event. Types that are not in the registry are kept as they are.
 pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
+    if let Some((envelope, payload)) = read_as_written(bytes) {
+        return Ok(envelope.with(payload));
+    }
     let envelope = Envelope::read(bytes)?;
     let payload = Payload::read(&envelope.type_name, envelope.data)?;
-    Ok(Event {
-        event_id: envelope.event_id,
-        run_id: envelope.run_id,
-        task_id: envelope.task_id,
-        session_id: envelope.session_id,
-        sequence: envelope.sequence,
-        occurred_ms: envelope.occurred_ms,
-        body: Draft { payload, verbatim: Some(envelope.data.into()) },
-        extra: envelope.extra,
-    })
+    Ok(envelope.with(payload))
+}
+
+/// Reads what [`encode`] wrote of a type that is in the registry, with no field beyond those: nearly all there is, and
+/// its fields need not be looked for. Anything else is `None`, be it right or wrong.
+fn read_as_written(bytes: &[u8]) -> Option<(Envelope<'_>, Payload)> {
+    let mut rest = str::from_utf8(bytes).ok()?.strip_prefix("{\"schema_version\":\"1\",\"event_id\":\"")?;
+    let event_id = until_quote(&mut rest)?.parse().ok()?;
+    let run_id = field(&mut rest, ",\"run_id\":\"")??.parse().ok()?;
+    let task_id = match field(&mut rest, ",\"task_id\":\"") {
+        Some(text) => Some(text?.parse().ok()?),
+        None => None,
+    };
+    let session_id = match field(&mut rest, ",\"session_id\":\"") {
+        Some(text) => Some(text?.parse().ok()?),
+        None => None,
+    };
+    let (sequence, after) = rest.strip_prefix(",\"sequence\":")?.split_once(',')?;
+    let is_number = sequence.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number || (sequence.len() > 1 && sequence.starts_with('0')) {
+        return None;
+    }
+    rest = after.strip_prefix("\"occurred_at\":\"")?;
+    let occurred_ms = time::parse_stored_ms(until_quote(&mut rest)?)?;
+    let type_name = field(&mut rest, ",\"type\":\"")??;
+    let data = rest.strip_prefix(",\"data\":")?.strip_suffix('}')?;
+    if !(data.starts_with('{') && data.ends_with('}')) {
+        return None;
+    }
+    // What it does not know it does not look at.
+    let payload =
+        Payload::read(type_name, data).ok().filter(|payload| !matches!(payload, Payload::Opaque(_)))?;
+    let envelope = Envelope {
+        schema_version: SCHEMA_VERSION.into(),
+        event_id,
+        run_id,
+        task_id,
+        session_id,
+        sequence: sequence.parse().ok()?,
+        occurred_ms,
+        type_name: type_name.into(),
+        data,
+        extra: Vec::new(),
+    };
+    Some((envelope, payload))
+}
+
+/// The text of a field that begins like this; the inner `None` is for one that does not end.
+fn field<'a>(rest: &mut &'a str, beginning: &str) -> Option<Option<&'a str>> {
+    *rest = rest.strip_prefix(beginning)?;
+    Some(until_quote(rest))
+}
+
+fn until_quote<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    let (text, after) = rest.split_once('"')?;
+    *rest = after;
+    Some(text)
+}
+
+impl Envelope<'_> {
+    fn with(self, payload: Payload) -> Event {
+        Event {
+            event_id: self.event_id,
+            run_id: self.run_id,
+            task_id: self.task_id,
+            session_id: self.session_id,
+            sequence: self.sequence,
+            occurred_ms: self.occurred_ms,
+            body: Draft { payload, verbatim: Some(self.data.into()) },
+            extra: self.extra,
+        }
+    }
 }
 
 /// Fields as JSON gives them, before any is believed.
@@ -220,5 +285,66 @@ impl<'de> Deserialize<'de> for RawEnvelope<'de> {
         }
 
         deserializer.deserialize_map(Fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: &str = concat!(
+        r#"{"schema_version":"1","event_id":"evt_01M81T6GG9Y2C6N8KB1K93E4JJ","run_id":"run_01M81T6GG7FM1WFFER1CWXF7EP","#,
+        r#""session_id":"chat_01M81T6AD54KF7EY6HT7NJT5CR","sequence":40,"occurred_at":"2026-11-22T14:22:40.649Z","#,
+        r#""type":"assistant.text_delta","data":{"turn_index":0,"block_index":0,"delta":"So \"it\" goes {}"}}"#
+    );
+
+    fn at_length(bytes: &[u8]) -> Result<Event, DecodeError> {
+        let envelope = Envelope::read(bytes)?;
+        let payload = Payload::read(&envelope.type_name, envelope.data)?;
+        Ok(envelope.with(payload))
+    }
+
+    #[test]
+    fn what_was_written_is_read_the_short_way() {
+        let (envelope, payload) = read_as_written(WRITTEN.as_bytes()).unwrap();
+        assert_eq!(Ok(envelope.with(payload)), at_length(WRITTEN.as_bytes()));
+        let without = WRITTEN.replace(r#""session_id":"chat_01M81T6AD54KF7EY6HT7NJT5CR","#, "");
+        assert!(read_as_written(without.as_bytes()).is_some());
+    }
+
+    /// Whatever stands there instead of a byte, or in front of one, or is missing: both ways say the same.
+    #[test]
+    fn both_ways_of_reading_agree_on_everything() {
+        let (mut short, mut refused) = (0, 0);
+        let mut check = |bytes: &[u8]| {
+            let told = at_length(bytes);
+            short += u32::from(read_as_written(bytes).is_some());
+            refused += u32::from(told.is_err());
+            assert_eq!(decode(bytes), told, "{}", String::from_utf8_lossy(bytes));
+        };
+        for place in 0..WRITTEN.len() {
+            let (before, after) = WRITTEN.as_bytes().split_at(place);
+            for byte in *b"\"\\{}[],:0a \n-+.\xff" {
+                check(&[before, &[byte], &after[1..]].concat());
+                check(&[before, &[byte], after].concat());
+            }
+            check(&[before, &after[1..]].concat());
+            check(before);
+        }
+        for (from, to) in [
+            (r#"}}"#, r#"},"more":{}}"#),
+            (r#"}}"#, r#"} }"#),
+            (r#""data":{"#, r#""data": {"#),
+            (r#"40,"#, r#"040,"#),
+            (r#"40,"#, r#"18446744073709551616,"#),
+            (r#"assistant.text_delta"#, r#"assistant.text_\u0064elta"#),
+            (r#"assistant.text_delta"#, r#"ext.other"#),
+            (r#""delta""#, r#""delta":"twice","delta""#),
+            (r#""delta""#, r#""turn_index""#),
+            (r#"goes {}"#, r#"goes \ud800"#),
+        ] {
+            check(WRITTEN.replacen(from, to, 1).as_bytes());
+        }
+        assert!(short > 100 && refused > 1000, "{short} {refused}");
     }
 }

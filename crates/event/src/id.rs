@@ -58,8 +58,8 @@ macro_rules! id {
                 let wrong = || IdError { text: text.chars().take(80).collect(), expected: $expected };
                 let body = text.strip_prefix($prefix).ok_or_else(wrong)?;
                 let ulid = Ulid::from_string(body).map_err(|_| wrong())?;
-                let id = $name(ulid);
-                if id.to_string() == text { Ok(id) } else { Err(wrong()) }
+                let mut buffer = [0; ulid::ULID_LEN];
+                if ulid.array_to_str(&mut buffer) == body { Ok($name(ulid)) } else { Err(wrong()) }
             }
         }
 
