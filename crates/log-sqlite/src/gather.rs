@@ -2,11 +2,14 @@
 //! and packed into chunks.
 //!
 //! A *window* of groups is as long as it takes for its streams to have a chunk of good size each, within a
-//! bound. So nearly all chunks are written once. What one stream gets all the same in small pieces is written
-//! again with what follows: small chunks at its end become one when together they have a good size, and when
-//! there are many, those that are not larger than what comes after them, which at least doubles each. Some
-//! records of a window may be sealed already, left by a round that did not come to its end; they are passed
-//! over. This file must not know threads or who decides that it is time.
+//! bound. So nearly all chunks are written once. Streams that have come to their end get nothing more, however
+//! long it is: when nearly all have, it ends sooner, because all of it is held in memory.
+//!
+//! What one stream gets all the same in small pieces is written again with what follows: small chunks at its
+//! end become one when together they have a good size, and when there are many, those that are not larger than
+//! what comes after them, which at least doubles each. Some records of a window may be sealed already, left by
+//! a round that did not come to its end; they are passed over. This file must not know threads or who decides
+//! that it is time.
 
 use std::ops::Range;
 
@@ -21,6 +24,11 @@ use crate::limits::{
     SEAL_UNIT_BYTES, SMALL_CHUNKS_MAX,
 };
 use crate::packing::{self, NOBODY, Span};
+use crate::quick::QuickMap;
+
+/// When fewer than one in so many streams of a window go on through it, and they have less than this share of its
+/// bytes, it takes no further group: a longer one would spare hardly any chunk.
+const GOING_ON_DIVISOR: u64 = 8;
 
 /// How much a window takes.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +51,20 @@ pub(crate) struct Window<'c> {
     groups: Vec<(usize, u64)>,
     /// Of all groups, what is sealed already included.
     read: u64,
+    /// What is new, stream by stream.
+    stretches: QuickMap<i64, Stretch>,
+    /// At how many bytes it is asked again which streams go on.
+    ask_at: u64,
+    /// Hardly any did.
+    ended: bool,
+}
+
+/// Where in a window a stream has records that are new, and how much.
+struct Stretch {
+    /// What was read before the first of them, and before the last.
+    first: u64,
+    last: u64,
+    bytes: u64,
 }
 
 /// One record of a window.
@@ -88,8 +110,17 @@ pub(crate) struct Unit {
 
 impl<'c> Window<'c> {
     pub(crate) fn new(connection: &'c Connection) -> Self {
-        let (names, bytes) = (Names::new(connection), Vec::new());
-        Window { connection, names, bytes, records: Vec::new(), groups: Vec::new(), read: 0 }
+        Window {
+            connection,
+            names: Names::new(connection),
+            bytes: Vec::new(),
+            records: Vec::new(),
+            groups: Vec::new(),
+            read: 0,
+            stretches: QuickMap::default(),
+            ask_at: 0,
+            ended: false,
+        }
     }
 
     /// Reads groups, some at a time, so that no state of the database is kept in use for long: groups do not
@@ -133,9 +164,24 @@ impl<'c> Window<'c> {
         }
     }
 
-    fn is_full(&self, bounds: &Bounds) -> bool {
+    fn is_full(&mut self, bounds: &Bounds) -> bool {
+        // Twice as long each time, so that asking costs little.
+        if self.read >= self.ask_at.max(bounds.least_bytes) {
+            self.ask_at = 2 * self.read;
+            self.ended = self.nearly_all_have_ended();
+        }
         let wanted = bounds.least_bytes.max(self.names.count() as u64 * SEAL_STREAM_BYTES);
-        self.read >= wanted.min(bounds.most.bytes) || self.records.len() as u64 >= bounds.most.records
+        let enough = if self.ended { bounds.least_bytes } else { wanted.min(bounds.most.bytes) };
+        self.read >= enough || self.records.len() as u64 >= bounds.most.records
+    }
+
+    /// Whether what was begun in the first half of the window hardly went on in the second.
+    fn nearly_all_have_ended(&self) -> bool {
+        let half = self.read / 2;
+        let going_on = self.stretches.values().filter(|one| one.first < half && one.last >= half);
+        let (streams, bytes) =
+            going_on.fold((0, 0), |(streams, bytes), one| (streams + 1, bytes + one.bytes));
+        streams * GOING_ON_DIVISOR < self.stretches.len() as u64 && bytes * GOING_ON_DIVISOR < self.read
     }
 
     /// Adds one record that is in no group.
@@ -161,6 +207,13 @@ impl<'c> Window<'c> {
         range: Range<usize>,
     ) -> Result<bool, Fault> {
         let sealed = stream == NOBODY || sequence < self.names.get(stream, position)?.1.next_sequence;
+        if !sealed {
+            let (read, bytes) = (self.read, range.len() as u64);
+            let new = Stretch { first: read, last: read, bytes: 0 };
+            let stretch = self.stretches.entry(stream).or_insert(new);
+            stretch.last = read;
+            stretch.bytes += bytes;
+        }
         self.records.push(Loose { position, stream, sequence, place: self.bytes.len(), range, sealed });
         Ok(!sealed)
     }
@@ -356,4 +409,45 @@ fn pieces_of(
         }
     }
     Ok(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window in which streams begin one after the other, and each goes on for so long.
+    fn window(connection: &Connection, streams: u64, each: u64, for_long: u64) -> Window<'_> {
+        let mut window = Window::new(connection);
+        window.read = streams * each;
+        for stream in 0..streams {
+            let first = stream * each;
+            let last = (first + for_long).min(window.read - 1);
+            window.stretches.insert(stream.cast_signed() + 1, Stretch { first, last, bytes: each });
+        }
+        window
+    }
+
+    #[test]
+    fn a_window_of_streams_that_have_ended_is_long_enough_and_one_of_streams_that_go_on_is_not() {
+        let connection = Connection::open_in_memory().unwrap();
+        // How many streams, and for how many times its own bytes each goes on.
+        for (streams, for_long, ended) in
+            [(1000, 0, true), (1000, 100, true), (1000, 130, false), (100, 100, false), (10_000, 1000, true)]
+        {
+            let window = window(&connection, streams, 3_000, for_long * 3_000);
+            assert_eq!(window.nearly_all_have_ended(), ended, "{streams} streams, {for_long}");
+        }
+        assert!(!Window::new(&connection).nearly_all_have_ended());
+    }
+
+    #[test]
+    fn few_streams_that_go_on_and_have_much_keep_a_window_open() {
+        let connection = Connection::open_in_memory().unwrap();
+        let mut window = window(&connection, 1000, 3_000, 0);
+        assert!(window.nearly_all_have_ended());
+        window.read *= 2;
+        let (first, last, bytes) = (0, window.read - 1, window.read / 2);
+        window.stretches.insert(2000, Stretch { first, last, bytes });
+        assert!(!window.nearly_all_have_ended());
+    }
 }
