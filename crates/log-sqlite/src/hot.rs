@@ -12,6 +12,8 @@ use recount_log::StreamKey;
 use tokio::time::Instant;
 
 use crate::layout::{Ends, Known, Totals};
+pub(crate) use crate::parts::Part;
+use crate::parts::Parts;
 use crate::quick::QuickMap;
 
 /// The index of the hot part. One for the writer and all readers.
@@ -20,8 +22,9 @@ pub(crate) struct Hot(Mutex<Inner>);
 
 #[derive(Default)]
 pub(crate) struct Inner {
-    /// Only streams with records in the hot part.
-    streams: QuickMap<StreamKey, Stream>,
+    /// Only streams with records in the hot part. Each lies outside the map, which then takes little however many
+    /// there are, and while it grows.
+    streams: QuickMap<StreamKey, Box<Stream>>,
     /// Oldest first.
     groups: VecDeque<HotGroup>,
     pub(crate) ends: Ends,
@@ -35,17 +38,8 @@ pub(crate) struct Inner {
 
 struct Stream {
     known: Known,
-    /// In order of sequence, without a gap up to the tail.
-    parts: VecDeque<Part>,
-}
-
-/// Records of one stream that follow each other in one group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) first_sequence: u64,
-    pub(crate) count: u64,
-    /// The group's first position.
-    pub(crate) group: u64,
+    /// Without a gap up to the tail.
+    parts: Parts,
 }
 
 struct HotGroup {
@@ -97,12 +91,6 @@ pub(crate) struct Backlog {
     pub(crate) last_position: u64,
 }
 
-impl Part {
-    fn end(&self) -> u64 {
-        self.first_sequence + self.count
-    }
-}
-
 impl Hot {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().expect("nothing panics while it holds the index of the hot part")
@@ -118,15 +106,14 @@ impl Hot {
     pub(crate) fn known_with_parts(&self, key: &StreamKey) -> Option<(Known, Vec<Part>)> {
         let inner = self.lock();
         let stream = inner.streams.get(key)?;
-        Some((stream.known, stream.parts.iter().copied().collect()))
+        Some((stream.known, stream.parts.from(0, usize::MAX)))
     }
 
     /// Where the records of a stream from a sequence on are, at most `max` places.
     pub(crate) fn parts(&self, key: &StreamKey, from: u64, max: usize) -> Vec<Part> {
         let inner = self.lock();
         let Some(stream) = inner.streams.get(key) else { return Vec::new() };
-        let first = stream.parts.partition_point(|part| part.end() <= from);
-        stream.parts.range(first..).take(max).copied().collect()
+        stream.parts.from(from, max)
     }
 
     pub(crate) fn ends(&self) -> Ends {
@@ -183,9 +170,7 @@ impl Hot {
         }
         for key in streams {
             if let Some(stream) = inner.streams.get_mut(key) {
-                while stream.parts.front().is_some_and(|part| part.group <= last_position) {
-                    stream.parts.pop_front();
-                }
+                stream.parts.take_away(last_position);
                 if stream.parts.is_empty() {
                     inner.streams.remove(key);
                 }
@@ -209,13 +194,7 @@ impl Hot {
         }
         let Some(stream) = inner.streams.get_mut(key) else { return };
         stream.known = known;
-        stream.parts.retain(|part| part.end() > known.first_sequence);
-        if let Some(first) = stream.parts.front_mut()
-            && first.first_sequence < known.first_sequence
-        {
-            first.count = first.end() - known.first_sequence;
-            first.first_sequence = known.first_sequence;
-        }
+        stream.parts.cut(known.first_sequence);
         if stream.parts.is_empty() {
             inner.streams.remove(key);
         }
@@ -239,11 +218,11 @@ impl Inner {
             match self.streams.get_mut(&span.key) {
                 Some(stream) => {
                     stream.known = span.known;
-                    stream.parts.push_back(part);
+                    stream.parts.push(part);
                 }
                 None => {
-                    let stream = Stream { known: span.known, parts: VecDeque::from([part]) };
-                    self.streams.insert(span.key.clone(), stream);
+                    let stream = Stream { known: span.known, parts: Parts::of(part) };
+                    self.streams.insert(span.key.clone(), Box::new(stream));
                 }
             }
         }

@@ -48,6 +48,7 @@ mod offline;
 mod options;
 mod packing;
 mod pages;
+mod parts;
 mod pool;
 mod quick;
 mod reading;
