@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 /// What a task is for. Shutdown ends kinds in this order: services first (nothing new comes in),
@@ -86,10 +87,7 @@ impl Tasks {
         self.group(kind).alive.fetch_add(1, Ordering::SeqCst);
         let leave = Leave { tree: self.clone(), kind };
         let future = body(self.shutdown_signal(kind));
-        tokio::spawn(async move {
-            let _leave = leave;
-            future.await;
-        });
+        tokio::spawn(counted(future, leave));
     }
 
     /// Does a short piece of work that blocks, such as reading a file, beside the runtime's own threads. It
@@ -147,6 +145,12 @@ impl Tasks {
     }
 }
 
+/// A task that is counted out when it ends. Not an `async` block that awaits it: such a block has room for what it was
+/// given twice, and there are thousands of tasks.
+fn counted<F: Future<Output = ()>>(task: F, leave: Leave) -> impl Future<Output = ()> {
+    task.map(move |()| drop(leave))
+}
+
 /// Counts a task out, however it ends.
 struct Leave {
     tree: Tasks,
@@ -186,6 +190,27 @@ mod tests {
         assert_eq!(*finished.borrow_and_update(), 0, "the writer was not told yet");
         assert_eq!(tasks.end(Kind::Writer, Duration::from_secs(5)).await, 0);
         assert_eq!(*finished.borrow_and_update(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_task_is_counted_out_however_it_ends_and_takes_no_more_room_than_it_needs() {
+        let tasks = Tasks::new();
+        let leave = || {
+            tasks.group(Kind::Effect).alive.fetch_add(1, Ordering::SeqCst);
+            Leave { tree: tasks.clone(), kind: Kind::Effect }
+        };
+        let large = async |much: [u8; 4096]| {
+            std::future::pending::<()>().await;
+            assert_eq!(much.len(), 4096);
+        };
+        let task = large([0; 4096]);
+        let (its_own, begun) = (size_of_val(&task), counted(task, leave()));
+        assert!(size_of_val(&begun) < its_own + 64, "{} for {its_own}", size_of_val(&begun));
+        assert_eq!(tasks.alive(Kind::Effect), 1);
+        drop(begun);
+        assert_eq!(tasks.alive(Kind::Effect), 0);
+        counted(async {}, leave()).await;
+        assert_eq!(tasks.alive(Kind::Effect), 0);
     }
 
     #[tokio::test(start_paused = true)]
