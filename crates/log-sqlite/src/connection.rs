@@ -56,6 +56,8 @@ impl Place {
         let connection = opened.doing(&doing)?;
         connection.set_prepared_statement_cache_capacity(limits::STATEMENTS_KEPT_MAX);
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(&doing)?;
+        // Plans do not look at what is bound: a statement with a bound limit would be parsed anew at each call.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).doing(&doing)?;
         connection.busy_timeout(limits::BUSY_WAIT).doing(&doing)?;
         Ok(connection)
     }
@@ -165,6 +167,22 @@ mod tests {
             assert_eq!(ask(&reader, "query_only"), Value::Integer(1));
             assert!(reader.execute_batch("CREATE TABLE t (x)").is_err());
         }
+    }
+
+    #[test]
+    fn statements_are_parsed_once_whatever_is_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("recount.db");
+        std::fs::write(&database, "").unwrap();
+        let connection =
+            Place { database, durability: Durability::Strict, vfs: None }.open(Role::Writer).unwrap();
+        let mut statement =
+            connection.prepare("SELECT name FROM sqlite_schema WHERE name > ?1 LIMIT ?2").unwrap();
+        for most in 1..5 {
+            let names = statement.query_map(rusqlite::params!["a", most], |row| row.get::<_, String>(0));
+            assert_eq!(names.unwrap().count(), 0);
+        }
+        assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
     }
 
     #[test]
