@@ -20,15 +20,11 @@ use rusqlite::Connection;
 use crate::fault::{Doing as _, corrupt};
 use crate::layout::{self, Names, NewChunk, NewFeed, PackedChunk, StreamTail, Totals};
 use crate::limits::{
-    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, FEED_ROW_RECORDS_MAX, SEAL_READ_BYTES, SEAL_STREAM_BYTES,
-    SEAL_UNIT_BYTES, SMALL_CHUNKS_MAX,
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, FEED_ROW_RECORDS_MAX, SEAL_GOING_ON_DIVISOR, SEAL_READ_BYTES,
+    SEAL_STREAM_BYTES, SEAL_UNIT_BYTES, SMALL_CHUNKS_MAX,
 };
 use crate::packing::{self, NOBODY, Span};
 use crate::quick::QuickMap;
-
-/// When fewer than one in so many streams of a window go on through it, and they have less than this share of its
-/// bytes, it takes no further group: a longer one would spare hardly any chunk.
-const GOING_ON_DIVISOR: u64 = 8;
 
 /// How much a window takes.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +177,8 @@ impl<'c> Window<'c> {
         let going_on = self.stretches.values().filter(|one| one.first < half && one.last >= half);
         let (streams, bytes) =
             going_on.fold((0, 0), |(streams, bytes), one| (streams + 1, bytes + one.bytes));
-        streams * GOING_ON_DIVISOR < self.stretches.len() as u64 && bytes * GOING_ON_DIVISOR < self.read
+        streams * SEAL_GOING_ON_DIVISOR < self.stretches.len() as u64
+            && bytes * SEAL_GOING_ON_DIVISOR < self.read
     }
 
     /// Adds one record that is in no group.

@@ -61,7 +61,7 @@ pub const RESTART_WAIT: Duration = Duration::from_millis(50);
 pub const WAL_KEPT_BYTES: u64 = 64 << 20;
 
 /// Memory the connection that writes uses for pages.
-pub const CACHE_KIB: u32 = 16 << 10;
+pub const CACHE_KIB: u32 = 8 << 10;
 
 /// Memory one connection that reads uses for pages. They read the file where it is mapped, and what they keep of the
 /// write-ahead log is of no use after the next commit.
@@ -129,6 +129,10 @@ pub const SEAL_BATCH_BYTES: u64 = 512 << 10;
 /// Bytes for each of its streams that a window of groups, which are sealed together, reaches for: then nearly
 /// all chunks are of good size when they are first written.
 pub const SEAL_STREAM_BYTES: u64 = 96 << 10;
+
+/// When fewer than one in so many streams of a window go on through it, and they have less than this share of its
+/// bytes, it takes no further group: a longer one would spare hardly any chunk.
+pub const SEAL_GOING_ON_DIVISOR: u64 = 8;
 
 /// Bytes after which a window takes no further group. So much is held in memory while it is sealed.
 pub const SEAL_WINDOW_BYTES_MAX: u64 = 32 << 20;
