@@ -12,7 +12,7 @@ mod render;
 /// Runs come and go in hundreds a second, on all threads; the system's allocator would keep several times what is in
 /// use. See `docs/decisions/0018`.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> std::process::ExitCode {
     // A command of an agent is started by this program, started again; then it is nothing else.
