@@ -97,12 +97,13 @@ impl Journal {
 
     /// Writes what one commit made of rows.
     pub(crate) fn note(&mut self, connection: &Connection, states: &States) -> Result<(), Fault> {
-        let packed = packing::changes(states.iter().map(|(space, key, state)| Change {
+        self.last += 1;
+        let changes = states.iter().map(|(space, key, state)| Change {
             space,
             key,
             row: state.row.as_ref().map(|(version, value)| (*version, &value[..])),
-        }));
-        self.last += 1;
+        });
+        let packed = packing::changes(self.last, self.first_needed, changes);
         let slot = slot_of(self.last);
         self.slots[slot] = packed.len() as u64;
         let sql = "REPLACE INTO changes (slot, number, first_needed, changes) VALUES (?1, ?2, ?3, ?4)";
@@ -135,11 +136,15 @@ pub(crate) fn load(connection: &Connection) -> Result<(Journal, States), Fault> 
     let mut statement = connection.prepare(sql).doing(doing)?;
     let newest = |row: &rusqlite::Row<'_>| number(row, 0);
     journal.first_needed = statement.query_row([int(journal.last)], newest).doing(doing)?;
-    for commit in journal.first_needed..=journal.last {
+    // The newest is always needed: it was written after whatever was brought to the table with it.
+    for commit in journal.first_needed.min(journal.last)..=journal.last {
         let mut found = statement.query([int(commit)]).doing(doing)?;
         let row = found.next().doing(doing)?;
-        let packed = row.and_then(|row| row.get_ref(1).ok()?.as_blob().ok());
-        let changes = packed.and_then(packing::changes_of).ok_or_else(|| {
+        let changes = row.and_then(|row| {
+            let first_needed = number(row, 0).ok().filter(|first| (1..=commit).contains(first))?;
+            packing::changes_of(commit, first_needed, row.get_ref(1).ok()?.as_blob().ok()?)
+        });
+        let changes = changes.ok_or_else(|| {
             corrupt(format!(
                 "which rows commit {commit} of the newest changed is not as it was written; look at the store with `recount verify --data`"
             ))

@@ -217,10 +217,12 @@ pub(crate) struct Change<'c> {
     pub(crate) row: Option<(u64, &'c [u8])>,
 }
 
-/// A sum over what follows, then change by change the space, the key, the version (0 for one that is gone) and the
+/// A sum over what follows, the number of the commit, the first that is needed with it, then change by change the space, the key, the version (0 for one that is gone) and the
 /// value.
-pub(crate) fn changes<'c>(all: impl Iterator<Item = Change<'c>>) -> Vec<u8> {
+pub(crate) fn changes<'c>(number: u64, first_needed: u64, all: impl Iterator<Item = Change<'c>>) -> Vec<u8> {
     let mut packed = vec![0; SUM_BYTES];
+    put(&mut packed, number);
+    put(&mut packed, first_needed);
     for change in all {
         put_bytes(&mut packed, change.space.as_bytes());
         put_bytes(&mut packed, change.key.as_bytes());
@@ -234,10 +236,11 @@ pub(crate) fn changes<'c>(all: impl Iterator<Item = Change<'c>>) -> Vec<u8> {
     packed
 }
 
-/// `None` when they are not what was packed.
-pub(crate) fn changes_of(packed: &[u8]) -> Option<Vec<Change<'_>>> {
+/// `None` when they are not what was packed, or not for this commit.
+pub(crate) fn changes_of(number: u64, first_needed: u64, packed: &[u8]) -> Option<Vec<Change<'_>>> {
     let mut rest = packed.get(SUM_BYTES..)?;
-    if !group_is_sound(packed, rest) {
+    let is_sound = group_is_sound(packed, rest);
+    if !is_sound || take(&mut rest)? != number || take(&mut rest)? != first_needed {
         return None;
     }
     let mut changes = Vec::new();
@@ -361,21 +364,23 @@ mod tests {
             Change { space: "s", key: "", row: None },
             Change { space: "", key: "k", row: Some((1, b"")) },
         ];
-        let packed = changes(all.into_iter());
-        assert_eq!(changes_of(&packed).as_deref(), Some(&all[..]));
-        assert_eq!(changes_of(&changes([].into_iter())), Some(Vec::new()));
+        let packed = changes(7, 5, all.into_iter());
+        assert_eq!(changes_of(7, 5, &packed).as_deref(), Some(&all[..]));
+        assert_eq!(changes_of(1, 1, &changes(1, 1, [].into_iter())), Some(Vec::new()));
+        assert_eq!((changes_of(8, 5, &packed), changes_of(7, 6, &packed)), (None, None));
         for cut in 0..packed.len() {
-            assert_eq!(changes_of(&packed[..cut]), None);
+            assert_eq!(changes_of(7, 5, &packed[..cut]), None);
         }
         for place in 0..packed.len() {
             let mut other = packed.clone();
             other[place] ^= 4;
-            assert_eq!(changes_of(&other), None);
+            assert_eq!(changes_of(7, 5, &other), None);
         }
         // Lengths that lie, under a sum that is right.
-        for lying in [&[5, b's'][..], &[0, 0], &[0, 0, 1, 9], &[1, 0xff, 0, 0]] {
+        for lying in [&[7, 5, 5, b's'][..], &[7, 5, 0, 0], &[7, 5, 0, 0, 1, 9], &[7, 5, 1, 0xff, 0, 0], &[7]]
+        {
             let packed = [&sum(lying)[..], lying].concat();
-            assert_eq!(changes_of(&packed), None, "{lying:?}");
+            assert_eq!(changes_of(7, 5, &packed), None, "{lying:?}");
         }
     }
 

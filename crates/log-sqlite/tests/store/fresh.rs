@@ -196,14 +196,22 @@ fn changes_that_are_not_as_they_were_written_are_told_of() {
     let other = scratch();
     leave(folder.path(), other.path());
     close(store);
-    let tool = rusqlite::Connection::open(other.path().join("recount.db")).unwrap();
+    let database = other.path().join("recount.db");
     for (harm, says) in [
         ("UPDATE changes SET changes = CAST('x' || changes AS BLOB) WHERE number = 1", "commit 1"),
         ("DELETE FROM changes WHERE number = 1", "commit 1"),
+        ("UPDATE changes SET first_needed = 2 WHERE number = 2", "commit 2"),
+        ("UPDATE changes SET first_needed = 9 WHERE number = 2", "commit 2"),
+        ("UPDATE changes SET number = 3 WHERE number = 2", "commit 2"),
     ] {
-        tool.execute_batch(&format!("SAVEPOINT one; {harm};")).unwrap();
-        tool.execute_batch("RELEASE one").unwrap();
+        let tool = rusqlite::Connection::open(&database).unwrap();
+        tool.execute_batch("CREATE TABLE kept AS SELECT * FROM changes").unwrap();
+        tool.execute_batch(harm).unwrap();
         let fault = SqliteStore::open(SqliteOptions::new(other.path())).err().unwrap();
-        assert!(fault.message.contains(says), "{fault}");
+        assert!(fault.message.contains(says), "{harm}: {fault}");
+        let back = "DELETE FROM changes; INSERT INTO changes SELECT * FROM kept; DROP TABLE kept";
+        tool.execute_batch(back).unwrap();
     }
+    let store = SqliteStore::open(SqliteOptions::new(other.path())).unwrap();
+    assert_eq!(block_on(store.row("space", "l")).unwrap().unwrap().value, "another");
 }
