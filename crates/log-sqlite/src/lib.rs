@@ -13,8 +13,8 @@
 //!
 //! The data folder holds `lock`, `recount.db` (with `-wal` and `-shm` beside it) and `blobs/`. One process
 //! at a time has it. The writer takes whatever waits, checks each append before it writes anything of
-//! it, commits all of them at once and answers after the sync. There is no timer: the sync in flight is
-//! the gathering window.
+//! it, commits all of them at once and answers after the sync. The sync in flight is the gathering window; only
+//! where many append at once it waits a little for more of them (`company.rs`).
 //!
 //! A commit is one row: its records in the order they came, whoever's they are (*hot*). Which streams have
 //! records there is known in memory and read again at open. Later the oldest of these rows are taken apart
@@ -30,6 +30,7 @@ mod backup;
 mod blobs;
 mod changes;
 mod checkpoint;
+mod company;
 mod connection;
 mod cut;
 mod examine;

@@ -23,8 +23,8 @@ struct Inner<T> {
     count: usize,
     bytes: usize,
     state: State,
-    /// The writer, while it sleeps.
-    asleep: Option<Thread>,
+    /// The writer, while it sleeps, and how many have to be here for it to be woken.
+    asleep: Option<(Thread, usize)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,9 +74,10 @@ impl<T> Line<T> {
         inner.count += 1;
         inner.bytes += bytes;
         inner.tasks.push_back(task);
-        let asleep = inner.asleep.take();
+        let here = inner.tasks.len();
+        let asleep = inner.asleep.take_if(|(_, count)| here >= *count);
         drop(inner);
-        if let Some(writer) = asleep {
+        if let Some((writer, _)) = asleep {
             writer.unpark();
         }
         Ok(())
@@ -88,12 +89,25 @@ impl<T> Line<T> {
         if inner.state == State::Open {
             inner.state = State::Closed;
         }
-        if let Some(writer) = inner.asleep.take() {
+        if let Some((writer, _)) = inner.asleep.take() {
             writer.unpark();
         }
     }
 
     // ---- the writer ----
+
+    /// Waits until so many are here, at most so long.
+    pub(crate) fn gather(&self, count: usize, wait: Duration) {
+        {
+            let mut inner = self.lock();
+            if inner.tasks.len() >= count || inner.state != State::Open {
+                return;
+            }
+            inner.asleep = Some((std::thread::current(), count));
+        }
+        // Woken for nothing, it takes fewer.
+        std::thread::park_timeout(wait);
+    }
 
     /// Moves everything that is there to the end of `tasks`. With `sleeps` the writer says that it will
     /// sleep when it finds nothing.
@@ -103,7 +117,7 @@ impl<T> Line<T> {
             if inner.state != State::Open {
                 return Found::End;
             }
-            inner.asleep = sleeps.then(std::thread::current);
+            inner.asleep = sleeps.then(|| (std::thread::current(), 1));
             return Found::Nothing;
         }
         inner.asleep = None;
@@ -167,6 +181,32 @@ mod tests {
         assert_eq!(line.take(&mut mine, false), Found::Tasks);
         assert_eq!(mine.back(), Some(&7), "in order, behind what is in hand");
         assert_eq!(line.take(&mut mine, true), Found::End);
+    }
+
+    #[test]
+    fn it_is_waited_for_as_many_as_are_wanted_or_until_nothing_comes_any_more() {
+        let line = std::sync::Arc::new(Line::new());
+        let others = |count: usize, closes: bool| {
+            let line = line.clone();
+            recount_world::thread("others", move || {
+                while line.lock().asleep.is_none() {
+                    std::thread::yield_now();
+                }
+                (0..count).for_each(|n| line.push(n, 1).unwrap());
+                if closes {
+                    line.close();
+                }
+            })
+        };
+        let mut mine = VecDeque::new();
+        for (count, closes) in [(5, false), (2, true)] {
+            let other = others(count, closes);
+            line.gather(5, Duration::from_secs(600));
+            other.join().unwrap();
+            line.take(&mut mine, false);
+            assert_eq!(mine.drain(..).count(), count);
+        }
+        line.gather(5, Duration::from_secs(600));
     }
 
     #[test]

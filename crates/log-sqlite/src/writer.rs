@@ -8,7 +8,7 @@
 //!   nothing waits for a while         ─▶ begin ─▶ bring changed rows to their table ─▶ commit
 //! ```
 //!
-//! There is no timer for appends. Sealing goes in small transactions, of what another thread made ready: when
+//! Where many append at once, it waits a little before it takes ([`crate::company`]). Sealing goes in small transactions, of what another thread made ready: when
 //! nothing waits and the oldest group has come of age, between commits when much is hot, and before a commit
 //! when too much is. After
 //! a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
@@ -29,6 +29,7 @@ use tokio::time::Instant;
 
 use crate::changes::{self, Journal};
 use crate::checkpoint::Checkpoints;
+use crate::company::Company;
 use crate::connection::{Place, Role};
 use crate::fault::Doing as _;
 use crate::fresh::{Fresh, States};
@@ -110,6 +111,7 @@ pub(crate) struct Writer {
     written: Written,
     journal: Journal,
     fresh_rows_max: usize,
+    company: Company,
     /// The data version in which the hot part was last read; `None` after a doubt.
     known: Option<i64>,
     shared: Shared,
@@ -227,6 +229,7 @@ impl Writer {
             written: Written::default(),
             journal,
             fresh_rows_max: options.fresh_rows_max,
+            company: Company::default(),
             known: Some(known),
             shared,
             checkpoints,
@@ -244,7 +247,7 @@ impl Writer {
         let mut waiting = VecDeque::new();
         loop {
             let sleeps = waiting.is_empty();
-            match self.shared.line.take(&mut waiting, sleeps) {
+            match self.take_all(&mut waiting) {
                 Found::End if sleeps => break,
                 Found::Nothing if sleeps => {
                     self.pause();
@@ -260,7 +263,9 @@ impl Writer {
                 }
                 Some(Task::Append(first)) => {
                     let group = self.take(first, &mut waiting);
+                    let begun = moment();
                     self.commit(group);
+                    self.company.committed(begun.elapsed());
                     self.keep_level();
                 }
                 None => {}
@@ -276,6 +281,20 @@ impl Writer {
         if let Some(connection) = self.connection {
             leave(connection, &self.place);
         }
+    }
+
+    /// Takes what is in line, behind what is in hand. With nothing in hand, more may be waited for.
+    fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> Found {
+        let line = &self.shared.line;
+        if !waiting.is_empty() {
+            return line.take(waiting, false);
+        }
+        if let Some((count, wait)) = self.company.wanted() {
+            line.gather(count, wait);
+        }
+        let found = line.take(waiting, true);
+        self.company.came(waiting.len());
+        found
     }
 
     /// Sleeps until a task arrives, or brings rows to their table, or seals what has come of age.
