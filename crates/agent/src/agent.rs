@@ -213,11 +213,14 @@ impl Agent {
     /// What was said before a run: before its session began and in the earlier runs of that, or in the run that it goes
     /// on from.
     pub(crate) async fn earlier(&self, desk: &Desk) -> Done<Past> {
+        let mut is_first = false;
         if let Some(session) = desk.state().session_id() {
             let newest = match desk.previous() {
                 Some(previous) => Some(previous),
                 None => {
-                    self.session_runs(desk, session, 1).await?.first().and_then(|row| row.id.parse().ok())
+                    let newest = self.session_runs(desk, session, 1).await?;
+                    is_first = newest.is_empty();
+                    newest.first().and_then(|row| row.id.parse().ok())
                 }
             };
             let recalled = newest.and_then(|last| self.recall.take(session, last, recount_world::moment()));
@@ -234,7 +237,7 @@ impl Agent {
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }
-        let (before, is_over) = self.before(desk).await?;
+        let (before, is_over) = if is_first { (Vec::new(), true) } else { self.before(desk).await? };
         let runs = before.len();
         for (run, until) in before {
             let mut after = None;
