@@ -8,10 +8,11 @@
 //!   nothing waits for a while         ─▶ begin ─▶ bring changed rows to their table ─▶ commit
 //! ```
 //!
-//! Where many append at once, it waits a little before it takes ([`crate::company`]). Sealing goes in small transactions, of what another thread made ready: when
-//! nothing waits and the oldest group has come of age, between commits when much is hot, and before a commit
-//! when too much is. After
-//! a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
+//! Where many append at once it waits a little before it takes, so that more of them come ([`crate::company`]).
+//! Sealing goes in small transactions, of what another thread made ready: when nothing waits and the oldest group
+//! has come of age, between commits when much is hot, and before a commit when too much is.
+//!
+//! After a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
 //! returns by itself when the cause is gone. It must not know what tables look like.
 
 use std::collections::VecDeque;
