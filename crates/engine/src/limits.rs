@@ -90,6 +90,13 @@ pub const MESSAGES_SCAN_MAX: usize = 5_000;
 /// Framed bytes kept for the live readers of one run; a reader that falls off is served from the store.
 pub const RUN_LIST_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes of the lists of runs that ended last, which are kept for who comes a little late; who comes later is served from
+/// the store, and so is who follows one that has more than a sixteenth of it.
+pub const ENDED_LISTS_BYTES_MAX: usize = 4 << 20;
+
+/// What such a list counts beside its frames.
+pub const LIST_BYTES: usize = 500;
+
 /// Framed bytes kept for the live readers of the feed; a reader that falls off is served from the store.
 pub const FEED_LIST_BYTES_MAX: usize = 8 << 20;
 

@@ -203,6 +203,11 @@ impl List {
         self.level.send_modify(|level| level.end = level.end.max(Some(end)));
     }
 
+    /// How long all frames are together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner).bytes
+    }
+
     /// Whether the frame at a cursor is here.
     pub(crate) fn reaches(&self, cursor: u64) -> bool {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);

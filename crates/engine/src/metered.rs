@@ -11,7 +11,7 @@ use recount_log::{
 };
 
 use crate::meters::Meters;
-use crate::remembered::{Look, Remembered};
+use crate::remembered::{Became, Look, Remembered};
 use crate::writer::may_have_happened;
 
 /// Hands everything on to the store beneath.
@@ -33,8 +33,11 @@ impl Store for Metered {
         Box::pin(async move {
             let answer = answer.await;
             match &answer {
-                Ok(_) => remembered.changed(changing, true),
-                Err(error) if !may_have_happened(error) => remembered.changed(changing, false),
+                Ok(committed) => {
+                    let place = committed.streams.first().map(|landed| landed.first_position);
+                    remembered.changed(changing, Became::Landed(place));
+                }
+                Err(error) if !may_have_happened(error) => remembered.changed(changing, Became::Nothing),
                 Err(_) => {}
             }
             match &answer {

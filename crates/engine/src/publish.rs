@@ -1,6 +1,6 @@
 //! From the store's commits to the live lists: the only way an event becomes visible to readers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::live::List;
 use crate::meters::Meters;
 
-/// Holds the feed's list, and a list for each run that somebody follows.
+/// Holds the feed's list, and a list for each run that somebody follows, or may come to follow.
 pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,
@@ -27,6 +27,31 @@ struct Runs {
     by_stream: HashMap<StreamKey, Weak<List>>,
     /// At how many of them it is looked which nobody follows.
     looked_through_at: usize,
+    ended: Ended,
+}
+
+/// The lists of runs that ended last: a short run may be over before who asked for it comes to follow it.
+#[derive(Default)]
+struct Ended {
+    lists: VecDeque<(Arc<List>, usize)>,
+    bytes: usize,
+}
+
+impl Ended {
+    /// Nothing is added to such a list any more, so it stays as large as it is.
+    fn keep(&mut self, list: Arc<List>) {
+        let bytes = list.bytes() + limits::LIST_BYTES;
+        // A long one, of which most was told long ago, would take the place of many.
+        if bytes > limits::ENDED_LISTS_BYTES_MAX / 16 {
+            return;
+        }
+        self.bytes += bytes;
+        self.lists.push_back((list, bytes));
+        while self.bytes > limits::ENDED_LISTS_BYTES_MAX {
+            let Some((_, bytes)) = self.lists.pop_front() else { break };
+            self.bytes -= bytes;
+        }
+    }
 }
 
 impl Publisher {
@@ -102,9 +127,10 @@ impl Publisher {
 
     /// The run has ended: its readers may close once they have everything before `end`.
     pub(crate) fn mark_ended(&self, stream: &StreamKey, end: u64) {
-        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = runs.by_stream.get(stream).and_then(Weak::upgrade) {
             list.mark_ended(end);
+            runs.ended.keep(list);
         }
     }
 }
@@ -132,5 +158,51 @@ impl Observer for Publisher {
                 list.push_committed(&*self.framing, first.record.sequence, envelopes.into_iter());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recount_log::Record;
+
+    use super::*;
+
+    struct Bare;
+
+    impl Framing for Bare {
+        fn frame(&self, _: u64, envelope: &[u8], out: &mut bytes::BytesMut) {
+            out.extend_from_slice(envelope);
+        }
+    }
+
+    /// A run of one event that has ended, and whose list nobody else holds.
+    fn ended(publisher: &Publisher, stream: &str, bytes: usize) {
+        let stream: StreamKey = stream.into();
+        let list = publisher.run(&stream);
+        let record = Record { sequence: 0, position: 1, bytes: vec![b'x'; bytes].into() };
+        publisher.committed(&[FeedRecord { stream: stream.clone(), record }]);
+        publisher.mark_ended(&stream, 1);
+        assert!(list.holds(0));
+    }
+
+    fn is_here(publisher: &Publisher, stream: &str) -> bool {
+        let list = publisher.run(&stream.into());
+        list.holds(0) && list.watch().borrow().end == Some(1)
+    }
+
+    #[test]
+    fn runs_that_ended_last_are_at_hand_for_who_comes_late() {
+        let publisher = Publisher::new(Arc::new(Bare), Arc::default());
+        let some = limits::ENDED_LISTS_BYTES_MAX / 20;
+        for at in 0..22 {
+            ended(&publisher, &at.to_string(), some);
+        }
+        assert!(!is_here(&publisher, "0") && is_here(&publisher, "21"));
+        assert!(publisher.runs.lock().unwrap().ended.bytes <= limits::ENDED_LISTS_BYTES_MAX);
+        // What is taken away from the store goes from here too.
+        publisher.forget(&"21".into(), 1);
+        assert!(!is_here(&publisher, "21") && is_here(&publisher, "20"));
+        ended(&publisher, "long", limits::ENDED_LISTS_BYTES_MAX / 16);
+        assert!(!is_here(&publisher, "long") && is_here(&publisher, "20"));
     }
 }

@@ -3,7 +3,9 @@
 //!
 //! The store has one writer, and every append passes here: what one may change is forgotten before it is handed on, and
 //! nothing that was read meanwhile is kept. Where nobody heard what became of an append, its rows are not kept any more.
-//! So what is kept is what the store would answer. Look at [`Remembered`].
+//! A row that was taken away is known to be gone. Answers may be heard in another order than they were given, so of
+//! several appends the one counts that the log has last. So what is kept is what the store would answer. Look at
+//! [`Remembered`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash as _, Hasher as _};
@@ -27,8 +29,8 @@ struct Kept {
     order: BTreeMap<u64, Name>,
     next: u64,
     bytes: usize,
-    /// How often an append is under way that may change it. What nobody heard the end of stays here.
-    doubtful: HashMap<Name, usize>,
+    /// What appends are under way to change. What nobody heard the end of stays here.
+    doubtful: HashMap<Name, Doubt>,
     /// Counts what was forgotten, in as many parts as there are, so that who reads meanwhile does not keep what is old.
     forgotten: HashMap<usize, u64>,
     /// So many appends are in doubt that nothing is kept any more.
@@ -45,6 +47,38 @@ fn part(name: &Name) -> usize {
 }
 
 type Name = (&'static str, Arc<str>);
+
+/// A row that appends under way may change.
+#[derive(Default)]
+struct Doubt {
+    /// How many of them have not been heard of.
+    open: usize,
+    /// Of those that happened, the one that the log has last: where, if it has a place there, and whether it takes the
+    /// row away.
+    last: Option<(Option<u64>, bool)>,
+    /// Several happened, one of them without a place in the log: nobody knows which was last.
+    is_unordered: bool,
+}
+
+impl Doubt {
+    fn happened(&mut self, place: Option<u64>, taken: bool) {
+        self.is_unordered |= self.last.is_some_and(|(last, _)| last.is_none() || place.is_none());
+        self.last = self.last.max(Some((place, taken)));
+    }
+
+    /// Whether the row is gone, now that all is heard of.
+    fn is_gone(&self) -> bool {
+        !self.is_unordered && self.last.is_some_and(|(_, taken)| taken)
+    }
+}
+
+/// What became of an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Became {
+    Nothing,
+    /// It happened, at this position; `None` where it has no records and so no place in the log.
+    Landed(Option<u64>),
+}
 
 struct Known {
     row: Option<Row>,
@@ -111,7 +145,7 @@ impl Remembered {
         for (name, _) in &names {
             *kept.forgotten.entry(part(name)).or_default() += 1;
             kept.remove(name);
-            *kept.doubtful.entry(name.clone()).or_default() += 1;
+            kept.doubtful.entry(name.clone()).or_default().open += 1;
         }
         if kept.doubtful.len() > limits::REMEMBERED_DOUBTS_MAX && !kept.off {
             tracing::warn!(
@@ -123,24 +157,20 @@ impl Remembered {
     }
 
     /// An append has ended, and it is known how. One of which it is not known stays in doubt.
-    pub(crate) fn changed(&self, changing: Changing, happened: bool) {
+    pub(crate) fn changed(&self, changing: Changing, became: Became) {
         if changing.names.is_empty() {
             return;
         }
         let mut kept = self.kept();
-        if kept.off {
-            return;
-        }
         for (name, taken) in changing.names {
-            let left = kept.doubtful.get_mut(&name).map_or(0, |count| {
-                *count -= 1;
-                *count
-            });
-            if left == 0 {
-                kept.doubtful.remove(&name);
-                if happened && taken {
-                    kept.put(name, None);
-                }
+            // Nothing where too many doubts have ended it all.
+            let Some(doubt) = kept.doubtful.get_mut(&name) else { continue };
+            doubt.open -= 1;
+            if let Became::Landed(place) = became {
+                doubt.happened(place, taken);
+            }
+            if doubt.open == 0 && kept.doubtful.remove(&name).is_some_and(|doubt| doubt.is_gone()) {
+                kept.put(name, None);
             }
         }
     }
@@ -194,6 +224,10 @@ mod tests {
         Append { rows: vec![put], ..Append::default() }
     }
 
+    fn landed(position: u64) -> Became {
+        Became::Landed(Some(position))
+    }
+
     fn reading(remembered: &Remembered) -> Reading {
         match remembered.look(rows::SETUPS, "k") {
             Look::Unknown(reading) => reading,
@@ -216,12 +250,12 @@ mod tests {
         assert_eq!(known(&remembered), Some(Some("old".into())));
         let changing = remembered.change(&append(Some("new")));
         assert!(matches!(remembered.look(rows::SETUPS, "k"), Look::Passing));
-        remembered.changed(changing, true);
+        remembered.changed(changing, landed(1));
         let read = reading(&remembered);
         remembered.keep(read, Some(row("new")));
         assert_eq!(known(&remembered), Some(Some("new".into())));
         let changing = remembered.change(&append(None));
-        remembered.changed(changing, true);
+        remembered.changed(changing, landed(2));
         assert_eq!(known(&remembered), Some(None));
         assert!(matches!(remembered.look(rows::RUNS, "k"), Look::Passing));
     }
@@ -231,17 +265,55 @@ mod tests {
         let remembered = Remembered::default();
         let read = reading(&remembered);
         let changing = remembered.change(&append(Some("new")));
-        remembered.changed(changing, true);
+        remembered.changed(changing, landed(1));
         remembered.keep(read, Some(row("old")));
         assert_eq!(known(&remembered), None);
         // Two at a time, of which one is refused.
         let (first, second) = (remembered.change(&append(None)), remembered.change(&append(Some("new"))));
-        remembered.changed(first, false);
+        remembered.changed(first, Became::Nothing);
         assert!(matches!(remembered.look(rows::SETUPS, "k"), Look::Passing));
-        remembered.changed(second, true);
+        remembered.changed(second, landed(2));
         let read = reading(&remembered);
         remembered.keep(read, Some(row("new")));
         assert_eq!(known(&remembered), Some(Some("new".into())));
+    }
+
+    #[test]
+    fn of_changes_heard_of_in_any_order_the_last_of_the_log_counts() {
+        // When each landed, and whether the row is known to be gone after all was heard of.
+        let cases = [
+            (landed(1), landed(2), true),
+            (landed(2), landed(1), false),
+            (Became::Nothing, landed(1), true),
+            (landed(1), Became::Nothing, false),
+            (Became::Landed(None), landed(1), false),
+            (landed(1), Became::Landed(None), false),
+            (Became::Nothing, Became::Nothing, false),
+        ];
+        for (put, taken, is_gone) in cases {
+            for is_put_first in [true, false] {
+                let remembered = Remembered::default();
+                let putting = remembered.change(&append(Some("new")));
+                let taking = remembered.change(&append(None));
+                let mut heard = [(putting, put), (taking, taken)];
+                if !is_put_first {
+                    heard.reverse();
+                }
+                for (changing, became) in heard {
+                    remembered.changed(changing, became);
+                }
+                let expected = is_gone.then_some(None);
+                assert_eq!(known(&remembered), expected, "put {put:?}, taken {taken:?}, {is_put_first}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_without_a_place_counts_where_it_is_the_only_one() {
+        let remembered = Remembered::default();
+        let taking = remembered.change(&append(None));
+        remembered.changed(taking, Became::Landed(None));
+        assert_eq!(known(&remembered), Some(None));
     }
 
     #[test]
