@@ -7,6 +7,7 @@
 
 mod compact;
 mod messages;
+mod packed;
 mod seed;
 mod words;
 
@@ -45,6 +46,7 @@ type Place = (RunId, u64);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Placed {
     said: Said,
+    #[serde(with = "packed::place")]
     at: Option<Place>,
 }
 
@@ -67,6 +69,7 @@ struct Asked {
     tool_call_id: Option<ForeignId>,
     provider_call_id: String,
     name: String,
+    #[serde(with = "packed::json")]
     input: Value,
     result: Option<Told>,
 }
@@ -228,10 +231,23 @@ impl Conversation {
 
     /// About how many tokens it has.
     pub fn tokens_estimate(&self) -> u64 {
-        let extract = self.extract.as_deref().map_or(0, str::len);
-        let bytes = extract + self.said.iter().map(|placed| placed.said.bytes()).sum::<usize>();
-        (bytes / limits::BYTES_PER_TOKEN) as u64
+        tokens(self.bytes())
     }
+
+    /// The same where more was said.
+    pub(crate) fn tokens_estimate_with(&self, more: &Conversation) -> u64 {
+        tokens(self.bytes() + more.bytes())
+    }
+
+    /// Bytes of all its texts.
+    fn bytes(&self) -> usize {
+        let extract = self.extract.as_deref().map_or(0, str::len);
+        extract + self.said.iter().map(|placed| placed.said.bytes()).sum::<usize>()
+    }
+}
+
+fn tokens(bytes: usize) -> u64 {
+    (bytes / limits::BYTES_PER_TOKEN) as u64
 }
 
 impl Said {

@@ -1,8 +1,7 @@
 //! What was said in sessions whose last run ended here, so that the next message need not read all of the log again.
 //!
 //! The log stays the truth: what is kept is taken only where the newest earlier run of the session is the one that was
-//! kept, and not for long. It is kept packed, as a text in one piece: a conversation is many small things, which take
-//! many times as much memory, and leave holes. Look at [`Recall`].
+//! kept, and not for long. It is kept packed, in one piece of memory. Look at [`Recall`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -53,17 +52,17 @@ impl Recall {
         if kept != last || now.duration_since(read) >= limits::RECALL_AGE_MAX {
             return None;
         }
-        let conversation = serde_json::from_slice(&packed).ok()?;
+        let conversation = Conversation::unpacked(&packed)?;
         Some(Remembered { conversation, last, runs, read })
     }
 
     /// Keeps a conversation, and lets the oldest ones go where there is no room.
     pub(crate) fn put(&self, session: SessionId, remembered: Remembered) {
         let Remembered { conversation, last, runs, read } = remembered;
-        let packed = serde_json::to_vec(&conversation).map(Vec::into_boxed_slice);
+        let packed = conversation.packed();
         let mut kept = self.kept();
         kept.remove(session);
-        let Ok(packed) = packed else { return };
+        let Some(packed) = packed else { return };
         if packed.len() > limits::RECALL_BYTES_MAX || runs >= limits::EARLIER_RUNS_MAX {
             return;
         }

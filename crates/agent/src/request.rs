@@ -3,7 +3,6 @@
 //! Look at [`Worker::prepare`], which says what is to be written down before the turn begins, and
 //! [`Worker::request_for`], which makes the request when that is there.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use recount_engine::{Error, Purpose};
@@ -28,10 +27,13 @@ impl Worker {
                 Draft::from(Payload::PolicyModelRewrote(Box::new(rewrote)))
             }));
         }
-        let conversation = self.conversation_with(opening);
-        let mut tokens = conversation.tokens_estimate();
-        let has_pictures = conversation.has_pictures();
-        let compacted = self.order.compact_above.and_then(|above| conversation.compaction(above));
+        let said = self.taking(Conversation::default(), opening);
+        let mut tokens = self.conversation.tokens_estimate_with(&said);
+        let has_pictures = self.conversation.has_pictures() || said.has_pictures();
+        // Only a long one is looked at as a whole: it would have to be copied for it.
+        let above = self.order.compact_above.filter(|above| tokens > *above);
+        let compacted =
+            above.and_then(|above| self.taking(self.conversation.clone(), opening).compaction(above));
         if let Some(compacted) = compacted {
             tokens = compacted.tokens_after.unwrap_or(tokens);
             opening.push(Payload::ContextCompacted(Box::new(compacted)).into());
@@ -45,19 +47,13 @@ impl Worker {
         tokens
     }
 
-    /// The conversation with what is about to be reported.
-    fn conversation_with(&self, opening: &[Draft]) -> Cow<'_, Conversation> {
-        let is_said =
-            |draft: &&Draft| matches!(draft.payload, Payload::UserMessage(_) | Payload::UserAttachment(_));
-        if !opening.iter().any(|draft| is_said(&draft)) {
-            return Cow::Borrowed(&self.conversation);
-        }
-        let mut conversation = self.conversation.clone();
+    /// A conversation with what is about to be reported.
+    fn taking(&self, mut conversation: Conversation, opening: &[Draft]) -> Conversation {
         let (run, next) = (self.desk.run(), self.desk.state().next_sequence());
         for (draft, sequence) in opening.iter().zip(next..) {
             conversation.take(&draft.payload, (run, sequence));
         }
-        Cow::Owned(conversation)
+        conversation
     }
 
     /// What the model is asked. What it cannot do is left out.

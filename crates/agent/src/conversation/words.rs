@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use recount_event::{ForeignId, Json};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits;
@@ -25,25 +25,8 @@ pub(super) enum Words {
     /// A picture that lies here.
     Data {
         mime: String,
-        #[serde(with = "in_base64")]
         bytes: Bytes,
     },
-}
-
-/// Pictures within what is kept as text.
-mod in_base64 {
-    use base64::Engine as _;
-
-    use super::{Bytes, Deserialize, Deserializer, STANDARD, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(bytes))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map(Bytes::from).map_err(serde::de::Error::custom)
-    }
 }
 
 /// A picture, by artifact.
