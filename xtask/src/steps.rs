@@ -156,9 +156,9 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
     }
 }
 
-/// Measures, in release. What is measured, and against what, the crate `bench` knows.
+/// Measures the program as it is published. What is measured, and against what, the crate `bench` knows.
 pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<bool> {
-    let mut words = vec!["run", "--release", "--locked", "-p", "recount-bench", "--", "run"];
+    let mut words = vec!["run", "--profile", "dist", "--locked", "-p", "recount-bench", "--", "run"];
     words.extend(arguments.iter().map(String::as_str));
     cargo(root, &words)
 }
