@@ -92,7 +92,7 @@ pub const RUN_LIST_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of the lists of runs that ended last, which are kept for who comes a little late; who comes later is served from
 /// the store, and so is who follows one that has more than a sixteenth of it.
-pub const ENDED_LISTS_BYTES_MAX: usize = 4 << 20;
+pub const ENDED_LISTS_BYTES_MAX: usize = 2 << 20;
 
 /// What such a list counts beside its frames.
 pub const LIST_BYTES: usize = 500;
