@@ -172,8 +172,8 @@ impl List {
         self.level.receiver_count() > 0
     }
 
-    /// Takes note of commits up to before `next` without a frame of them: nobody follows, and whoever comes
-    /// finds them in the store.
+    /// Takes note of commits up to before `next` without a frame of them: whoever wants them finds them in the
+    /// store.
     pub(crate) fn pass_over(&self, next: u64) {
         *self.segments.lock().unwrap_or_else(PoisonError::into_inner) = Segments::default();
         // After the frames have gone, so that nobody who hears of it finds a list that ends too early.
@@ -201,6 +201,10 @@ impl List {
     /// Tells readers that nothing follows the events before `end`. They may not all have been published.
     pub(crate) fn mark_ended(&self, end: u64) {
         self.level.send_modify(|level| level.end = level.end.max(Some(end)));
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.level.borrow().end.is_some()
     }
 
     /// How long all frames are together.

@@ -38,7 +38,6 @@ struct Ended {
 }
 
 impl Ended {
-    /// Nothing is added to such a list any more, so it stays as large as it is.
     fn keep(&mut self, list: Arc<List>) {
         let bytes = list.bytes() + limits::LIST_BYTES;
         // A long one, of which most was told long ago, would take the place of many.
@@ -154,6 +153,12 @@ impl Observer for Publisher {
                 runs.by_stream.get(&first.stream).and_then(Weak::upgrade)
             };
             if let Some(list) = list {
+                if list.has_ended() {
+                    // What is written behind an ending is little, and found in the store. So a list that is kept does not
+                    // grow.
+                    list.pass_over(first.record.sequence + of_one_run.len() as u64);
+                    continue;
+                }
                 let envelopes: Vec<&Bytes> = of_one_run.iter().map(|r| &r.record.bytes).collect();
                 list.push_committed(&*self.framing, first.record.sequence, envelopes.into_iter());
             }
@@ -199,10 +204,15 @@ mod tests {
         }
         assert!(!is_here(&publisher, "0") && is_here(&publisher, "21"));
         assert!(publisher.runs.lock().unwrap().ended.bytes <= limits::ENDED_LISTS_BYTES_MAX);
+        // What comes behind the ending is in the store.
+        let record = Record { sequence: 1, position: 2, bytes: "late".into() };
+        publisher.committed(&[FeedRecord { stream: "21".into(), record }]);
+        let list = publisher.run(&"21".into());
+        assert!(!list.holds(0) && list.bytes() == 0 && list.known_next() == 2);
         // What is taken away from the store goes from here too.
-        publisher.forget(&"21".into(), 1);
-        assert!(!is_here(&publisher, "21") && is_here(&publisher, "20"));
+        publisher.forget(&"20".into(), 1);
+        assert!(!is_here(&publisher, "20") && is_here(&publisher, "19"));
         ended(&publisher, "long", limits::ENDED_LISTS_BYTES_MAX / 16);
-        assert!(!is_here(&publisher, "long") && is_here(&publisher, "20"));
+        assert!(!is_here(&publisher, "long") && is_here(&publisher, "19"));
     }
 }
