@@ -156,7 +156,7 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
     }
 }
 
-/// Measures the program as it is published. What is measured, and against what, the crate `bench` knows.
+/// Measures the build that is for publishing. What is measured, and against what, the crate `bench` knows.
 pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<bool> {
     let mut words = vec!["run", "--profile", "dist", "--locked", "-p", "recount-bench", "--", "run"];
     words.extend(arguments.iter().map(String::as_str));
