@@ -442,11 +442,14 @@ pub(crate) async fn whole_body(base: &str, mut response: Response) -> Result<Byt
 
 /// What carries the calls to a server.
 pub(crate) fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
-    // The library speaks TLS for others in this program, and wants to know whose cryptography before any client
-    // is built. This one speaks plain HTTP and reads no certificates (docs/decisions/0005).
+    // The library wants to know whose cryptography before any client is built. (docs/decisions/0015)
     rustls::crypto::ring::default_provider().install_default().ok();
-    reqwest::Client::builder()
-        .tls_certs_only([])
+    let mut connections = reqwest::Client::builder();
+    if is_plain(base) {
+        // Reads no certificates, so a machine without any will do.
+        connections = connections.tls_certs_only([]);
+    }
+    connections
         .connect_timeout(limits::CONNECT_TIMEOUT)
         .pool_idle_timeout(limits::REST_MAX)
         .redirect(reqwest::redirect::Policy::none())
@@ -454,6 +457,10 @@ pub(crate) fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
         .tcp_nodelay(true)
         .build()
         .map_err(|why| ClientError::unreachable(base, &why))
+}
+
+fn is_plain(base: &str) -> bool {
+    Url::parse(base).is_ok_and(|address| address.scheme() == "http")
 }
 
 /// A token as the header that shows it.
@@ -469,12 +476,8 @@ pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
     const WANTED: &str = "give one such as http://127.0.0.1:8765";
     let address = Url::parse(base)
         .map_err(|why| unusable(format!("{base:?} is no address of a server ({why}); {WANTED}")))?;
-    match address.scheme() {
-        "http" => {}
-        "https" => {
-            return Err(unusable(format!("{base:?} cannot be asked: this release speaks no TLS; {WANTED}")));
-        }
-        _ => return Err(unusable(format!("{base:?} does not begin with http://; {WANTED}"))),
+    if !matches!(address.scheme(), "http" | "https") {
+        return Err(unusable(format!("{base:?} does not begin with http:// or https://; {WANTED}")));
     }
     if address.query().is_some() || address.fragment().is_some() {
         return Err(unusable(format!("{base:?} has more than a host and a path; {WANTED}")));

@@ -37,7 +37,7 @@ impl ClientError {
         }
     }
 
-    pub(crate) fn unreachable(url: &str, why: &dyn std::error::Error) -> Self {
+    pub(crate) fn unreachable(url: &str, why: &(dyn std::error::Error + 'static)) -> Self {
         ClientError::Unreachable { url: url.to_owned(), reason: innermost(why) }
     }
 
@@ -46,11 +46,26 @@ impl ClientError {
     }
 }
 
-/// The last of a chain of causes: what the operating system said.
-fn innermost(why: &dyn std::error::Error) -> String {
+/// The last of a chain of causes: what the operating system said, or whoever looked at a certificate.
+fn innermost(why: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = why;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    cause.to_string()
+    match of_tls(cause) {
+        Some(rustls::Error::InvalidCertificate(_)) => format!(
+            "{cause}; whoever answered is not known here as that server. Where its certificate comes from an authority \
+             of your own, name the file of that with SSL_CERT_FILE"
+        ),
+        _ => cause.to_string(),
+    }
+}
+
+/// What went wrong with TLS, however many errors of the operating system it was wrapped into.
+fn of_tls<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
+    let mut cause = cause;
+    while let Some(inner) = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        cause = inner;
+    }
+    cause.downcast_ref()
 }

@@ -57,7 +57,10 @@ fn is_same_server(one: &str, other: &str) -> bool {
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
         // What stands before an @ is no part of the place.
         let host = host.rsplit('@').next().unwrap_or_default().to_owned();
-        Some((scheme.to_ascii_lowercase(), host.strip_suffix(":80").map_or(host.clone(), str::to_owned)))
+        let scheme = scheme.to_ascii_lowercase();
+        let usual = if scheme == "https" { ":443" } else { ":80" };
+        let host = host.strip_suffix(usual).map_or(host.clone(), str::to_owned);
+        Some((scheme, host))
     };
     place(one).is_some() && place(one) == place(other)
 }
@@ -71,6 +74,8 @@ mod tests {
         let usual = "http://127.0.0.1:8765";
         assert!(is_same_server("http://127.0.0.1:8765/aap", usual));
         assert!(is_same_server("HTTP://Host/aap", "http://host:80"));
+        assert!(is_same_server("https://host/aap", "https://host:443"));
+        assert!(!is_same_server("https://host:80", "https://host"));
         for other in [
             "http://127.0.0.1:8766/aap",
             "https://127.0.0.1:8765/aap",

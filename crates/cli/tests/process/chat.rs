@@ -258,7 +258,7 @@ fn what_is_not_the_protocol_is_named_and_said_where_it_may_be() {
     let bare = format!("http://{}", server.address);
     let answer = Answer::of(recount().args(["chat", "--message", "x", &bare]));
     answer.bad(4, &format!("the protocol may be at {bare}/aap"));
-    Answer::of(recount().args(["chat", "https://localhost/aap"])).bad(2, "no TLS");
+    Answer::of(recount().args(["chat", "ftp://localhost/aap"])).bad(2, "does not begin with http://");
     Answer::of(recount().args(["chat", "--url", "http://127.0.0.1:9", "--message", "x"]))
         .bad(3, "no answer from");
     // One trailing slash is no part of the address.

@@ -4,6 +4,7 @@
 
 mod applications;
 mod backups;
+mod behind_tls;
 mod capturing;
 mod chat;
 mod checks;

@@ -29,7 +29,7 @@ fn every_status_has_its_cause() {
     drop(server);
     ask(&["ls", "--url", &gone]).bad(3, "no answer from");
     ask(&["tail", "-f", "--all", "--url", &gone]).bad(3, "no answer from");
-    ask(&["ls", "--url", "https://localhost"]).bad(2, "no TLS");
+    ask(&["ls", "--url", &gone.replace("http:", "https:")]).bad(3, "no answer from https://");
     ask(&["ls", "--url", "foo"]).bad(2, "http://");
     for verb in ["show", "tail", "verify", "digest", "cancel", "approve", "deny"] {
         for id in ["", ".", ".."] {

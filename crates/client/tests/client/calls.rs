@@ -178,7 +178,7 @@ async fn nobody_listens() {
 #[tokio::test]
 async fn what_cannot_be_sent_is_refused_before() {
     let addresses = [
-        ("https://h", "no TLS"),
+        ("ftp://h", "does not begin with http:// or https://"),
         ("foo", "is no address"),
         ("h:80", "does not begin with http://"),
         ("http://h/?a", "more than"),

@@ -7,6 +7,7 @@ use recount_client::aap::wire::{AgentConfig, HistoryKind, NewSession};
 use recount_client::aap::{AapClient, open_calls};
 use serde_json::Value;
 
+use crate::behind_tls::Proxy;
 use crate::server::{Answer, Following, Server, recount};
 use crate::terminal::Terminal;
 
@@ -385,3 +386,55 @@ const PICTURE: &[u8] = &[
     0xcf, 0xc0, 0xf0, 0x1f, 0, 5, 0, 1, 0xff, 0x89, 0x99, 0x3d, 0x1d, 0, 0, 0, 0, b'I', b'E', b'N', b'D',
     0xae, 0x42, 0x60, 0x82,
 ];
+
+/// A server that wants a token whatever name it is called by, the token, and a proxy that ends TLS before it.
+fn behind_tls(scene: &Scene) -> (Server, String, Proxy) {
+    let mut add = recount();
+    add.args(["token", "add", "ann", "--scope", "read,run", "--data"]).arg(scene.path("data"));
+    let token = Answer::of(&mut add).good().trim().to_owned();
+    let server = Server::of(scene.command("127.0.0.1:0").arg("--require-token")).listening();
+    let proxy = Proxy::before(&server, scene.folder.path());
+    (server, token, proxy)
+}
+
+#[test]
+fn talks_and_other_verbs_reach_a_server_behind_tls_whose_certificate_is_known() {
+    let scene = Scene::new();
+    let (server, token, proxy) = behind_tls(&scene);
+    let ask = |url: &str, arguments: &[&str]| {
+        let mut command = recount();
+        command
+            .env("SSL_CERT_FILE", &proxy.authority)
+            .args(["--url", url, "--token", &token])
+            .args(arguments);
+        command
+    };
+    let spoken = Answer::of(&mut ask(&proxy.url(), &["chat", "--message", "say hello"]));
+    assert_eq!(spoken.good(), "thinking: A greeting.\nHello there, whoever you are.\n");
+    let listed = Answer::of(&mut ask(&proxy.url(), &["ls"])).good();
+    assert_eq!(listed, Answer::of(&mut ask(&server.url(), &["ls"])).good());
+    let run = listed.split_whitespace().find(|word| word.starts_with("run_")).unwrap();
+    let (lines, status) = Following::of(&mut ask(&proxy.url(), &["tail", "-f", run])).end();
+    assert!(status == 0 && lines.last().unwrap().contains("run.finished"), "{status} {lines:?}");
+}
+
+#[test]
+fn nothing_is_sent_to_a_server_whose_certificate_is_not_known_or_is_another_s() {
+    let scene = Scene::new();
+    let (server, token, proxy) = behind_tls(&scene);
+    for verb in [&["ls"][..], &["chat", "--message", "say hello"]] {
+        let ask = |url: &str| {
+            let mut command = recount();
+            command.args(["--url", url, "--token", &token]).args(verb);
+            command
+        };
+        Answer::of(&mut ask(&proxy.url())).bad(3, "SSL_CERT_FILE");
+        let other_name = format!("https://127.0.0.1:{}", proxy.port);
+        Answer::of(ask(&other_name).env("SSL_CERT_FILE", &proxy.authority)).bad(3, "not valid for name");
+        // One that speaks no TLS at all.
+        let plain = format!("https://{}", server.address);
+        Answer::of(&mut ask(&plain)).bad(3, &format!("no answer from {plain}"));
+    }
+    let runs = Answer::of(recount().args(["--url", &server.url(), "--token", &token, "ls", "--json"])).good();
+    assert_eq!(runs, "");
+}
