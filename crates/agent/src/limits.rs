@@ -424,11 +424,11 @@ pub const PICTURES_MAX: usize = 20;
 /// Earlier runs whose conversation a run goes on with, the newest; those before are left out.
 pub const EARLIER_RUNS_MAX: usize = 500;
 
-/// Bytes of conversations that are kept of sessions whose last run ended here; beyond that the oldest are read from the log
-/// again.
+/// Bytes of conversations that are kept of sessions whose last run ended here; beyond that any of them are read from the
+/// log again.
 pub const RECALL_BYTES_MAX: usize = 32 << 20;
 
-/// Sessions whose conversations are kept; beyond that the oldest are read from the log again.
+/// Sessions whose conversations are kept; beyond that any of them are read from the log again.
 pub const RECALL_SESSIONS_MAX: usize = 4_000;
 
 /// How long after the log was read a conversation is kept; then it is read again, so that what was pruned since is gone.

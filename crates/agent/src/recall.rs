@@ -1,9 +1,12 @@
 //! What was said in sessions whose last run ended here, so that the next message need not read all of the log again.
 //!
 //! The log stays the truth: what is kept is taken only where the newest earlier run of the session is the one that was
-//! kept, and not for long. It is kept packed, in one piece of memory. Look at [`Recall`].
+//! kept, and not for long. It is kept packed, in one piece of memory.
+//!
+//! Where there is no room, any of them goes, and not the one that was kept longest: of sessions that come in turn and do
+//! not all fit, that one is always the next to come, and not one would be found. Look at [`Recall`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 use recount_event::{RunId, SessionId};
@@ -30,10 +33,11 @@ pub(crate) struct Recall(Mutex<Kept>);
 #[derive(Default)]
 struct Kept {
     by_session: HashMap<SessionId, Entry>,
-    /// The one kept longest first.
-    order: BTreeMap<u64, SessionId>,
-    next: u64,
+    /// All of them, in no order.
+    sessions: Vec<SessionId>,
     bytes: usize,
+    /// Which of them goes next; see [`Kept::pick`].
+    lot: u64,
 }
 
 struct Entry {
@@ -42,7 +46,8 @@ struct Entry {
     last: RunId,
     runs: usize,
     read: Instant,
-    number: u64,
+    /// Where it stands among the sessions.
+    place: usize,
 }
 
 impl Recall {
@@ -56,7 +61,7 @@ impl Recall {
         Some(Remembered { conversation, last, runs, read })
     }
 
-    /// Keeps a conversation, and lets the oldest ones go where there is no room.
+    /// Keeps a conversation, and lets others go where there is no room.
     pub(crate) fn put(&self, session: SessionId, remembered: Remembered) {
         let Remembered { conversation, last, runs, read } = remembered;
         let packed = conversation.packed();
@@ -66,15 +71,16 @@ impl Recall {
         if packed.len() > limits::RECALL_BYTES_MAX || runs >= limits::EARLIER_RUNS_MAX {
             return;
         }
-        let number = kept.next;
-        kept.next += 1;
-        kept.bytes += packed.len();
-        kept.order.insert(number, session);
-        kept.by_session.insert(session, Entry { packed, last, runs, read, number });
-        while kept.bytes > limits::RECALL_BYTES_MAX || kept.order.len() > limits::RECALL_SESSIONS_MAX {
-            let Some(oldest) = kept.order.values().next().copied() else { break };
-            kept.remove(oldest);
+        while kept.bytes + packed.len() > limits::RECALL_BYTES_MAX
+            || kept.sessions.len() >= limits::RECALL_SESSIONS_MAX
+        {
+            let Some(other) = kept.pick() else { break };
+            kept.remove(other);
         }
+        kept.bytes += packed.len();
+        let place = kept.sessions.len();
+        kept.sessions.push(session);
+        kept.by_session.insert(session, Entry { packed, last, runs, read, place });
     }
 
     pub(crate) fn forget(&self, session: SessionId) {
@@ -94,9 +100,20 @@ impl Recall {
 impl Kept {
     fn remove(&mut self, session: SessionId) -> Option<Entry> {
         let entry = self.by_session.remove(&session)?;
-        self.order.remove(&entry.number);
         self.bytes -= entry.packed.len();
+        self.sessions.swap_remove(entry.place);
+        if let Some(moved) = self.sessions.get(entry.place) {
+            self.by_session.entry(*moved).and_modify(|other| other.place = entry.place);
+        }
         Some(entry)
+    }
+
+    /// Any of them: which, is to have nothing to do with when they came. (A linear congruence, of which the upper bits
+    /// are scattered well enough for that.)
+    fn pick(&mut self) -> Option<SessionId> {
+        self.lot = self.lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let place = (self.lot >> 33).checked_rem(self.sessions.len() as u64)?;
+        self.sessions.get(place as usize).copied()
     }
 }
 
@@ -140,21 +157,37 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_by_bytes_and_by_number() {
+    fn no_more_is_kept_than_there_is_room_for_in_bytes_and_in_number() {
         let recall = Recall::default();
         let now = recount_world::moment();
+        let found = |most: u128| (1..=most).filter(|n| recall.take(session(*n), run(1), now).is_some()).count();
         for number in 1..=5 {
             recall.put(session(number), remembered(limits::RECALL_BYTES_MAX / 4, 1));
+            assert!(recall.kept().bytes <= limits::RECALL_BYTES_MAX);
         }
-        assert!(recall.take(session(1), run(1), now).is_none());
-        assert!(recall.take(session(5), run(1), now).is_some());
+        assert_eq!((found(5), found(5)), (3, 0));
+        assert_eq!(recall.kept().bytes, 0);
         recall.put(session(9), remembered(limits::RECALL_BYTES_MAX + 1, 1));
-        assert!(recall.take(session(9), run(1), now).is_none());
-        recall.forget_all();
+        assert_eq!(found(9), 0);
         let most = limits::RECALL_SESSIONS_MAX as u128;
-        (0..=most).for_each(|number| recall.put(session(number), remembered(1, 1)));
-        assert!(recall.take(session(0), run(1), now).is_none());
-        assert!(recall.take(session(most), run(1), now).is_some());
-        assert!(recall.kept().bytes < limits::RECALL_BYTES_MAX);
+        (1..=most + 10).for_each(|number| recall.put(session(number), remembered(1, 1)));
+        assert_eq!(found(most + 10) as u128, most);
+        assert!(recall.kept().sessions.is_empty());
+    }
+
+    /// Each is taken and put back longer, as a message does it.
+    #[test]
+    fn of_sessions_that_come_in_turn_most_are_found_though_not_all_have_room() {
+        let recall = Recall::default();
+        let now = recount_world::moment();
+        let (sessions, rounds) = (50, 20);
+        let bytes = limits::RECALL_BYTES_MAX / 40;
+        let mut found = 0;
+        for number in (0..rounds).flat_map(|_| 0..sessions) {
+            found += u128::from(recall.take(session(number), run(1), now).is_some());
+            recall.put(session(number), remembered(bytes, 1));
+        }
+        let of = sessions * rounds;
+        assert!(found > of / 2 && found < of * 9 / 10, "{found} of {of}");
     }
 }
