@@ -23,7 +23,7 @@ use crate::conversation::{Conversation, Picture};
 use crate::limits;
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::{Policy, Setting, WorkspaceMode};
-use crate::recall::{Recall, Remembered};
+use crate::recall::{self, Recall, Remembered};
 use crate::tool::{Terms, Tool};
 use crate::tools::{Tools, UnknownTool};
 use crate::worker::{Done, Worker};
@@ -284,7 +284,8 @@ impl Agent {
         let engine = desk.engine();
         let mut found = Vec::new();
         if let Some(session) = desk.state().session_id() {
-            let listed = self.session_runs(desk, session, limits::EARLIER_RUNS_MAX).await?;
+            let mut listed = self.session_runs(desk, session, limits::EARLIER_RUNS_MAX).await?;
+            listed.truncate(recall::counted(listed.len()));
             let is_over = listed.iter().all(RunRow::has_ended);
             let talks = listed.iter().filter(|row| row.kind == RunKind::AgentLoop.as_str());
             found.extend(talks.filter_map(|row| row.id.parse().ok()).map(|run| (run, u64::MAX)));

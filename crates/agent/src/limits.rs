@@ -421,8 +421,11 @@ pub const PICTURES_MAX: usize = 20;
 
 // ---- the past ------------------------------------------------------------------------------------
 
-/// Earlier runs whose conversation a run goes on with, the newest; those before are left out.
+/// Earlier runs whose conversation a run goes on with; at as many only the newest [`EARLIER_RUNS_MIN`] are left.
 pub const EARLIER_RUNS_MAX: usize = 500;
+
+/// Earlier runs that are left when there are too many; those before are left out.
+pub const EARLIER_RUNS_MIN: usize = 250;
 
 /// Bytes of conversations that are kept of sessions whose last run ended here; beyond that any of them are read from the
 /// log again.

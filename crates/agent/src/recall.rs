@@ -117,6 +117,12 @@ impl Kept {
     }
 }
 
+/// How many of the newest runs of a session count, of as many as were listed. Where there are as many as may be, fewer
+/// do: then the next ones only add to what is kept here, and the log is not read again with each of them.
+pub(crate) fn counted(listed: usize) -> usize {
+    if listed < limits::EARLIER_RUNS_MAX { listed } else { limits::EARLIER_RUNS_MIN }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -160,7 +166,8 @@ mod tests {
     fn no_more_is_kept_than_there_is_room_for_in_bytes_and_in_number() {
         let recall = Recall::default();
         let now = recount_world::moment();
-        let found = |most: u128| (1..=most).filter(|n| recall.take(session(*n), run(1), now).is_some()).count();
+        let found =
+            |most: u128| (1..=most).filter(|n| recall.take(session(*n), run(1), now).is_some()).count();
         for number in 1..=5 {
             recall.put(session(number), remembered(limits::RECALL_BYTES_MAX / 4, 1));
             assert!(recall.kept().bytes <= limits::RECALL_BYTES_MAX);
@@ -173,6 +180,28 @@ mod tests {
         (1..=most + 10).for_each(|number| recall.put(session(number), remembered(1, 1)));
         assert_eq!(found(most + 10) as u128, most);
         assert!(recall.kept().sessions.is_empty());
+    }
+
+    /// The log is read when there are as many runs as may be, and then not before there are as many again.
+    #[test]
+    fn a_session_of_very_many_runs_is_read_now_and_then_and_not_with_each() {
+        let recall = Recall::default();
+        let now = recount_world::moment();
+        let (mut runs, mut read) = (0, Vec::new());
+        for number in 0..3 * limits::EARLIER_RUNS_MAX {
+            runs = recall.take(session(1), run(1), now).map_or_else(
+                || {
+                    read.push(number);
+                    counted(number.min(limits::EARLIER_RUNS_MAX))
+                },
+                |remembered| remembered.runs,
+            );
+            recall.put(session(1), Remembered { runs: runs + 1, ..remembered(1, 1) });
+        }
+        let (most, least) = (limits::EARLIER_RUNS_MAX, limits::EARLIER_RUNS_MIN);
+        let expected: Vec<usize> = (most..3 * most).step_by(most - least).collect();
+        assert_eq!((read[0], &read[1..]), (0, &expected[..]));
+        assert!(runs < most);
     }
 
     /// Each is taken and put back longer, as a message does it.
