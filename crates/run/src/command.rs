@@ -19,8 +19,15 @@ pub enum Command {
     /// Answers of the application whose session it is, all in one. Those that bring nothing new are left out when
     /// `lenient`, and refused otherwise. A run that waited goes on with what it was told, or waits for the rest.
     AnswerCalls { answers: Vec<CallAnswer>, by: String, via: String, config: Option<Json>, lenient: bool },
-    /// Answer a question. `config` is what changes of the configuration from here on.
-    AnswerClarification { clarification_id: ForeignId, response: Json, by: String, config: Option<Json> },
+    /// Answer a question. `blocks` say the same where somebody said it in blocks. `config` is what changes of the
+    /// configuration from here on.
+    AnswerClarification {
+        clarification_id: ForeignId,
+        response: Json,
+        blocks: Option<Vec<Json>>,
+        by: String,
+        config: Option<Json>,
+    },
     /// Take over from the agent.
     AcknowledgeHandoff { handoff_id: ForeignId, by: String, comment: Option<String> },
     /// Say that nobody will take over.

@@ -15,6 +15,7 @@ mod settle;
 mod take_over;
 mod tick;
 
+use recount_event::family::clarification;
 use recount_event::{Code, Draft, Event, EventId, Minter, Payload, Stamp, time};
 
 use crate::apply::apply;
@@ -41,8 +42,10 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
         Command::AnswerCalls { answers, by, via, config, lenient } => {
             calls::answer(&mut batch, answers, calls::Whose { by, via, config, lenient })?;
         }
-        Command::AnswerClarification { clarification_id, response, by, config } => {
-            answer::clarification(&mut batch, clarification_id, response, by, config)?;
+        Command::AnswerClarification { clarification_id, response, blocks, by, config } => {
+            let mut answered = clarification::Answered::new(clarification_id, response, by);
+            answered.blocks = blocks;
+            answer::clarification(&mut batch, answered, config)?;
         }
         Command::AcknowledgeHandoff { handoff_id, by, comment } => {
             answer::acknowledge(&mut batch, handoff_id, by, comment)?;

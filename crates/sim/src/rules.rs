@@ -147,6 +147,7 @@ impl Play {
                 clarification_id: prompt(PromptKind::Clarification),
                 response: Json::of(&dice.below(9)).ok()?,
                 by: by(),
+                blocks: None,
                 config: None,
             }),
             91..93 => Some(Command::AcknowledgeHandoff {

@@ -262,6 +262,7 @@ impl Scene {
                         clarification_id: asked.clarification_id.clone(),
                         response: recount_event::Json::parse("\"yes\"").unwrap(),
                         by: by(),
+                        blocks: None,
                         config: None,
                     },
                     Payload::HandoffRequested(asked) => Command::AcknowledgeHandoff {
@@ -299,8 +300,13 @@ impl Scene {
 
     pub(crate) async fn answer(&self, run: RunId, id: ForeignId, response: &str) {
         let response = recount_event::Json::parse(response).unwrap();
-        let command =
-            Command::AnswerClarification { clarification_id: id, response, by: "ann".into(), config: None };
+        let command = Command::AnswerClarification {
+            clarification_id: id,
+            response,
+            by: "ann".into(),
+            blocks: None,
+            config: None,
+        };
         self.engine.submit(run, command).await.unwrap();
     }
 

@@ -46,10 +46,11 @@ impl Redaction {
                     }
                 }
             }
-            Command::AnswerClarification { response, by, config, .. } => {
+            Command::AnswerClarification { response, blocks, by, config, .. } => {
                 self.word(by, &mut words);
                 config.iter_mut().try_for_each(|config| self.json(config, &mut words))?;
                 self.json(response, &mut words)?;
+                blocks.iter_mut().flatten().try_for_each(|block| self.json(block, &mut words))?;
             }
             Command::TakeOver { worker_id, reason, .. } => {
                 self.word(worker_id, &mut words);

@@ -123,6 +123,7 @@ async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_ot
             clarification_id: id.clone(),
             response,
             by: "ann".into(),
+            blocks: None,
             config: None,
         };
         here.engine.submit(*run, command).await.unwrap();

@@ -28,6 +28,7 @@ async fn say(scene: &Scene, run: RunId, question: &str, response: &str) -> Resul
         clarification_id: id(question),
         response,
         by: "ann".into(),
+        blocks: None,
         config: None,
     };
     scene.engine.submit(run, command).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use recount_engine::{Engine, Framing, NewRun, Redactor};
 use recount_event::digest::call_digest;
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, Event, ForeignId, Payload, RunId};
+use recount_event::{Code, Event, ForeignId, Json, Payload, RunId};
 use recount_log::MemoryStore;
 use recount_redact::Secret;
 use recount_run::{CancelledBy, Command};
@@ -300,7 +300,23 @@ async fn words_of_people_titles_and_names_are_masked() {
     let events = scene.events(run).await;
     assert_eq!(data(&events[0])["redacted_paths"], json!(["/title", "/request_text"]));
     let ask = r#"{"approval_id":"a9","tool_call_id":"c9","kind":"k","summary":"s"}"#;
-    scene.report(run, 0, &[("run.started", "{}"), ("approval.requested", ask)]).await.unwrap();
+    let question = ("clarification.requested", r#"{"clarification_id":"q9","question":"Which key?"}"#);
+    scene.report(run, 0, &[("run.started", "{}"), question, ("approval.requested", ask)]).await.unwrap();
+    let answer = Command::AnswerClarification {
+        clarification_id: ForeignId::parse("q9").unwrap(),
+        response: Json::of(&format!("this\n{key}")).unwrap(),
+        blocks: Some(
+            [json!({"type": "text", "text": "this"}), json!({"type": "text", "text": key})]
+                .map(|block| Json::of(&block).unwrap())
+                .into(),
+        ),
+        by: "operator".into(),
+        config: None,
+    };
+    scene.engine.submit(run, answer).await.unwrap();
+    let answered = last(&scene, run).await;
+    assert_eq!(answered["blocks"][1]["text"], format!("sk-ant-{}", stars()));
+    assert_eq!(answered["redacted_paths"], json!(["/blocks/1/text", "/response"]));
     let answer = Command::ResolveApproval {
         approval_id: ForeignId::parse("a9").unwrap(),
         approve: true,

@@ -21,7 +21,11 @@ payload! {
     }
 
     /// Somebody answered.
-    Answered { clarification_id: ForeignId, response: Json, by: String } { tool_call_id: ForeignId }
+    Answered { clarification_id: ForeignId, response: Json, by: String } {
+        tool_call_id: ForeignId,
+        /// What was said, where it was said in content blocks: texts. `response` has them as one.
+        blocks: Vec<Json>,
+    }
 
     /// Nobody answered: the default was taken, or there is none.
     TimedOut { clarification_id: ForeignId, applied: Applied } {

@@ -100,9 +100,11 @@ async fn reply(
     }
     let Beginning { face, session, row, change, .. } = beginning;
     let response = Json::of(&said.text()).expect("a text is JSON");
+    let blocks = said.blocks(&[]);
     let command = Command::AnswerClarification {
         clarification_id: clarification,
         response,
+        blocks: Some(blocks).filter(|blocks| !blocks.is_empty()),
         by: face.caller.name.clone(),
         config: accept::config(change, beginning.profile)?,
     };

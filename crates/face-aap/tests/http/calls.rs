@@ -579,6 +579,7 @@ async fn of_two_answers_at_once_one_counts() {
     assert_eq!(told_of(&history(&stage, &session).await, &weather).len(), 1);
 }
 
+// P-066: an answer stands in the history in the form it came in.
 #[tokio::test]
 async fn of_two_questions_each_has_its_turn() {
     let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }, \
@@ -592,8 +593,20 @@ async fn of_two_questions_each_has_its_turn() {
     let second = stage.told(&session, &says("the red one", "message")).await;
     assert!(second.text().contains("How many?"), "{:?}", second.frames);
     assert_eq!(second.stop()["awaiting"]["kind"], "clarification");
-    let third = stage.told(&session, &says("three", "message")).await;
+    let blocks = json!([{ "type": "text", "text": "three" }, { "type": "text", "text": "of them" }]);
+    let body = json!({ "messages": [{ "role": "user", "content": blocks }], "stream": "message" });
+    let third = stage.told(&session, &body).await;
     assert_eq!((third.text().as_str(), third.reason()), ("Good.", "end_turn"));
+    let history = history(&stage, &session).await;
+    let said = history.iter().filter(|message| message["role"] == "user").map(|message| &message["content"]);
+    assert_eq!(said.collect::<Vec<_>>(), [&json!("go"), &json!("the red one"), &blocks]);
+    // Who does not know blocks reads one text.
+    let events = stage.events(stage.runs(&session).await[0]).await;
+    let responses = events.iter().filter_map(|event| match event.payload() {
+        Payload::ClarificationAnswered(answered) => Some(answered.response.text()),
+        _ => None,
+    });
+    assert_eq!(responses.collect::<Vec<_>>(), [r#""the red one""#, r#""three\nof them""#]);
 }
 
 // A handoff cannot be answered here: what is said next takes its place.

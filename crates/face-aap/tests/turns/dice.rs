@@ -549,6 +549,7 @@ impl Run<'_> {
                     clarification_id: fid(prompt),
                     response,
                     by,
+                    blocks: None,
                     config: None,
                 });
             }

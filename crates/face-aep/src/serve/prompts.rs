@@ -119,6 +119,7 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
         clarification_id: clarification_id.clone(),
         response: accept::response(request.response.get())?,
         by: face.caller.name.clone(),
+        blocks: None,
         config: None,
     };
     face.engine.submit(accept::run_id(&row.run_id)?, command).await?;

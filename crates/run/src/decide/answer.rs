@@ -44,14 +44,11 @@ pub(super) fn approval(
 
 pub(super) fn clarification(
     batch: &mut Batch,
-    clarification_id: ForeignId,
-    response: Json,
-    by: String,
+    mut answered: clarification::Answered,
     config: Option<Json>,
 ) -> Result<(), Rejection> {
-    let tool_call_id = pending(batch, PromptKind::Clarification, &clarification_id)?;
-    let mut answered = clarification::Answered::new(clarification_id, response, by.clone());
-    answered.tool_call_id = tool_call_id;
+    answered.tool_call_id = pending(batch, PromptKind::Clarification, &answered.clarification_id)?;
+    let by = answered.by.clone();
     batch.say(Payload::ClarificationAnswered(Box::new(answered)))?;
     settle::go_on_with(batch, &by, config)
 }

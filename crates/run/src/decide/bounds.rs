@@ -25,15 +25,12 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
             answers.iter().try_for_each(answer)?;
             &[by, via]
         }
-        Command::AnswerClarification { response, by, config, .. } => {
+        Command::AnswerClarification { response, blocks, by, config, .. } => {
             changed(config.as_ref())?;
-            at_most(
-                "limit.response",
-                "the response",
-                response.text().len(),
-                limits::RESPONSE_BYTES_MAX,
-                "bytes",
-            )?;
+            let blocks: usize = blocks.iter().flatten().map(|block| block.text().len()).sum();
+            for size in [response.text().len(), blocks] {
+                at_most("limit.response", "the response", size, limits::RESPONSE_BYTES_MAX, "bytes")?;
+            }
             &[by]
         }
         Command::RejectHandoff { by, reason, .. } => &[by, reason.as_deref().unwrap_or("")],

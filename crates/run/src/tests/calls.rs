@@ -247,6 +247,7 @@ fn questions_are_asked_behind_the_answers() {
         clarification_id: fid("q1"),
         response: json("'left'"),
         by: "app".into(),
+        blocks: None,
         config: Some(json("{'tools':[]}")),
     };
     assert_eq!(

@@ -25,6 +25,7 @@ fn answer(id: &str) -> Command {
         clarification_id: fid(id),
         response: json("'left'"),
         by: "ann".into(),
+        blocks: None,
         config: None,
     }
 }

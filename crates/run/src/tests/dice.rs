@@ -81,6 +81,7 @@ pub(super) fn command(dice: &mut Dice<'_>, state: &State) -> Command {
             Command::AnswerClarification {
                 clarification_id: id,
                 response: json("{'a':1}"),
+                blocks: dice.one_in(2).then(|| vec![json("{'type':'text','text':'a'}")]),
                 by: by(),
                 config: None,
             }

@@ -39,6 +39,7 @@ fn limits_refuse_and_leave_the_way_out_open() {
         clarification_id: fid("q0"),
         response,
         by: "ann".into(),
+        blocks: None,
         config: None,
     };
     limited(&story, long, "limit.response");

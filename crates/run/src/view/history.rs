@@ -120,7 +120,7 @@ impl History {
             }
             Payload::ClarificationRequested(asked) => self.asks(asked),
             Payload::ClarificationAnswered(said) => {
-                self.answered(event, &said.clarification_id, Some(&said.response));
+                self.answered(event, &said.clarification_id, Some(&said.response), said.blocks.clone());
             }
             Payload::ClarificationTimedOut(missed) => self.missed(event, missed),
             Payload::HandoffRequested(asked) => self.hands_off(asked),
@@ -270,18 +270,24 @@ impl History {
         self.gathers = None;
     }
 
-    fn answered(&mut self, event: &Event, id: &ForeignId, response: Option<&Json>) {
+    fn answered(
+        &mut self,
+        event: &Event,
+        id: &ForeignId,
+        response: Option<&Json>,
+        blocks: Option<Vec<Json>>,
+    ) {
         let Some(asked) = self.run.questions.remove(id) else { return };
         let Some(response) = response.or(asked.default.as_ref()).filter(|_| asked.awaited) else { return };
         self.gathers = None;
-        let line = Line::User { text: words::spoken(response), blocks: None };
+        let line = Line::User { text: words::spoken(response), blocks };
         self.push(event.run_id, event.sequence, line);
     }
 
     fn missed(&mut self, event: &Event, missed: &clarification::TimedOut) {
         match missed.applied {
             clarification::Applied::Default => {
-                self.answered(event, &missed.clarification_id, missed.response.as_ref());
+                self.answered(event, &missed.clarification_id, missed.response.as_ref(), None);
             }
             clarification::Applied::Unavailable => {
                 self.run.questions.remove(&missed.clarification_id);

@@ -95,7 +95,7 @@ impl Operator {
         let command = match (question, handoff) {
             (Some(clarification_id), _) => {
                 let response = Json::of(&self.name).expect("a name is JSON");
-                Command::AnswerClarification { clarification_id, response, by, config: None }
+                Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None }
             }
             (None, Some(handoff_id)) if self.dice.permille(500) => {
                 Command::AcknowledgeHandoff { handoff_id, by, comment: None }
@@ -117,7 +117,8 @@ impl Operator {
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let response = Json::of(&self.name).expect("a name is JSON");
             let clarification_id = teller::id(&row.id);
-            let command = Command::AnswerClarification { clarification_id, response, by, config: None };
+            let command =
+                Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None };
             (row.id.clone(), row.run_id.clone(), command)
         } else {
             let ask = |engine: Engine| async move { engine.list_handoffs(&query).await };
