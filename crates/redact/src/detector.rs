@@ -10,6 +10,8 @@ mod keyed;
 mod pem;
 mod web;
 
+pub(crate) use keyed::BETWEEN_MAX as BEFORE_VALUE_MAX;
+
 use crate::limits::SHOWN_BYTES_MAX;
 use crate::scan::{Verdict, Window};
 

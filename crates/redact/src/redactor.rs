@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::DETECTORS;
-use crate::detector::{self, card};
+use crate::detector::{self, BEFORE_VALUE_MAX, card};
 use crate::known::Secret;
 use crate::scan::{Candidate, Verdict, Window, joined, mask};
 use crate::search::{Search, Trigger};
@@ -177,17 +177,20 @@ impl Redactor {
     /// Tells of every place where a secret stands or may begin, until `each` has heard enough.
     pub(crate) fn candidates(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
         let mut goes_on = true;
-        // What begins within one of the same shape ends with it. Looking for its end again and again would take
-        // who sends nothing but beginnings for ever.
+        // What begins within one of the same shape, name and all, ends with it. Looking for its end again and
+        // again would take who sends nothing but beginnings for ever. One whose name or value may stand behind
+        // the end is one of its own.
         let mut passed = [0; DETECTORS.len()];
         for search in &self.searches {
             search.each(window.bytes, window.from, |found, trigger| {
                 let (begin, named, verdict) = match trigger.what {
-                    What::Shape(index) if found < passed[index] => return true,
+                    What::Shape(index) if found + trigger.bytes.len() + BEFORE_VALUE_MAX < passed[index] => {
+                        return true;
+                    }
                     What::Shape(index) => {
                         let verdict = DETECTORS[index].look(window, found, trigger.bytes.len());
                         if let Verdict::Yes { to, .. } = verdict {
-                            passed[index] = to;
+                            passed[index] = passed[index].max(to);
                         }
                         (found, found + trigger.bytes.len(), verdict)
                     }

@@ -162,6 +162,29 @@ fn a_secret_that_is_longer_than_what_is_kept_is_masked_to_its_end() {
     }
 }
 
+#[test]
+fn what_begins_within_a_secret_and_ends_behind_it_is_found_whole_and_in_pieces() {
+    let redactor = Arc::new(Redactor::shapes());
+    let stripe = format!("rk_live_{}", "li4NJaTqop9b".repeat(8));
+    let aws = "wJalrXUtnFEMIbK7MDENGbPxRfiCYEXAMPLE9KEy";
+    let bearer = "Bearer a1b2c3d4e5f6g7h8i9/";
+    let cases = [
+        (format!("{stripe}{stripe}"), "rk_live_*************************"),
+        (format!("{bearer}{bearer}"), "Bearer *************"),
+        (format!("secretAccessKey={}secretAccessKey:{aws}", &aws[..25]), "secretAccessKey=*****"),
+        (format!("secretAccessKey={}secretAccessKey=\"{aws}", &aws[..24]), "secretAccessKey=*****"),
+    ];
+    for (text, begins) in cases {
+        let whole = redactor.text(&text).into_owned();
+        let second = &text[text.len() - 10..];
+        assert!(whole.starts_with(begins) && !whole.contains(second), "{text} is told as {whole}");
+        let mut stream = StreamRedactor::new(redactor.clone());
+        let mut told: String = one_by_one(&text).into_iter().map(|piece| stream.push(piece)).collect();
+        told += &stream.finish();
+        assert_eq!(told, whole);
+    }
+}
+
 /// Where two texts part.
 fn difference(a: &str, b: &str) -> String {
     let at = a.bytes().zip(b.bytes()).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));

@@ -4,7 +4,7 @@ use super::{Hit, base64, digit_and_letter, mixed, word_dash};
 use crate::scan::{Verdict, Window};
 
 /// Bytes between a name and its value: quotes, an equals sign or a colon, blanks, and these once more escaped.
-const BETWEEN_MAX: usize = 12;
+pub(crate) const BETWEEN_MAX: usize = 12;
 
 fn between(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'=' | b':' | b'>' | b'\\' | b'`')
