@@ -47,7 +47,7 @@ pub const WRITER_IDLE: Duration = Duration::from_secs(60);
 
 /// The same when its run has ended: many short runs may end within a minute, and hardly anything is written behind an
 /// ending.
-pub const WRITER_IDLE_ENDED: Duration = Duration::from_millis(100);
+pub const WRITER_IDLE_ENDED: Duration = Duration::from_millis(20);
 
 /// Lists of runs' live events below which it is not looked which of them nobody follows any more; from there on they are
 /// taken away when half of them are such.
