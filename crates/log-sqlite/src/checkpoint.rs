@@ -2,11 +2,12 @@
 //!
 //! A thread with a connection of its own copies the log into the database while the writer goes on. That
 //! alone would not bound it: under constant load there is always something left to copy, and only when
-//! nothing is left does SQLite begin the file again. So when nearly all is copied (or the file is very
-//! long) the writer stands still for the rest. [`limits`] names the sizes.
+//! nothing is left does SQLite begin the file again. So when the log is long and very little is left, the writer
+//! stands still for the rest. What was copied before has reached the disk by then ([`WriteBack`]), so it does not
+//! stand long. Only a log that is far too long is cut whatever that takes. [`limits`] names the sizes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -15,6 +16,7 @@ use rusqlite::Connection;
 
 use crate::fault::Doing as _;
 use crate::limits;
+use crate::write_back::WriteBack;
 
 /// The writer's side: decides what is asked for, after each commit.
 pub(crate) struct Checkpoints {
@@ -22,9 +24,11 @@ pub(crate) struct Checkpoints {
     shared: Arc<Shared>,
     /// See [`limits::CHECKPOINT_PAGES`].
     pages: u32,
+    /// How often SQLite has begun the log again.
+    round: u32,
     /// The log's length after the previous commit.
     previous: u32,
-    /// After standing still in vain: the length at which it is tried again.
+    /// After standing still: the length at which it is tried again, if the log has not been begun again by then.
     again_at: u32,
     /// The file is to be cut, however short it is.
     wanted: bool,
@@ -32,17 +36,40 @@ pub(crate) struct Checkpoints {
 
 #[derive(Default)]
 struct Shared {
-    /// Pages of the log that are in the database already.
-    copied: AtomicU32,
-    /// A copy was asked for and has not begun.
-    asked: AtomicBool,
+    copied: Copied,
+    /// A copy was asked for and is not done.
+    at_work: AtomicBool,
 }
 
-enum Ask {
-    /// Copy what can be copied beside the writer.
-    Copy,
-    /// Copy the rest and begin the log again, while the writer waits for `done`.
-    Restart { truncate: bool, done: SyncSender<bool> },
+/// How many pages of the log are in the database already, and in which round of it that was so: a copy may end when
+/// the log has been begun again.
+#[derive(Default)]
+struct Copied(AtomicU64);
+
+impl Copied {
+    fn note(&self, round: u32, pages: u32) {
+        self.0.store(u64::from(round) << 32 | u64::from(pages), Ordering::Relaxed);
+    }
+
+    fn pages(&self, round: u32) -> u32 {
+        let told = self.0.load(Ordering::Relaxed);
+        let pages = u32::try_from(told & u64::from(u32::MAX)).unwrap_or(0);
+        if told >> 32 == u64::from(round) { pages } else { 0 }
+    }
+}
+
+struct Ask {
+    what: Copying,
+    round: u32,
+}
+
+enum Copying {
+    /// What can be copied beside the writer.
+    Beside,
+    /// The rest, while the writer waits for the answer; then its next commit begins the log again.
+    Rest(SyncSender<bool>),
+    /// The rest, and the file is cut, while the writer waits for the answer.
+    Cut(SyncSender<bool>),
 }
 
 /// What is to be done at a given length.
@@ -50,13 +77,15 @@ enum Ask {
 enum Need {
     Nothing,
     Copy,
-    Restart { truncate: bool },
+    Rest,
+    Cut,
 }
 
 impl Checkpoints {
     /// Starts the thread; it ends when this is dropped, and keeps `held` until it has.
     pub(crate) fn start(
         connection: Connection,
+        database: Arc<WriteBack>,
         pages: u32,
         held: impl Send + 'static,
     ) -> (Self, JoinHandle<()>) {
@@ -64,46 +93,37 @@ impl Checkpoints {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         let thread = recount_world::thread("recount-checkpt", move || {
-            work(&connection, &inbox, &theirs);
+            work(&connection, &database, &inbox, &theirs);
             drop(connection);
-            drop(held);
+            drop((database, held));
         });
+        let pages = pages.max(1);
         let checkpoints =
-            Checkpoints { asks, shared, pages: pages.max(1), previous: 0, again_at: 0, wanted: false };
+            Checkpoints { asks, shared, pages, round: 0, previous: 0, again_at: 0, wanted: false };
         (checkpoints, thread)
     }
 
     /// To be called after each commit with the length of the log, in pages.
     pub(crate) fn after_commit(&mut self, length: u32) {
         if length < self.previous {
-            // SQLite has begun the log again.
-            self.shared.copied.store(0, Ordering::Relaxed);
-            self.again_at = 0;
+            self.begun_again();
         }
         self.previous = length;
         match self.need(length) {
             Need::Nothing => {}
             Need::Copy => {
-                if !self.shared.asked.swap(true, Ordering::Relaxed) && self.asks.try_send(Ask::Copy).is_err()
-                {
-                    self.shared.asked.store(false, Ordering::Relaxed);
+                let ask = Ask { what: Copying::Beside, round: self.round };
+                self.shared.at_work.store(true, Ordering::Relaxed);
+                if self.asks.try_send(ask).is_err() {
+                    self.shared.at_work.store(false, Ordering::Relaxed);
                 }
             }
-            Need::Restart { truncate } => self.restart(truncate, length),
-        }
-    }
-
-    fn restart(&mut self, truncate: bool, length: u32) {
-        let (done, finished) = sync_channel(limits::CHECKPOINT_ANSWERS_MAX);
-        let restarted =
-            self.asks.send(Ask::Restart { truncate, done }).is_ok() && finished.recv() == Ok(true);
-        if restarted {
-            self.previous = 0;
-            self.again_at = 0;
-            self.wanted &= !truncate;
-            self.shared.copied.store(0, Ordering::Relaxed);
-        } else {
-            self.again_at = length.saturating_add(self.pages);
+            Need::Rest => {
+                self.stand_still(Copying::Rest);
+                // Whether the log is begun again shows with the next commit; who reads an old state hinders it.
+                self.again_at = length.saturating_add(self.little());
+            }
+            Need::Cut => self.cut(length),
         }
     }
 
@@ -112,17 +132,49 @@ impl Checkpoints {
     /// written, and at the end.
     pub(crate) fn empty(&mut self, length: u32) {
         self.wanted = true;
-        self.restart(true, length);
+        self.cut(length);
+    }
+
+    fn cut(&mut self, length: u32) {
+        if self.stand_still(Copying::Cut) {
+            self.begun_again();
+            self.previous = 0;
+            self.wanted = false;
+        } else {
+            self.again_at = length.saturating_add(self.pages);
+        }
+    }
+
+    /// Whether it was done as asked.
+    fn stand_still(&self, what: fn(SyncSender<bool>) -> Copying) -> bool {
+        let (done, finished) = sync_channel(limits::CHECKPOINT_ANSWERS_MAX);
+        let ask = Ask { what: what(done), round: self.round };
+        self.asks.send(ask).is_ok() && finished.recv() == Ok(true)
+    }
+
+    fn begun_again(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        self.again_at = 0;
+    }
+
+    /// So few pages that the writer may stand still for them.
+    fn little(&self) -> u32 {
+        self.pages / limits::RESTART_LEFT_DIVISOR
     }
 
     fn need(&self, length: u32) -> Need {
-        let left = length.saturating_sub(self.shared.copied.load(Ordering::Relaxed));
-        let nearly_all = left <= self.pages / limits::RESTART_LEFT_DIVISOR;
+        let left = length.saturating_sub(self.shared.copied.pages(self.round));
         let long = length >= self.pages.saturating_mul(limits::RESTART_FACTOR);
         let very_long = length >= self.pages.saturating_mul(limits::TRUNCATE_FACTOR);
-        if length >= self.again_at && (self.wanted || very_long || (long && nearly_all)) {
-            Need::Restart { truncate: self.wanted || very_long }
-        } else if left >= self.pages || (long && !nearly_all) {
+        let may_stand_still = length >= self.again_at;
+        if may_stand_still && (self.wanted || very_long) {
+            Need::Cut
+        } else if self.shared.at_work.load(Ordering::Acquire) {
+            // What is left is known when it is done, and asking now would mean waiting for all of it.
+            Need::Nothing
+        } else if may_stand_still && long && left <= self.little() {
+            Need::Rest
+        } else if left >= self.pages || (long && left > self.little()) {
             Need::Copy
         } else {
             Need::Nothing
@@ -130,35 +182,34 @@ impl Checkpoints {
     }
 }
 
-fn work(connection: &Connection, inbox: &Receiver<Ask>, shared: &Shared) {
-    while let Ok(ask) = inbox.recv() {
-        match ask {
-            Ask::Copy => {
-                shared.asked.store(false, Ordering::Relaxed);
-                match checkpoint(connection, "PASSIVE") {
-                    Ok(outcome) => shared.copied.store(outcome.copied, Ordering::Relaxed),
-                    // The log grows meanwhile; nothing is lost, and it is asked again.
-                    Err(fault) => tracing::warn!(%fault, "copying the write-ahead log failed"),
-                }
+fn work(connection: &Connection, database: &WriteBack, inbox: &Receiver<Ask>, shared: &Shared) {
+    while let Ok(Ask { what, round }) = inbox.recv() {
+        let outcome = match &what {
+            Copying::Beside | Copying::Rest(_) => checkpoint(connection, "PASSIVE"),
+            Copying::Cut(_) => connection
+                .busy_timeout(limits::RESTART_WAIT)
+                .doing("waiting for readers")
+                .and_then(|()| checkpoint(connection, "TRUNCATE")),
+        };
+        let done = match outcome {
+            Ok(outcome) => {
+                shared.copied.note(round, outcome.copied);
+                !outcome.hindered
             }
-            Ask::Restart { truncate, done } => {
-                let how = if truncate { "TRUNCATE" } else { "RESTART" };
-                let restarted = connection
-                    .busy_timeout(limits::RESTART_WAIT)
-                    .doing("waiting for readers")
-                    .and_then(|()| checkpoint(connection, how));
-                let restarted = match restarted {
-                    Ok(outcome) => {
-                        shared.copied.store(outcome.copied, Ordering::Relaxed);
-                        !outcome.hindered
-                    }
-                    Err(fault) => {
-                        tracing::warn!(%fault, "beginning the write-ahead log again failed");
-                        false
-                    }
-                };
-                if done.send(restarted).is_err() {
-                    tracing::debug!("the writer has gone while the write-ahead log was begun again");
+            Err(fault) => {
+                // The log grows meanwhile; nothing is lost, and it is asked again.
+                tracing::warn!(%fault, "copying the write-ahead log into the database failed");
+                false
+            }
+        };
+        match what {
+            Copying::Beside => {
+                database.reach_the_disk();
+                shared.at_work.store(false, Ordering::Release);
+            }
+            Copying::Rest(answer) | Copying::Cut(answer) => {
+                if answer.send(done).is_err() {
+                    tracing::debug!("the writer has gone while the write-ahead log was copied");
                 }
             }
         }
@@ -184,25 +235,48 @@ fn checkpoint(connection: &Connection, how: &str) -> Result<Outcome, Fault> {
 mod tests {
     use super::*;
 
+    fn at(copied: u32, again_at: u32) -> Checkpoints {
+        let (asks, _inbox) = sync_channel(1);
+        let shared = Arc::new(Shared::default());
+        shared.copied.note(7, copied);
+        Checkpoints { asks, shared, pages: 160, round: 7, previous: 0, again_at, wanted: false }
+    }
+
     #[test]
     fn what_is_needed_at_each_length() {
-        let (asks, _inbox) = sync_channel(1);
-        let need = |length, copied, again_at| {
-            let shared = Arc::new(Shared { copied: AtomicU32::new(copied), asked: AtomicBool::new(false) });
-            let asks = asks.clone();
-            let wanted = false;
-            Checkpoints { asks, shared, pages: 100, previous: 0, again_at, wanted }.need(length)
-        };
-        assert_eq!(need(99, 0, 0), Need::Nothing);
-        assert_eq!(need(100, 0, 0), Need::Copy);
-        assert_eq!(need(150, 100, 0), Need::Nothing);
-        assert_eq!(need(399, 399, 0), Need::Nothing, "short enough");
-        assert_eq!(need(400, 375, 0), Need::Restart { truncate: false });
-        assert_eq!(need(400, 374, 0), Need::Copy, "long, and a little too much is left");
-        assert_eq!(need(400, 390, 500), Need::Nothing, "tried in vain a short while ago");
-        assert_eq!(need(1599, 0, 0), Need::Copy);
-        assert_eq!(need(1600, 0, 0), Need::Restart { truncate: true });
-        assert_eq!(need(1650, 0, 1700), Need::Copy);
-        assert_eq!(need(u32::MAX, 0, 0), Need::Restart { truncate: true });
+        let need = |length, copied, again_at| at(copied, again_at).need(length);
+        assert_eq!(need(159, 0, 0), Need::Nothing);
+        assert_eq!(need(160, 0, 0), Need::Copy);
+        assert_eq!(need(250, 160, 0), Need::Nothing);
+        assert_eq!(need(639, 639, 0), Need::Nothing, "short enough");
+        assert_eq!(need(640, 630, 0), Need::Rest);
+        assert_eq!(need(640, 629, 0), Need::Copy, "long, and a little too much is left");
+        assert_eq!(need(640, 635, 800), Need::Nothing, "tried in vain a short while ago");
+        assert_eq!(need(2559, 0, 0), Need::Copy);
+        assert_eq!(need(2560, 0, 0), Need::Cut);
+        assert_eq!(need(2600, 0, 2700), Need::Copy);
+        assert_eq!(need(u32::MAX, 0, 0), Need::Cut);
+    }
+
+    #[test]
+    fn while_a_copy_is_at_work_nothing_is_asked_but_to_cut_what_is_far_too_long() {
+        let checkpoints = at(630, 0);
+        checkpoints.shared.at_work.store(true, Ordering::Relaxed);
+        for length in [160, 640, 700, 2559] {
+            assert_eq!(checkpoints.need(length), Need::Nothing, "{length}");
+        }
+        assert_eq!(checkpoints.need(2560), Need::Cut);
+    }
+
+    #[test]
+    fn a_copy_that_ends_when_the_log_was_begun_again_says_nothing_of_it() {
+        let mut checkpoints = at(4000, 0);
+        checkpoints.previous = 4000;
+        checkpoints.after_commit(20);
+        assert_eq!(checkpoints.need(160), Need::Copy);
+        checkpoints.shared.copied.note(7, 4000);
+        assert_eq!(checkpoints.need(160), Need::Copy);
+        checkpoints.shared.copied.note(8, 10);
+        assert_eq!(checkpoints.need(160), Need::Nothing);
     }
 }

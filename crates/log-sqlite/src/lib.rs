@@ -60,6 +60,7 @@ mod seal;
 mod sealer;
 mod store;
 mod tails;
+mod write_back;
 mod writer;
 
 pub use offline::{Glance, SCHEMA, copy, glance, inspect};

@@ -35,8 +35,8 @@ pub const CHECKPOINT_PAGES: u32 = 4096;
 /// nearly all of it is copied (64 MiB). The writer stands still for the rest of the copy.
 pub const RESTART_FACTOR: u32 = 4;
 
-/// When no more than this fraction of [`CHECKPOINT_PAGES`] is left, nearly all is copied (4 MiB).
-pub const RESTART_LEFT_DIVISOR: u32 = 4;
+/// When no more than this fraction of [`CHECKPOINT_PAGES`] is left, nearly all is copied (1 MiB).
+pub const RESTART_LEFT_DIVISOR: u32 = 16;
 
 /// Multiple of [`CHECKPOINT_PAGES`] at which the writer stands still however much is left to copy, and the
 /// file is cut (256 MiB). It grows past this only while a reader keeps an old state in use (a look at the
@@ -53,7 +53,7 @@ pub const CHECKPOINT_ANSWERS_MAX: usize = 1;
 /// Nothing is ever sent here: the writer learns of the others' end by their hanging up.
 pub const SIGNS_OF_LIFE_MAX: usize = 0;
 
-/// How long beginning the write-ahead log again waits for readers of an old state before it gives up
+/// How long cutting the file of the write-ahead log waits for readers of an old state before it gives up
 /// until later. The writer stands still as long.
 pub const RESTART_WAIT: Duration = Duration::from_millis(50);
 

@@ -26,6 +26,7 @@ use crate::options::SqliteOptions;
 use crate::pages::Pages;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
+use crate::write_back::WriteBack;
 use crate::writer::{Done, Job, Shared, Task, Writer};
 use crate::{backup, changes, examine, layout, limits, load, reading, rows, schema, sealer};
 
@@ -46,7 +47,8 @@ pub struct SqliteStore {
 
 /// Held by every thread; when the last lets go, the folder is free and closers are told.
 struct Hold {
-    // In this order: the folder first, then the word of it.
+    // In this order: the files first, then the folder, then the word of it.
+    _written_back: Arc<WriteBack>,
     _folder: Arc<Folder>,
     _ended: watch::Sender<()>,
 }
@@ -70,7 +72,8 @@ impl SqliteStore {
         let sealer = place.open(Role::Reader)?;
 
         let (ending, ended) = watch::channel(());
-        let hold = Arc::new(Hold { _folder: folder, _ended: ending });
+        let written_back = Arc::new(WriteBack::of(&place));
+        let hold = Arc::new(Hold { _written_back: written_back.clone(), _folder: folder, _ended: ending });
         // Everything but the writer also holds the other end of what the writer waits for.
         let (in_use, others) = std::sync::mpsc::sync_channel::<()>(limits::SIGNS_OF_LIFE_MAX);
         let held = (hold.clone(), in_use);
@@ -83,7 +86,8 @@ impl SqliteStore {
         threads.extend(blob_threads);
         let (asks, thread) = sealer::start(sealer, held.clone());
         threads.push(thread);
-        let (checkpoints, thread) = Checkpoints::start(checkpointer, options.checkpoint_pages, held);
+        let (checkpoints, thread) =
+            Checkpoints::start(checkpointer, written_back, options.checkpoint_pages, held);
         threads.push(thread);
 
         let shared = Shared {

@@ -1,0 +1,61 @@
+//! The database's file, held open to wait until what was copied into it is on the disk.
+//!
+//! SQLite syncs the database only when it has copied all of the write-ahead log. Under load that happens when the
+//! writer stands still for it, and then everything that was copied for minutes is written at once. To sync before,
+//! beside the writer, takes a file of our own. Nothing relies on it: what it has not done, SQLite does.
+//!
+//! Where locks belong to a process, closing any file of a database lets go of the locks that SQLite holds on it.
+//! So this must be dropped after the last connection of the process; the store's `Hold` sees to that. It must not
+//! read or write.
+
+use std::fs::{File, OpenOptions};
+
+use crate::connection::Place;
+
+/// See above. `None`: the file is not one of the operating system, or could not be opened.
+pub(crate) struct WriteBack(Option<File>);
+
+impl WriteBack {
+    pub(crate) fn of(place: &Place) -> Self {
+        if place.vfs.is_some() {
+            return WriteBack(None);
+        }
+        // Some systems sync only what may be written.
+        let opened = OpenOptions::new().read(true).write(true).open(&place.database);
+        WriteBack(opened.inspect_err(|error| tracing::debug!(%error, "syncs are left to SQLite")).ok())
+    }
+
+    /// Returns when all that was written to the database before is on the disk, as far as that can be had.
+    pub(crate) fn reach_the_disk(&self) {
+        if let Some(Err(error)) = self.0.as_ref().map(File::sync_data) {
+            tracing::debug!(%error, "the database was not synced ahead of its time");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Durability;
+
+    #[test]
+    fn it_is_the_file_of_a_database_in_the_file_system_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("recount.db");
+        let of = |vfs: Option<&str>| {
+            let place = Place {
+                database: database.clone(),
+                durability: Durability::Strict,
+                vfs: vfs.map(Into::into),
+            };
+            WriteBack::of(&place)
+        };
+        assert!(of(None).0.is_none(), "it makes no file");
+        of(None).reach_the_disk();
+        std::fs::write(&database, b"as it was").unwrap();
+        assert!(of(None).0.is_some());
+        assert!(of(Some("another")).0.is_none());
+        of(None).reach_the_disk();
+        assert_eq!(std::fs::read(&database).unwrap(), b"as it was");
+    }
+}
