@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use recount_log::Fault;
 use rusqlite::Connection;
@@ -28,7 +29,7 @@ pub(crate) struct Checkpoints {
     round: u32,
     /// The log's length after the previous commit.
     previous: u32,
-    /// After standing still: the length at which it is tried again, if the log has not been begun again by then.
+    /// After standing still in vain: the length at which it is tried again.
     again_at: u32,
     /// The file is to be cut, however short it is.
     wanted: bool,
@@ -66,9 +67,9 @@ struct Ask {
 enum Copying {
     /// What can be copied beside the writer.
     Beside,
-    /// The rest, while the writer waits for the answer; then its next commit begins the log again.
+    /// The rest, while the writer waits for the answer: whether the next commit begins the log again.
     Rest(SyncSender<bool>),
-    /// The rest, and the file is cut, while the writer waits for the answer.
+    /// The same, and the file is cut.
     Cut(SyncSender<bool>),
 }
 
@@ -118,11 +119,7 @@ impl Checkpoints {
                     self.shared.at_work.store(false, Ordering::Relaxed);
                 }
             }
-            Need::Rest => {
-                self.stand_still(Copying::Rest);
-                // Whether the log is begun again shows with the next commit; who reads an old state hinders it.
-                self.again_at = length.saturating_add(self.little());
-            }
+            Need::Rest => drop(self.stand_still(Copying::Rest, length)),
             Need::Cut => self.cut(length),
         }
     }
@@ -136,20 +133,23 @@ impl Checkpoints {
     }
 
     fn cut(&mut self, length: u32) {
-        if self.stand_still(Copying::Cut) {
-            self.begun_again();
-            self.previous = 0;
+        if self.stand_still(Copying::Cut, length) {
             self.wanted = false;
-        } else {
-            self.again_at = length.saturating_add(self.pages);
         }
     }
 
-    /// Whether it was done as asked.
-    fn stand_still(&self, what: fn(SyncSender<bool>) -> Copying) -> bool {
+    /// Whether the log was begun again. Otherwise a reader of an old state is in the way.
+    fn stand_still(&mut self, what: fn(SyncSender<bool>) -> Copying, length: u32) -> bool {
         let (done, finished) = sync_channel(limits::CHECKPOINT_ANSWERS_MAX);
         let ask = Ask { what: what(done), round: self.round };
-        self.asks.send(ask).is_ok() && finished.recv() == Ok(true)
+        let begun_again = self.asks.send(ask).is_ok() && finished.recv() == Ok(true);
+        if begun_again {
+            self.begun_again();
+            self.previous = 0;
+        } else {
+            self.again_at = length.saturating_add(self.pages);
+        }
+        begun_again
     }
 
     fn begun_again(&mut self) {
@@ -184,13 +184,14 @@ impl Checkpoints {
 
 fn work(connection: &Connection, database: &WriteBack, inbox: &Receiver<Ask>, shared: &Shared) {
     while let Ok(Ask { what, round }) = inbox.recv() {
-        let outcome = match &what {
-            Copying::Beside | Copying::Rest(_) => checkpoint(connection, "PASSIVE"),
-            Copying::Cut(_) => connection
-                .busy_timeout(limits::RESTART_WAIT)
-                .doing("waiting for readers")
-                .and_then(|()| checkpoint(connection, "TRUNCATE")),
+        // For readers of an old state nobody waits but who stands still, and then not long.
+        let (how, wait) = match &what {
+            Copying::Beside => ("PASSIVE", Duration::ZERO),
+            Copying::Rest(_) => ("RESTART", limits::RESTART_WAIT),
+            Copying::Cut(_) => ("TRUNCATE", limits::TRUNCATE_WAIT),
         };
+        let prepared = connection.busy_timeout(wait).doing("waiting for readers");
+        let outcome = prepared.and_then(|()| checkpoint(connection, how));
         let done = match outcome {
             Ok(outcome) => {
                 shared.copied.note(round, outcome.copied);

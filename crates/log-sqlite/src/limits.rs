@@ -53,9 +53,12 @@ pub const CHECKPOINT_ANSWERS_MAX: usize = 1;
 /// Nothing is ever sent here: the writer learns of the others' end by their hanging up.
 pub const SIGNS_OF_LIFE_MAX: usize = 0;
 
-/// How long cutting the file of the write-ahead log waits for readers of an old state before it gives up
-/// until later. The writer stands still as long.
-pub const RESTART_WAIT: Duration = Duration::from_millis(50);
+/// How long beginning the write-ahead log again waits for readers of an old state before it gives up until
+/// [`CHECKPOINT_PAGES`] more were written. The writer stands still as long.
+pub const RESTART_WAIT: Duration = Duration::from_millis(5);
+
+/// The same when the file is cut.
+pub const TRUNCATE_WAIT: Duration = Duration::from_millis(50);
 
 /// Size to which the file of the write-ahead log is cut when it is begun again.
 pub const WAL_KEPT_BYTES: u64 = 64 << 20;
