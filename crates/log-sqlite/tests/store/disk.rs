@@ -151,3 +151,36 @@ fn the_write_ahead_log_stays_bounded() {
     assert!(database > 2_000_000, "it was copied while the store was open");
     assert!(whole(&store).integrity.problems.is_empty());
 }
+
+/// Far below the length at which the file is cut.
+#[test]
+fn the_log_begins_again_as_soon_as_nobody_reads_what_it_had() {
+    let pages = 512;
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions { checkpoint_pages: pages, ..SqliteOptions::new(folder.path()) };
+    let store = SqliteStore::open(options).unwrap();
+    // How often the log was begun stands in its header.
+    let log = folder.path().join("recount.db-wal");
+    let begun = || std::fs::read(&log).unwrap()[12..16].to_vec();
+    let mut next = 0;
+    let mut land_one = || {
+        land(&store, records("a", next, &[&[next as u8; 3000]]));
+        next += 1;
+    };
+    land_one();
+    let first = begun();
+    let reader = rusqlite::Connection::open(folder.path().join("recount.db")).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM streams").unwrap();
+    let length = || std::fs::metadata(&log).unwrap().len() / 4120;
+    while length() < u64::from(pages) * 5 {
+        land_one();
+    }
+    assert_eq!(begun(), first, "it is read still");
+
+    reader.execute_batch("COMMIT").unwrap();
+    while begun() == first {
+        land_one();
+        assert!(length() < u64::from(pages) * 15, "it is as long as if nobody had begun it again");
+    }
+    assert!(whole(&store).integrity.problems.is_empty());
+}
