@@ -648,7 +648,7 @@ fn watch_wal(connection: &mut Connection, pages: &Arc<AtomicU32>) -> Result<(), 
 /// Puts everything into the database file, so that it alone is the whole store.
 fn leave(connection: Connection, place: &Place) {
     // Another program that reads may be in the way; ending does not wait long for it.
-    let emptied = connection.busy_timeout(limits::RESTART_WAIT).and_then(|()| {
+    let emptied = connection.busy_timeout(limits::TRUNCATE_WAIT).and_then(|()| {
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
     });
     if let Err(error) = emptied {
