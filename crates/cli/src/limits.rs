@@ -47,3 +47,13 @@ pub(crate) const HISTORY_SHOWN_MAX: usize = 10;
 /// Turns in a row in which answers are given by rule and not by somebody; then the chat ends, so that an agent that
 /// asks for ever is not answered for ever.
 pub(crate) const RULED_TURNS_MAX: usize = 100;
+
+/// How often in a row a page of an export is asked for again while the server does not answer, over about a minute; then
+/// the export fails and leaves no file.
+pub(crate) const READ_ATTEMPTS_MAX: u32 = 12;
+
+/// The wait before a page is asked for again; it doubles with each attempt in vain, up to [`READ_RETRY_MAX`].
+pub(crate) const READ_RETRY: Duration = Duration::from_millis(250);
+
+/// The longest wait before a page is asked for again.
+pub(crate) const READ_RETRY_MAX: Duration = Duration::from_secs(8);

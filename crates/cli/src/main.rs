@@ -6,6 +6,7 @@ mod command;
 mod exit;
 mod limits;
 mod output;
+mod patience;
 mod place;
 mod render;
 

@@ -8,9 +8,10 @@ use recount_server::export::{Folder, NotImported};
 
 use crate::command::gather;
 use crate::exit::Failure;
+use crate::patience::Patience;
 
 pub(crate) enum Place {
-    Server(Client),
+    Server(Client, Patience),
     Folder(Folder),
 }
 
@@ -21,6 +22,10 @@ pub(crate) enum Outcome {
 }
 
 impl Place {
+    pub(crate) fn server(client: Client) -> Self {
+        Place::Server(client, Patience::default())
+    }
+
     pub(crate) fn open(data: &Path) -> Result<Self, Failure> {
         Ok(Place::Folder(Folder::open(data)?))
     }
@@ -33,8 +38,9 @@ impl Place {
     /// The ids of all runs, oldest first, and how many are known to have been erased.
     pub(crate) async fn runs(&self) -> Result<(Vec<String>, u64), Failure> {
         match self {
-            Place::Server(client) => {
-                let fetch = async |listing: Listing| client.list_runs(&listing).await;
+            Place::Server(client, patience) => {
+                let fetch =
+                    async |listing: Listing| patience.read(async || client.list_runs(&listing).await).await;
                 let newest_first = gather(fetch, usize::MAX, None).await?;
                 Ok((newest_first.into_iter().rev().map(|run| run.id).collect(), 0))
             }
@@ -45,8 +51,8 @@ impl Place {
     /// The header of a run as it is now.
     pub(crate) async fn header(&self, run: &str) -> Result<Header, Failure> {
         match self {
-            Place::Server(client) => {
-                let digest = client.get_run_digest(run).await?;
+            Place::Server(client, patience) => {
+                let digest = patience.read(async || client.get_run_digest(run).await).await?;
                 let header = Header::new(run, digest.events, &digest.head);
                 Ok(match &digest.start {
                     Some(start) => header.beginning_at(digest.first_sequence, start),
@@ -74,8 +80,9 @@ impl Place {
         mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         match self {
-            Place::Server(client) => {
-                let page = client.read_run_events(run, from.checked_sub(1), None).await?;
+            Place::Server(client, patience) => {
+                let after = from.checked_sub(1);
+                let page = patience.read(async || client.read_run_events(run, after, None).await).await?;
                 page.data.iter().try_for_each(|envelope| each(envelope.get().as_bytes()))?;
                 Ok(page.data.len() as u64)
             }
@@ -90,7 +97,7 @@ impl Place {
     /// Takes in one run. Only what was not about the run itself is a failure.
     pub(crate) async fn import(&self, lines: Vec<u8>) -> Result<Outcome, Failure> {
         match self {
-            Place::Server(client) => match client.import_run(lines).await {
+            Place::Server(client, _) => match client.import_run(lines).await {
                 Ok(reply) => {
                     Ok(Outcome::Imported { events: reply.events, head: reply.head, is_new: reply.imported })
                 }
@@ -115,7 +122,7 @@ impl Place {
 
     pub(crate) async fn close(self) -> Result<(), Failure> {
         match self {
-            Place::Server(_) => Ok(()),
+            Place::Server(..) => Ok(()),
             Place::Folder(folder) => Ok(folder.close().await?),
         }
     }

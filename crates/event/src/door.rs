@@ -348,6 +348,11 @@ mod tests {
             sentence("run.checkpoint_saved", "{}"),
             "the data of run.checkpoint_saved does not fit: missing field `checkpoint_id`"
         );
+        assert_eq!(
+            sentence("tool.invoked", r#"{"tool_name":7,"turn_index":"first"}"#),
+            "the data of tool.invoked does not fit: missing field `tool_call_id`; field `tool_name`: invalid type: \
+             integer `7`, expected a string; field `turn_index`: invalid type: string \"first\", expected u64"
+        );
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(limits::DATA_BYTES_MAX));
         assert!(sentence("ext.a.b", &large).starts_with("data has 1048584 bytes"), "{}", large.len());
     }

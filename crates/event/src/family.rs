@@ -10,6 +10,7 @@ pub mod clarification;
 pub mod context;
 pub mod cost;
 pub mod error;
+pub(crate) mod fault;
 pub mod file;
 pub mod gap;
 pub mod handoff;
@@ -43,6 +44,15 @@ macro_rules! payload {
             #[allow(clippy::too_many_arguments, clippy::new_without_default)]
             pub fn new($( $req: $req_type ),*) -> Self {
                 $name { $( $req, )* $( $opt: None, )* }
+            }
+        }
+
+        impl crate::family::fault::Faults for $name {
+            fn faults(data: &crate::family::fault::Fields<'_>) -> Vec<String> {
+                let mut faults = Vec::new();
+                $( faults.extend(data.fault::<$req_type>(stringify!($req))); )*
+                $( faults.extend(data.fault::<Option<$opt_type>>(stringify!($opt))); )*
+                faults
             }
         }
     )* };

@@ -17,3 +17,6 @@ pub const TYPE_NAME_BYTES_MAX: usize = 128;
 
 /// Envelope fields that this release does not know; an envelope with more is not read.
 pub const ENVELOPE_FIELDS_EXTRA_MAX: usize = 64;
+
+/// Fields that a refusal of an event names; of more it says how many there are.
+pub const FAULTS_NAMED_MAX: usize = 20;

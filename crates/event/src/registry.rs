@@ -15,8 +15,8 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 
 use crate::family::{
-    approval, artifact, assistant, clarification, context, cost, error, file, gap, handoff, policy, run,
-    search, shell, tool, turn, user, web, workspace,
+    approval, artifact, assistant, clarification, context, cost, error, fault, file, gap, handoff, policy,
+    run, search, shell, tool, turn, user, web, workspace,
 };
 use crate::limits;
 
@@ -165,7 +165,7 @@ macro_rules! registry {
                         Ok(payload) => Ok(Payload::$variant(Box::new(payload))),
                         Err(why) => Err(PayloadError::DataMalformed {
                             type_name: type_name.to_owned(),
-                            reason: without_place(&why),
+                            reason: fault::explain::<$payload>(data, &why),
                         }),
                     }, )*
                     _ if is_type_name(type_name) => Ok(Payload::Opaque(Opaque {
@@ -197,15 +197,6 @@ macro_rules! registry {
 
 fn compact(payload: &impl Serialize) -> String {
     serde_json::to_string(payload).expect("payloads hold nothing that JSON cannot say")
-}
-
-/// The reason without "at line 1 column 17", which means nothing to who sent a tree.
-fn without_place(why: &serde_json::Error) -> String {
-    let text = why.to_string();
-    match text.rfind(" at line ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
 }
 
 /// Two or more dotted words of lower-case letters, digits and underscores, each beginning with a letter.

@@ -376,7 +376,7 @@ pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
     let known: Vec<&str> = RunKind::ALL.iter().map(|kind| kind.as_str()).collect();
     RunKind::ALL.iter().copied().find(|kind| kind.as_str() == text).ok_or_else(|| {
         let detail = format!("kind is {:?}; send one of {}", shortened(text), known.join(", "));
-        Refusal::new(Code::ParameterInvalid, detail)
+        Refusal::new(Code::BodyMalformed, detail)
     })
 }
 

@@ -56,6 +56,15 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     response
 }
 
+/// Keeps browsers from reading a reply as anything but what it is declared as, and from embedding it in a page of
+/// another origin. A page that is allowed by name reads replies by CORS, which this does not touch.
+pub(crate) async fn keep_to_itself(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
 /// Headers of ours that pages may read.
 const EXPOSED: &str = "aap-turn-id, etag, idempotency-replayed, location, retry-after, x-request-id";
 

@@ -6,6 +6,10 @@ use std::time::Duration;
 /// open files than these and [`FILES_KEPT`].
 pub const CONNECTIONS_MAX: usize = 25_000;
 
+/// Where the operating system allows fewer connections than this, the server warns when it starts; above it only
+/// `doctor` and the log at level info say how many there may be.
+pub const CONNECTIONS_FEW: usize = 1_000;
+
 /// Open files that connections leave for everything else: the database's, blobs, a backup, and
 /// [`REFUSALS_MAX`].
 pub const FILES_KEPT: usize = 128;

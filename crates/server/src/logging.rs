@@ -4,24 +4,40 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use recount_engine::Redactor;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, fmt, registry};
 
-use crate::config::{Config, LogFormat};
+use crate::config::LogFormat;
 
-pub(crate) fn start(config: &Config, redactor: &Arc<Redactor>) {
-    let json = config.log_format == LogFormat::Json;
+/// The target of lines about the process itself, which are written whatever the level is.
+pub(crate) const PROCESS: &str = "process";
+
+pub(crate) fn start(level: LevelFilter, format: LogFormat, redactor: &Arc<Redactor>) {
+    let json = format == LogFormat::Json;
     let redactor = redactor.clone();
     let writer = move || Masking { redactor: redactor.clone(), json, out: io::stderr() };
-    let layer = match config.log_format {
+    let layer = match format {
         LogFormat::Text => fmt::layer().with_writer(writer).with_ansi(false).with_target(false).boxed(),
         LogFormat::Json => fmt::layer().json().with_writer(writer).boxed(),
     };
+    let filter = Targets::new().with_default(level).with_target(PROCESS, LevelFilter::INFO.max(level));
     // A second start in one process (tests) keeps the first subscriber.
-    if registry().with(layer.with_filter(config.log)).try_init().is_err() {
+    if registry().with(layer.with_filter(filter)).try_init().is_err() {
         tracing::debug!("a log is being written already");
     }
+}
+
+/// Writes panics to the log, masked and in its form, and not beside it.
+pub(crate) fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let thread = std::thread::current();
+        let words = panic.payload_as_str().unwrap_or("a panic without a message");
+        tracing::error!(target: PROCESS, place, thread = thread.name().unwrap_or("unnamed"), "bug: {words}");
+    }));
 }
 
 /// Masks what is written. The log writes a line at a time, so no secret is cut.

@@ -156,6 +156,7 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate, profiles: Arc<Profi
     let router = applications::mount(router, &gate.aap, profiles)
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
+        .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
     recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())

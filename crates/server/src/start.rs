@@ -8,9 +8,10 @@ use recount_engine::Redactor;
 use recount_log::{MemoryStore, Store};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
+use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, Crew};
-use crate::config::{Config, Options};
+use crate::config::{Config, LogFormat, Options};
 use crate::files::in_words;
 use crate::running::{Entry, claim};
 use crate::{Files, Home, Running, limits, logging};
@@ -30,6 +31,12 @@ impl StartError {
 
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         StartError { message: message.into(), exit_code: 1 }
+    }
+
+    /// Logs the message; the exit code stays for the caller.
+    fn logged(self) -> Self {
+        tracing::error!("{}", self.message);
+        StartError { message: String::new(), exit_code: self.exit_code }
     }
 
     /// 2 when something was asked for that cannot be, 1 when the world failed.
@@ -65,13 +72,28 @@ fn openness(data: &Path) -> Option<String> {
     })
 }
 
-/// Runs the server until it is told to stop. Blocks.
+/// Runs the server until it is told to stop. Blocks. With the log in JSON, standard error holds nothing else: then an
+/// error is logged here and has no message left for the caller to print.
 pub fn serve(options: Options) -> Result<(), StartError> {
-    let config = Config::settle(options, |name| std::env::var(name).ok())?;
+    let wants_json = options.log_format.as_deref() == Some("json");
+    let is_json = |config: &Config| config.log_format == LogFormat::Json;
+    let config = match Config::settle(options, |name| std::env::var(name).ok()) {
+        Ok(config) => config,
+        Err(error) if wants_json => {
+            logging::start(LevelFilter::ERROR, LogFormat::Json, &Arc::new(Redactor::new(Vec::new(), true)));
+            return Err(error.logged());
+        }
+        Err(error) => return Err(error),
+    };
+    serve_configured(&config).map_err(|error| if is_json(&config) { error.logged() } else { error })
+}
+
+fn serve_configured(config: &Config) -> Result<(), StartError> {
     let world = World::real();
-    let registry = agents::registry(&config, &world)?;
-    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(&config, &registry))?;
-    logging::start(&config, &redactor);
+    let registry = agents::registry(config, &world)?;
+    let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(config, &registry))?;
+    logging::start(config.log, config.log_format, &redactor);
+    logging::log_panics();
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     tracing::info!(values = redactor.known(), shapes = config.redaction.detectors, "secrets are masked");
     let threads =
@@ -85,8 +107,8 @@ pub fn serve(options: Options) -> Result<(), StartError> {
     let files = Files::raise();
     keep_pages_small();
     runtime.block_on(async {
-        let running = assemble(&config, world, registry, redactor).await?;
-        announce(&config, &running);
+        let running = assemble(config, world, registry, redactor).await?;
+        announce(config, &running);
         tell_limits(files);
         told_to_stop().await?;
         tracing::info!("stopping");
@@ -115,7 +137,7 @@ pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let world = World::real();
     let registry = agents::registry(&config, &world)?;
     let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(&config, &registry))?;
-    logging::start(&config, &redactor);
+    logging::start(config.log, config.log_format, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     // Nothing comes of the limits here: few connect to a server that serves one run.
     Files::raise();
@@ -150,26 +172,28 @@ async fn assemble(
     Ok(running)
 }
 
-/// Said in words whatever the log's form is: programs that start a server read its address here.
+/// Says where the server listens, whatever the level of the log: programs that start a server read its address here.
 fn announce(config: &Config, running: &Running) {
-    use std::io::Write as _;
-    let mut words = std::io::stderr().lock();
-    let openness = openness(&config.data).map(|words| format!("{words}\n")).unwrap_or_default();
+    let crew = running.gate.tenants.crew();
+    let openness = openness(&config.data);
     let entry = match running.gate.lets_anybody_in() {
         true => "without a token, whoever can reach this address on this machine may do everything",
         false => "only who shows a token may come in",
     };
-    let crew = running.gate.tenants.crew();
-    let held = crew.map(|crew| format!("\n{}", crew.in_words(running.gate.lets_anybody_in())));
-    let held = held.unwrap_or_default();
-    let said = writeln!(
-        words,
-        "recount {} keeps its data in {}\n{openness}{entry}{held}\nlistening on http://{}",
-        env!("CARGO_PKG_VERSION"),
-        config.data.display(),
-        running.address
-    );
-    if let Err(error) = said {
+    let held = crew.map(|crew| crew.in_words(running.gate.lets_anybody_in()));
+    let version = env!("CARGO_PKG_VERSION");
+    let data = config.data.display();
+    let address = running.address;
+    let lines =
+        [Some(format!("recount {version} keeps its data in {data}")), openness, Some(entry.to_owned()), held];
+    let lines = lines.into_iter().flatten().chain([format!("listening on http://{address}")]);
+    if config.log_format == LogFormat::Json {
+        lines.for_each(|line| tracing::info!(target: logging::PROCESS, %address, "{line}"));
+        return;
+    }
+    use std::io::Write as _;
+    let words: String = lines.map(|line| line + "\n").collect();
+    if let Err(error) = std::io::stderr().lock().write_all(words.as_bytes()) {
         tracing::debug!(%error, "nobody reads standard error");
     }
 }
@@ -182,10 +206,10 @@ fn keep_pages_small() {
     }
 }
 
-/// How many may connect, and whether the operating system is why there are not more.
+/// How many may connect. Fewer than the server could serve are worth a warning only where ordinary use comes near that.
 fn tell_limits(files: Files) {
     let (soft, most) = (in_words(files.soft), files.connections_max());
-    if most < limits::CONNECTIONS_MAX {
+    if most < limits::CONNECTIONS_FEW {
         tracing::warn!(
             "at most {most} connections at a time, because this process may have {soft} files open; for {} raise \
              the hard limit of open files to {}",

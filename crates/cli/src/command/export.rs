@@ -34,7 +34,7 @@ impl Export {
     pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
         let place = match &self.data {
             Some(data) => Place::open(data)?,
-            None => Place::Server(common.client()?),
+            None => Place::server(common.client()?),
         };
         let (runs, erased) = if self.all { place.runs().await? } else { (self.runs, 0) };
         let mut sink = match self.output.to_str() {

@@ -31,7 +31,7 @@ impl Import {
         let input = open(&self.file)?;
         let place = match &self.data {
             Some(data) => Place::open_or_make(data)?,
-            None => Place::Server(common.client()?),
+            None => Place::server(common.client()?),
         };
         let mut blocks = Blocks::new(input, RUN_BYTES_MAX);
         let mut tally = Tally::default();

@@ -1,6 +1,6 @@
 //! Runs that move from one server to another, by a file or a pipe.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use recount_client::request::CreateTask;
 use recount_server::export::Sum;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{Answer, PATIENCE, Server, recount};
 use crate::story::{self, ASKING, BEGINNING};
 use crate::tamper;
 
@@ -259,4 +259,44 @@ fn what_cannot_be_asked() {
     nothing.good();
     assert_eq!(ask(&["export", "--all", "--data", data]).good(), "");
     ask(&["export", "run_1", "--data", data]).bad(1, "run_not_found");
+}
+
+#[tokio::test]
+async fn an_export_goes_on_when_the_server_was_started_again() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path());
+    let run = story::create(&client(&server), "long").await;
+    story::tell(&client(&server), &run, 0, BEGINNING).await;
+    let filling = format!(r#"{{"text":"{}"}}"#, "x".repeat(200));
+    let filling: &'static str = Box::leak(filling.into_boxed_str());
+    for seq in 1..=10 {
+        story::tell(&client(&server), &run, seq, &[("ext.acme.filling", filling); 300]).await;
+    }
+    let whole = server.ask(&["export", &run]).good();
+
+    let mut export = recount();
+    export.args(["--url", &server.url(), "export", &run]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut export = export.spawn().unwrap();
+    let mut lines = BufReader::new(export.stdout.take().unwrap());
+    let mut words = BufReader::new(export.stderr.take().unwrap()).lines();
+    let mut exported = String::new();
+    lines.read_line(&mut exported).unwrap();
+    // The pipe holds less than a tenth of the run, so most of it was not asked for yet.
+    server.kill();
+    let (send, rest) = std::sync::mpsc::channel();
+    recount_world::thread("exported", move || {
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).unwrap();
+        send.send(rest).unwrap();
+    });
+    let said = words.next().unwrap().unwrap();
+    assert!(said.contains("no answer from") && said.contains("trying again"), "{said}");
+    let _again = Server::start_at(data.path(), &server.address);
+    exported.push_str(&rest.recv_timeout(PATIENCE).unwrap());
+    assert!(export.wait().unwrap().success());
+    assert!(exported == whole, "{} bytes of {}", exported.len(), whole.len());
+
+    // A server that never answered is not waited for.
+    let unused = "http://127.0.0.1:9";
+    Answer::of(recount().args(["--url", unused, "export", &run])).bad(3, "no answer from");
 }

@@ -69,7 +69,11 @@ impl Watched {
             let line =
                 words.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it does not listen: {heard:?}"));
             heard.push(line.clone());
-            if let Some(address) = line.strip_prefix("listening on http://") {
+            let said = match serde_json::from_str::<Value>(&line) {
+                Ok(line) => line["fields"]["message"].as_str().unwrap_or_default().to_owned(),
+                Err(_) => line,
+            };
+            if let Some(address) = said.strip_prefix("listening on http://") {
                 break address.to_owned();
             }
         };

@@ -133,6 +133,13 @@ impl Queued {
     }
 }
 
+/// Written by servers alone, so nobody is helped by more than the first field that does not fit.
+impl crate::family::fault::Faults for Queued {
+    fn faults(_: &crate::family::fault::Fields<'_>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
 payload! {
     /// A worker has claimed the run. May come again after a takeover.
     Started {} {

@@ -280,7 +280,7 @@ async fn what_is_larger_than_its_limit() {
     assert_eq!(house.post("/v1/runs", strange).await.data()["title"], "a\0b 😀");
     for (body, code) in [
         (r#"{"kind":"agent_loop","request_text":"x"}"#, Code::KindUnavailable),
-        (r#"{"kind":""}"#, Code::ParameterInvalid),
+        (r#"{"kind":""}"#, Code::BodyMalformed),
         (r#"{"kind":"external","task_id":"x"}"#, Code::TaskNotFound),
         (r#"{"kind":"external","session_id":"x"}"#, Code::SessionNotFound),
     ] {

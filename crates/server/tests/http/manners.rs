@@ -197,3 +197,16 @@ async fn what_is_erased_is_not_kept_in_an_answer() {
         assert!(!bytes.windows(11).any(|window| window == b"canary-5d1f"), "{file}");
     }
 }
+
+#[tokio::test]
+async fn no_reply_is_taken_for_something_else_or_embedded_elsewhere() {
+    let house = House::memory().await;
+    for (target, status) in
+        [("/v1/runs", 200), ("/v1/runs/none", 404), ("/healthz", 200), ("/", 200), ("/no/such/path", 404)]
+    {
+        let reply = house.get(target).await;
+        assert_eq!(reply.status, status, "{target}");
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"), "{target}");
+        assert_eq!(reply.header("cross-origin-resource-policy"), Some("same-origin"), "{target}");
+    }
+}
