@@ -7,11 +7,10 @@ use recount_client::Client;
 
 use crate::server::{Answer, Following, Server};
 
-/// What the page says to start the program, and where it listens.
-const PROGRAM: &str = "cargo run --release --";
+/// Where the page says that the server listens.
 const ADDRESS: &str = "http://127.0.0.1:8765";
 
-/// The shell blocks of the quick start, for this server and this binary.
+/// The shell blocks of the quick start, for this server.
 fn blocks(server: &Server) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("README.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -19,8 +18,7 @@ fn blocks(server: &Server) -> Vec<String> {
     let (quick_start, _) = quick_start.split_once("\n## ").expect("something follows");
     let blocks = quick_start.split("```sh\n").skip(1);
     let blocks = blocks.map(|block| block.split_once("```").expect("a block ends").0);
-    let program = format!("'{}'", env!("CARGO_BIN_EXE_recount"));
-    blocks.map(|block| block.replace(PROGRAM, &program).replace(ADDRESS, &server.url())).collect()
+    blocks.map(|block| block.replace(ADDRESS, &server.url())).collect()
 }
 
 /// A shell that a machine's own settings do not lead astray.
@@ -32,6 +30,11 @@ fn shell(folder: &Path, url: &str, run: &str, script: &str) -> Command {
         }
     }
     command.args(["-eu", "-c", script]).current_dir(folder).stdin(Stdio::null());
+    // As if it were installed.
+    let installed = Path::new(env!("CARGO_BIN_EXE_recount")).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([installed].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    command.env("PATH", path);
     command.env("no_proxy", "*").env("CURL_HOME", folder).env("RECOUNT_URL", url).env("RUN", run);
     command
 }
@@ -41,10 +44,17 @@ async fn the_quick_start_does_what_it_says() {
     let curl = Command::new("curl").arg("--version").output();
     assert!(curl.is_ok(), "curl is missing: install it (on Debian, apt-get install curl)");
     let data = tempfile::tempdir().unwrap();
-    let folder = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let blocks = blocks(&server);
-    let [create, follow, begin, approve, end, look] = &blocks[..] else {
+    play(&server, &blocks).await;
+    // A reader who tries it again is not told that something is taken.
+    play(&server, &blocks).await;
+}
+
+/// Does what the blocks say, once.
+async fn play(server: &Server, blocks: &[String]) {
+    let folder = tempfile::tempdir().unwrap();
+    let [create, follow, begin, approve, end, look] = blocks else {
         panic!("the quick start has {} blocks, this test knows six: {blocks:#?}", blocks.len());
     };
 
@@ -68,7 +78,7 @@ async fn the_quick_start_does_what_it_says() {
     let (mut told, mut framed, mut stored) = (vec![first], vec![stream.line()], vec![bytes.line()]);
 
     assert!(ask(begin).contains("\"first_sequence\":1"));
-    assert_eq!(ask(approve), "notes-approval-1 approved\n");
+    assert_eq!(ask(approve), format!("{run}-remove approved\n"));
     assert!(ask(end).contains("\"last_sequence\""));
 
     for (following, lines) in [(words, &mut told), (stream, &mut framed), (bytes, &mut stored)] {
