@@ -283,4 +283,7 @@ struct Subject {
     /// All runs
     #[arg(long)]
     all: bool,
+    /// The audit trail: starts, tokens, refused requests and what was deleted; needs the scope admin
+    #[arg(long)]
+    audit: bool,
 }

@@ -68,6 +68,12 @@ impl Client {
         Ok(Client { http, base, token, world })
     }
 
+    /// A client of the same server's audit trail: what it reads and follows is what was done to the server itself.
+    #[must_use]
+    pub fn audit(&self) -> Self {
+        Client { base: format!("{}/audit", self.base), ..self.clone() }
+    }
+
     pub fn base_url(&self) -> &str {
         &self.base
     }

@@ -106,7 +106,7 @@ impl Gate {
         world: &World,
     ) -> Self {
         let tickets = Arc::new(Tickets::new(world.clone()));
-        let Entry { access, aap, profiles: _ } = entry;
+        let Entry { access, aap, profiles: _, settings: _ } = entry;
         let (access, aap) = (Arc::new(access), Arc::new(aap));
         Gate { bound, access, aap, tenants, keys: Arc::new(keys), tickets }
     }
@@ -190,6 +190,21 @@ impl Gate {
             None => caller,
         };
         Ok((Visitor { engine, caller }, Admitted { tenant, key: Some(key) }))
+    }
+
+    /// The same visitor before the audit trail, which administrators of the default tenant may read.
+    pub(crate) fn auditor(&self, visitor: &Visitor, admitted: &Admitted) -> Result<Visitor, Refusal> {
+        let Some(audit) = self.tenants.audit() else {
+            let detail = "this server has no data folder to keep an audit trail in";
+            return Err(Refusal::new(Code::RouteNotFound, detail));
+        };
+        if &*admitted.tenant != TENANT_DEFAULT || !visitor.caller.may(Scope::Admin) {
+            let detail = "the audit trail needs the scope admin of the default tenant";
+            return Err(Refusal::new(Code::ScopeMissing, detail));
+        }
+        let mut caller = visitor.caller.clone();
+        caller.scopes = [Scope::Read].into();
+        Ok(Visitor { engine: audit.engine().clone(), caller })
     }
 
     fn operator(&self, only: Option<Scope>) -> (Visitor, Admitted) {

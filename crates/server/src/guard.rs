@@ -16,7 +16,7 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 
 use crate::access::{Gate, without_ticket};
-use crate::{limits, web};
+use crate::{audit, limits, web};
 
 /// Where a connection comes from; in the extensions of its requests.
 #[derive(Debug, Clone, Copy)]
@@ -33,16 +33,23 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
         anybody: gate.lets_anybody_in(),
         allowed_origins: &gate.access.allowed_origins,
     };
+    let peer = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
+    let refused = |refusal: Refusal| {
+        if let Some(audit) = gate.tenants.audit() {
+            audit.refused(refusal.code.as_str(), peer);
+        }
+        refusal.into_response()
+    };
     let page = match rules.page(request.headers(), request.uri()) {
         Ok(page) => page,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return refused(refusal),
     };
     let mut response = match (&page, is_preflight(&request)) {
         // Asked by a browser on its own, which sends no token with it.
         (Page::Allowed(_), true) => preflight(request.headers()),
         _ => match admit(&gate, &mut request) {
             Ok(()) => next.run(request).await,
-            Err(refusal) => refusal.into_response(),
+            Err(refusal) => refused(refusal),
         },
     };
     if let Page::Allowed(origin) = page {
@@ -114,12 +121,21 @@ fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
         Some(below) => gate.which_application(below, method, uri, headers, peer)?,
         None => gate.who(method, uri, headers, peer)?,
     };
+    let (visitor, admitted) = match is_audit(request.uri().path()) {
+        true => (gate.auditor(&visitor, &admitted)?, admitted),
+        false => (visitor, admitted),
+    };
     if let Some(uri) = without_ticket(request.uri()) {
         *request.uri_mut() = uri;
     }
     request.extensions_mut().insert(visitor);
     request.extensions_mut().insert(admitted);
     Ok(())
+}
+
+/// Whether a path is one of the audit trail.
+fn is_audit(path: &str) -> bool {
+    path.strip_prefix(audit::PREFIX).is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
 /// What the names in a request are held against.

@@ -6,6 +6,7 @@ pub mod access;
 mod agents;
 pub mod amounts;
 mod applications;
+mod audit;
 pub mod backup;
 mod config;
 mod connection;

@@ -132,3 +132,12 @@ pub const SYSTEM_FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// Paths that the face for applications may be at; more are refused as configuration.
 pub const BASE_PATHS_MAX: usize = 16;
+
+/// How often refused requests are recorded in the audit trail; those in between are recorded together, with how often.
+pub const AUDIT_REFUSALS_EVERY: Duration = Duration::from_secs(10);
+
+/// Peers and codes of refused requests that are told apart between two recordings; the rest is counted as others.
+pub const AUDIT_PEERS_MAX: usize = 256;
+
+/// The newest runs of the audit trail that a start looks at for one that was left open; only one can be.
+pub const AUDIT_RUNS_LEFT_MAX: usize = 16;

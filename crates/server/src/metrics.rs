@@ -70,6 +70,10 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         readers(&mut page, stats);
     }
     doors(&mut page, &sources.doors);
+    if let Some(audit) = sources.tenants.audit() {
+        let lost = "Events of the audit trail that could not be recorded; the log has them.";
+        page.counter("recount_audit_events_lost", None, lost, audit.lost());
+    }
     sources.requests.tell(&mut page);
     process::tell(&mut page, sources.started_ms);
     page.finish()

@@ -15,16 +15,18 @@ use recount_face_aep::{Places, Refusal, SseFraming, check_query};
 use recount_log::Store;
 use recount_log_sqlite::{Durability, SqliteOptions};
 use recount_world::World;
+use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Gate, Keys, Tenants, seal_key};
+use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::config::Aap;
 use crate::connection::House;
 use crate::doors::Doors;
 use crate::metrics::{Requests, Sources};
 use crate::{
-    Files, StartError, applications, backup, contract, doctor, guard, health, limits, listen, metrics,
+    Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen, metrics,
     tokens, web,
 };
 
@@ -56,6 +58,8 @@ pub(crate) struct Entry {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
     pub(crate) profiles: Arc<Profiles>,
+    /// Each configured value and where it comes from, for the audit trail.
+    pub(crate) settings: serde_json::Value,
 }
 
 pub struct Running {
@@ -103,6 +107,12 @@ impl Running {
         let failed = |error| StartError::failed(format!("the tokens cannot be read: {error}"));
         let keys = Keys::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), home.clone()).await?;
+        if let Some(home) = &home {
+            let facts = json!({
+                "version": env!("CARGO_PKG_VERSION"), "address": address.to_string(), "settings": entry.settings,
+            });
+            tenants.record_in(Audit::open(home, world.clone(), engine.redactor().clone(), facts).await?);
+        }
         let profiles = entry.profiles.clone();
         let gate = Gate::new(address, entry, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
@@ -128,10 +138,17 @@ impl Running {
 
     /// Stops accepting, lets streams go, lets writers finish, closes the store.
     pub async fn stop(self) -> usize {
+        // Before the writers end. What a request takes away from here on is in the log alone.
+        if let Some(audit) = self.gate.tenants.audit() {
+            audit.end().await;
+        }
         let left = self.engine.shutdown().await;
         for (_, engine) in self.gate.tenants.all().into_iter().skip(1) {
             // Its tasks have ended with the others; what is left is to close the store.
             engine.shutdown().await;
+        }
+        if let Some(audit) = self.gate.tenants.audit() {
+            audit.engine().shutdown().await;
         }
         left
     }
@@ -150,11 +167,15 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
 fn router(sources: Sources, home: Option<Home>, gate: &Gate, profiles: Arc<Profiles>) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let worded = (gate.aap.clone(), engine.redactor().clone());
-    let router = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX))
-        .merge(web::router())
-        .merge(house(&sources, home.as_ref(), gate));
+    let native = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX));
+    let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(house(
+        &sources,
+        home.as_ref(),
+        gate,
+    ));
     let router = applications::mount(router, &gate.aap, profiles)
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
+        .layer(middleware::from_fn_with_state(gate.clone(), audit::watch))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))

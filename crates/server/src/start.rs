@@ -8,6 +8,7 @@ use recount_engine::Redactor;
 use recount_log::{MemoryStore, Store};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
+use serde_json::json;
 use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, Crew};
@@ -163,7 +164,11 @@ async fn assemble(
     };
     let crew = Crew::gather(config, registry).await?;
     let (home, access) = (config.home(), config.access.clone());
-    let entry = Entry { access, aap: config.aap.clone(), profiles: crew.profiles().clone() };
+    let settings = config.settings.iter().map(
+        |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
+    );
+    let settings = settings.collect();
+    let entry = Entry { access, aap: config.aap.clone(), profiles: crew.profiles().clone(), settings };
     let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", crew.in_words(running.gate.lets_anybody_in()));

@@ -19,8 +19,10 @@ use recount_event::{Code, time};
 use recount_face_aep::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::access::{Admitted, Gate, NewToken, TENANT_DEFAULT, is_tenant_name};
+use crate::audit::{self, What};
 use crate::limits;
 
 /// Only who administers comes through.
@@ -63,13 +65,28 @@ pub(crate) async fn add(
     gate.tenants.make(&new.tenant).await?;
     let (row, secret) = gate.keys.add(new).await?;
     tracing::info!(token = %row.id, tenant = row.tenant, by = row.created_by, "a token was handed out");
+    if let Some(audit) = gate.tenants.audit() {
+        audit.record(What::TokenCreated, created(&row)).await;
+    }
     let added = AddedToken { secret: secret.reveal().to_owned(), token: told(row) };
     Ok(json(StatusCode::CREATED, &One::new("token", added)))
+}
+
+/// What the audit trail says of a new token.
+pub(crate) fn created(row: &TokenRow) -> Value {
+    let scopes: Vec<&str> = row.scopes.iter().map(|scope| scope.as_str()).collect();
+    json!({
+        "token_id": row.id.to_string(), "name": row.name, "tenant": row.tenant, "scopes": scopes,
+        "by": row.created_by,
+    })
 }
 
 /// What was asked for, where it can be.
 pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Result<NewToken, Refusal> {
     let wrong = |detail: String| Refusal::new(Code::BodyMalformed, detail);
+    if tenant == audit::TENANT {
+        return Err(wrong(format!("tenant is {tenant:?}, which is the audit trail's; choose another name")));
+    }
     if !is_tenant_name(&tenant) {
         let shown: String = tenant.chars().take(80).collect();
         let most = limits::TENANT_NAME_MAX;
@@ -158,6 +175,7 @@ pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extensio
 
 pub(crate) async fn remove(
     State(gate): State<Gate>,
+    Extension(visitor): Extension<Visitor>,
     Extension(admitted): Extension<Admitted>,
     Path(token): Path<String>,
 ) -> Result<Response, Refusal> {
@@ -169,7 +187,12 @@ pub(crate) async fn remove(
     if !gate.keys.remove(id, reach(&admitted)).await? {
         return Err(missing());
     }
-    tracing::info!(token = %id, "a token was taken back");
+    tracing::info!(token = %id, by = visitor.caller.name, "a token was taken back");
+    if let Some(audit) = gate.tenants.audit() {
+        let facts =
+            json!({"token_id": id.to_string(), "by": visitor.caller.name, "caller_id": visitor.caller.id});
+        audit.record(What::TokenRevoked, facts).await;
+    }
     Ok(json(StatusCode::OK, &One::new("removed", Removed { id: id.to_string() })))
 }
 

@@ -40,6 +40,9 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+        if self.subject.audit {
+            asking.client = asking.client.audit();
+        }
         let (source, mut account) = match self.subject.run {
             Some(run) => (Source::Run(run), Account::of_run(self.pieces)),
             None => {

@@ -7,8 +7,10 @@ use recount_engine::Caller;
 use recount_log::Store as _;
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
+use serde_json::json;
 
 use super::{TENANT_DEFAULT, Tenants};
+use crate::audit::{self, What};
 use crate::{StartError, tokens};
 
 /// Nobody else can use the folder until this is closed.
@@ -33,6 +35,7 @@ impl Book {
         }
         let (row, secret) = new.minted(&World::real());
         recount_engine::add_token(&self.store, &row).await.map_err(failed)?;
+        audit::record_offline(&self.data, What::TokenCreated, tokens::created(&row)).await?;
         Ok(AddedToken { secret: secret.reveal().to_owned(), token: tokens::told(row) })
     }
 
@@ -44,7 +47,12 @@ impl Book {
     /// Whether there was one.
     pub async fn remove(&self, id: &str) -> Result<bool, StartError> {
         let Ok(id) = id.parse() else { return Ok(false) };
-        recount_engine::remove_token(&self.store, id).await.map_err(failed)
+        let was_there = recount_engine::remove_token(&self.store, id).await.map_err(failed)?;
+        if was_there {
+            let facts = json!({"token_id": id.to_string(), "by": Caller::operator().name});
+            audit::record_offline(&self.data, What::TokenRevoked, facts).await?;
+        }
+        Ok(was_there)
     }
 
     pub async fn close(self) -> Result<(), StartError> {

@@ -16,6 +16,7 @@ use recount_world::World;
 
 use super::seal;
 use crate::agents::Crew;
+use crate::audit::{self, Audit};
 use crate::running::Home;
 use crate::{StartError, limits};
 
@@ -62,6 +63,8 @@ pub(crate) struct Tenants {
     policy: OnceLock<(Policy, Duration)>,
     /// Who does their own runs, where anybody does.
     crew: OnceLock<Arc<Crew>>,
+    /// What is done to the server itself; none where there is no data folder.
+    audit: OnceLock<Audit>,
 }
 
 impl Tenants {
@@ -83,8 +86,9 @@ impl Tenants {
             making,
             policy: OnceLock::new(),
             crew: OnceLock::new(),
+            audit: OnceLock::new(),
         });
-        for name in folders.keys() {
+        for name in folders.keys().filter(|name| *name != audit::TENANT) {
             let failed = |why: Refusal| {
                 StartError::failed(format!("the store of the tenant {name} cannot be used: {}", why.detail))
             };
@@ -173,6 +177,16 @@ impl Tenants {
         Ok(())
     }
 
+    /// Records what is done to the server from now on.
+    pub(crate) fn record_in(&self, audit: Audit) {
+        // Said once, when the server begins.
+        self.audit.get_or_init(|| audit);
+    }
+
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.audit.get()
+    }
+
     pub(crate) fn crew(&self) -> Option<&Arc<Crew>> {
         self.crew.get()
     }
@@ -198,6 +212,9 @@ impl Tenants {
         self.default.backup(to.to_owned()).await?;
         for (name, engine) in self.all().into_iter().skip(1) {
             engine.backup(Tenants::folder_within(to, &name)).await?;
+        }
+        if let Some(audit) = self.audit() {
+            audit.engine().backup(Tenants::folder_within(to, audit::TENANT)).await?;
         }
         Ok(())
     }

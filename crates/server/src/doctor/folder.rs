@@ -8,6 +8,7 @@ use recount_log_sqlite::{SCHEMA, glance, inspect};
 
 use super::{bytes, clock_check, files, priority, versions};
 use crate::access::tenant_folders;
+use crate::audit;
 use crate::{Files, limits};
 
 /// What to do about damage.
@@ -38,11 +39,19 @@ fn tenants(checks: &mut Vec<Check>, data: &Path, full: bool) {
         }
     };
     for (name, folder) in folders {
+        // A server that holds the data folder holds this too, which is told once.
+        if name == audit::TENANT && is_held(&folder) {
+            continue;
+        }
         let mut of_tenant = Vec::new();
         store(&mut of_tenant, &folder, full);
         of_tenant.iter_mut().for_each(|check| check.name = format!("{} of {name}", check.name));
         checks.extend(of_tenant);
     }
+}
+
+fn is_held(folder: &Path) -> bool {
+    matches!(glance(folder), Err(fault) if fault.kind == FaultKind::Locked)
 }
 
 fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {

@@ -8,7 +8,7 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::{Checker, Noted, Report};
 use crate::access::tenant_folders;
-use crate::{StartError, limits};
+use crate::{StartError, audit, limits};
 
 /// What was found in a data folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,9 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
         .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
     for (name, folder) in folders {
         let mut of_tenant = one_store(&folder, noted)?;
+        if name == audit::TENANT {
+            of_tenant.keep_problems();
+        }
         for whole in of_tenant.reports.iter_mut().filter(|report| report.run_id.is_none()) {
             whole.problems.iter_mut().for_each(|problem| *problem = format!("tenant {name}: {problem}"));
         }
@@ -36,6 +39,13 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
 }
 
 impl Survey {
+    /// Leaves what is sound out: the runs of the audit trail are nobody's, so only damage to them is worth a line.
+    fn keep_problems(&mut self) {
+        self.reports.retain(|report| !report.problems.is_empty());
+        self.readable_runs = 0;
+        self.readable_events = 0;
+    }
+
     /// Takes in what another store holds. What was noted is missing where no store has it.
     fn join(&mut self, other: Survey, noted: &[Noted]) {
         let absent = |report: &Report| {

@@ -19,9 +19,11 @@ async fn the_head_of_a_stream() {
             let expected = [
                 "cache-control",
                 "content-type",
+                "cross-origin-resource-policy",
                 "date",
                 "transfer-encoding",
                 "x-accel-buffering",
+                "x-content-type-options",
                 "x-request-id",
             ];
             assert_eq!(names, expected, "{path}");
