@@ -57,9 +57,17 @@ pub enum Links {
     Refuse,
 }
 
+/// Opens something to look at it or to go on from it, and no more.
+#[cfg(target_os = "linux")]
+const LOOK: OFlags = OFlags::PATH;
+
+/// The same where a thing must be opened to be looked at: without waiting for it.
+#[cfg(not(target_os = "linux"))]
+const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
 impl Root {
     pub fn open(path: &Path) -> Result<Self, PathError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => gone(path),
             error => PathError::new("io_failed", format!("the workspace cannot be opened: {error}")),
@@ -79,7 +87,7 @@ impl Root {
     /// Opens a file or a folder for reading. Anything else is not opened.
     pub fn find(&self, place: &Place, links: Links) -> Result<Found, PathError> {
         // Looked at before it is opened: opening a device or a pipe may already do something.
-        let looked = self.beneath(place, OFlags::PATH, links)?;
+        let looked = self.beneath(place, LOOK, links)?;
         match kind_of(looked.as_fd(), place)? {
             FileType::Directory => {
                 self.beneath(place, OFlags::RDONLY | OFlags::DIRECTORY, links).map(Found::Folder)
@@ -212,7 +220,7 @@ fn open_beneath(dir: BorrowedFd<'_>, path: &Path, flags: OFlags, _links: Links) 
 /// Opens one part after the other and follows no symbolic link. A place has no `..`, so this cannot go up.
 fn open_by_parts(dir: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let mut parts = path.components().peekable();
-    let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let step = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = rustix::fs::openat(dir, c".", step, Mode::empty())?;
     while let Some(part) = parts.next() {
         let last = parts.peek().is_none();
@@ -224,8 +232,8 @@ fn open_by_parts(dir: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<Owne
             Err(Errno::NOTDIR) if is_link(at.as_fd(), part.as_os_str().as_ref()) => return Err(Errno::LOOP),
             Err(error) => return Err(error),
         };
-        // O_PATH opens the link itself.
-        if last && flags.contains(OFlags::PATH) {
+        // With O_PATH the link itself is opened.
+        if last && flags.contains(LOOK) {
             let stat = rustix::fs::fstat(&at)?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
                 return Err(Errno::LOOP);

@@ -273,8 +273,10 @@ fn spawn_with_pipes(mut command: Command) -> io::Result<(pipe::Receiver, pipe::R
 }
 
 fn wide_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
-    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (read, write) = std::io::pipe()?;
+    let (read, write) = (OwnedFd::from(read), OwnedFd::from(write));
     // A user who has many is refused more room; a narrow pipe does, too.
+    #[cfg(target_os = "linux")]
     rustix::pipe::fcntl_setpipe_size(&read, limits::PIPE_BYTES).ok();
     Ok((pipe::Receiver::from_owned_fd(read)?, write))
 }

@@ -6,22 +6,34 @@
 //! Commands are started by a warden, which is this program started again: a program that wants sandboxes calls
 //! [`entrance`] before anything else. It must never know tools, runs or policy.
 
+#[cfg(not(target_os = "linux"))]
+mod absent;
+#[cfg(target_os = "linux")]
 mod bwrap;
+#[cfg(target_os = "linux")]
 mod confine;
+#[cfg(target_os = "linux")]
 pub(crate) mod crowd;
+#[cfg(target_os = "linux")]
 mod landlock;
+#[cfg(target_os = "linux")]
 mod modes;
 mod places;
 pub(crate) mod plan;
+#[cfg(target_os = "linux")]
 mod seccomp;
 mod settings;
+#[cfg(target_os = "linux")]
 mod tree;
+#[cfg(target_os = "linux")]
 mod warden;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(not(target_os = "linux"))]
+use self::absent as warden;
 use self::places::Places;
 pub use self::plan::Layer;
 use self::plan::Plan;
@@ -35,7 +47,7 @@ static HAS_ENTRANCE: AtomicBool = AtomicBool::new(false);
 /// The first thing a program does: when it was started as a warden, this does a warden's work and answers how it
 /// ended, and nothing else may be done.
 pub fn entrance() -> Option<ExitCode> {
-    HAS_ENTRANCE.store(true, Ordering::Relaxed);
+    HAS_ENTRANCE.store(cfg!(target_os = "linux"), Ordering::Relaxed);
     warden::enter()
 }
 
@@ -74,13 +86,31 @@ pub struct Order<'a> {
 
 /// No layer holds here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no sandbox works here, so no command can run: {why}; install bubblewrap, or say `--sandbox off` to run \
-         commands with all the rights of this server"
-)]
+#[error("no sandbox works here, so no command can run: {why}; {remedy}")]
 pub struct Unavailable {
     /// What was tried, and what came of it.
     pub why: String,
+    /// Whether another set-up of this machine could have one.
+    pub remedy: Remedy,
+}
+
+/// What an operator can do about a missing sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Install bubblewrap, or go without.
+    Install,
+    /// The operating system has nothing that Recount could use: run the server on Linux, or go without.
+    OtherSystem,
+}
+
+impl std::fmt::Display for Remedy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Remedy::Install => "install bubblewrap",
+            Remedy::OtherSystem => "run the server on Linux",
+        })?;
+        f.write_str(", or say `--sandbox off` to run commands with all the rights of this server")
+    }
 }
 
 impl Sandbox {
@@ -88,13 +118,18 @@ impl Sandbox {
     pub async fn probe(settings: SandboxSettings, around: Surroundings) -> Result<Sandbox, Unavailable> {
         let own = HAS_ENTRANCE.load(Ordering::Relaxed).then(std::env::current_exe).and_then(Result::ok);
         let helper = around.helper.clone().or(own).and_then(|path| path.canonicalize().ok());
-        let places = Places::find(&settings, &around).map_err(|why| Unavailable { why })?;
+        let places =
+            Places::find(&settings, &around).map_err(|why| Unavailable { why, remedy: Remedy::Install })?;
         let candidates: &[Layer] = match settings.mode {
             Mode::Auto => &[Layer::Bwrap, Layer::Landlock],
             Mode::Bubblewrap => &[Layer::Bwrap],
             Mode::Landlock => &[Layer::Landlock],
             Mode::Off => &[Layer::Off],
         };
+        if cfg!(not(target_os = "linux")) && settings.mode != Mode::Off {
+            let why = format!("Recount has no sandbox for {}", std::env::consts::OS);
+            return Err(Unavailable { why, remedy: Remedy::OtherSystem });
+        }
         let mut tried = Vec::new();
         for layer in candidates {
             let bwrap = places::program("bwrap");
@@ -114,7 +149,7 @@ impl Sandbox {
                 Err(why) => tried.push(format!("{}: {why}", layer.name())),
             }
         }
-        Err(Unavailable { why: tried.join("; ") })
+        Err(Unavailable { why: tried.join("; "), remedy: Remedy::Install })
     }
 
     /// Runs a command that succeeds only where the layer holds.
@@ -229,7 +264,7 @@ impl Sandbox {
         let mut all = self.places.environment.clone();
         match self.layer {
             Layer::Bwrap => {
-                all.push(("HOME".into(), bwrap::HOME.into()));
+                all.push(("HOME".into(), places::BWRAP_HOME.into()));
                 all.push(("TMPDIR".into(), "/tmp".into()));
             }
             // The warden makes the folder, so it says where.
@@ -246,7 +281,7 @@ impl Sandbox {
     }
 
     fn describe(&self) -> String {
-        let kept = crowd::Crowd::can_be_joined() || !rustix::process::geteuid().is_root();
+        let kept = warden::bounds_processes() || !rustix::process::geteuid().is_root();
         let bounds = format!(
             "at most {} processes, bounded {}, and {} MiB of memory",
             self.settings.processes,

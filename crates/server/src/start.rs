@@ -206,6 +206,7 @@ fn announce(config: &Config, running: &Running) {
 /// Memory comes in small pages: in large ones, what many short runs leave behind holds on to several times as much. See
 /// `docs/decisions/0018`.
 fn keep_pages_small() {
+    #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::debug!(%error, "large pages cannot be switched off");
     }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use crate::limits;
-use crate::paths::{Links, PathError, Place, Root, io_failed, odd, open_beneath};
+use crate::paths::{LOOK, Links, PathError, Place, Root, io_failed, odd, open_beneath};
 
 /// What must stand at a place for it to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Root {
             Some(before) => drop(self.write(&written.place, before, &ours, entropy)?),
             None => {
                 let Some((folder, name)) = written.place.split() else { return Ok(()) };
-                let parent = self.beneath(&folder, OFlags::PATH | OFlags::DIRECTORY, Links::Refuse)?;
+                let parent = self.beneath(&folder, LOOK | OFlags::DIRECTORY, Links::Refuse)?;
                 self.check(parent.as_fd(), &written.place, name, &ours)?;
                 rustix::fs::unlinkat(&parent, name, AtFlags::empty())
                     .map_err(|error| self.explain(&written.place, error))?;
@@ -192,7 +192,7 @@ impl Root {
 
     /// Opens a folder, made with those above it where they are missing; tells which were.
     fn make_folders(&self, folder: &Place) -> Result<(OwnedFd, Vec<Place>), PathError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = LOOK | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match open_beneath(self.dir.as_fd(), folder.as_path(), flags, Links::Refuse) {
             Ok(open) => return Ok((open, Vec::new())),
             Err(Errno::NOENT) if !self.is_gone() => {}
@@ -230,7 +230,7 @@ impl Root {
     fn remove_folders(&self, made: &[Place]) {
         for place in made.iter().rev() {
             let Some((folder, name)) = place.split() else { return };
-            let Ok(parent) = self.beneath(&folder, OFlags::PATH | OFlags::DIRECTORY, Links::Refuse) else {
+            let Ok(parent) = self.beneath(&folder, LOOK | OFlags::DIRECTORY, Links::Refuse) else {
                 return;
             };
             if rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).is_err() {

@@ -6,13 +6,11 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use super::places::BWRAP_HOME as HOME;
 use super::plan::Plan;
 
 /// Where the inner stage finds this program.
 pub(crate) const HELPER: &str = "/run/recount/sandbox";
-
-/// The home of a command, in its private `/tmp`.
-pub(crate) const HOME: &str = "/tmp/home";
 
 /// What is done with a path.
 enum Mount<'a> {

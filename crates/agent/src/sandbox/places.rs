@@ -6,6 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{SandboxSettings, Surroundings};
+use crate::limits;
+
+/// The home of a command under bubblewrap, in its private `/tmp`.
+pub(crate) const BWRAP_HOME: &str = "/tmp/home";
 
 /// Programs and what they need. What is not there is left out.
 const SYSTEM: &[&str] = &["/usr", "/etc", "/opt", "/nix/store", "/run/current-system"];
@@ -160,12 +164,33 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&search).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
+/// A folder that only this command may see, as its `/tmp` and its home.
+pub(crate) fn private_folder(purpose: &str) -> io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let own = rustix::process::getpid().as_raw_nonzero();
+    let mut maker = std::fs::DirBuilder::new();
+    maker.mode(0o700);
+    for attempt in 0..limits::PRIVATE_FOLDER_ATTEMPTS {
+        let folder = std::env::temp_dir().join(format!("recount-{purpose}-{own}-{attempt}"));
+        match maker.create(&folder) {
+            Ok(()) => {
+                maker.create(folder.join("tmp"))?;
+                maker.create(folder.join("home"))?;
+                return folder.canonicalize();
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("the folder for temporary files is full of ours; remove recount-command-* there"))
+}
+
 /// A folder to try a sandbox in, which goes when it is dropped.
 pub(crate) struct Ground(PathBuf);
 
 impl Ground {
     pub(crate) fn make() -> io::Result<Ground> {
-        let ground = Ground(super::warden::private_folder("probe")?);
+        let ground = Ground(private_folder("probe")?);
         std::fs::write(ground.secret(), "seen\n")?;
         Ok(ground)
     }

@@ -18,13 +18,18 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 use super::crowd::Crowd;
 use super::plan::{Exit, Layer, Limit, News, Plan, Wish};
 use super::tree::Tree;
-use super::{bwrap, confine, landlock, modes, seccomp};
+use super::{bwrap, confine, landlock, modes, places, seccomp};
 use crate::limits;
 
 /// The first argument of this program when it is to be a warden.
 pub(crate) const WORD: &str = "__sandbox";
 /// The second, when it is to be the stage inside of bubblewrap.
 const INNER: &str = "inner";
+
+/// Whether the kernel bounds how many processes a command has, for root too.
+pub(crate) fn bounds_processes() -> bool {
+    Crowd::can_be_joined()
+}
 
 /// Does a warden's work, when this process was started for that; else answers `None` at once.
 pub(crate) fn enter() -> Option<ExitCode> {
@@ -141,7 +146,7 @@ fn start(plan: &Plan) -> io::Result<Running> {
             running(command, None, 1, None)
         }
         Layer::Landlock => {
-            let private = private_folder("command")?;
+            let private = places::private_folder("command")?;
             let mut command = command_of(plan);
             command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
             command.env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
@@ -230,27 +235,6 @@ fn kept(program: &seccompiler::BpfProgram) -> io::Result<OwnedFd> {
     file.write_all(&seccomp::bytes(program))?;
     io::Seek::rewind(&mut file)?;
     Ok(file.into())
-}
-
-/// A folder that only this command may see, as its `/tmp` and its home.
-pub(crate) fn private_folder(purpose: &str) -> io::Result<PathBuf> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let own = rustix::process::getpid().as_raw_nonzero();
-    let mut maker = std::fs::DirBuilder::new();
-    maker.mode(0o700);
-    for attempt in 0..limits::PRIVATE_FOLDER_ATTEMPTS {
-        let folder = std::env::temp_dir().join(format!("recount-{purpose}-{own}-{attempt}"));
-        match maker.create(&folder) {
-            Ok(()) => {
-                maker.create(folder.join("tmp"))?;
-                maker.create(folder.join("home"))?;
-                return folder.canonicalize();
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::other("the folder for temporary files is full of ours; remove recount-command-* there"))
 }
 
 /// Waits for the end of the command, its bounds, or the server's wish.
