@@ -205,8 +205,8 @@ impl Watch {
                 self.cut = Some(Cut::WallClock);
                 self.process.stop();
             }
-            count = out.read(clamp(room, self.output_left)), if out_room => self.took(count),
-            count = err.read(clamp(more, self.output_left)), if err_room => self.took(count),
+            count = out.read(clamp(room, self.output_left), self.output_left), if out_room => self.took(count),
+            count = err.read(clamp(more, self.output_left), self.output_left), if err_room => self.took(count),
             () = until(drained_by) => {
                 self.sides.iter_mut().for_each(Side::leave_open);
                 self.drain = Drain::new();
@@ -217,10 +217,11 @@ impl Watch {
         }
     }
 
-    /// Counts what was read. What is beyond the cap is not read.
+    /// Counts what was read. Of what is beyond the cap one byte at most is read, which shows that there is more.
     fn took(&mut self, count: usize) {
-        self.output_left -= count as u64;
-        if self.output_left == 0 {
+        let beyond = count as u64 > self.output_left;
+        self.output_left = self.output_left.saturating_sub(count as u64);
+        if beyond {
             self.cut.get_or_insert(Cut::OutputCap);
             self.capped = true;
             self.process.kill();
@@ -257,8 +258,9 @@ fn held_open(stream: Stream) -> String {
     format!("another process still holds {stream} open; what it writes from here on is not recorded")
 }
 
+/// Room for so many bytes and one more, where there is as much.
 fn clamp(room: &mut [u8], most: u64) -> &mut [u8] {
-    let most = usize::try_from(most).map_or(room.len(), |most| most.min(room.len()));
+    let most = usize::try_from(most.saturating_add(1)).map_or(room.len(), |most| most.min(room.len()));
     &mut room[..most]
 }
 

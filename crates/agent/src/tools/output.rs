@@ -98,9 +98,9 @@ impl Side {
         self.told
     }
 
-    /// Reads once, what there is room for. Answers how many there were; 0 at the end. Dropping the future loses
-    /// nothing.
-    pub(crate) async fn read(&mut self, room: &mut [u8]) -> usize {
+    /// Reads once, what there is room for, and takes `most` of it. Answers how many there were; 0 at the end. Dropping
+    /// the future loses nothing.
+    pub(crate) async fn read(&mut self, room: &mut [u8], most: u64) -> usize {
         let Some(pipe) = &self.pipe else { return std::future::pending().await };
         loop {
             if pipe.readable().await.is_err() {
@@ -109,7 +109,7 @@ impl Side {
             match pipe.try_read(room) {
                 Ok(0) => break,
                 Ok(count) => {
-                    self.take(&room[..count]);
+                    self.take(&room[..usize::try_from(most).map_or(count, |most| most.min(count))]);
                     return count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

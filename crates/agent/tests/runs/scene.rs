@@ -272,9 +272,12 @@ impl Scene {
                     },
                     _ => continue,
                 };
-                // What was answered before a restart is answered.
-                if done.insert(event.sequence) {
-                    let _answered = self.engine.submit(run, command).await;
+                // What was answered before a restart is answered; what the disk did not take is said again.
+                while done.insert(event.sequence) {
+                    let answered = self.engine.submit(run, command.clone()).await;
+                    if matches!(answered, Err(recount_engine::Error::Failed(_))) {
+                        done.remove(&event.sequence);
+                    }
                 }
             }
         }
