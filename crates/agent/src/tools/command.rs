@@ -125,8 +125,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
         }
     };
     let Watch { exit, cut, mut sides, kept, capped, .. } = watch;
-    let left_open: Vec<Stream> =
-        sides.iter().filter(|side| side.is_left_open()).map(Side::stream).collect();
+    let left_open: Vec<Stream> = sides.iter().filter(|side| side.is_left_open()).map(Side::stream).collect();
     let exit = exit.expect("a command is over when it has ended");
     let mut ended = Ended {
         title: wanted.title,

@@ -41,6 +41,7 @@ struct Course {
     /// Failures at chosen writes, counted from now, from 1.
     chosen: Vec<(usize, Failure)>,
     drawn: Option<Drawn>,
+    refuses_blobs: bool,
     writes: usize,
     failures: usize,
 }
@@ -68,6 +69,16 @@ impl Faults {
         course.chosen = (at..at + times).map(|at| (at, failure)).collect();
     }
 
+    /// From now on no blob can be written.
+    pub(crate) fn refuse_blobs(&self) {
+        self.0.lock().unwrap().refuses_blobs = true;
+    }
+
+    /// What becomes of the next write of a blob.
+    pub(crate) fn next_blob(&self) -> (Duration, Option<Failure>) {
+        if self.0.lock().unwrap().refuses_blobs { (Duration::ZERO, Some(Failure::Full)) } else { self.next() }
+    }
+
     /// Delays and failures by chance, until so many have failed.
     pub(crate) fn draw(&self, seed: u64, delay_max: Duration, percent: u64, failures: usize) {
         let entropy = SeededEntropy::new(seed);
@@ -77,6 +88,11 @@ impl Faults {
     /// How many writes have failed so far.
     pub(crate) fn failures(&self) -> usize {
         self.0.lock().unwrap().failures
+    }
+
+    /// How many writes there were since failures were chosen.
+    pub(crate) fn writes(&self) -> usize {
+        self.0.lock().unwrap().writes
     }
 
     /// What becomes of the next write, and how long it takes.

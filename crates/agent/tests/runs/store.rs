@@ -211,7 +211,7 @@ impl Store for Opened {
 
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {
         self.disk.tape.lock().unwrap().extend_from_slice(&bytes);
-        let (delay, failure) = self.disk.faults.next();
+        let (delay, failure) = self.disk.faults.next_blob();
         let disk = self.disk.clone();
         Box::pin(async move {
             tokio::time::sleep(delay).await;

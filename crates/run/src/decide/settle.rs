@@ -191,6 +191,6 @@ pub(super) fn cancelled(batch: &Batch, by: CancelledBy, reason: String) -> Paylo
     Payload::RunCancelled(Box::new(ending))
 }
 
-fn figures(batch: &Batch) -> (Option<u64>, Option<u64>, Option<u64>) {
+pub(super) fn figures(batch: &Batch) -> (Option<u64>, Option<u64>, Option<u64>) {
     batch.state.figures(batch.now_ms())
 }
