@@ -161,8 +161,11 @@ text = "That is all."
 /// What each of these commands writes.
 const WRITTEN: [u64; 2] = [108_894, 23_893];
 
+/// Longer than any of these disks takes for all of the story.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 async fn story() -> Scene {
-    Scene::of(Setup { script: STORY.into(), ..Setup::default() }).await
+    Scene::of(Setup { script: STORY.into(), patience: PATIENCE, ..Setup::default() }).await
 }
 
 /// Tells the story on a disk of this kind to a truthful end. `None` when it could not even begin.
@@ -217,12 +220,31 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing_silently() {
     on_each([3, 6, 8, 10, 12].map(disk)).await;
 }
 
+/// How many seeds are tried when nobody says for how long.
+const SEEDS: u64 = 12;
+
+/// With `RECOUNT_DISKS_SECONDS` it goes on for that long, on disks that take up to 5 s a write, from the seed
+/// `RECOUNT_DISKS_SEED`; that is `cargo xtask soak --disks`.
 #[tokio::test]
 async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
-    let disk = |seed| -> (String, Box<dyn Fn(&Faults)>) {
-        (format!("seed {seed}"), Box::new(move |faults| faults.draw(seed, Duration::from_millis(60), 20, 3)))
+    let variable = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    let disk = |seed, delay_max| -> (String, Box<dyn Fn(&Faults)>) {
+        (format!("seed {seed}"), Box::new(move |faults| faults.draw(seed, delay_max, 20, 3)))
     };
-    on_each((0..12).map(disk)).await;
+    let Some(seconds) = variable("RECOUNT_DISKS_SECONDS") else {
+        return on_each((0..SEEDS).map(|seed| disk(seed, Duration::from_millis(60)))).await;
+    };
+    let until = recount_world::moment() + Duration::from_secs(seconds);
+    let mut seed = variable("RECOUNT_DISKS_SEED").unwrap_or(1);
+    let mut disks = 0;
+    while recount_world::moment() < until {
+        // Most disks of the long form are quick, or few stories would be told in an hour.
+        let delays = [50, 50, 50, 200, 1_000, 5_000].map(Duration::from_millis);
+        let some = (seed..).zip(delays).map(|(seed, delay_max)| disk(seed, delay_max));
+        on_each(some).await;
+        (seed, disks) = (seed + delays.len() as u64, disks + delays.len());
+        println!("{disks} disks, next seed {seed}: every byte was recorded, or the log says what is missing");
+    }
 }
 
 #[tokio::test]
