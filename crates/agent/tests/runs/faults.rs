@@ -31,7 +31,13 @@ impl Failure {
     }
 }
 
-/// The weather of one disk. Calm until something else is said.
+/// Takes as long as the disk does.
+pub(crate) async fn take(delay: Duration) {
+    // tidy: this is the slow disk itself; no test relies on how long it takes.
+    tokio::time::sleep(delay).await;
+}
+
+/// How one disk behaves. It is quick and never fails until something else is said.
 #[derive(Default)]
 pub(crate) struct Faults(Mutex<Course>);
 

@@ -12,7 +12,7 @@ use recount_log::{
 };
 use tokio::sync::watch;
 
-use crate::faults::{Failure, Faults};
+use crate::faults::{self, Failure, Faults};
 
 /// What stays.
 pub(crate) struct Disk {
@@ -119,7 +119,7 @@ impl Disk {
         }
         let disk = self.clone();
         Box::pin(async move {
-            tokio::time::sleep(delay).await;
+            faults::take(delay).await;
             match failure {
                 None => disk.memory.append(append).await,
                 Some(failure) => {
@@ -214,7 +214,7 @@ impl Store for Opened {
         let (delay, failure) = self.disk.faults.next_blob();
         let disk = self.disk.clone();
         Box::pin(async move {
-            tokio::time::sleep(delay).await;
+            faults::take(delay).await;
             match failure {
                 None => disk.memory.put_blob(bytes).await,
                 Some(failure) => Err(failure.fault()),
