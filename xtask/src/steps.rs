@@ -165,9 +165,36 @@ pub(crate) fn bench(root: &Path, arguments: &[String]) -> Result<bool> {
 
 /// Loads a real server for long, in release. What is promised, the crate `bench` knows.
 pub(crate) fn soak(root: &Path, arguments: &[String]) -> Result<bool> {
+    if let [first, rest @ ..] = arguments
+        && first == "--disks"
+    {
+        return soak_disks(root, rest);
+    }
     let mut words = vec!["run", "--release", "--locked", "-p", "recount-bench", "--", "soak"];
     words.extend(arguments.iter().map(String::as_str));
     cargo(root, &words)
+}
+
+/// The long form of a test: the same stories, on as many disks as there is time for.
+fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
+    let (mut minutes, mut seed) = (10, 1);
+    for pair in arguments.chunks(2) {
+        match pair {
+            [name, value] if name == "--minutes" => {
+                minutes = value.parse::<u64>().context("--minutes takes a whole number")?;
+            }
+            [name, value] if name == "--seed" => {
+                seed = value.parse::<u64>().context("--seed takes a whole number")?;
+            }
+            other => bail!("`soak --disks` does not know {other:?}; it takes --minutes N and --seed N"),
+        }
+    }
+    let words = ["test", "--locked", "-p", "recount-agent", "--test", "runs", "--", "--nocapture", "--exact"];
+    let mut cargo = command(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), root);
+    cargo.args(words).arg("disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
+    cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60).to_string());
+    cargo.env("RECOUNT_DISKS_SEED", seed.to_string());
+    watch(cargo)
 }
 
 /// Prints what the rules say of the tree.

@@ -5,7 +5,7 @@ use recount_event::family::run::{Cancelled, Failed, Finished, RunKind, Started};
 use recount_event::family::turn::StopReason;
 use recount_event::family::user::{Attachment, Message};
 use recount_event::{Draft, Payload, time};
-use recount_run::{CancelledBy, Command};
+use recount_run::CancelledBy;
 
 use crate::worker::{Done, Ended, Worker};
 
@@ -149,20 +149,12 @@ impl Worker {
         self.fail(code, message, false).await
     }
 
-    /// Ends a run that this server cannot go on with, by whatever is still possible.
+    /// Fails a run that this server cannot go on with.
     pub(crate) async fn give_up(mut desk: Desk, message: &str) -> Option<Desk> {
-        let failed = Failed::new("internal".to_owned(), message.to_owned(), false);
-        match desk.report(vec![Payload::RunFailed(Box::new(failed)).into()]).await {
-            Ok(_) | Err(Left::Ended | Left::TakenOver) => return Some(desk),
+        match desk.fail("internal", message.to_owned(), false).await {
+            Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(desk),
             Err(left) => {
-                tracing::warn!(run = %desk.run(), %left, "the run cannot be failed; it is cancelled")
-            }
-        }
-        let cancel = Command::Cancel { by: CancelledBy::System, reason: message.to_owned() };
-        match desk.engine().submit(desk.run(), cancel).await {
-            Ok(_) => desk.catch_up().await.ok().map(|_| desk),
-            Err(error) => {
-                tracing::warn!(run = %desk.run(), %error, "the run cannot be cancelled either");
+                tracing::warn!(run = %desk.run(), %left, "the run cannot be failed, and is tried again");
                 None
             }
         }

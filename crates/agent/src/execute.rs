@@ -123,11 +123,15 @@ impl Worker {
         let summary = one_line(&outcome.summary);
         ended.summary = (!summary.is_empty()).then_some(summary);
         ended.result_artifact_id = outcome.artifact;
+        let mut output = outcome.output;
         // Where the tool has kept it, it is there already.
         if let Some((mime, bytes)) = outcome.image.filter(|_| ended.result_artifact_id.is_none()) {
-            drafts.extend(self.keep_image(&ended.tool_call_id, mime, bytes).await);
+            match self.keep_image(&ended.tool_call_id, mime, bytes).await {
+                Ok(created) => drafts.push(created),
+                Err(error) => output += &format!("\n[the picture could not be kept: {error}]"),
+            }
         }
-        let told = self.told(&mut ended, &outcome.output, &mut drafts).await;
+        let told = self.told(&mut ended, &output, &mut drafts).await;
         ended.output = Json::of(&told).ok();
         let ended = Box::new(ended);
         let payload = match outcome.how {
@@ -147,6 +151,7 @@ impl Worker {
         if output.len() <= limits::OUTPUT_TOLD_BYTES {
             return output.to_owned();
         }
+        let mut lost = String::new();
         if ended.result_artifact_id.is_none() {
             let keep = EngineKeep {
                 kind: "tool_result_blob".to_owned(),
@@ -164,7 +169,8 @@ impl Worker {
                     ended.result_artifact_id = Some(kept.id);
                 }
                 Err(error) => {
-                    tracing::warn!(run = %self.desk.run(), %error, "an output could not be kept whole")
+                    tracing::warn!(run = %self.desk.run(), %error, "an output could not be kept whole");
+                    lost = format!(", and could not be kept: {error}");
                 }
             }
         }
@@ -173,10 +179,15 @@ impl Worker {
             end -= 1;
         }
         let rest = output.len() - end;
-        format!("{}\n[{rest} bytes more were left out here]", &output[..end])
+        format!("{}\n[{rest} bytes more were left out here{lost}]", &output[..end])
     }
 
-    async fn keep_image(&self, call: &ForeignId, mime: String, bytes: bytes::Bytes) -> Option<Draft> {
+    async fn keep_image(
+        &self,
+        call: &ForeignId,
+        mime: String,
+        bytes: bytes::Bytes,
+    ) -> Result<Draft, recount_engine::Error> {
         let keep = EngineKeep {
             kind: "image".to_owned(),
             mime,
@@ -187,13 +198,11 @@ impl Worker {
             call: Some(call.clone()),
             target: None,
         };
-        match self.desk.engine().keep(self.desk.run(), keep).await {
-            Ok(kept) => Some(kept.created),
-            Err(error) => {
-                tracing::warn!(run = %self.desk.run(), %error, "a picture could not be kept");
-                None
-            }
-        }
+        let kept = self.desk.engine().keep(self.desk.run(), keep).await;
+        let kept = kept.inspect_err(|error| {
+            tracing::warn!(run = %self.desk.run(), %error, "a picture could not be kept");
+        })?;
+        Ok(kept.created)
     }
 }
 

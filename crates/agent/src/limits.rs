@@ -218,8 +218,9 @@ pub const PRIVATE_FOLDER_ATTEMPTS: u32 = 100;
 /// Bytes of a pipe of output; a command that writes more than that before it is read waits.
 pub const PIPE_BYTES: usize = 1 << 20;
 
-/// How long the pipes of a command that is over are read on when something else holds them open; the rest is not
-/// waited for.
+/// How long the pipes of a command that has ended are waited for when another process holds them open, after all that
+/// the command wrote was read. Only time counts in which there was room to read and nothing came. Then
+/// `tool.shell.exited` names the streams in `left_open`.
 pub const DRAIN_WAIT: Duration = Duration::from_millis(500);
 
 /// Bytes of one piece of output; a longer one becomes several.

@@ -154,6 +154,15 @@ impl Desk {
         self.catch_up().await.map(drop)
     }
 
+    /// Ends a run that cannot go on, and closes what is open in it.
+    pub async fn fail(&mut self, code: &str, message: String, retriable: bool) -> Result<(), Left> {
+        let command = Command::Fail { code: code.to_owned(), message, retriable };
+        if let Err(error) = self.engine.submit(self.run, command).await {
+            return Err(self.why_not(error).await);
+        }
+        self.catch_up().await.map(drop)
+    }
+
     /// A name that nothing has yet, with this prefix.
     pub fn mint(&self, prefix: &str) -> ForeignId {
         ForeignId::minted(prefix, self.engine.mint(self.engine.stamp()))

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recount_event::family::run::{Failed, Throttled};
+use recount_event::family::run::Throttled;
 use recount_event::{Payload, RunId};
 use recount_log::{RowRange, Store};
 use recount_run::{Command, Status, outstanding};
@@ -330,9 +330,7 @@ async fn take_over(desk: &mut Desk, lost: Lost) -> Result<(), Left> {
     }
     // What kills its worker every time would do so for ever.
     let message = format!("{} workers in a row were lost with this run", lost.times);
-    let failed = Failed::new("worker_lost".into(), message, true);
-    desk.report(vec![Payload::RunFailed(Box::new(failed)).into()]).await?;
-    Ok(())
+    desk.fail("worker_lost", message, true).await
 }
 
 /// What is left to do when a worker ends, in whatever way.

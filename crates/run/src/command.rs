@@ -14,6 +14,8 @@ pub enum Command {
     Progress { drafts: Vec<Draft> },
     /// Stop the run, closing whatever is open.
     Cancel { by: CancelledBy, reason: String },
+    /// End one of our own runs that cannot go on, closing whatever is open.
+    Fail { code: String, message: String, retriable: bool },
     /// Say yes or no to a call.
     ResolveApproval { approval_id: ForeignId, approve: bool, by: String, comment: Option<String> },
     /// Answers of the application whose session it is, all in one. Those that bring nothing new are left out when

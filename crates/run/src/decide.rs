@@ -36,6 +36,7 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
         Command::Append { drafts } => report::append(&mut batch, drafts)?,
         Command::Progress { drafts } => report::progress(&mut batch, drafts)?,
         Command::Cancel { by, reason } => cancel::cancel(&mut batch, by, &reason)?,
+        Command::Fail { code, message, retriable } => cancel::fail(&mut batch, &code, &message, retriable)?,
         Command::ResolveApproval { approval_id, approve, by, comment } => {
             answer::approval(&mut batch, approval_id, approve, by, comment)?;
         }

@@ -3,6 +3,8 @@
 //! Look at [`run`]. `tool.shell.command` is durable before anything starts, output is told as it comes, and what
 //! is told of the end goes with the outcome. It must never know what a command is for.
 
+use std::time::Duration;
+
 use recount_event::family::shell::{Command, Exited, Stream};
 use recount_event::{Draft, ForeignId, Payload};
 use tokio::time::Instant;
@@ -20,7 +22,7 @@ pub(crate) struct Wanted {
     /// In one line, for people.
     pub(crate) title: String,
     pub(crate) environment: Vec<(String, String)>,
-    pub(crate) timeout: std::time::Duration,
+    pub(crate) timeout: Duration,
     pub(crate) kind: &'static str,
 }
 
@@ -43,9 +45,10 @@ struct Watch {
     exit: Option<Exit>,
     cut: Option<Cut>,
     wall: Instant,
-    /// When pipes that others hold open are not waited for any longer.
-    drained_by: Option<Instant>,
+    drain: Drain,
     output_left: u64,
+    /// Output went beyond what the command may write; the rest was not read.
+    capped: bool,
     cancel: Cancel,
 }
 
@@ -88,8 +91,9 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
         exit: None,
         cut: None,
         wall: began + wanted.timeout,
-        drained_by: None,
+        drain: Drain::new(),
         output_left: terms.output_bytes_max,
+        capped: false,
         cancel,
     };
     let mut events = loop {
@@ -120,7 +124,8 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
             return Err(Stop::cancelled());
         }
     };
-    let Watch { exit, cut, mut sides, kept, .. } = watch;
+    let Watch { exit, cut, mut sides, kept, capped, .. } = watch;
+    let left_open: Vec<Stream> = sides.iter().filter(|side| side.is_left_open()).map(Side::stream).collect();
     let exit = exit.expect("a command is over when it has ended");
     let mut ended = Ended {
         title: wanted.title,
@@ -131,16 +136,17 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
         settings: sandbox.settings().clone(),
         stdout: sides[0].excerpt(),
         stderr: sides[1].excerpt(),
-        note: None,
+        notes: left_open.iter().map(|stream| held_open(*stream)).collect(),
     };
-    let exited = Exited::new(
+    let mut exited = Exited::new(
         call.clone(),
         exit.code.map(i64::from),
         exit.signal.map(signal_name),
         sides[0].bytes_told(),
         sides[1].bytes_told(),
-        cut == Some(Cut::OutputCap),
+        capped || !left_open.is_empty(),
     );
+    exited.left_open = (!left_open.is_empty()).then_some(left_open);
     let mut artifact = None;
     if ended.stdout.1 || ended.stderr.1 {
         let text = std::str::from_utf8(&kept.bytes).is_ok();
@@ -156,11 +162,14 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
             Ok(kept_as) => {
                 events.push(kept_as.created);
                 let how_much = if kept.cut { "the beginning of the output" } else { "the whole output" };
-                ended.note = Some(format!("{how_much} is kept as {}", &*kept_as.id));
+                ended.notes.push(format!("{how_much} is kept as {}", &*kept_as.id));
                 artifact = Some(kept_as.id);
             }
             // The log has all of it; only the copy is missing.
-            Err(error) => tracing::warn!(%error, "the output of a command is not kept as an artifact"),
+            Err(error) => {
+                tracing::warn!(%error, "the output of a command is not kept as an artifact");
+                ended.notes.push(format!("the output could not be kept as an artifact: {error}"));
+            }
         }
     }
     events.push(Payload::ToolShellExited(Box::new(exited)).into());
@@ -178,12 +187,14 @@ impl Watch {
         let [out, err] = &mut self.sides;
         let due = [out.due(), err.due()].into_iter().flatten().min();
         let (out_room, err_room) = (out.has_room(), err.has_room());
-        let (wall, drained_by, over) = (self.wall, self.drained_by, self.exit.is_some());
+        let (wall, over) = (self.wall, self.exit.is_some());
+        let open_sides_are_idle = [&*out, &*err].iter().all(|side| side.has_ended() || side.is_idle());
+        let drained_by = self.drain.count(over && open_sides_are_idle, recount_world::moment());
         let (room, more) = self.room.split_at_mut(limits::READ_AT_ONCE_BYTES);
         tokio::select! {
             exit = self.process.ended(), if !over => {
                 self.exit = Some(exit);
-                self.drained_by = Some(recount_world::moment() + limits::DRAIN_WAIT);
+                self.sides.iter_mut().for_each(Side::command_ended);
             }
             () = self.cancel.cancelled(), if self.cut.is_none() && !over => {
                 self.cut = Some(Cut::Cancelled);
@@ -193,13 +204,11 @@ impl Watch {
                 self.cut = Some(Cut::WallClock);
                 self.process.stop();
             }
-            count = out.read(clamp(room, self.output_left)), if out_room => self.took(count),
-            count = err.read(clamp(more, self.output_left)), if err_room => self.took(count),
+            count = out.read(clamp(room, self.output_left), self.output_left), if out_room => self.took(count),
+            count = err.read(clamp(more, self.output_left), self.output_left), if err_room => self.took(count),
             () = until(drained_by) => {
-                for side in &mut self.sides {
-                    side.end();
-                }
-                self.drained_by = None;
+                self.sides.iter_mut().for_each(Side::leave_open);
+                self.drain = Drain::new();
             }
             () = until(due) => {}
             // Everything is read and told, and the command goes on.
@@ -207,11 +216,13 @@ impl Watch {
         }
     }
 
-    /// Counts what was read. What is beyond the cap is not read.
+    /// Counts what was read. Of what is beyond the cap one byte at most is read, which shows that there is more.
     fn took(&mut self, count: usize) {
-        self.output_left -= count as u64;
-        if self.output_left == 0 {
+        let beyond = count as u64 > self.output_left;
+        self.output_left = self.output_left.saturating_sub(count as u64);
+        if beyond {
             self.cut.get_or_insert(Cut::OutputCap);
+            self.capped = true;
             self.process.kill();
             for side in &mut self.sides {
                 side.end();
@@ -220,8 +231,35 @@ impl Watch {
     }
 }
 
+/// How long the pipes of a command that has ended were listened to in vain. What a slow disk takes does not count.
+struct Drain {
+    left: Duration,
+    since: Option<Instant>,
+}
+
+impl Drain {
+    fn new() -> Self {
+        Drain { left: limits::DRAIN_WAIT, since: None }
+    }
+
+    /// Counts the time since the last call, where that was a wait. Answers when the wait that begins now, if it
+    /// `is_wait`, is over.
+    fn count(&mut self, is_wait: bool, now: Instant) -> Option<Instant> {
+        if let Some(since) = self.since {
+            self.left = self.left.saturating_sub(now.duration_since(since));
+        }
+        self.since = is_wait.then_some(now);
+        self.since.map(|since| since + self.left)
+    }
+}
+
+fn held_open(stream: Stream) -> String {
+    format!("another process still holds {stream} open; what it writes from here on is not recorded")
+}
+
+/// Room for so many bytes and one more, where there is as much.
 fn clamp(room: &mut [u8], most: u64) -> &mut [u8] {
-    let most = usize::try_from(most).map_or(room.len(), |most| most.min(room.len()));
+    let most = usize::try_from(most.saturating_add(1)).map_or(room.len(), |most| most.min(room.len()));
     &mut room[..most]
 }
 
@@ -243,7 +281,8 @@ struct Ended {
     /// Each with whether something was left out.
     stdout: (String, bool),
     stderr: (String, bool),
-    note: Option<String>,
+    /// What else there is to know of the output.
+    notes: Vec<String>,
 }
 
 impl Ended {
@@ -264,7 +303,7 @@ impl Ended {
                 output += &format!("--- {name}\n{text}{end}");
             }
         }
-        if let Some(note) = &self.note {
+        for note in &self.notes {
             output += &format!("--- {note}\n");
         }
         let summary = first_line(&format!("{said}: {}", self.title));

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use recount_event::family::shell::{Encoding, OutputChunk, Stream};
 use recount_event::{Draft, ForeignId, Payload};
 use recount_redact::{Redactor, StreamRedactor};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
@@ -30,8 +31,10 @@ pub(crate) struct Side {
     since: Option<Instant>,
     /// Bytes told before.
     told: u64,
-    /// Bytes read, some of which may be held back.
-    read: u64,
+    /// Bytes that the command left in the pipe when it ended, and that are not read yet.
+    owed: usize,
+    /// Reading ended before the stream did.
+    left_open: bool,
     excerpt: Excerpt,
 }
 
@@ -45,7 +48,8 @@ impl Side {
             ready: Vec::new(),
             since: None,
             told: 0,
-            read: 0,
+            owed: 0,
+            left_open: false,
             excerpt: Excerpt::default(),
         }
     }
@@ -59,13 +63,44 @@ impl Side {
         self.pipe.is_none()
     }
 
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// Whether the stream was not read to its end.
+    pub(crate) fn is_left_open(&self) -> bool {
+        self.left_open
+    }
+
+    /// Whether all that the command wrote is read and there is room for what others may write.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.owed == 0 && self.has_room()
+    }
+
+    /// The command has ended: what is in the pipe now is the rest of what it wrote.
+    pub(crate) fn command_ended(&mut self) {
+        let left = self.pipe.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
+        self.owed = left.and_then(|left| usize::try_from(left).ok()).unwrap_or_default();
+    }
+
+    /// Stops waiting for who else holds the pipe open. A pipe that nobody holds is read on: its end is there.
+    pub(crate) fn leave_open(&mut self) {
+        let Some(pipe) = &self.pipe else { return };
+        let mut look = [PollFd::new(pipe, PollFlags::empty())];
+        let looked = rustix::event::poll(&mut look, Some(&Timespec::default()));
+        if looked.is_err() || !look[0].revents().contains(PollFlags::HUP) {
+            self.left_open = true;
+            self.end();
+        }
+    }
+
     pub(crate) fn bytes_told(&self) -> u64 {
         self.told
     }
 
-    /// Reads once, what there is room for. Answers how many there were; 0 at the end. Dropping the future loses
-    /// nothing.
-    pub(crate) async fn read(&mut self, room: &mut [u8]) -> usize {
+    /// Reads once, what there is room for, and takes `most` of it. Answers how many there were; 0 at the end. Dropping
+    /// the future loses nothing.
+    pub(crate) async fn read(&mut self, room: &mut [u8], most: u64) -> usize {
         let Some(pipe) = &self.pipe else { return std::future::pending().await };
         loop {
             if pipe.readable().await.is_err() {
@@ -74,11 +109,14 @@ impl Side {
             match pipe.try_read(room) {
                 Ok(0) => break,
                 Ok(count) => {
-                    self.take(&room[..count]);
+                    self.take(&room[..usize::try_from(most).map_or(count, |most| most.min(count))]);
                     return count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => break,
+                Err(_) => {
+                    self.left_open = true;
+                    break;
+                }
             }
         }
         self.end();
@@ -86,7 +124,7 @@ impl Side {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        self.read += bytes.len() as u64;
+        self.owed = self.owed.saturating_sub(bytes.len());
         match &mut self.redactor {
             Some(redactor) => self.ready.append(&mut redactor.push_bytes(bytes)),
             None => self.ready.extend_from_slice(bytes),

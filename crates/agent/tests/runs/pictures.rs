@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::providers::{Playing, playing, recording};
 use crate::scene::{Scene, count, first, types};
 
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde";
+pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde";
 
 async fn upload(scene: &Scene, kind: &str, mime: &str, bytes: &'static [u8]) -> Attached {
     let bytes = Bytes::from_static(bytes);

@@ -53,6 +53,8 @@ pub(crate) struct Setup {
     /// Under which originals are sealed; without one it is another with each start.
     pub(crate) key: Option<[u8; SEAL_KEY_BYTES]>,
     pub(crate) profiles: Arc<Profiles>,
+    /// How long the test waits for what must come; nothing is measured by it.
+    pub(crate) patience: Duration,
 }
 
 impl Default for Setup {
@@ -68,6 +70,7 @@ impl Default for Setup {
             redactor: Arc::new(Redactor::shapes()),
             key: Some([7; SEAL_KEY_BYTES]),
             profiles: Arc::default(),
+            patience: PATIENCE,
         }
     }
 }
@@ -85,7 +88,7 @@ pub(crate) struct Scene {
 /// None; the sandbox has tests of its own.
 static SANDBOX: OnceCell<Arc<Sandbox>> = OnceCell::const_new();
 
-/// How long a test waits for what must come; nothing is measured by it.
+/// How long a test waits where it does not say.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Scene {
@@ -179,7 +182,7 @@ impl Scene {
 
     /// The same of what comes behind an event.
     pub(crate) async fn until_after(&self, run: RunId, after: Option<u64>, type_name: &str) -> Vec<Event> {
-        let told = tokio::time::timeout(PATIENCE, async {
+        let told = tokio::time::timeout(self.setup.patience, async {
             let mut follow = self.engine.follow_run(run, after).await.unwrap();
             let mut told = Vec::new();
             loop {
@@ -272,9 +275,12 @@ impl Scene {
                     },
                     _ => continue,
                 };
-                // What was answered before a restart is answered.
-                if done.insert(event.sequence) {
-                    let _answered = self.engine.submit(run, command).await;
+                // What was answered before a restart is answered; what the disk did not take is said again.
+                while done.insert(event.sequence) {
+                    let answered = self.engine.submit(run, command.clone()).await;
+                    if matches!(answered, Err(recount_engine::Error::Failed(_))) {
+                        done.remove(&event.sequence);
+                    }
                 }
             }
         }

@@ -12,6 +12,8 @@ use recount_log::{
 };
 use tokio::sync::watch;
 
+use crate::faults::{self, Failure, Faults};
+
 /// What stays.
 pub(crate) struct Disk {
     memory: MemoryStore,
@@ -23,6 +25,7 @@ pub(crate) struct Disk {
     appends: Mutex<Vec<Vec<Bytes>>>,
     fall: Mutex<Option<Fall>>,
     has_fallen: watch::Sender<bool>,
+    pub(crate) faults: Faults,
 }
 
 /// When the process dies: with an append of events.
@@ -62,6 +65,7 @@ impl Disk {
             appends: Mutex::default(),
             fall: Mutex::default(),
             has_fallen: watch::Sender::new(false),
+            faults: Faults::default(),
         };
         disk.memory.observe(disk.observer.clone());
         Arc::new(disk)
@@ -107,6 +111,27 @@ impl Disk {
         if is_it { fall.take().map(|fall| fall.kept) } else { None }
     }
 
+    /// Appends as the disk allows.
+    fn written(self: &Arc<Self>, append: Append) -> Answer<Committed, AppendError> {
+        let (delay, failure) = self.faults.next();
+        if delay.is_zero() && failure.is_none() {
+            return self.memory.append(append);
+        }
+        let disk = self.clone();
+        Box::pin(async move {
+            faults::take(delay).await;
+            match failure {
+                None => disk.memory.append(append).await,
+                Some(failure) => {
+                    if failure == Failure::Sync {
+                        disk.memory.append(append).await?;
+                    }
+                    Err(failure.fault().into())
+                }
+            }
+        })
+    }
+
     fn note(&self, append: &Append) {
         let events = append.streams.iter().flat_map(|stream| stream.records.clone()).collect();
         self.appends.lock().unwrap().push(events);
@@ -144,7 +169,7 @@ impl Store for Opened {
             return Box::pin(std::future::pending());
         }
         self.disk.note(&append);
-        let Some(kept) = self.disk.falls(&append) else { return self.disk.memory.append(append) };
+        let Some(kept) = self.disk.falls(&append) else { return self.disk.written(append) };
         self.is_dead.store(true, Ordering::SeqCst);
         let disk = self.disk.clone();
         Box::pin(async move {
@@ -186,7 +211,15 @@ impl Store for Opened {
 
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {
         self.disk.tape.lock().unwrap().extend_from_slice(&bytes);
-        self.disk.memory.put_blob(bytes)
+        let (delay, failure) = self.disk.faults.next_blob();
+        let disk = self.disk.clone();
+        Box::pin(async move {
+            faults::take(delay).await;
+            match failure {
+                None => disk.memory.put_blob(bytes).await,
+                Some(failure) => Err(failure.fault()),
+            }
+        })
     }
 
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {

@@ -1,12 +1,17 @@
 //! What is told of output: all of it, in order, masked, and not too often.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use recount_agent::sandbox::Mode;
+use recount_agent::tool::Cancel;
+use recount_agent::tools::shell::ShellExec;
 use recount_event::Payload;
 use recount_redact::Redactor;
 
-use crate::ground::{Ground, of_type};
+use serde_json::json;
+
+use crate::ground::{Ground, Ran, Told, of_type};
 
 #[tokio::test]
 async fn long_output_is_told_whole_and_shown_in_part() {
@@ -88,4 +93,57 @@ async fn secrets_in_pieces_are_masked_before_anything_is_told() {
     );
     assert_eq!(told.len(), "key ".len() + secret.len() + " end\n".len() + 2 + secret.len() + 1);
     assert!(!ran.outcome.output.contains(&secret[10..]));
+}
+
+#[tokio::test]
+async fn a_stream_that_another_process_holds_open_is_named() {
+    let ground = Ground::new(Mode::Off).await;
+    let at = ground.workspace.join("held");
+    let mut held = None;
+    // This process takes hold of the pipe while the command waits for that.
+    let hold = move |said: &[u8]| {
+        let said = String::from_utf8_lossy(said);
+        if held.is_none()
+            && let Some((pid, _)) = said.split_once('\n')
+        {
+            let pipe = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/1"));
+            held = Some(pipe.unwrap());
+            std::fs::write(&at, "").unwrap();
+        }
+    };
+    let mut told = Told { on_stdout: Some(Box::new(hold)), ..Told::default() };
+    let (_stop, cancel) = Cancel::new();
+    let line = "echo $$; while [ ! -e held ]; do sleep 0.01; done; seq 1 10000";
+    let tool = ShellExec::new(ground.sandbox.clone());
+    let outcome = ground.carry(&tool, json!({ "command": line }), &mut told, cancel).await;
+    let ran = Ran { told, outcome };
+    let exited = ran.exited();
+    assert_eq!((&exited["left_open"], &exited["truncated"]), (&json!(["stdout"]), &json!(true)));
+    assert_eq!(exited["stdout_bytes"], ran.bytes("stdout").len());
+    assert!(ran.text("stdout").ends_with("\n9999\n10000\n"));
+    assert!(ran.outcome.output.contains("another process still holds stdout open"), "{}", ran.outcome.output);
+}
+
+#[tokio::test]
+async fn output_that_is_cut_after_the_time_is_up_is_told_as_cut() {
+    let mut ground = Ground::new(Mode::Off).await;
+    ground.terms.command_timeout = Duration::from_millis(200);
+    ground.terms.output_bytes_max = 100_000;
+    let ran = ground.shell("trap 'exec yes' TERM; while :; do sleep 0.02; done").await;
+    assert_eq!(ran.how(), "wall_clock");
+    // The shell says on stderr what became of its sleep.
+    assert_eq!(ran.bytes("stdout").len() + ran.bytes("stderr").len(), 100_000);
+    assert_eq!(ran.exited()["truncated"], true);
+}
+
+#[tokio::test]
+async fn a_command_that_writes_as_much_as_it_may_is_not_cut() {
+    let mut ground = Ground::new(Mode::Off).await;
+    ground.terms.output_bytes_max = 100_000;
+    for (bytes, how, truncated) in [(100_000, "completed", false), (100_001, "output_cap", true)] {
+        let ran = ground.shell(&format!("head -c {bytes} /dev/zero")).await;
+        assert_eq!(ran.how(), how, "{bytes}");
+        let exited = ran.exited();
+        assert_eq!((&exited["stdout_bytes"], &exited["truncated"]), (&json!(100_000), &json!(truncated)));
+    }
 }

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use self::output::Output;
 pub(crate) use self::paint::Paint;
 pub(crate) use self::prompt::{Kind, Prompt};
-use super::sentence::{self, Data, money, turns};
+use super::sentence::{self, Data, left_open, money, turns};
 use super::{clean, short};
 
 /// Calls whose output is kept track of; of more at the same time the output is not told.
@@ -54,6 +54,8 @@ struct Call {
     output: Output,
     /// What is known of how its command ended, and whether well.
     exit: Option<(String, bool)>,
+    /// Why not all of its output is here.
+    missing: Option<String>,
     /// Where its whole output is kept.
     kept: Option<String>,
 }
@@ -208,8 +210,10 @@ impl Live {
                     (None, Some(signal)) => (format!("ended by {}", clean::line(signal)), false),
                     (None, None) => ("ended without a status".to_owned(), false),
                 };
+                let truncated = data.is_true("truncated").then(|| "the output was cut short".to_owned());
+                let missing = left_open(data).or(truncated);
                 if let Some(call) = self.calls.get_mut(&id) {
-                    call.exit = Some(exit);
+                    (call.exit, call.missing) = (Some(exit), missing);
                 }
             }
             "tool.todo_write.updated" => self.todos(data, told),
@@ -297,6 +301,13 @@ impl Live {
             None => {}
         }
         self.line(told, &line);
+        let cut = data.is_true("output_incomplete");
+        let missing =
+            call.missing.or_else(|| cut.then(|| "the last of its output may be missing".to_owned()));
+        if let Some(missing) = missing {
+            let missing = self.paint.notable(&clean::line(&missing));
+            self.line(told, &format!("  {missing}"));
+        }
         if let Some(output) = data.readable("output").filter(|_| self.is_one_call) {
             let lines = answer::lines(&output);
             lines.iter().for_each(|line| self.line(told, line));

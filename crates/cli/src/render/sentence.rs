@@ -104,6 +104,12 @@ fn counted(data: &Data, field: &str, unit: &str) -> Option<String> {
     data.number(field).map(|count| format!("{count} {unit}"))
 }
 
+/// Streams of a command that were not read to their end.
+pub(super) fn left_open(data: &Data) -> Option<String> {
+    let streams = data.texts("left_open").filter(|streams| !streams.is_empty())?;
+    Some(format!("{} left open by another process", streams.join(" and ")))
+}
+
 pub(super) fn turns(data: &Data) -> Option<String> {
     data.number("turns").map(|count| if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") })
 }

@@ -23,6 +23,7 @@ impl Redaction {
             }
             Command::Queue { .. } | Command::Tick => {}
             Command::Cancel { reason, .. } | Command::Prune { reason, .. } => self.word(reason, &mut words),
+            Command::Fail { message, .. } => self.word(message, &mut words),
             Command::ResolveApproval { by, comment, .. }
             | Command::AcknowledgeHandoff { by, comment, .. } => {
                 self.word(by, &mut words);

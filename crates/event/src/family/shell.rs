@@ -36,8 +36,12 @@ payload! {
         signal: Option<String>,
         stdout_bytes: u64,
         stderr_bytes: u64,
+        /// Whether output is missing: it went beyond a limit, or a stream was not read to its end.
         truncated: bool,
-    } {}
+    } {
+        /// Streams that another process still held open, so that they were not read to their end.
+        left_open: Vec<Stream>,
+    }
 }
 
 impl OutputChunk {

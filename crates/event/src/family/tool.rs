@@ -76,6 +76,8 @@ payload! {
         output: Json,
         /// Where the whole output is when `output` holds only its head.
         result_artifact_id: ForeignId,
+        /// Whether a command was cut off before its exit was recorded: output after its last chunk may be missing.
+        output_incomplete: bool,
         mcp_server: String,
         mcp_tool: String,
         /// For MCP: `dispatched`, `tool_error`, `failed` or `blocked`.

@@ -94,8 +94,11 @@ fn belongs_elsewhere(type_name: &str, path: &str) -> bool {
         "tool.web_search.response" => {
             ["status", "body_artifact_id", "body_truncated", "extracted_text_artifact_id"].contains(&path)
         }
-        "tool.completed" => ["error", "code", "mcp_server", "mcp_tool", "result"].contains(&path),
+        "tool.completed" => {
+            ["error", "code", "mcp_server", "mcp_tool", "result", "output_incomplete"].contains(&path)
+        }
         "tool.failed" => path == "result_artifact_id",
+        "tool.timed_out" if path == "output_incomplete" => true,
         "tool.cancelled" | "tool.timed_out" => {
             ["error", "result_artifact_id", "mcp_server", "mcp_tool", "result"].contains(&path)
         }

@@ -16,6 +16,7 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
             return at_most("limit.batch", "a batch", drafts.len(), limits::BATCH_DRAFTS_MAX, "events");
         }
         Command::Cancel { reason, .. } | Command::Prune { reason, .. } => &[reason],
+        Command::Fail { code, message, .. } => &[code, message],
         Command::ResolveApproval { by, comment, .. } | Command::AcknowledgeHandoff { by, comment, .. } => {
             &[by, comment.as_deref().unwrap_or("")]
         }

@@ -87,6 +87,8 @@ pub(super) fn refusal(id: &ForeignId, call: &Call, code: RefusalCode, message: S
 pub(super) fn ended(id: &ForeignId, call: &Call) -> tool::Ended {
     let mut ended = tool::Ended::new(id.clone(), call.name().to_owned());
     ended.turn_index = call.turn_index;
+    // Nobody reads on from a command whose call is closed, so nobody knows what else it wrote.
+    ended.output_incomplete = call.runs_command().then_some(true);
     ended
 }
 
@@ -189,6 +191,6 @@ pub(super) fn cancelled(batch: &Batch, by: CancelledBy, reason: String) -> Paylo
     Payload::RunCancelled(Box::new(ending))
 }
 
-fn figures(batch: &Batch) -> (Option<u64>, Option<u64>, Option<u64>) {
+pub(super) fn figures(batch: &Batch) -> (Option<u64>, Option<u64>, Option<u64>) {
     batch.state.figures(batch.now_ms())
 }

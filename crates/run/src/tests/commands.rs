@@ -50,6 +50,27 @@ fn tool(id: &str) -> Work {
     Work::RunTool { tool_call_id: fid(id) }
 }
 
+// --- fail
+
+#[test]
+fn a_run_that_cannot_go_on_fails_with_all_that_is_open() {
+    let fail = || Command::Fail { code: "worker_lost".into(), message: "lost".into(), retriable: true };
+    for open in [
+        "@own",
+        "@own\n@turn 0",
+        "@own\n@turn 0\n@propose c\n@propose d\n@turned 0",
+        "@own\n@turn 0\n@propose c\n@turned 0\n@ask a c",
+        SUSPENDED,
+    ] {
+        let mut story = Story::of(open);
+        let told = story.does(fail());
+        assert_eq!(told.last().map(String::as_str), Some("run.failed"), "{open}: {told:?}");
+        assert!(work(&story).is_empty() && story.state.is_ended(), "{open}");
+        let no = story.refuses(fail());
+        assert!(no.message.ends_with("there is nothing to fail"), "{}", no.message);
+    }
+}
+
 // --- queue and report
 
 #[test]

@@ -54,6 +54,39 @@ fn every_story_is_told_as_it_was() {
 }
 
 #[test]
+fn output_that_is_not_all_there_is_said() {
+    let call = r#""tool_call_id":"call_1","tool_name":"shell_exec""#;
+    for (exited, ended, said) in [
+        (
+            Some(
+                r#""exit_code":0,"signal":null,"stdout_bytes":3,"stderr_bytes":0,"truncated":true,"left_open":["stdout"]"#,
+            ),
+            ("tool.completed", ""),
+            "\n  stdout left open by another process\n",
+        ),
+        (
+            Some(r#""exit_code":0,"signal":null,"stdout_bytes":3,"stderr_bytes":0,"truncated":true"#),
+            ("tool.completed", ""),
+            "\n  the output was cut short\n",
+        ),
+        (
+            None,
+            ("tool.cancelled", r#","output_incomplete":true"#),
+            "\n  the last of its output may be missing\n",
+        ),
+    ] {
+        let mut live = Live::new(Paint(false));
+        told(&mut live, "tool.invoked", &format!("{{{call}}}"));
+        if let Some(exited) = exited {
+            told(&mut live, "tool.shell.exited", &format!(r#"{{"tool_call_id":"call_1",{exited}}}"#));
+        }
+        let (type_name, more) = ended;
+        let text = told(&mut live, type_name, &format!("{{{call}{more}}}"));
+        assert!(text.ends_with(said), "{text:?}");
+    }
+}
+
+#[test]
 fn text_streams_as_it_comes_and_cannot_drive_the_terminal() {
     let mut live = Live::new(Paint(false));
     let mut delta = |block: u64, text: &str| {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Data, Said, counted, duration, facts};
+use super::{Data, Said, counted, duration, facts, left_open};
 use crate::render::account::call;
 
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
@@ -79,7 +79,8 @@ fn named(data: &Data) -> Option<String> {
 
 fn ended(data: &Data) -> Option<Said> {
     let code = data.text("code").map(|code| format!("code {code}"));
-    let line = format!("{}{}", named(data)?, facts([code, duration(data)]));
+    let missing = data.is_true("output_incomplete").then(|| "output may be missing".to_owned());
+    let line = format!("{}{}", named(data)?, facts([code, duration(data), missing]));
     let words = data.text("error").or_else(|| data.text("summary")).map(str::to_owned);
     Some(Said::with(line, words.or_else(|| data.readable("output"))))
 }
@@ -103,6 +104,7 @@ fn exited(data: &Data) -> Option<Said> {
         counted(data, "stdout_bytes", "bytes on stdout"),
         counted(data, "stderr_bytes", "bytes on stderr"),
         data.is_true("truncated").then(|| "cut short".to_owned()),
+        left_open(data),
     ]);
     Some(Said::line(format!("{}: {how}{facts}", call(data)?)))
 }
