@@ -62,7 +62,7 @@ fn assistant(
     let mut bytes = 0;
     for (index, block) in blocks.iter().enumerate() {
         match block {
-            ContentBlock::Text { text } | ContentBlock::Thinking { thinking: text } => {
+            ContentBlock::Text { text, .. } | ContentBlock::Thinking { thinking: text, .. } => {
                 bytes += encoded_len(text)
             }
             ContentBlock::Image { url } => drop(picture_of(whose, index, url, can)?),
