@@ -18,8 +18,9 @@ impl Conversation {
                 self.system.push(text.join("\n"));
             }
             Some("user") => {
-                for words in words::content(content) {
-                    self.user(words, None);
+                let words = words::content(content);
+                if !words.is_empty() {
+                    self.push(Said::User(words), None);
                 }
             }
             Some("assistant") => {
