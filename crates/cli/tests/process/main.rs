@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod applications;
+mod applications_start;
 mod backups;
 mod behind_tls;
 mod capturing;
