@@ -231,7 +231,11 @@ export class Account {
 function line({ data }) {
   const told = data.summary ?? data.text ?? data.delta ?? data.message ?? data.question ?? data.reason
     ?? data.tool_name ?? data.title ?? data.data ?? (Array.isArray(data.argv) ? data.argv.join(' ') : '');
-  const text = typeof told === 'string' ? told : JSON.stringify(told);
+  const words = typeof told === 'string' ? told : JSON.stringify(told);
+  // What a failed attempt said is no part of the answer.
+  const cut = data.aborted === true ? 'cut off: ' : '';
+  const retried = data.will_retry === true ? ' (tried again; what it said does not count)' : '';
+  const text = `${cut}${words}${retried}`;
   const [first] = text.split('\n', 1);
   return beginning(first.length < text.length ? `${first} …` : first, LINE_LENGTH_MAX);
 }

@@ -96,7 +96,7 @@ impl Conversation {
             {
                 let picture =
                     Picture { artifact_id: attached.artifact_id.clone(), mime: attached.mime.clone() };
-                self.user(Words::Image(picture), Some(place));
+                self.attached(Words::Image(picture), Some(place));
             }
             Payload::TurnStarted(_) => self.open = Turn::default(),
             Payload::AssistantTextComplete(text) if text.aborted != Some(true) => {
@@ -159,15 +159,16 @@ impl Conversation {
         if words.is_empty() {
             words.push(Words::Text(message.text.clone()));
         }
-        for word in words {
-            if let Words::Image(picture) = &word {
+        for word in &words {
+            if let Words::Image(picture) = word {
                 self.placed.push(picture.artifact_id.clone());
             }
-            self.user(word, Some(place));
         }
+        self.push(Said::User(words), Some(place));
     }
 
-    fn user(&mut self, words: Words, at: Option<Place>) {
+    /// What comes along with the message before it, or is one of its own where there is none.
+    fn attached(&mut self, words: Words, at: Option<Place>) {
         match self.said.last_mut() {
             Some(Placed { said: Said::User(parts), at: place }) => {
                 parts.push(words);

@@ -234,7 +234,7 @@ registry! {
     ChildRunStarted(run::ChildStarted) = "child_run.started", Experimental, Producer, aap "silent", aaep "state.changed with a sentence";
     TurnStarted(turn::Started) = "turn.started", Core, Producer, aap "silent", aaep "state.changed to thinking, unless there";
     TurnCompleted(turn::Completed) = "turn.completed", Core, Producer, aap "remembered: its stop_reason is the segment's", aaep "silent";
-    TurnFailed(turn::Failed) = "turn.failed", Core, Producer, aap "silent when retried", aaep "state.changed with a sentence";
+    TurnFailed(turn::Failed) = "turn.failed", Core, Producer, aap "silent; pieces of a retried answer are retracted", aaep "state.changed with a sentence";
     AssistantTextDelta(assistant::TextDelta) = "assistant.text_delta", Core, Producer, aap "text_delta", aaep "output.streaming, coalesced";
     AssistantTextComplete(assistant::TextComplete) = "assistant.text_complete", Core, Producer, aap "text; in delta mode one delta when it had none", aaep "output.streaming with complete";
     AssistantThinkingDelta(assistant::TextDelta) = "assistant.thinking_delta", Experimental, Producer, aap "thinking_delta", aaep "silent";

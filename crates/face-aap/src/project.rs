@@ -5,6 +5,7 @@
 //! must never know sockets, stores or requests; pictures that the server keeps are named here and put in by whoever
 //! can read them.
 
+mod attempt;
 mod frame;
 mod gather;
 mod history;
@@ -21,6 +22,7 @@ use recount_run::{ASKING_TOOLS, view};
 
 use crate::wire::{Awaiting, AwaitingKind, StopReason, TurnError, TurnEvent, Usage};
 
+use attempt::Attempt;
 pub use frame::{Frame, Told};
 pub use gather::Gathered;
 pub use history::{history_message, line_pictures};
@@ -49,6 +51,8 @@ pub struct Projector {
     stage: Stage,
     /// Blocks of which pieces were told, as turn and block.
     told: BTreeSet<(u64, u64)>,
+    /// The answer of the turn that is open.
+    attempt: Attempt,
     /// Calls that are not settled, as far as this segment knows them.
     calls: BTreeMap<ForeignId, Call>,
     questions: BTreeMap<ForeignId, clarification::Requested>,
@@ -85,6 +89,7 @@ impl Projector {
             opening,
             stage: Stage::Before,
             told: BTreeSet::new(),
+            attempt: Attempt::default(),
             calls: BTreeMap::new(),
             questions: BTreeMap::new(),
             handoffs: BTreeMap::new(),
@@ -115,17 +120,17 @@ impl Projector {
 
     fn within(&mut self, payload: &Payload, continued: bool) -> Vec<Told> {
         match payload {
-            Payload::AssistantTextDelta(piece) => self.piece(piece, |delta| TurnEvent::TextDelta { delta }),
-            Payload::AssistantThinkingDelta(piece) => {
-                self.piece(piece, |delta| TurnEvent::ThinkingDelta { delta })
-            }
+            Payload::TurnStarted(_) => self.abandoned(),
+            Payload::TurnFailed(failed) if failed.will_retry => self.abandoned(),
+            Payload::AssistantTextDelta(piece) => self.piece(piece, text_delta),
+            Payload::AssistantThinkingDelta(piece) => self.piece(piece, thinking_delta),
             Payload::AssistantTextComplete(whole) => match self.mode {
-                Mode::Message => self.whole(whole, |text| TurnEvent::Text { text }),
-                Mode::Delta => self.whole(whole, |delta| TurnEvent::TextDelta { delta }),
+                Mode::Message => self.block(whole, text_block),
+                Mode::Delta => self.whole(whole, text_delta),
             },
             Payload::AssistantThinkingComplete(whole) => match self.mode {
-                Mode::Message => self.whole(whole, |thinking| TurnEvent::Thinking { thinking }),
-                Mode::Delta => self.whole(whole, |delta| TurnEvent::ThinkingDelta { delta }),
+                Mode::Message => self.block(whole, thinking_block),
+                Mode::Delta => self.whole(whole, thinking_delta),
             },
             Payload::AssistantToolCallProposed(call) => self.proposed(call),
             Payload::ToolInvoked(invoked) => self.invoked(invoked),
@@ -133,14 +138,16 @@ impl Projector {
                 let call = self.calls.remove(&no.tool_call_id);
                 // A call that waited for leave was proposed in a segment before this one.
                 let call = call.or(continued.then_some(Call { proposed: true, client: false }));
-                result(call, &no.tool_call_id, &no.tool_name, || Shown::Text(no.message.clone()))
+                self.in_order(result(call, &no.tool_call_id, &no.tool_name, || {
+                    Shown::Text(no.message.clone())
+                }))
             }
             Payload::ToolCompleted(ended)
             | Payload::ToolFailed(ended)
             | Payload::ToolCancelled(ended)
             | Payload::ToolTimedOut(ended) => {
                 let call = self.calls.remove(&ended.tool_call_id);
-                result(call, &ended.tool_call_id, &ended.tool_name, || outcome(ended))
+                self.in_order(result(call, &ended.tool_call_id, &ended.tool_name, || outcome(ended)))
             }
             Payload::TurnCompleted(completed) => self.completed(completed),
             Payload::ClarificationRequested(asked) => {
@@ -153,16 +160,16 @@ impl Projector {
             }
             Payload::RunWaiting(waiting) => self.waits(&waiting.waits_for),
             Payload::RunFinished(_) => self.finished(),
-            Payload::RunFailed(failed) => vec![self.failed(TurnError {
+            Payload::RunFailed(failed) => self.failed(TurnError {
                 code: failed.code.clone(),
                 message: failed.message.clone(),
                 retryable: failed.retriable,
-            })],
-            Payload::RunCancelled(cancelled) => vec![self.failed(TurnError {
+            }),
+            Payload::RunCancelled(cancelled) => self.failed(TurnError {
                 code: "cancelled".into(),
                 message: cancelled.reason.clone(),
                 retryable: false,
-            })],
+            }),
             _ => Vec::new(),
         }
     }
@@ -172,7 +179,15 @@ impl Projector {
             return Vec::new();
         }
         self.told.insert((piece.turn_index, piece.block_index));
-        vec![Told::Event(word(piece.delta.clone()))]
+        self.attempt.piece(word(piece.delta.clone()))
+    }
+
+    /// A block counts when its turn is complete.
+    fn block(&mut self, whole: &assistant::TextComplete, word: impl Fn(String) -> TurnEvent) -> Vec<Told> {
+        if !whole.text.is_empty() {
+            self.attempt.hold(vec![Told::Event(word(whole.text.clone()))]);
+        }
+        Vec::new()
     }
 
     /// A block is told when it is complete, unless it was told in pieces.
@@ -181,7 +196,26 @@ impl Projector {
         if was_told || whole.text.is_empty() {
             return Vec::new();
         }
-        vec![Told::Event(word(whole.text.clone()))]
+        self.attempt.piece(word(whole.text.clone()))
+    }
+
+    /// Another answer takes the place of the one so far.
+    fn abandoned(&mut self) -> Vec<Told> {
+        let (told, calls) = self.attempt.abandon();
+        for id in calls {
+            // What becomes of them is no part of the conversation.
+            self.calls.entry(id).and_modify(|call| call.proposed = false);
+        }
+        told
+    }
+
+    /// What the model says goes first.
+    fn in_order(&mut self, told: Vec<Told>) -> Vec<Told> {
+        if told.is_empty() || !self.attempt.holds_results() {
+            return told;
+        }
+        self.attempt.hold(told);
+        Vec::new()
     }
 
     fn proposed(&mut self, call: &assistant::ToolCallProposed) -> Vec<Told> {
@@ -189,11 +223,13 @@ impl Projector {
         if asks(&call.tool_name) {
             return Vec::new();
         }
-        vec![Told::Event(TurnEvent::ToolCall {
+        let told = Told::Event(TurnEvent::ToolCall {
             tool_call_id: call.tool_call_id.to_string(),
             name: call.tool_name.clone(),
             input: input_object(&call.input),
-        })]
+        });
+        self.attempt.hold_call(call.tool_call_id.clone(), vec![told]);
+        Vec::new()
     }
 
     fn invoked(&mut self, invoked: &Invoked) -> Vec<Told> {
@@ -202,7 +238,11 @@ impl Projector {
         let call = self.calls.entry(invoked.tool_call_id.clone());
         let call = call.or_insert(Call { proposed, client: false });
         call.client = invoked.executor == Some(Executor::Client);
-        Vec::new()
+        // A call that is carried out cannot be taken back, nor what the model said before it.
+        match self.attempt.holds_call(&invoked.tool_call_id) {
+            true => self.attempt.release(),
+            false => Vec::new(),
+        }
     }
 
     fn completed(&mut self, completed: &turn::Completed) -> Vec<Told> {
@@ -213,15 +253,16 @@ impl Projector {
             cached_input_tokens: completed.cached_input_tokens.unwrap_or(0),
             cost_micros_usd: completed.cost_micros_usd,
         });
-        Vec::new()
+        self.attempt.release()
     }
 
     fn waits(&mut self, waits_for: &[WaitsFor]) -> Vec<Told> {
+        let mut said = self.attempt.release();
         let is_call = |one: &WaitsFor| matches!(one.kind, WaitKind::Approval | WaitKind::ClientTool);
         if waits_for.iter().any(is_call) {
-            return vec![self.stop(StopReason::ToolUse, None, None)];
+            said.push(self.stop(StopReason::ToolUse, None, None));
+            return said;
         }
-        let mut said = Vec::new();
         let mut awaiting = None;
         for one in waits_for {
             let (text, what) = match one.kind {
@@ -256,8 +297,8 @@ impl Projector {
 
     fn text(&self, text: String) -> TurnEvent {
         match self.mode {
-            Mode::Message => TurnEvent::Text { text },
-            Mode::Delta => TurnEvent::TextDelta { delta: text },
+            Mode::Message => text_block(text),
+            Mode::Delta => text_delta(text),
         }
     }
 
@@ -275,11 +316,15 @@ impl Projector {
                 }),
             ),
         };
-        vec![self.stop(reason, error, None)]
+        let mut told = self.attempt.abort();
+        told.push(self.stop(reason, error, None));
+        told
     }
 
-    fn failed(&mut self, error: TurnError) -> Told {
-        self.stop(StopReason::Error, Some(error), None)
+    fn failed(&mut self, error: TurnError) -> Vec<Told> {
+        let mut told = self.attempt.abort();
+        told.push(self.stop(StopReason::Error, Some(error), None));
+        told
     }
 
     fn stop(&mut self, reason: StopReason, error: Option<TurnError>, awaiting: Option<Awaiting>) -> Told {
@@ -287,6 +332,22 @@ impl Projector {
         let awaiting = awaiting.map(Box::new);
         Told::Event(TurnEvent::TurnStop { stop_reason: reason, usage: Some(self.usage), error, awaiting })
     }
+}
+
+fn text_delta(delta: String) -> TurnEvent {
+    TurnEvent::TextDelta { delta, retracts: None }
+}
+
+fn thinking_delta(delta: String) -> TurnEvent {
+    TurnEvent::ThinkingDelta { delta, retracts: None }
+}
+
+fn text_block(text: String) -> TurnEvent {
+    TurnEvent::Text { text, status: None }
+}
+
+fn thinking_block(thinking: String) -> TurnEvent {
+    TurnEvent::Thinking { thinking, status: None }
 }
 
 /// Whether a tool asks people something: then what it asks is told as text.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 pub use event::TurnEvent;
-pub use message::{ApplicationMessage, AsSent, Content, ContentBlock, HistoryMessage};
+pub use message::{ApplicationMessage, AsSent, Content, ContentBlock, HistoryMessage, TextStatus};
 pub use meta::{
     AgentInfo, AgentOption, ApplicationCapability, Capabilities, HistoryCapability, ImageCapability,
     MetaResponse, OptionKind, Present, StreamCapability, ToolSpec, VERSION,

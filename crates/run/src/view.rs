@@ -4,6 +4,8 @@ mod history;
 mod message;
 mod summary;
 
-pub use history::{Block, History, Line, Output, Placed, parting, question};
+pub use history::{
+    AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, parting, question,
+};
 pub use message::{Message, Outcome, message};
 pub use summary::{Ending, OpenPrompt, PromptDefault, Status, Summary};

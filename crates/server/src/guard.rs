@@ -172,13 +172,24 @@ impl Rules<'_> {
             return Ok(Page::Allowed(origin.clone()));
         }
         let shown: String = named.chars().take(80).collect();
-        Err(Refusal::new(
-            Code::OriginRefused,
-            format!(
-                "Origin is {shown:?}; only pages from http://{host} and those in allowed_origins may use this server"
-            ),
-        ))
+        Err(Refusal::new(Code::OriginRefused, origin_refused(&shown, host, self.allowed_origins)))
     }
+}
+
+/// Why a page may not come in, and what lets it in. A page that is refused cannot read this; its developer can.
+fn origin_refused(shown: &str, host: &str, allowed: &[String]) -> String {
+    let mut names: Vec<&str> = allowed.iter().take(limits::ORIGINS_SHOWN_MAX).map(String::as_str).collect();
+    let own = format!("http://{host}");
+    names.insert(0, &own);
+    let more = match allowed.len().saturating_sub(limits::ORIGINS_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "Origin is {shown:?}; allowed are {}{more}; add it to access.allowed_origins (--allowed-origin) and start the \
+         server again if its pages may use this server",
+        names.join(", ")
+    )
 }
 
 fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Refusal> {
@@ -246,6 +257,37 @@ mod tests {
         }
         assert_eq!(check(true, None, None), Err(Code::HostRefused));
         assert_eq!(check(false, None, None), Err(Code::HostRefused));
+    }
+
+    #[test]
+    fn a_page_that_is_refused_is_told_what_is_allowed_and_where_to_allow_it() {
+        let headers = |name: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "localhost:8765".parse().unwrap());
+            headers.insert(header::ORIGIN, name.parse().unwrap());
+            headers
+        };
+        let refused = |allowed: &[String]| {
+            let rules =
+                Rules { bound: "127.0.0.1:8765".parse().unwrap(), anybody: true, allowed_origins: allowed };
+            rules.page(&headers("http://localhost:3000"), &Uri::from_static("/v1/runs")).err().unwrap().detail
+        };
+        for words in [
+            "\"http://localhost:3000\"",
+            "http://localhost:8765",
+            "access.allowed_origins",
+            "--allowed-origin",
+        ] {
+            assert!(refused(&[]).contains(words), "{}", refused(&[]));
+        }
+        let many: Vec<String> = (0..40).map(|number| format!("https://app{number}.example")).collect();
+        let told = refused(&many);
+        let hidden = many.len() - limits::ORIGINS_SHOWN_MAX;
+        assert!(
+            told.contains("https://app0.example, ") && told.contains(&format!(" and {hidden} more;")),
+            "{told}"
+        );
+        assert!(!told.contains("https://app39.example"), "{told}");
     }
 
     #[test]

@@ -108,6 +108,9 @@ pub const TICKET_PATH_MAX: usize = 512;
 /// How long a browser may remember what it was told of a page of another origin.
 pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
+/// Allowed origins that a refused page is told; of more only the number is told.
+pub const ORIGINS_SHOWN_MAX: usize = 8;
+
 /// Letters or digits of a value of the environment that is taken for a word or a number and no secret, although the
 /// variable's name sounds like one; from this length on it is a secret.
 pub const PLAIN_WORD_BYTES_MAX: usize = 12;

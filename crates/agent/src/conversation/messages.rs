@@ -144,6 +144,28 @@ mod tests {
     }
 
     #[test]
+    fn messages_in_a_row_stay_apart_and_what_came_with_one_stays_with_it() {
+        let payload = |name: &str, data: &str| recount_event::Payload::read(name, data).unwrap();
+        let place = |sequence| (recount_event::RunId::new(1.into()), sequence);
+        let mut conversation = Conversation::default();
+        let seed = serde_json::json!({ "role": "user", "content": [
+            { "type": "text", "text": "a" }, { "type": "text", "text": "b" },
+        ]});
+        conversation.seed(&seed);
+        conversation.take(&payload("user.message", r#"{"text":"first"}"#), place(1));
+        conversation.take(&payload("user.message", r#"{"text":"second"}"#), place(2));
+        let attached = r#"{"artifact_id":"art_1","kind":"image","mime":"image/png"}"#;
+        conversation.take(&payload("user.attachment", attached), place(3));
+        let texts =
+            |texts: &[&str]| Message::User(texts.iter().map(|text| Part::Text((*text).into())).collect());
+        let hidden = "[a picture that cannot be shown: art_1]";
+        assert_eq!(
+            conversation.messages(None),
+            [texts(&["a", "b"]), texts(&["first"]), texts(&["second", hidden])]
+        );
+    }
+
+    #[test]
     fn who_said_nothing_is_not_told_of() {
         let mut conversation = Conversation { extract: Some(String::new()), ..Conversation::default() };
         let texts = |texts: &[&str]| texts.iter().map(|text| Words::Text((*text).into())).collect::<Vec<_>>();

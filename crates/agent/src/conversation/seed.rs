@@ -1,6 +1,7 @@
 //! What was said before a session began, as its application words it, taken into a conversation.
 //!
-//! Look at [`Conversation::seed`]. What no model can be told is left out: thoughts, and results of calls that nobody made.
+//! Look at [`Conversation::seed`]. What no model can be told is left out: thoughts, results of calls that nobody made, and
+//! texts that a history marks as no part of the answer.
 
 use serde_json::Value;
 
@@ -17,8 +18,9 @@ impl Conversation {
                 self.system.push(text.join("\n"));
             }
             Some("user") => {
-                for words in words::content(content) {
-                    self.user(words, None);
+                let words = words::content(content);
+                if !words.is_empty() {
+                    self.push(Said::User(words), None);
                 }
             }
             Some("assistant") => {
@@ -56,6 +58,7 @@ fn assistant(content: &Value) -> Turn {
     for block in content.as_array().into_iter().flatten() {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
+            Some("text") if matches!(text("status"), Some("aborted" | "abandoned")) => {}
             Some("text") => turn.texts.extend(text("text").map(str::to_owned)),
             Some("tool_use") => turn.calls.push(Asked {
                 tool_call_id: None,

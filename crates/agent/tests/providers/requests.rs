@@ -168,6 +168,18 @@ async fn thinking_is_asked_for_where_there_is_room_and_no_call_is_open() {
     }
 }
 
+/// Chat completions take messages of one role in a row; the Messages API gets one message with a block for each.
+#[tokio::test]
+async fn messages_in_a_row_are_not_fused() {
+    let messages = vec![user("one"), user("two")];
+    let seen = sent("openai", "", request(messages.clone())).await;
+    let said = |text: &str| json!({ "role": "user", "content": text });
+    assert_eq!(seen.body["messages"], json!([said("one"), said("two")]));
+    let seen = sent("anthropic", "cache = false", request(messages)).await;
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    assert_eq!(seen.body["messages"], json!([{ "role": "user", "content": [text("one"), text("two")] }]));
+}
+
 /// What is empty is left out, or said as nothing, as each protocol wants it.
 #[tokio::test]
 async fn nothing_said_is_no_reason_to_be_refused() {

@@ -8,6 +8,7 @@ mod beginnings;
 mod budgets;
 mod calls;
 mod chats;
+mod compacted;
 mod crashes;
 mod disks;
 mod endings;

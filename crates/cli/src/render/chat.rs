@@ -52,6 +52,8 @@ impl Telling {
         match event {
             TurnEvent::TextDelta(piece) => self.piece(Piece::Text, piece, &mut out),
             TurnEvent::ThinkingDelta(piece) => self.piece(Piece::Thinking, piece, &mut out),
+            TurnEvent::TextRetracted(cut) => self.retracted(Piece::Text, &cut.note, &mut out),
+            TurnEvent::ThinkingRetracted(cut) => self.retracted(Piece::Thinking, &cut.note, &mut out),
             TurnEvent::Text(text) => self.whole(Piece::Text, text, &mut out),
             TurnEvent::Thinking(text) => self.whole(Piece::Thinking, text, &mut out),
             TurnEvent::ToolCall(asked) => {
@@ -97,6 +99,11 @@ impl Telling {
         out.push_str(&self.end_line());
         self.piece(block, text, out);
         out.push_str(&self.end_line());
+    }
+
+    /// What was written cannot be unwritten on a terminal, so the note of the server follows it, on a line of its own.
+    fn retracted(&mut self, block: Piece, note: &str, out: &mut String) {
+        self.whole(block, note.trim(), out);
     }
 
     /// A piece, where it stands.

@@ -4,6 +4,7 @@
 
 mod applications;
 mod audit;
+mod applications_start;
 mod backups;
 mod behind_tls;
 mod capturing;

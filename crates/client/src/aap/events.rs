@@ -13,6 +13,9 @@ pub enum TurnEvent {
     Start,
     TextDelta(String),
     ThinkingDelta(String),
+    /// The text that was told last is no part of the answer: an addition of our server's.
+    TextRetracted(Retraction),
+    ThinkingRetracted(Retraction),
     /// A whole block.
     Text(String),
     Thinking(String),
@@ -24,6 +27,23 @@ pub enum TurnEvent {
     Stop(Stop),
     /// What the protocol does not have.
     Other(String),
+}
+
+/// What a server takes back of what it told in pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retraction {
+    /// So many Unicode code points of what was told last.
+    pub chars: usize,
+    /// What stands there for clients that join all pieces.
+    pub note: String,
+}
+
+impl Retraction {
+    fn of(data: &Map<String, Value>) -> Result<Option<Self>, String> {
+        let chars =
+            data.get("retracts").and_then(Value::as_u64).and_then(|chars| usize::try_from(chars).ok());
+        chars.map(|chars| Ok(Retraction { chars, note: text(data, "delta")? })).transpose()
+    }
 }
 
 /// How a turn ended, with what servers add to it.
@@ -100,8 +120,14 @@ impl TurnEvent {
         let name = data.get("event").and_then(Value::as_str).or(frame.event.as_deref()).unwrap_or("");
         let event = match name {
             "turn_start" => TurnEvent::Start,
-            "text_delta" => TurnEvent::TextDelta(text(&data, "delta")?),
-            "thinking_delta" => TurnEvent::ThinkingDelta(text(&data, "delta")?),
+            "text_delta" => match Retraction::of(&data)? {
+                Some(retraction) => TurnEvent::TextRetracted(retraction),
+                None => TurnEvent::TextDelta(text(&data, "delta")?),
+            },
+            "thinking_delta" => match Retraction::of(&data)? {
+                Some(retraction) => TurnEvent::ThinkingRetracted(retraction),
+                None => TurnEvent::ThinkingDelta(text(&data, "delta")?),
+            },
             "text" => TurnEvent::Text(text(&data, "text")?),
             "thinking" => TurnEvent::Thinking(text(&data, "thinking")?),
             "tool_call" => TurnEvent::ToolCall(OpenCall {
@@ -146,8 +172,8 @@ impl TurnEvent {
 
     fn of_block(block: Block) -> Option<Self> {
         match block {
-            Block::Text { text } => Some(TurnEvent::Text(text)),
-            Block::Thinking { thinking } => Some(TurnEvent::Thinking(thinking)),
+            Block::Text { text, .. } => Some(TurnEvent::Text(text)),
+            Block::Thinking { thinking, .. } => Some(TurnEvent::Thinking(thinking)),
             Block::ToolUse { tool_call_id, name, input } => {
                 Some(TurnEvent::ToolCall(OpenCall { tool_call_id, name, input }))
             }

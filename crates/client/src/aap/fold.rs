@@ -1,7 +1,8 @@
 //! The messages that the events of a turn add up to. Pure; see [`Fold`].
 //!
 //! It holds to what all clients of the protocol do: pieces gather in one text and one thought, which any other event
-//! closes, text first; a result closes the assistant's message; what no `turn_stop` has closed is not kept.
+//! closes, text first; a result closes the assistant's message; what no `turn_stop` has closed is not kept. What the
+//! server retracts is not kept either.
 
 use serde_json::Value;
 
@@ -39,11 +40,15 @@ impl Fold {
         match event {
             TurnEvent::TextDelta(piece) => return self.text.push_str(piece),
             TurnEvent::ThinkingDelta(piece) => return self.thinking.push_str(piece),
+            TurnEvent::TextRetracted(retraction) => return drop_last(&mut self.text, retraction.chars),
+            TurnEvent::ThinkingRetracted(retraction) => {
+                return drop_last(&mut self.thinking, retraction.chars);
+            }
             _ => self.flush(),
         }
         match event {
-            TurnEvent::Text(text) => self.blocks.push(Block::Text { text: text.clone() }),
-            TurnEvent::Thinking(thinking) => self.blocks.push(Block::Thinking { thinking: thinking.clone() }),
+            TurnEvent::Text(text) => self.blocks.push(Block::text(text.clone())),
+            TurnEvent::Thinking(thinking) => self.blocks.push(Block::thinking(thinking.clone())),
             TurnEvent::ToolCall(call) => self.blocks.push(Block::ToolUse {
                 tool_call_id: call.tool_call_id.clone(),
                 name: call.name.clone(),
@@ -74,10 +79,10 @@ impl Fold {
 
     fn flush(&mut self) {
         if !self.text.is_empty() {
-            self.blocks.push(Block::Text { text: std::mem::take(&mut self.text) });
+            self.blocks.push(Block::text(std::mem::take(&mut self.text)));
         }
         if !self.thinking.is_empty() {
-            self.blocks.push(Block::Thinking { thinking: std::mem::take(&mut self.thinking) });
+            self.blocks.push(Block::thinking(std::mem::take(&mut self.thinking)));
         }
     }
 
@@ -86,6 +91,14 @@ impl Fold {
             let content = Content::Blocks(std::mem::take(&mut self.blocks));
             self.messages.push(HistoryMessage::Assistant { content });
         }
+    }
+}
+
+/// Drops so many characters from the end, or all when there are fewer.
+fn drop_last(text: &mut String, chars: usize) {
+    if let Some(last) = chars.checked_sub(1) {
+        let from = text.char_indices().rev().nth(last).map_or(0, |(at, _)| at);
+        text.truncate(from);
     }
 }
 
@@ -131,11 +144,11 @@ mod tests {
     }
 
     fn text(text: &str) -> Block {
-        Block::Text { text: text.into() }
+        Block::text(text.into())
     }
 
     fn thought(thinking: &str) -> Block {
-        Block::Thinking { thinking: thinking.into() }
+        Block::thinking(thinking.into())
     }
 
     fn used(id: &str, name: &str) -> Block {
@@ -174,6 +187,28 @@ mod tests {
         let expected = assistant(vec![text("ab"), thought("plan"), used("1", "look")]);
         assert_eq!(fold.messages(), [expected]);
         assert_eq!(fold.stop().map(|stop| &stop.reason), Some(&StopReason::ToolUse));
+    }
+
+    #[test]
+    fn what_is_retracted_is_no_part_of_the_message() {
+        let frame = |data: &str| {
+            let frame = recount_transport::sse::Frame {
+                id: None,
+                event: Some("text_delta".into()),
+                data: data.into(),
+            };
+            TurnEvent::read(&frame).unwrap()
+        };
+        let note = frame(r#"{"delta":"[cut off]","retracts":3}"#);
+        let fold = folded(&[delta("Well. "), delta("Té🦀"), note, delta("Two."), stop(StopReason::EndTurn)]);
+        assert_eq!(fold.messages(), [assistant(vec![text("Well. Two.")])]);
+        let too_much =
+            folded(&[delta("One"), frame(r#"{"delta":"","retracts":99}"#), stop(StopReason::EndTurn)]);
+        assert_eq!(too_much.messages(), []);
+        let none = folded(&[delta("One"), frame(r#"{"delta":"x","retracts":0}"#), stop(StopReason::EndTurn)]);
+        assert_eq!(none.messages(), [assistant(vec![text("One")])]);
+        let other_make = frame(r#"{"delta":"x","retracts":"yes"}"#);
+        assert_eq!(other_make, delta("x"));
     }
 
     #[test]

@@ -231,9 +231,14 @@ pub enum Content {
 pub enum Block {
     Text {
         text: String,
+        /// `aborted` or `abandoned` where it is no part of the answer, from a server that says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<String>,
     },
     Thinking {
         thinking: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<String>,
     },
     ToolUse {
         #[serde(rename = "toolCallId")]
@@ -247,6 +252,18 @@ pub enum Block {
     },
     #[serde(other)]
     Unknown,
+}
+
+impl Block {
+    /// A text that counts.
+    pub fn text(text: String) -> Self {
+        Block::Text { text, status: None }
+    }
+
+    /// A thought that counts.
+    pub fn thinking(thinking: String) -> Self {
+        Block::Thinking { thinking, status: None }
+    }
 }
 
 /// What begins a turn: a message of the user, or answers to what is open.
@@ -323,7 +340,7 @@ mod tests {
         ]);
         let history: Vec<HistoryMessage> = serde_json::from_value(history).unwrap();
         assert_eq!(history[0], HistoryMessage::User { content: Content::Text("hi".into()) });
-        let said = vec![Block::Unknown, Block::Text { text: "ho".into() }];
+        let said = vec![Block::Unknown, Block::text("ho".into())];
         assert_eq!(history[1], HistoryMessage::Assistant { content: Content::Blocks(said) });
         assert_eq!(history[2], HistoryMessage::Unknown);
         let odd = Content::Other(json!({"odd": true}));

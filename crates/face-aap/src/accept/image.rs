@@ -90,7 +90,25 @@ fn data(rest: &str) -> Accepted<Picture> {
             "the picture is larger than {most} bytes (IMAGE_BYTES_MAX); send a smaller one"
         )));
     }
-    Ok(Picture::Data { mime: mime.to_owned(), bytes: bytes.into() })
+    match type_of(&bytes) {
+        Some(found) if found == mime => Ok(Picture::Data { mime: mime.to_owned(), bytes: bytes.into() }),
+        found => Err(refused(format!(
+            "the picture is declared as {mime}, but its first bytes are of {}; declare the type that it has",
+            found.unwrap_or("an unknown type")
+        ))),
+    }
+}
+
+/// The type of a picture by its first bytes, as far as models can look at it.
+fn type_of(bytes: &[u8]) -> Option<&'static str> {
+    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        _ if is_webp => Some("image/webp"),
+        _ => None,
+    }
 }
 
 /// A picture as the client that sent it knows it.
@@ -120,6 +138,42 @@ mod tests {
         assert_eq!(data_url(&mime, &bytes), url);
         let url = "https://example.org/a.png?b=c";
         assert_eq!(picture(url, BOTH).unwrap(), Picture::At(url.into()));
+    }
+
+    // P-071
+    #[test]
+    fn data_must_be_of_the_type_that_it_is_sent_as() {
+        let heads: [(&str, &[u8]); 5] = [
+            ("image/png", b"\x89PNG\r\n\x1a\n"),
+            ("image/jpeg", b"\xff\xd8\xff"),
+            ("image/gif", b"GIF87a"),
+            ("image/gif", b"GIF89a"),
+            ("image/webp", b"RIFF\0\0\0\0WEBPVP8 "),
+        ];
+        for (found, bytes) in heads {
+            for declared in TYPES {
+                match picture(&data_url(declared, bytes), BOTH) {
+                    Ok(_) => assert_eq!(declared, found),
+                    Err(refusal) => {
+                        assert_ne!(declared, found);
+                        assert_eq!(refusal.code, Code::ImageRefused);
+                        assert!(
+                            refusal.detail.contains(declared) && refusal.detail.contains(found),
+                            "{}",
+                            refusal.detail
+                        );
+                    }
+                }
+            }
+        }
+        for bad in ["AAAA", "iVBORw0KGg==", "UklGRgAAAABXQVZF"] {
+            let refusal = picture(&format!("data:image/png;base64,{bad}"), BOTH).unwrap_err();
+            assert!(
+                refusal.detail.contains("image/png") && refusal.detail.contains("unknown"),
+                "{}",
+                refusal.detail
+            );
+        }
     }
 
     // P-071

@@ -131,7 +131,7 @@ fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted
     }
     few_blocks(whose, &blocks)?;
     let piece = |(index, block)| match block {
-        ContentBlock::Text { text } => Ok(Piece::Text(text)),
+        ContentBlock::Text { text, .. } => Ok(Piece::Text(text)),
         ContentBlock::Image { url } => Ok(Piece::Picture(picture_of(whose, index, &url, can)?)),
         ContentBlock::Thinking { .. } | ContentBlock::ToolUse { .. } => {
             Err(malformed(format!("the content of {whose} may hold text and image blocks only")))

@@ -62,7 +62,7 @@ fn assistant(
     let mut bytes = 0;
     for (index, block) in blocks.iter().enumerate() {
         match block {
-            ContentBlock::Text { text } | ContentBlock::Thinking { thinking: text } => {
+            ContentBlock::Text { text, .. } | ContentBlock::Thinking { thinking: text, .. } => {
                 bytes += encoded_len(text)
             }
             ContentBlock::Image { url } => drop(picture_of(whose, index, url, can)?),
@@ -117,7 +117,7 @@ mod tests {
     fn what_is_kept_is_what_came() {
         let messages = concat!(
             r#"[{"role":"system","content":"Be brief."},"#,
-            r#"{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","url":"data:image/png;base64,AAAA"}],"x":1},"#,
+            r#"{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","url":"data:image/png;base64,iVBORw0KGgo="}],"x":1},"#,
             r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"tool_use","toolCallId":"c1","name":"f","input":{"b":1,"a":2.0}}]},"#,
             r#"{"role":"tool","toolCallId":"c1","content":"sun"},"#,
             r#"{"role":"assistant","content":[{"type":"tool_use","toolCallId":"c2","name":"f","input":{}}]}]"#,

@@ -189,8 +189,10 @@ mod tests {
     #[test]
     fn a_result_with_pictures_is_as_large_as_an_event_takes_it() {
         let result = |bytes: usize| {
-            let content =
-                format!(r#"[{{"type":"image","url":"data:image/png;base64,{}"}}]"#, "AAAA".repeat(bytes / 4));
+            let content = format!(
+                r#"[{{"type":"image","url":"data:image/png;base64,iVBORw0KGgoA{}"}}]"#,
+                "AAAA".repeat(bytes / 4 - 3)
+            );
             check_messages(&format!(r#"[{{"role":"tool","toolCallId":"a","content":{content}}}]"#))
         };
         assert_eq!(limits::RESULT_BYTES_MAX, recount_run::limits::OUTPUT_BYTES_MAX);

@@ -183,7 +183,10 @@ mod tests {
         check("id: 12.0\nevent: turn_start\ndata: {}\n\n", &frame(TurnEvent::TurnStart {}));
         check(
             "id: 12.0\nevent: text_delta\ndata: {\"delta\":\"a\\n\\r\\u0000\\\"\\\\ é 🦀\\u2028\\u2029\\u0085\"}\n\n",
-            &frame(TurnEvent::TextDelta { delta: "a\n\r\0\"\\ é 🦀\u{2028}\u{2029}\u{85}".into() }),
+            &frame(TurnEvent::TextDelta {
+                delta: "a\n\r\0\"\\ é 🦀\u{2028}\u{2029}\u{85}".into(),
+                retracts: None,
+            }),
         );
         let input = Json::parse("{\n\"a\":\r\n\"\u{2028} …\"}").unwrap();
         check(

@@ -45,8 +45,10 @@ impl Gathered {
             Told::ToolResult { tool_call_id, content } => {
                 self.messages.push(Generated::Tool { tool_call_id, content });
             }
-            Told::Event(TurnEvent::Text { text }) => self.block(ContentBlock::Text { text }),
-            Told::Event(TurnEvent::Thinking { thinking }) => self.block(ContentBlock::Thinking { thinking }),
+            Told::Event(TurnEvent::Text { text, status }) => self.block(ContentBlock::Text { text, status }),
+            Told::Event(TurnEvent::Thinking { thinking, status }) => {
+                self.block(ContentBlock::Thinking { thinking, status });
+            }
             Told::Event(TurnEvent::ToolCall { tool_call_id, name, input }) => {
                 self.block(ContentBlock::ToolUse { tool_call_id, name, input });
             }

@@ -1,10 +1,10 @@
 //! A line of a session's history as a message. What stood in the session before its first run is told as it was sent,
 //! and not here.
 
-use recount_run::view::{Block, Line};
+use recount_run::view::{AnswerBlock, Block, BlockStatus, Line};
 
 use super::{ImageRef, Pictures, Shown, input_object, shown};
-use crate::wire::{Content, ContentBlock, HistoryMessage};
+use crate::wire::{Content, ContentBlock, HistoryMessage, TextStatus};
 
 /// The line with its pictures. What the agent said is always in blocks; what a person said is in the form it came in.
 pub fn history_message(line: &Line, pictures: &Pictures) -> HistoryMessage {
@@ -33,10 +33,15 @@ pub fn line_pictures(line: &Line) -> Vec<ImageRef> {
     content.pictures().cloned().collect()
 }
 
-fn block(block: &Block) -> ContentBlock {
-    match block {
-        Block::Text(text) => ContentBlock::Text { text: text.clone() },
-        Block::Thinking(thinking) => ContentBlock::Thinking { thinking: thinking.clone() },
+fn block(answer: &AnswerBlock) -> ContentBlock {
+    let status = match answer.status {
+        BlockStatus::Open | BlockStatus::Final => None,
+        BlockStatus::Aborted => Some(TextStatus::Aborted),
+        BlockStatus::Abandoned => Some(TextStatus::Abandoned),
+    };
+    match &answer.block {
+        Block::Text(text) => ContentBlock::Text { text: text.clone(), status },
+        Block::Thinking(thinking) => ContentBlock::Thinking { thinking: thinking.clone(), status },
         Block::ToolUse { tool_call_id, name, input } => ContentBlock::ToolUse {
             tool_call_id: tool_call_id.to_string(),
             name: name.clone(),

@@ -107,7 +107,7 @@ impl Piece {
     fn of(block: &Json) -> Option<Piece> {
         let kept: Kept = serde_json::from_str(block.text()).ok()?;
         match kept.r#type.as_str() {
-            "text" => kept.text.map(|text| Piece::Block(ContentBlock::Text { text })),
+            "text" => kept.text.map(|text| Piece::Block(ContentBlock::text(text))),
             "image" => match (kept.artifact_id, kept.url) {
                 (Some(artifact_id), _) => Some(Piece::Picture(ImageRef { artifact_id, mime: kept.mime })),
                 (None, Some(url)) => Some(Piece::Block(ContentBlock::Image { url })),
@@ -126,7 +126,7 @@ impl Piece {
             }
             _ => block.text().to_owned(),
         };
-        Piece::Block(ContentBlock::Text { text })
+        Piece::Block(ContentBlock::text(text))
     }
 
     fn with(&self, pictures: &Pictures) -> ContentBlock {
@@ -134,9 +134,7 @@ impl Piece {
             Piece::Block(block) => block.clone(),
             Piece::Picture(ImageRef { artifact_id, .. }) => match pictures.0.get(artifact_id) {
                 Some(url) => ContentBlock::Image { url: url.clone() },
-                None => {
-                    ContentBlock::Text { text: format!("[the picture {artifact_id} is not kept any more]") }
-                }
+                None => ContentBlock::text(format!("[the picture {artifact_id} is not kept any more]")),
             },
         }
     }

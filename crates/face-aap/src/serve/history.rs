@@ -15,7 +15,9 @@ use super::pictures;
 use crate::accept::{self, Kind};
 use crate::error::Refusal;
 use crate::project::{history_message, line_pictures};
-use crate::wire::{Content, HistoryLists, HistoryMessage, HistoryResponse, PostSessionsResponse};
+use crate::wire::{
+    Content, ContentBlock, HistoryLists, HistoryMessage, HistoryResponse, PostSessionsResponse,
+};
 
 pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
     face.may(Scope::Read)?;
@@ -42,9 +44,12 @@ pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(
 
 async fn messages(face: &Face, session: SessionId, kind: Kind) -> Result<Vec<Json>, Refusal> {
     let mut messages = face.engine.seed(session).await?;
+    if kind == Kind::Compacted {
+        messages = messages.into_iter().filter_map(as_told).collect();
+    }
     let history = face.engine.history(session).await?;
-    let lines: Vec<&Placed> = match kind {
-        Kind::Full => history.full().collect(),
+    let lines: Vec<Placed> = match kind {
+        Kind::Full => history.full().cloned().collect(),
         Kind::Compacted => {
             let (summary, lines) = history.compacted();
             if let Some(summary) = summary {
@@ -52,16 +57,36 @@ async fn messages(face: &Face, session: SessionId, kind: Kind) -> Result<Vec<Jso
                 messages.retain(is_system);
                 messages.push(sent(&HistoryMessage::User { content: Content::Text(summary.to_owned()) }));
             }
-            lines.collect()
+            lines
         }
     };
-    let lines: Vec<&Line> = lines.into_iter().map(|placed| &placed.line).collect();
+    let lines: Vec<&Line> = lines.iter().map(|placed| &placed.line).collect();
     let wanted = lines.iter().flat_map(|line| line_pictures(line));
     let pictures = pictures::of(&face.engine, session, wanted.collect::<Vec<_>>()).await?;
     for line in lines {
         messages.push(sent(&history_message(line, &pictures)));
     }
     Ok(messages)
+}
+
+/// A message that a session began with, as the model is told it: without thoughts and without texts that are marked as no
+/// part of the answer. `None` when nothing is left.
+fn as_told(message: Json) -> Option<Json> {
+    let Ok(HistoryMessage::Assistant { content: Content::Blocks(blocks) }) =
+        serde_json::from_str(message.text())
+    else {
+        return Some(message);
+    };
+    let is_told = |block: &ContentBlock| match block {
+        ContentBlock::Text { status, .. } => status.is_none(),
+        ContentBlock::Thinking { .. } => false,
+        ContentBlock::ToolUse { .. } | ContentBlock::Image { .. } => true,
+    };
+    if blocks.iter().all(is_told) {
+        return Some(message);
+    }
+    let told: Vec<ContentBlock> = blocks.into_iter().filter(is_told).collect();
+    (!told.is_empty()).then(|| sent(&HistoryMessage::Assistant { content: Content::Blocks(told) }))
 }
 
 fn is_system(message: &Json) -> bool {

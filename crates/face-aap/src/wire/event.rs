@@ -3,7 +3,7 @@
 use recount_event::Json;
 use serde::{Deserialize, Serialize};
 
-use super::{Awaiting, Content, StopReason, TurnError, Unreadable, Usage};
+use super::{Awaiting, Content, StopReason, TextStatus, TurnError, Unreadable, Usage};
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -12,15 +12,28 @@ pub enum TurnEvent {
     TurnStart {},
     TextDelta {
         delta: String,
+        /// Ours: so many characters (Unicode code points) of the text before this piece, and the piece itself, are no
+        /// part of the answer.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retracts: Option<u64>,
     },
     ThinkingDelta {
         delta: String,
+        /// Ours, as of a text.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retracts: Option<u64>,
     },
     Text {
         text: String,
+        /// Ours.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<TextStatus>,
     },
     Thinking {
         thinking: String,
+        /// Ours.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<TextStatus>,
     },
     /// `input` is an object.
     ToolCall {
@@ -50,6 +63,8 @@ pub enum TurnEvent {
 #[serde(rename_all = "camelCase")]
 struct Flat {
     delta: Option<String>,
+    retracts: Option<u64>,
+    status: Option<TextStatus>,
     text: Option<String>,
     thinking: Option<String>,
     tool_call_id: Option<String>,
@@ -85,12 +100,21 @@ impl TurnEvent {
         let tool_call_id = flat.tool_call_id.ok_or_else(|| missing("toolCallId"));
         Ok(Some(match name {
             "turn_start" => TurnEvent::TurnStart {},
-            "text_delta" => TurnEvent::TextDelta { delta: flat.delta.ok_or_else(|| missing("delta"))? },
-            "thinking_delta" => {
-                TurnEvent::ThinkingDelta { delta: flat.delta.ok_or_else(|| missing("delta"))? }
+            "text_delta" => TurnEvent::TextDelta {
+                delta: flat.delta.ok_or_else(|| missing("delta"))?,
+                retracts: flat.retracts,
+            },
+            "thinking_delta" => TurnEvent::ThinkingDelta {
+                delta: flat.delta.ok_or_else(|| missing("delta"))?,
+                retracts: flat.retracts,
+            },
+            "text" => {
+                TurnEvent::Text { text: flat.text.ok_or_else(|| missing("text"))?, status: flat.status }
             }
-            "text" => TurnEvent::Text { text: flat.text.ok_or_else(|| missing("text"))? },
-            "thinking" => TurnEvent::Thinking { thinking: flat.thinking.ok_or_else(|| missing("thinking"))? },
+            "thinking" => TurnEvent::Thinking {
+                thinking: flat.thinking.ok_or_else(|| missing("thinking"))?,
+                status: flat.status,
+            },
             "tool_call" => TurnEvent::ToolCall {
                 tool_call_id: tool_call_id?,
                 name: flat.name.ok_or_else(|| missing("name"))?,

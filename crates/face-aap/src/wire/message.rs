@@ -76,25 +76,33 @@ pub enum Content {
     Blocks(Vec<ContentBlock>),
 }
 
+/// Why a text is no part of the agent's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextStatus {
+    /// The turn ended before the answer was complete.
+    Aborted,
+    /// The attempt failed, and another answer took its place.
+    Abandoned,
+}
+
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentBlock {
     Text {
         text: String,
+        /// Ours.
+        status: Option<TextStatus>,
     },
     Thinking {
         thinking: String,
+        /// Ours.
+        status: Option<TextStatus>,
     },
     /// `input` is an object.
-    ToolUse {
-        tool_call_id: String,
-        name: String,
-        input: Json,
-    },
+    ToolUse { tool_call_id: String, name: String, input: Json },
     /// `https:` or `data:`.
-    Image {
-        url: String,
-    },
+    Image { url: String },
 }
 
 /// A message that can stand in a history.
@@ -132,7 +140,7 @@ impl Content {
             Content::Text(text) => text.clone(),
             Content::Blocks(blocks) => {
                 let texts = blocks.iter().filter_map(|block| match block {
-                    ContentBlock::Text { text } => Some(text.as_str()),
+                    ContentBlock::Text { text, .. } => Some(text.as_str()),
                     _ => None,
                 });
                 texts.collect::<Vec<_>>().join("\n")
@@ -143,7 +151,7 @@ impl Content {
     /// Its blocks; a text is one.
     pub fn into_blocks(self) -> Vec<ContentBlock> {
         match self {
-            Content::Text(text) => vec![ContentBlock::Text { text }],
+            Content::Text(text) => vec![ContentBlock::text(text)],
             Content::Blocks(blocks) => blocks,
         }
     }
@@ -190,17 +198,26 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
+impl ContentBlock {
+    /// A text that counts.
+    pub fn text(text: String) -> Self {
+        ContentBlock::Text { text, status: None }
+    }
+}
+
 impl Serialize for ContentBlock {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self {
-            ContentBlock::Text { text } => {
+            ContentBlock::Text { text, status } => {
                 map.serialize_entry("type", "text")?;
                 map.serialize_entry("text", text)?;
+                status.iter().try_for_each(|status| map.serialize_entry("status", status))?;
             }
-            ContentBlock::Thinking { thinking } => {
+            ContentBlock::Thinking { thinking, status } => {
                 map.serialize_entry("type", "thinking")?;
                 map.serialize_entry("thinking", thinking)?;
+                status.iter().try_for_each(|status| map.serialize_entry("status", status))?;
             }
             ContentBlock::ToolUse { tool_call_id, name, input } => {
                 map.serialize_entry("type", "tool_use")?;
@@ -228,6 +245,8 @@ struct FlatBlock {
     name: Option<String>,
     input: Option<Json>,
     url: Option<String>,
+    /// A word of another server's is passed over.
+    status: Option<Json>,
 }
 
 fn needed<T, E: de::Error>(value: Option<T>, field: &'static str, of: &str) -> Result<T, E> {
@@ -237,10 +256,11 @@ fn needed<T, E: de::Error>(value: Option<T>, field: &'static str, of: &str) -> R
 impl<'de> Deserialize<'de> for ContentBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let flat = FlatBlock::deserialize(deserializer)?;
+        let status = flat.status.and_then(|status| serde_json::from_str(status.text()).ok());
         match flat.r#type.as_str() {
-            of @ "text" => Ok(ContentBlock::Text { text: needed(flat.text, "text", of)? }),
+            of @ "text" => Ok(ContentBlock::Text { text: needed(flat.text, "text", of)?, status }),
             of @ "thinking" => {
-                Ok(ContentBlock::Thinking { thinking: needed(flat.thinking, "thinking", of)? })
+                Ok(ContentBlock::Thinking { thinking: needed(flat.thinking, "thinking", of)?, status })
             }
             of @ "tool_use" => {
                 let input = needed(flat.input, "input", of)?;

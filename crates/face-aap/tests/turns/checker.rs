@@ -128,11 +128,20 @@ pub(crate) fn check(bytes: &[u8], wanted: Wanted, session: &mut Session) -> Fold
             "text_delta" | "thinking_delta" => {
                 assert_eq!(wanted, Wanted::Delta);
                 let piece = words(frame, "delta");
-                if frame.event == "text_delta" { fold.text += piece } else { fold.thinking += piece }
+                let told = if frame.event == "text_delta" { &mut fold.text } else { &mut fold.thinking };
+                match frame.data.get("retracts") {
+                    None => *told += piece,
+                    Some(retracts) => retract(told, retracts),
+                }
             }
             kind @ ("text" | "thinking") => {
                 assert_eq!(wanted, Wanted::Message);
-                fold.current.push(json!({"type": kind, kind: words(frame, kind)}));
+                let mut block = json!({"type": kind, kind: words(frame, kind)});
+                if let Some(status) = frame.data.get("status") {
+                    assert_eq!(status, "aborted", "an abandoned block is not told: {frame:?}");
+                    block["status"] = status.clone();
+                }
+                fold.current.push(block);
             }
             "tool_call" => {
                 let id = words(frame, "toolCallId");
@@ -177,6 +186,21 @@ fn words<'a>(frame: &'a Heard, key: &str) -> &'a str {
     words
 }
 
+/// Takes back the end of what was told in pieces.
+fn retract(told: &mut String, retracts: &Value) {
+    let count = usize::try_from(retracts.as_u64().unwrap()).unwrap();
+    let chars: Vec<char> = told.chars().collect();
+    assert!((1..=chars.len()).contains(&count), "{count} characters of {told:?} are retracted");
+    *told = chars[..chars.len() - count].iter().collect();
+}
+
+/// The text that a client has that knows nothing of retractions.
+pub(crate) fn joined_text(bytes: &[u8]) -> String {
+    let heard = read(bytes);
+    let pieces = heard.iter().filter(|frame| frame.event == "text_delta");
+    pieces.map(|frame| words(frame, "delta")).collect()
+}
+
 fn content(content: &Value) {
     match content {
         Value::String(_) => {}
@@ -216,6 +240,7 @@ pub(crate) fn as_deltas_tell(messages: &[Value]) -> Vec<Value> {
         let mut fold = Fold::default();
         for block in message["content"].as_array().unwrap() {
             match block["type"].as_str().unwrap() {
+                // Pieces were told before it was known that the answer is never completed.
                 "text" => fold.text += block["text"].as_str().unwrap(),
                 "thinking" => fold.thinking += block["thinking"].as_str().unwrap(),
                 _ => {

@@ -10,9 +10,11 @@ use recount_event::{Event, ForeignId, Payload};
 use recount_face_aap::project::{Mode, Projector};
 use serde_json::{Map, Value, json};
 
-use super::checker::{Folded, Session, Wanted, as_deltas_tell, check};
+use super::checker::{Folded, Session, Wanted, as_deltas_tell, check, joined_text};
 use super::dice::live;
-use super::told::{Segment, bytes, client_calls, frames, generated, history, reply, rest, segments};
+use super::told::{
+    Segment, bytes, client_calls, counting, frames, generated, history, reply, rest, segments, text_of_all,
+};
 
 /// As many as `PROPTEST_CASES` says, for those who have an hour.
 fn cases(usual: u32) -> u32 {
@@ -27,7 +29,8 @@ fn numbers() -> impl Strategy<Value = Vec<u16>> {
 pub(super) fn holds(events: &[Event]) -> BTreeMap<String, u64> {
     let mut seen = BTreeMap::new();
     let own = client_calls(events);
-    let lines = history(events);
+    let all_lines = history(events);
+    let lines = counting(&all_lines);
     let mut sessions = [Session::default(), Session::default()];
     for id in &own {
         sessions.iter_mut().for_each(|session| session.carries_out(id));
@@ -47,6 +50,12 @@ pub(super) fn holds(events: &[Event]) -> BTreeMap<String, u64> {
             delta.messages,
             as_deltas_tell(&told),
             "pieces are the history, but for what pieces cannot say"
+        );
+        let joined = joined_text(&bytes(&frames(events, Mode::Delta, segment.opening)));
+        assert_eq!(
+            joined,
+            text_of_all(&all_lines, segment),
+            "a client that joins all text has the full history"
         );
         assert_eq!((&message.stop, &message.pending), (&delta.stop, &delta.pending));
         agrees(&reply(events, segment.opening), &message);
@@ -149,7 +158,7 @@ proptest! {
 fn the_dice_make_all_sorts_of_turns() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let mut types: BTreeSet<String> = BTreeSet::new();
-    let mut mixed = 0;
+    let (mut mixed, mut abandoned) = (0, 0);
     for seed in 0..150_u64 {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let numbers: Vec<u16> = (0..400)
@@ -163,6 +172,7 @@ fn the_dice_make_all_sorts_of_turns() {
         let events = live(&numbers);
         types.extend(events.iter().map(|event| event.type_name().to_owned()));
         mixed += u64::from(is_mixed(&events));
+        abandoned += segments(&events).iter().filter(|segment| is_retracted(&events, **segment)).count();
         for (reason, count) in holds(&events) {
             *seen.entry(reason).or_default() += count;
         }
@@ -187,7 +197,14 @@ fn the_dice_make_all_sorts_of_turns() {
     ] {
         assert!(types.contains(name), "{name} comes in no run");
     }
+    assert!(abandoned >= 20, "{abandoned} answers were abandoned");
     assert!(mixed >= 10, "{mixed} runs wait for permissions and results at once");
+}
+
+/// Whether something that was told in pieces is taken back.
+fn is_retracted(events: &[Event], segment: Segment) -> bool {
+    let told = bytes(&frames(events, Mode::Delta, segment.opening));
+    String::from_utf8(told).unwrap().contains("\"retracts\":")
 }
 
 /// P-049: both sorts of answers are waited for at once, and a call that needs neither ran in the same step.

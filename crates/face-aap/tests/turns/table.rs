@@ -90,6 +90,8 @@ fn every_type_is_told_as_the_registry_says() {
         };
         for (mode, expected) in [Mode::Delta, Mode::Message].into_iter().zip(meant(row.aap)) {
             let mut before = script(QUEUED);
+            let completed =
+                Payload::read("turn.completed", r#"{"turn_index":0,"stop_reason":"end_turn"}"#).unwrap();
             // Outcomes are told of calls that the model asked for.
             if let (Some(id), false) =
                 (data.get("tool_call_id"), row.type_name == "assistant.tool_call_proposed")
@@ -98,14 +100,20 @@ fn every_type_is_told_as_the_registry_says() {
                 let call = json!({"turn_index": 0, "tool_call_id": id, "tool_name": name, "input": {}});
                 let proposed = Payload::read("assistant.tool_call_proposed", &call.to_string()).unwrap();
                 before.push(event(1, proposed));
+                before.push(event(2, completed.clone()));
             }
             let opens = row.type_name == "run.queued";
+            // What the model says in whole counts, and is told, when its turn is complete.
+            let counts = row.type_name.starts_with("assistant.");
             fixture.sequence = if opens { 0 } else { before.len() as u64 };
             let mut projector = Projector::new(mode, 0);
             if !opens {
                 before.iter().for_each(|event| drop(projector.event(event)));
             }
-            let frames = projector.event(&fixture);
+            let mut frames = projector.event(&fixture);
+            if counts {
+                frames.extend(projector.event(&event(fixture.sequence + 1, completed)));
+            }
             let told: Vec<&str> =
                 frames.iter().map(|frame| frame.event(&Pictures::default()).name()).collect();
             assert_eq!(told, expected, "{} in {mode:?}", row.type_name);
@@ -114,9 +122,9 @@ fn every_type_is_told_as_the_registry_says() {
             let mut behind = Projector::new(mode, 1_000);
             assert_eq!(behind.event(&fixture), []);
             let over = Payload::read("run.finished", r#"{"final_status":"completed"}"#).unwrap();
-            projector.event(&event(fixture.sequence + 1, over));
+            projector.event(&event(fixture.sequence + 2, over));
             assert!(projector.is_over());
-            fixture.sequence += 2;
+            fixture.sequence += 3;
             assert_eq!(projector.event(&fixture), [], "{} behind the close", row.type_name);
         }
     }
@@ -216,7 +224,8 @@ fn inputs_are_objects_and_outputs_are_texts_or_blocks() {
         ("[1]", json!({"input": [1]})),
     ] {
         let text = format!(
-            "{QUEUED}\nassistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'c','tool_name':'f','input':{input}}}"
+            "{QUEUED}\nassistant.tool_call_proposed {{'turn_index':0,'tool_call_id':'c','tool_name':'f','input':{input}}}
+             turn.completed {{'turn_index':0,'stop_reason':'tool_use'}}"
         );
         assert_eq!(told(Mode::Delta, 0, &text)[1].1["input"], shown, "{input}");
     }
@@ -265,7 +274,9 @@ fn a_block_is_told_once() {
          assistant.text_complete {{'turn_index':0,'block_index':1,'text':'a'}}
          assistant.text_complete {{'turn_index':0,'block_index':2,'text':'b'}}
          assistant.text_complete {{'turn_index':0,'block_index':3,'text':''}}
-         assistant.text_complete {{'turn_index':1,'block_index':1,'text':'c'}}"
+         turn.completed {{'turn_index':0,'stop_reason':'end_turn'}}
+         assistant.text_complete {{'turn_index':1,'block_index':1,'text':'c'}}
+         turn.completed {{'turn_index':1,'stop_reason':'end_turn'}}"
     );
     let words = |mode| {
         let told = told(mode, 0, &text).into_iter().skip(1);
@@ -332,4 +343,45 @@ fn a_turn_stops_for_the_reason_that_the_model_or_the_run_had() {
         assert_eq!((name.as_str(), stop["stopReason"].as_str()), ("turn_stop", Some(reason)), "{end}");
         assert_eq!(stop.get("error"), error.as_ref(), "{end}");
     }
+}
+
+/// A turn that broke off twice and then succeeded: in blocks only the answer that counts is told, in pieces what was told
+/// before it is taken back in words and in figures.
+#[test]
+fn an_abandoned_answer_is_left_out_of_blocks_and_taken_back_in_pieces() {
+    let attempt = |block: u64, text: &str| {
+        format!(
+            "turn.started {{'turn_index':0}}
+             assistant.text_delta {{'turn_index':0,'block_index':{block},'delta':'{text}'}}
+             assistant.text_complete {{'turn_index':0,'block_index':{block},'text':'{text}','aborted':true}}
+             turn.failed {{'turn_index':0,'code':'model_cut','message':'m','will_retry':true}}\n"
+        )
+    };
+    let text = format!(
+        "{QUEUED}\n{}{}
+         turn.started {{'turn_index':0}}
+         assistant.text_delta {{'turn_index':0,'block_index':2,'delta':'It ends in June.'}}
+         assistant.text_complete {{'turn_index':0,'block_index':2,'text':'It ends in June.'}}
+         turn.completed {{'turn_index':0,'stop_reason':'end_turn'}}
+         run.finished {{'final_status':'completed'}}",
+        attempt(0, "It énds "),
+        attempt(1, "It ends in"),
+    );
+    let words = |mode| {
+        let told = told(mode, 0, &text).into_iter().filter(|(name, _)| !name.starts_with("turn_"));
+        told.map(|(name, data)| (name, data)).collect::<Vec<_>>()
+    };
+    let named = |name: &str, data: Value| (name.to_owned(), data);
+    assert_eq!(words(Mode::Message), [named("text", json!({"text": "It ends in June."}))]);
+    let note = "\n\n[The answer was cut off here and starts again.]\n\n";
+    assert_eq!(
+        words(Mode::Delta),
+        [
+            named("text_delta", json!({"delta": "It énds "})),
+            named("text_delta", json!({"delta": note, "retracts": 8})),
+            named("text_delta", json!({"delta": "It ends in"})),
+            named("text_delta", json!({"delta": note, "retracts": 10})),
+            named("text_delta", json!({"delta": "It ends in June."})),
+        ]
+    );
 }

@@ -8,7 +8,7 @@ use recount_event::{Event, ForeignId, Payload};
 use recount_face_aap::project::{
     Frame, FrameId, Gathered, Mode, Pictures, Projector, history_message, line_pictures, opens_segment,
 };
-use recount_run::view::{History, Line, Placed};
+use recount_run::view::{Block, BlockStatus, History, Line, Placed};
 use serde_json::Value;
 
 /// A part of a run that is one turn: where it opens, and where it closes.
@@ -99,6 +99,49 @@ pub(crate) fn client_calls(events: &[Event]) -> BTreeSet<ForeignId> {
         _ => None,
     };
     events.iter().filter_map(client).collect()
+}
+
+/// The history without answers that were abandoned, nor what became of their calls.
+pub(crate) fn counting(history: &[Placed]) -> Vec<Placed> {
+    let mut dropped = BTreeSet::new();
+    let mut counting = Vec::new();
+    for placed in history {
+        let mut placed = placed.clone();
+        match &mut placed.line {
+            Line::Assistant { blocks } => {
+                blocks.retain(|answer| {
+                    let is_abandoned = answer.status == BlockStatus::Abandoned;
+                    if let (true, Block::ToolUse { tool_call_id, .. }) = (is_abandoned, &answer.block) {
+                        dropped.insert(tool_call_id.clone());
+                    }
+                    !is_abandoned
+                });
+                if blocks.is_empty() {
+                    continue;
+                }
+            }
+            Line::Tool { tool_call_id, .. } if dropped.contains(tool_call_id) => continue,
+            Line::Tool { .. } | Line::User { .. } => {}
+        }
+        counting.push(placed);
+    }
+    counting
+}
+
+/// The text of all that was generated in a segment, abandoned answers and their notes included.
+pub(crate) fn text_of_all(history: &[Placed], segment: Segment) -> String {
+    let mut text = String::new();
+    for placed in
+        history.iter().filter(|placed| segment.opening <= placed.sequence && placed.sequence <= segment.close)
+    {
+        let Line::Assistant { blocks } = &placed.line else { continue };
+        for answer in blocks {
+            if let Block::Text(piece) = &answer.block {
+                text += piece;
+            }
+        }
+    }
+    text
 }
 
 /// What was generated in a segment, as the history has it: what the agent said, and results that are the server's.

@@ -55,6 +55,15 @@ fn wait_again(batch: &mut Batch) -> Result<(), Rejection> {
     batch.say(Payload::RunWaiting(Box::new(Waiting::new(waits_for))))
 }
 
+/// What is known of a call that was under way, for the model and for people. It was announced before it began, so it may
+/// have taken effect; nothing was recorded of its outcome.
+fn interrupted_call(reason: &str) -> String {
+    format!(
+        "interrupted ({reason}): the call had begun, and whether it took effect is not known; \
+         repeating it may do it twice"
+    )
+}
+
 fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
     let cut_turn = batch.state.open_turn();
     for (id, call) in close::in_order(batch) {
@@ -64,7 +73,7 @@ fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
         if call.is_with_server() {
             let mut ended = settle::ended(&id, &call);
             ended.code = Some(INTERRUPTED.into());
-            ended.error = Some(reason.to_owned());
+            ended.error = Some(interrupted_call(reason));
             batch.say(Payload::ToolFailed(Box::new(ended)))?;
         } else if call.stage == CallStage::Proposed && cut_turn.is_some() && call.turn_index == cut_turn {
             // The turn will be tried again, and the model will ask anew.

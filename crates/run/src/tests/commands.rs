@@ -543,7 +543,7 @@ fn a_takeover_tells_what_was_interrupted() {
     assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
     assert_eq!(
         story.last("tool.failed"),
-        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"lost","code":"interrupted"}"#
+        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call had begun, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
     );
     assert!(story.last("turn.failed").contains(r#""will_retry":true"#));
     assert_eq!(story.last("run.started"), r#"{"worker_id":"w2","lease_until":"2026-05-03T10:24:45.000Z"}"#);

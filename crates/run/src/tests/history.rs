@@ -7,7 +7,7 @@ use recount_event::{Event, ForeignId, Payload};
 
 use super::properties::{live, numbers};
 use super::story::{Story, placed_all, script};
-use crate::view::{Block, History, Line, Output, Placed, question};
+use crate::view::{AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, question};
 use crate::{ASKING_TOOLS, audit};
 
 /// One line, in few words.
@@ -19,11 +19,18 @@ fn told(placed: &Placed) -> String {
             format!("user {text} [{}]", blocks.join(" ").replace('"', "'"))
         }
         Line::Assistant { blocks } => {
-            let block = |block: &Block| match block {
-                Block::Text(text) => text.clone(),
-                Block::Thinking(text) => format!("({text})"),
-                Block::ToolUse { tool_call_id, name, input } => {
-                    format!("{tool_call_id}={name}{}", input.text().replace('"', "'"))
+            let block = |answer: &AnswerBlock| {
+                let words = match &answer.block {
+                    Block::Text(text) => text.trim().to_owned(),
+                    Block::Thinking(text) => format!("({})", text.trim()),
+                    Block::ToolUse { tool_call_id, name, input } => {
+                        format!("{tool_call_id}={name}{}", input.text().replace('"', "'"))
+                    }
+                };
+                match answer.status {
+                    BlockStatus::Open | BlockStatus::Final => words,
+                    BlockStatus::Aborted => format!("{words} (aborted)"),
+                    BlockStatus::Abandoned => format!("{words} (abandoned)"),
                 }
             };
             format!("agent {}", blocks.iter().map(block).collect::<Vec<_>>().join(" | "))
@@ -102,13 +109,18 @@ fn a_line_of_the_agent_gathers_until_a_result_or_a_person_or_the_end_of_a_segmen
             &["6 agent hi | more"],
         ),
         (
-            "aborted words stay, and the turn goes on in their line when it is tried again",
+            "abandoned words stay marked, and the turn goes on in their line when it is tried again",
             "@own\n@turn 0\nassistant.text_delta {'turn_index':0,'block_index':0,'delta':'hal'}\n\
              assistant.text_complete {'turn_index':0,'block_index':0,'text':'hal','aborted':true}\n\
              turn.failed {'turn_index':0,'code':'overloaded','message':'m','will_retry':true}\n@turn 0\n"
                 .to_owned()
                 + &said(1, "hello"),
-            &["7 agent hal | hello"],
+            &["7 agent hal (abandoned) | [The answer was cut off here and starts again.] (abandoned) | hello"],
+        ),
+        (
+            "words that nothing took the place of stay aborted",
+            format!("@own\n@turn 0\n{think}\n{hi}\nturn.failed {{'turn_index':0,'code':'cancelled','message':'m','will_retry':false}}\nrun.cancelled {{'by':'operator','reason':'enough'}}"),
+            &["4 agent (hm) (aborted) | hi (aborted)"],
         ),
         (
             "errors and summaries stand where there is no output",
@@ -300,7 +312,7 @@ fn a_summary_stands_for_what_lies_before_its_place_and_halves_no_call() {
         let history = fold(&events);
         let (told_summary, lines) = history.compacted();
         assert_eq!(told_summary, *summary, "{case}");
-        assert_eq!(lines.map(told).collect::<Vec<_>>(), *left, "{case}");
+        assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), *left, "{case}");
         let full: Vec<String> = history.full().map(told).collect();
         assert_eq!(full[..5], all, "{case}: the full history hides nothing");
         assert_eq!(full.get(5).is_some(), text.ends_with(answered), "{case}");
@@ -371,8 +383,23 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
     messages
 }
 
-fn block_words(block: &Block) -> String {
-    match block {
+/// The line without what the end of its turn adds: the status of its blocks, and notes.
+fn without_status(placed: &Placed) -> Placed {
+    let mut placed = placed.clone();
+    if let Line::Assistant { blocks } = &mut placed.line {
+        blocks.retain(|answer| !is_note(answer));
+        blocks.iter_mut().for_each(|answer| answer.status = BlockStatus::Open);
+    }
+    placed
+}
+
+/// What the view adds to an abandoned answer.
+fn is_note(answer: &AnswerBlock) -> bool {
+    answer.status == BlockStatus::Abandoned && block_words(answer) == CUT_OFF_NOTE
+}
+
+fn block_words(answer: &AnswerBlock) -> String {
+    match &answer.block {
         Block::Text(text) | Block::Thinking(text) => text.clone(),
         Block::ToolUse { tool_call_id, .. } => tool_call_id.to_string(),
     }
@@ -392,9 +419,12 @@ fn agrees_with_what_a_client_gathers(events: &[Event], all: &[&Placed]) {
     let mine: Vec<Vec<String>> = all
         .iter()
         .filter_map(|placed| match &placed.line {
-            Line::Assistant { blocks } => Some(blocks.iter().map(block_words).collect()),
+            Line::Assistant { blocks } => {
+                Some(blocks.iter().filter(|answer| !is_note(answer)).map(block_words).collect())
+            }
             _ => None,
         })
+        .filter(|blocks: &Vec<String>| !blocks.is_empty())
         .collect();
     assert_eq!(mine, gathered(events));
     assert!(mine.iter().all(|blocks| !blocks.is_empty()));
@@ -417,7 +447,7 @@ fn every_settled_call_has_one_result_behind_it(events: &[Event], all: &[&Placed]
         match &placed.line {
             Line::Assistant { blocks } => {
                 for block in blocks {
-                    if let Block::ToolUse { tool_call_id, .. } = block {
+                    if let Block::ToolUse { tool_call_id, .. } = &block.block {
                         assert!(unanswered.insert(tool_call_id), "{tool_call_id} is called twice");
                     }
                 }
@@ -449,7 +479,7 @@ fn compaction_halves_nothing(events: &[Event]) {
         assert_eq!(summary, Some("s"));
         let mut calls = BTreeSet::new();
         let mut results = BTreeSet::new();
-        for placed in left {
+        for placed in &left {
             match &placed.line {
                 Line::Assistant { blocks } => calls.extend(blocks.iter().filter_map(call_of)),
                 Line::Tool { tool_call_id, .. } => {
@@ -473,13 +503,24 @@ fn compaction_halves_nothing(events: &[Event]) {
         for id in uses.flatten().filter(|id| !answered.contains(id)) {
             assert!(calls.contains(&id), "{id} is open and was hidden at {through}");
         }
+        let told = left.iter().filter_map(|placed| match &placed.line {
+            Line::Assistant { blocks } => Some(blocks),
+            _ => None,
+        });
+        for answer in told.flatten().filter(|answer| call_of(answer).is_none()) {
+            assert!(
+                matches!(answer.status, BlockStatus::Open | BlockStatus::Final),
+                "{answer:?} was never told"
+            );
+            assert!(!matches!(answer.block, Block::Thinking(_)), "{answer:?} was never told");
+        }
         let halved = calls.iter().find(|id| answered.contains(*id) && !results.contains(*id));
         assert_eq!(halved, None, "a call lost its result at {through}");
     }
 }
 
-fn call_of(block: &Block) -> Option<ForeignId> {
-    match block {
+fn call_of(answer: &AnswerBlock) -> Option<ForeignId> {
+    match &answer.block {
         Block::ToolUse { tool_call_id, .. } => Some(tool_call_id.clone()),
         _ => None,
     }
@@ -502,7 +543,8 @@ proptest! {
         prop_assert_eq!(&step_by_step, &whole);
         let grown: Vec<&Placed> = whole.full().collect();
         prop_assert!(grown.len() >= beginning.len());
-        let changed = beginning.iter().zip(&grown).filter(|(then, now)| then != *now).count();
+        let changed =
+            beginning.iter().zip(&grown).filter(|(then, now)| without_status(then) != without_status(now)).count();
         prop_assert!(changed <= 1, "{:?} became {:?}", beginning, grown);
     }
 }

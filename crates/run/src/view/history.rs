@@ -3,9 +3,10 @@
 //!
 //! It agrees with what a client gathers from a stream of whole messages: a line of the assistant holds its texts,
 //! thoughts and calls as they came, and is closed by a result that this server tells, by a person's words, and where
-//! a segment of a run ends. Look at [`History::event`]. It must never know a protocol, nor what stood in the session
-//! before its first run.
+//! a segment of a run ends. A block carries a status, because the model's answer is final only when its turn completes.
+//! Look at [`History::event`]. It must never know a protocol, nor what stood in the session before its first run.
 
+mod attempt;
 mod compacted;
 mod words;
 
@@ -16,8 +17,9 @@ use recount_event::family::tool::{Ended, Executor};
 use recount_event::family::{clarification, handoff, user};
 use recount_event::{Event, ForeignId, Json, Payload, RunId};
 
+use attempt::Attempt;
 use compacted::Cut;
-pub use words::{parting, question};
+pub use words::{CUT_OFF_NOTE, parting, question};
 
 /// See the file's head.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,6 +47,8 @@ struct Run {
     questions: BTreeMap<ForeignId, Question>,
     /// Why the agent cannot go on, of handoffs that nobody was told yet.
     handoffs: BTreeMap<ForeignId, String>,
+    /// The model's answer that is not final yet.
+    attempt: Attempt,
 }
 
 /// A question without an outcome.
@@ -72,9 +76,29 @@ pub enum Line {
     /// A person, or the application for them. `blocks` where there was more than a text.
     User { text: String, blocks: Option<Vec<Json>> },
     /// The agent.
-    Assistant { blocks: Vec<Block> },
+    Assistant { blocks: Vec<AnswerBlock> },
     /// What came of a call that a line of the agent holds.
     Tool { tool_call_id: ForeignId, output: Output },
+}
+
+/// A part of what the agent said, and whether it counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerBlock {
+    pub block: Block,
+    pub status: BlockStatus,
+}
+
+/// Whether a block is part of the agent's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockStatus {
+    /// Its turn is not over.
+    Open,
+    /// Its turn completed: the model is told of it from then on.
+    Final,
+    /// Its turn ended before the answer was complete, and nothing took its place. The model is not told of it.
+    Aborted,
+    /// Its turn failed and was tried again: another answer takes its place. The model is not told of it.
+    Abandoned,
 }
 
 /// A part of what the agent said.
@@ -112,9 +136,18 @@ impl History {
             }
             Payload::UserMessage(said) => self.user(event, said),
             Payload::UserAttachment(sent) => self.attached(event, sent),
-            Payload::TurnStarted(_) => self.unsaid(event.run_id),
-            Payload::RunWaiting(waiting) => self.waits(event, &waiting.waits_for),
+            Payload::TurnStarted(_) => {
+                self.abandon_attempt();
+                self.unsaid(event.run_id);
+            }
+            Payload::TurnCompleted(_) => self.end_attempt(BlockStatus::Final),
+            Payload::TurnFailed(failed) if failed.will_retry => self.abandon_attempt(),
+            Payload::RunWaiting(waiting) => {
+                self.end_attempt(BlockStatus::Final);
+                self.waits(event, &waiting.waits_for);
+            }
             Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => {
+                self.end_attempt(BlockStatus::Aborted);
                 self.unsaid(event.run_id);
                 self.gathers = None;
             }
@@ -133,10 +166,10 @@ impl History {
     fn agent(&mut self, event: &Event) {
         match event.payload() {
             Payload::AssistantThinkingComplete(thought) if !thought.text.is_empty() => {
-                self.says(event, Block::Thinking(thought.text.clone()));
+                self.says_in_turn(event, Block::Thinking(thought.text.clone()));
             }
             Payload::AssistantTextComplete(said) if !said.text.is_empty() => {
-                self.says(event, Block::Text(said.text.clone()));
+                self.says_in_turn(event, Block::Text(said.text.clone()));
             }
             Payload::AssistantToolCallProposed(call)
                 if !crate::ASKING_TOOLS.contains(&call.tool_name.as_str()) =>
@@ -145,9 +178,14 @@ impl History {
                     (call.tool_call_id.clone(), call.tool_name.clone(), call.input.clone());
                 self.run.calls.insert(id.clone(), Executor::Server);
                 self.open.insert((event.run_id, id.clone()));
-                self.says(event, Block::ToolUse { tool_call_id: id, name, input });
+                self.run.attempt.calls.insert(id.clone());
+                self.says_in_turn(event, Block::ToolUse { tool_call_id: id, name, input });
             }
             Payload::ToolInvoked(invoked) => {
+                // A call that is carried out cannot be taken back, nor what the model said before it.
+                if self.run.attempt.calls.contains(&invoked.tool_call_id) {
+                    self.end_attempt(BlockStatus::Final);
+                }
                 if let Some(executor) = self.run.calls.get_mut(&invoked.tool_call_id) {
                     *executor = invoked.executor.unwrap_or(Executor::Server);
                 }
@@ -178,7 +216,8 @@ impl History {
         self.lines.push(Placed { run, sequence, line });
     }
 
-    fn says(&mut self, event: &Event, block: Block) {
+    fn says(&mut self, event: &Event, block: Block, status: BlockStatus) {
+        let block = AnswerBlock { block, status };
         if let Some(line) = self.gathers.and_then(|at| self.lines.get_mut(at))
             && let Line::Assistant { blocks } = &mut line.line
         {
@@ -261,7 +300,7 @@ impl History {
         if !waits_for.iter().any(calls) {
             for one in waits_for {
                 if let Some(text) = self.run.tells(one) {
-                    self.says(event, Block::Text(text));
+                    self.says(event, Block::Text(text), BlockStatus::Final);
                 }
             }
         }

@@ -4,13 +4,19 @@ use std::path::PathBuf;
 
 use recount_client::aap::wire::{AgentInfo, AgentOption, ServerToolRef};
 
+/// The error for a server without agents: it tells the next step, because a first try often ends here.
+const NO_AGENT: &str = "the server has no agent; for a Recount server, name a model in its configuration file, as in \
+[models] default = \"local/MODEL\" with [models.providers.local] kind = \"openai\" and base_url = \
+\"http://127.0.0.1:11434/v1\", and start it again: it then has the agent \"assistant\" (docs/models.md lists \
+providers, docs/agents.md describes agents of your own)";
+
 /// The agent that is meant; `None` when somebody must choose.
 pub(super) fn agent<'a>(
     agents: &'a [AgentInfo],
     wanted: Option<&str>,
 ) -> Result<Option<&'a AgentInfo>, String> {
     match (agents, wanted) {
-        ([], _) => Err("the server has no agent".to_owned()),
+        ([], _) => Err(NO_AGENT.to_owned()),
         (agents, Some(wanted)) => match agents.iter().find(|agent| agent.name == wanted) {
             Some(agent) => Ok(Some(agent)),
             None => Err(format!("the server has no agent {wanted:?}; it has {}", names(agents))),
@@ -111,6 +117,12 @@ mod tests {
     #[test]
     fn an_agent_is_the_one_named_the_only_one_or_somebody_chooses() {
         let one = [agent_info()];
+        for wanted in [None, Some("helper")] {
+            let why = agent(&[], wanted).unwrap_err();
+            for step in ["configuration file", "[models]", "docs/models.md", "docs/agents.md"] {
+                assert!(why.contains(step), "{step} is not in {why}");
+            }
+        }
         let two = [agent_info(), AgentInfo { name: "other".into(), ..agent_info() }];
         let name = |chosen: Result<Option<&AgentInfo>, String>| {
             chosen.map(|chosen| chosen.map(|agent| agent.name.clone()))

@@ -249,7 +249,7 @@ impl Talk {
         if self.images.is_empty() {
             return TurnMessage::User { content: Content::Text(text) };
         }
-        let mut blocks = vec![Block::Text { text }];
+        let mut blocks = vec![Block::text(text)];
         blocks.append(&mut self.images);
         TurnMessage::User { content: Content::Blocks(blocks) }
     }

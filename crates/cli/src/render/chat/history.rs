@@ -36,8 +36,10 @@ pub(crate) fn told(messages: &[HistoryMessage], shown_max: usize) -> Vec<String>
 
 fn told_block(block: &Block, lines: &mut Vec<String>) {
     match block {
-        Block::Text { text } => said("agent", text, lines),
-        Block::Thinking { thinking } => said("thinking", thinking, lines),
+        Block::Text { text, status } => said(&marked("agent", status.as_deref()), text.trim(), lines),
+        Block::Thinking { thinking, status } => {
+            said(&marked("thinking", status.as_deref()), thinking.trim(), lines);
+        }
         Block::ToolUse { name, input, .. } => {
             lines.push(format!("▸ call {}{}", clean::line(name), call(input)))
         }
@@ -45,6 +47,15 @@ fn told_block(block: &Block, lines: &mut Vec<String>) {
             said("agent", &plain(&Content::Blocks(vec![block.clone()])), lines);
         }
         Block::Unknown => {}
+    }
+}
+
+/// Says beside who spoke that it is no part of the answer.
+fn marked(who: &str, status: Option<&str>) -> String {
+    match status {
+        Some("abandoned") => format!("{who} (abandoned)"),
+        Some("aborted") => format!("{who} (cut off)"),
+        _ => who.to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What turns and histories look like.
 
 use recount_client::aap::wire::{Block, Content, HistoryMessage};
-use recount_client::aap::{OpenCall, Stop, StopReason, TurnEvent, TurnFailure};
+use recount_client::aap::{OpenCall, Retraction, Stop, StopReason, TurnEvent, TurnFailure};
 use serde_json::{Value, json};
 
 use super::{Telling, history, permission, stopped, usage};
@@ -69,6 +69,42 @@ fn a_turn_is_told_as_it_comes_and_its_parts_can_be_told_apart_without_colours() 
 }
 
 #[test]
+fn an_abandoned_answer_is_marked_as_it_comes_and_in_the_history() {
+    let note = "\n\n[The answer was cut off here and starts again.]\n\n";
+    let cut = |chars| Retraction { chars, note: note.into() };
+    let events = [
+        thought("hm"),
+        text("The contract ends"),
+        TurnEvent::ThinkingRetracted(cut(2)),
+        TurnEvent::TextRetracted(cut(17)),
+        text("It ends in June."),
+        TurnEvent::Stop(stop(StopReason::EndTurn)),
+    ];
+    assert_eq!(
+        told(false, &events),
+        "thinking: hm\nThe contract ends\nthinking: [The answer was cut off here and starts again.]\n\
+         [The answer was cut off here and starts again.]\nIt ends in June.\n"
+    );
+    let block = |text: &str, status: &str| Block::Text { text: text.into(), status: Some(status.into()) };
+    let blocks = vec![
+        block("It", "abandoned"),
+        block(note, "abandoned"),
+        Block::text("It ends".into()),
+        block("in", "aborted"),
+    ];
+    let past = [HistoryMessage::Assistant { content: Content::Blocks(blocks) }];
+    assert_eq!(
+        history(&past, 1),
+        [
+            "agent (abandoned): It",
+            "agent (abandoned): [The answer was cut off here and starts again.]",
+            "agent: It ends",
+            "agent (cut off): in"
+        ]
+    );
+}
+
+#[test]
 fn what_the_server_sends_cannot_steer_the_terminal() {
     let hostile = "\u{1b}]0;x\u{7}\u{202e}\u{9b}2J";
     let events = [
@@ -77,6 +113,7 @@ fn what_the_server_sends_cannot_steer_the_terminal() {
         call(hostile, hostile, json!({ hostile: hostile })),
         result(hostile, hostile),
         TurnEvent::Text(hostile.into()),
+        TurnEvent::TextRetracted(Retraction { chars: 1, note: hostile.into() }),
     ];
     let out = told(false, &events);
     assert!(!out.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}']), "{out:?}");
@@ -139,13 +176,9 @@ fn a_history_is_told_from_its_end_with_who_said_what() {
     let blocks = |blocks| Content::Blocks(blocks);
     let messages = [
         HistoryMessage::System { content: Content::Text("Be brief.".into()) },
-        HistoryMessage::User { content: blocks(vec![Block::Text { text: "look\nat it".into() }, picture]) },
+        HistoryMessage::User { content: blocks(vec![Block::text("look\nat it".into()), picture]) },
         HistoryMessage::Assistant {
-            content: blocks(vec![
-                Block::Thinking { thinking: "hm".into() },
-                Block::Text { text: "ok".into() },
-                used,
-            ]),
+            content: blocks(vec![Block::thinking("hm".into()), Block::text("ok".into()), used]),
         },
         HistoryMessage::Tool { tool_call_id: "c".into(), content: Content::Text("seen".into()) },
         HistoryMessage::Assistant { content: Content::Text("It is red.".into()) },

@@ -123,7 +123,7 @@ pub(super) fn plain(content: &Content) -> String {
             let parts: Vec<String> = blocks
                 .iter()
                 .filter_map(|block| match block {
-                    Block::Text { text } => Some(text.clone()),
+                    Block::Text { text, .. } => Some(text.clone()),
                     Block::Image { url } => Some(image(url)),
                     _ => None,
                 })

@@ -53,7 +53,11 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             Said::line(format!("turn {turn} stopped with {reason}{facts}"))
         }
         "turn.failed" => {
-            let next = if data.is_true("will_retry") { ", will be tried again" } else { "" };
+            let next = if data.is_true("will_retry") {
+                ", will be tried again; what it said does not count"
+            } else {
+                ""
+            };
             let (turn, code) = (data.number("turn_index")?, data.text("code")?);
             Said::with(format!("turn {turn} failed with {code}{next}"), data.text("message"))
         }

@@ -1,11 +1,12 @@
-//! What is left of a session once its beginning was summed up: the lines behind the cut, and no half of a call.
+//! What the model still sees of a session: the lines after the last compaction, without thoughts, without answers that
+//! do not count, and no half of a call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recount_event::family::context::Compacted;
 use recount_event::{ForeignId, RunId};
 
-use super::{Block, History, Line, Placed};
+use super::{AnswerBlock, Block, BlockStatus, History, Line, Placed};
 
 /// Where the model no longer sees what was said before, and what it sees instead.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +29,15 @@ impl Cut {
 impl History {
     /// What the last compaction left: its summary, and the lines that it does not stand for. A line with a call that
     /// is not settled stays, and results stay or go with the line that holds their call. A cut in a run that was
-    /// not told cuts nothing.
-    pub fn compacted(&self) -> (Option<&str>, impl Iterator<Item = &Placed>) {
+    /// not told cuts nothing. Blocks that the model is not told of are left out, whether anything was cut or not.
+    pub fn compacted(&self) -> (Option<&str>, Vec<Placed>) {
+        let (summary, lines) = self.after_cut();
+        let mut untold = BTreeSet::new();
+        let told = lines.into_iter().filter_map(|placed| self.as_told(placed, &mut untold)).collect();
+        (summary, told)
+    }
+
+    fn after_cut(&self) -> (Option<&str>, Vec<&Placed>) {
         let order: BTreeMap<RunId, usize> =
             self.runs.iter().enumerate().map(|(at, run)| (*run, at)).collect();
         let through = self.cut.as_ref().and_then(|cut| {
@@ -37,7 +45,7 @@ impl History {
             Some(((*order.get(&run)?, cut.through_sequence), cut.summary.as_str()))
         });
         let Some((through, summary)) = through else {
-            return (None, self.lines.iter().collect::<Vec<_>>().into_iter());
+            return (None, self.lines.iter().collect());
         };
         let mut gone: BTreeMap<(RunId, &ForeignId), bool> = BTreeMap::new();
         let mut left = Vec::new();
@@ -46,7 +54,8 @@ impl History {
             let goes = match &placed.line {
                 Line::User { .. } => before,
                 Line::Assistant { blocks } => {
-                    let calls: Vec<&ForeignId> = blocks.iter().filter_map(Block::call).collect();
+                    let calls: Vec<&ForeignId> =
+                        blocks.iter().filter_map(|answer| answer.block.call()).collect();
                     let is_open = |id: &&ForeignId| self.open.contains(&(placed.run, ForeignId::clone(id)));
                     let goes = before && !calls.iter().any(is_open);
                     gone.extend(calls.into_iter().map(|id| ((placed.run, id), goes)));
@@ -60,7 +69,40 @@ impl History {
                 left.push(placed);
             }
         }
-        (Some(summary), left.into_iter())
+        (Some(summary), left)
+    }
+
+    /// The line as the model is told it, if it is told anything of it. `untold` collects the calls that are left out, so
+    /// that their results are left out too. A call that is not settled stays: the application may have to answer it.
+    fn as_told(&self, placed: &Placed, untold: &mut BTreeSet<(RunId, ForeignId)>) -> Option<Placed> {
+        let line = match &placed.line {
+            Line::User { .. } => placed.line.clone(),
+            Line::Tool { tool_call_id, .. } => match untold.remove(&(placed.run, tool_call_id.clone())) {
+                true => return None,
+                false => placed.line.clone(),
+            },
+            Line::Assistant { blocks } => {
+                let is_open = |answer: &AnswerBlock| {
+                    answer.block.call().is_some_and(|id| self.open.contains(&(placed.run, id.clone())))
+                };
+                let (told, left_out): (Vec<AnswerBlock>, Vec<AnswerBlock>) =
+                    blocks.iter().cloned().partition(|answer| answer.is_told() || is_open(answer));
+                let calls = left_out.iter().filter_map(|answer| answer.block.call().cloned());
+                untold.extend(calls.map(|id| (placed.run, id)));
+                if told.is_empty() {
+                    return None;
+                }
+                Line::Assistant { blocks: told }
+            }
+        };
+        Some(Placed { line, ..*placed })
+    }
+}
+
+impl AnswerBlock {
+    fn is_told(&self) -> bool {
+        let counts = matches!(self.status, BlockStatus::Open | BlockStatus::Final);
+        counts && !matches!(self.block, Block::Thinking(_))
     }
 }
 

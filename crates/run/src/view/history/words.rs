@@ -4,6 +4,9 @@
 use recount_event::family::{clarification, handoff, user};
 use recount_event::{ForeignId, Json, Payload};
 
+/// Follows the text of an abandoned answer, so that a reader who joins all text still sees where the answer begins.
+pub const CUT_OFF_NOTE: &str = "\n\n[The answer was cut off here and starts again.]\n\n";
+
 /// A question as text: what is asked, on further lines what it is about, and what there is to choose from.
 pub fn question(asked: &clarification::Requested) -> String {
     let mut text = asked.question.clone();
