@@ -1,6 +1,7 @@
 //! What a browser application and other clients send, to the real binary: keys, preflights, base paths, secrets, and
 //! servers that are killed or stopped while something is open.
 
+mod originals;
 mod wire;
 
 use std::path::Path;
@@ -72,6 +73,13 @@ call = [
 ]
 [[scene.turn]]
 text = "That is all."
+
+[[scene]]
+when = "pay Ann"
+[[scene.turn]]
+call = [{ name = "pay", input = { card = "4111111111111111", to = "Ann" } }]
+[[scene.turn]]
+text = "Paid."
 "#;
 
 struct Scene {
