@@ -340,6 +340,10 @@ pub const HANDOFF_CONTEXT_CHARS_MAX: usize = 65_536;
 /// Bytes of one text delta, about; what comes then begins another.
 pub const DELTA_BYTES: usize = 1 << 10;
 
+/// How long the end of a text or of output waits for what comes next because it may begin a secret; then what of it
+/// identifies none is told, and the rest waits on.
+pub const HOLD_WAIT: Duration = Duration::from_secs(1);
+
 /// How long a text delta gathers; what comes then begins another.
 pub const DELTA_TIME: Duration = Duration::from_millis(30);
 
