@@ -42,7 +42,7 @@ impl Worker {
                 matches!(&draft.payload, Payload::AssistantToolCallProposed(proposed) if proposed.tool_call_id == id)
             });
             if let Some(proposed) = proposed
-                && engine.masks(&proposed.payload)
+                && self.desk.masks(&proposed.payload)
             {
                 engine.seal(run, &id, original.to_string().as_bytes()).await?;
                 self.masked.insert(id.clone());
@@ -86,7 +86,7 @@ impl Worker {
                 .await;
         };
         let world = self.desk.world().clone();
-        let redactor = self.desk.engine().redactor().clone();
+        let redactor = self.desk.redactor().clone();
         let keeper = RunKeeper { desk_engine: self.desk.engine().clone(), run: self.desk.run() };
         let watch = self.desk.watch();
         let (tell_cancel, cancel) = Cancel::new();

@@ -110,7 +110,7 @@ impl Worker {
 
     /// Asks once, and reports what comes as it comes.
     async fn attempt(&mut self, chosen: &Chosen, request: &Arc<Request>, index: u64) -> Done<Attempt> {
-        let redactor = self.desk.engine().redactor().clone();
+        let redactor = self.desk.redactor().clone();
         let mut saying = Saying::new(index, self.next_block, redactor);
         saying.tells_thinking = self.order.thinking;
         saying.key = request.key.as_ref().and_then(Secret::searched);

@@ -8,6 +8,9 @@ pub const INBOX_MAX: usize = 256;
 /// Commands one append may carry; the others wait for the next.
 pub const APPEND_COMMANDS_MAX: usize = 128;
 
+/// Redactions of sessions with secret options that are remembered; beyond, all are made again when they are needed.
+pub const SESSION_REDACTIONS_MAX: usize = 256;
+
 /// Bytes of events after which an append takes no further command.
 pub const APPEND_BYTES_MAX: usize = 1 << 20;
 

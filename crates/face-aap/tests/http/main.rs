@@ -9,6 +9,7 @@ mod course;
 mod history;
 mod latest;
 mod originals;
+mod secrets;
 mod sessions;
 mod stage;
 mod stream;
