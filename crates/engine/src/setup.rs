@@ -140,6 +140,9 @@ impl Engine {
         puts.extend(self.sealed_options(session, &new.secrets)?);
         puts.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
         self.store().append(Append { rows: puts, ..Append::default() }).await?;
+        if !new.secrets.is_empty() {
+            self.tools.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
+        }
         Ok(row)
     }
 

@@ -67,11 +67,7 @@ impl Tools {
             }
         }
         let redaction = self.redaction.knowing(&values);
-        let mut redactions = self.session_redactions.lock();
-        if redactions.len() >= limits::SESSION_REDACTIONS_MAX {
-            redactions.clear();
-        }
-        redactions.insert(session, (setup.version, redaction.clone()));
+        self.session_redactions.keep(session, setup.version, redaction.clone());
         Ok(redaction)
     }
 
@@ -89,6 +85,15 @@ impl Tools {
 }
 
 impl SessionRedactions {
+    /// Keeps what was made for this version of a setup.
+    pub(crate) fn keep(&self, session: SessionId, version: u64, redaction: Redaction) {
+        let mut redactions = self.lock();
+        if redactions.len() >= limits::SESSION_REDACTIONS_MAX {
+            redactions.clear();
+        }
+        redactions.insert(session, (version, redaction));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, (u64, Redaction)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
