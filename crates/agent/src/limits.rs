@@ -222,6 +222,10 @@ pub const PIPE_BYTES: usize = 1 << 20;
 /// waited for.
 pub const DRAIN_WAIT: Duration = Duration::from_millis(500);
 
+/// Tools of ours that run at once when nothing else is configured; further calls wait in a queue, and the logs of their
+/// runs say so with `run.throttled`.
+pub const TOOLS_AT_ONCE: usize = 64;
+
 /// Bytes of one piece of output; a longer one becomes several.
 pub const CHUNK_BYTES: usize = 64 << 10;
 

@@ -184,10 +184,6 @@ pub const ONCE_FORGOTTEN_AT_A_TIME: usize = 8;
 /// next takes over at once.
 pub const LEASE: Duration = Duration::from_secs(30);
 
-/// Runs of our own that are worked at together when nothing else is said; more wait in a queue, and each is told so
-/// with `run.throttled`.
-pub const RUNS_AT_ONCE: usize = 64;
-
 /// Workers that a run may lose in a row; then it fails with `worker_lost`.
 pub const WORKERS_LOST_MAX: u32 = 3;
 
