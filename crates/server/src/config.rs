@@ -160,7 +160,7 @@ struct LogSection {
     format: Option<String>,
 }
 
-const KEYS: [&str; 41] = [
+const KEYS: [&str; 42] = [
     "bind",
     "data",
     "store",

@@ -25,6 +25,6 @@ fn turns_that_wait_for_a_model_hold_up_nobody() {
     let session = application.session(&json!({"agent": {"name": "clerk"}}));
     let frames = application.turn(&session, &user("say hello")).frames();
     assert_eq!(stop(&frames)["stopReason"], "end_turn");
-    let native = application.at("/v1").get("/events?limit=1000&types=run.throttled");
+    let native = application.at("/v1").get("/events?limit=1000&type=run.throttled");
     assert!(native.status == 200 && !native.body.contains("runs_at_once"), "{}", native.body);
 }
