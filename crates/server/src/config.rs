@@ -764,6 +764,7 @@ mod tests {
                 "warn",
                 "json",
                 "8",
+                "4",
                 "/srv/projects",
                 "30d",
                 "landlock",
@@ -792,7 +793,7 @@ mod tests {
         known.sort_unstable();
         assert_eq!(keys, known);
         let default = told(&settle(Options::default(), &[("HOME", "~")]).unwrap());
-        assert_eq!(default[17], "none", "a home that is no path is none");
+        assert_eq!(default[18], "none", "a home that is no path is none");
         for (place, row) in rows.iter().enumerate() {
             let value = &told(&from_example)[place];
             let by_variable = settle(Options::default(), &[("HOME", "~"), (row[3], value)]).unwrap();
