@@ -25,6 +25,7 @@ use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::{Policy, Setting, WorkspaceMode};
 use crate::recall::{self, Recall, Remembered};
 use crate::tool::{Terms, Tool};
+use crate::tools::places::ToolPlaces;
 use crate::tools::{Tools, UnknownTool};
 use crate::worker::{Done, Worker};
 use crate::workspace::{CLONE, IN_PLACE, NoWorkspace, Workspaces};
@@ -109,6 +110,10 @@ impl Agent {
 
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.settings.tools.get(name).ok()
+    }
+
+    pub(crate) fn tool_places(&self) -> &ToolPlaces {
+        self.settings.tools.places()
     }
 
     /// What a model is told that calls for a tool which is not there. It learns only of those that it may use.

@@ -5,13 +5,18 @@ use std::pin::pin;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{Desk, Keep as EngineKeep, Watch};
+use recount_event::family::run::Throttled;
 use recount_event::family::tool::Ended;
 use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::limits;
 use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller};
 use crate::worker::{Done, Worker};
+
+/// What waiting for a tool's place is called in `run.throttled`.
+const THROTTLED: &str = "tools_at_once";
 
 impl Worker {
     /// What a call really asks for. `None` when the log holds it masked and the original is gone.
@@ -42,7 +47,7 @@ impl Worker {
                 matches!(&draft.payload, Payload::AssistantToolCallProposed(proposed) if proposed.tool_call_id == id)
             });
             if let Some(proposed) = proposed
-                && engine.masks(&proposed.payload)
+                && self.desk.masks(&proposed.payload)
             {
                 engine.seal(run, &id, original.to_string().as_bytes()).await?;
                 self.masked.insert(id.clone());
@@ -56,7 +61,6 @@ impl Worker {
     pub(crate) async fn carry_out(&mut self, id: &ForeignId) -> Done<()> {
         let Some(call) = self.desk.state().call(id) else { return Ok(()) };
         let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
-        let began = recount_world::moment();
         let mut ended = Ended::new(id.clone(), name.clone());
         ended.turn_index = turn_index;
         let Some(tool) = self.agent.tool(&name).cloned() else {
@@ -85,8 +89,10 @@ impl Worker {
                 .settle(ended, outcome_failed("workspace_gone", "there is no workspace".into()))
                 .await;
         };
+        let _place = self.tool_place().await?;
+        let began = recount_world::moment();
         let world = self.desk.world().clone();
-        let redactor = self.desk.engine().redactor().clone();
+        let redactor = self.desk.redactor().clone();
         let keeper = RunKeeper { desk_engine: self.desk.engine().clone(), run: self.desk.run() };
         let watch = self.desk.watch();
         let (tell_cancel, cancel) = Cancel::new();
@@ -115,6 +121,23 @@ impl Worker {
         let Some(outcome) = outcome else { return Err(recount_engine::Left::Ended) };
         ended.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         self.settle(ended, outcome).await
+    }
+
+    /// Waits until a tool may run, and says so in the log where that is not at once.
+    async fn tool_place(&mut self) -> Done<OwnedSemaphorePermit> {
+        let places = self.agent.tool_places();
+        if let Some(place) = places.try_take() {
+            return Ok(place);
+        }
+        let waiting = places.queue();
+        let throttled = Throttled::new(THROTTLED.to_owned(), waiting.place);
+        self.report(vec![Payload::RunThrottled(Box::new(throttled)).into()]).await?;
+        let mut watch = self.desk.watch();
+        tokio::select! {
+            biased;
+            () = watch.ended() => Err(recount_engine::Left::Ended),
+            place = waiting.take() => Ok(place),
+        }
     }
 
     /// Writes down how a call ended.

@@ -223,6 +223,10 @@ pub const PIPE_BYTES: usize = 1 << 20;
 /// `tool.shell.exited` names the streams in `left_open`.
 pub const DRAIN_WAIT: Duration = Duration::from_millis(500);
 
+/// Tools of ours that run at once when nothing else is configured; further calls wait in a queue, and the logs of their
+/// runs say so with `run.throttled`.
+pub const TOOLS_AT_ONCE: usize = 64;
+
 /// Bytes of one piece of output; a longer one becomes several.
 pub const CHUNK_BYTES: usize = 64 << 10;
 
@@ -340,6 +344,10 @@ pub const HANDOFF_CONTEXT_CHARS_MAX: usize = 65_536;
 
 /// Bytes of one text delta, about; what comes then begins another.
 pub const DELTA_BYTES: usize = 1 << 10;
+
+/// How long the end of a text or of output waits for what comes next because it may begin a secret; then what of it
+/// identifies none is told, and the rest waits on.
+pub const HOLD_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a text delta gathers; what comes then begins another.
 pub const DELTA_TIME: Duration = Duration::from_millis(30);

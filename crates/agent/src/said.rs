@@ -38,6 +38,8 @@ struct Block {
     /// Not among what is ready yet.
     gathered: String,
     since: Option<Instant>,
+    /// When the last piece came, while something may be held back of it that could be released.
+    held_since: Option<Instant>,
 }
 
 /// For whom a block is.
@@ -59,6 +61,13 @@ impl Masking {
             Some(key) => self.all.push(&key.push(piece)),
             None => self.all.push(piece),
         }
+    }
+
+    fn release(&mut self) -> String {
+        let released = self.key.as_mut().map(StreamRedactor::release).unwrap_or_default();
+        let mut certain = self.all.push(&released);
+        certain.push_str(&self.all.release());
+        certain
     }
 
     fn finish(&mut self) -> String {
@@ -130,16 +139,32 @@ impl Saying {
                 told: String::new(),
                 gathered: String::new(),
                 since: None,
+                held_since: None,
             });
             self.next_block += 1;
         }
         let Some(block) = &mut self.block else { return };
         let certain = block.masking.push(piece);
+        block.held_since = (block.masking.held() > 0).then_some(now);
         block.gather(&certain, now);
         if block.is_ripe(now) {
             let delta = block.delta(self.turn_index);
             self.put(delta);
         }
+    }
+
+    /// When [`Saying::release`] is due, if no piece comes before.
+    pub(crate) fn release_due(&self) -> Option<Instant> {
+        let since = self.block.as_ref()?.held_since?;
+        Some(since + limits::HOLD_WAIT)
+    }
+
+    /// Lets out what is held back for a next piece that does not come, as far as it identifies no secret.
+    pub(crate) fn release(&mut self, now: Instant) {
+        let Some(block) = &mut self.block else { return };
+        block.held_since = None;
+        let certain = block.masking.release();
+        block.gather(&certain, now);
     }
 
     /// Ends the block that is open.

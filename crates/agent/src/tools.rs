@@ -21,6 +21,7 @@ mod hand_off;
 mod input;
 mod multi_edit;
 mod output;
+pub(crate) mod places;
 mod read_file;
 mod replace;
 pub mod shell;
@@ -36,10 +37,14 @@ use crate::sandbox::Sandbox;
 use crate::schema;
 use crate::tool::Tool;
 
+use places::ToolPlaces;
+
 /// Tools by name.
 #[derive(Clone, Default)]
 pub struct Tools {
     by_name: BTreeMap<&'static str, Arc<dyn Tool>>,
+    /// Shared by all clones.
+    places: ToolPlaces,
 }
 
 /// Nobody has a tool of this name.
@@ -87,6 +92,15 @@ impl Tools {
 
     pub fn add(&mut self, tool: impl Tool) {
         self.by_name.insert(tool.name(), Arc::new(tool));
+    }
+
+    /// Bounds how many of these run at once, over all who share the set from now on.
+    pub fn set_at_once(&mut self, at_once: usize) {
+        self.places = ToolPlaces::new(at_once);
+    }
+
+    pub(crate) fn places(&self) -> &ToolPlaces {
+        &self.places
     }
 
     pub fn get(&self, name: &str) -> Result<&Arc<dyn Tool>, UnknownTool> {

@@ -13,6 +13,7 @@ use recount_event::family::run::CheckpointSaved;
 use recount_event::family::turn::{Completed, Failed, Started, StopReason};
 use recount_event::{Draft, Json, Payload, door};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::agent::Chosen;
 use crate::limits;
@@ -109,7 +110,7 @@ impl Worker {
 
     /// Asks once, and reports what comes as it comes.
     async fn attempt(&mut self, chosen: &Chosen, request: &Arc<Request>, index: u64) -> Done<Attempt> {
-        let redactor = self.desk.engine().redactor().clone();
+        let redactor = self.desk.redactor().clone();
         let mut saying = Saying::new(index, self.next_block, redactor);
         saying.tells_thinking = self.order.thinking;
         saying.key = request.key.as_ref().and_then(Secret::searched);
@@ -123,6 +124,7 @@ impl Worker {
                     biased;
                     () = watch.ended() => return Err(recount_engine::Left::Ended),
                     piece = reply.next() => heard.take(piece, &mut saying),
+                    () = until(saying.release_due()) => saying.release(recount_world::moment()),
                 }
                 // What has come with it already is told with it.
                 while heard.over.is_none()
@@ -273,6 +275,13 @@ fn turn_started(chosen: &Chosen, index: u64, tokens: u64) -> Draft {
     started.provider = Some(chosen.provider.clone());
     started.input_tokens_estimate = Some(tokens);
     Payload::TurnStarted(Box::new(started)).into()
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Listens to the model while a report is under way.

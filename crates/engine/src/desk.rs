@@ -4,8 +4,11 @@
 //! others wrote in the meantime, so that who follows the events of a desk follows the run. A desk whose claim was
 //! taken over can report nothing any more.
 
-use recount_event::{Draft, Event, ForeignId, RunId};
+use std::sync::Arc;
+
+use recount_event::{Draft, Event, ForeignId, Payload, RunId};
 use recount_log::ReadBound;
+use recount_redact::Redactor;
 use recount_run::{Command, State};
 use recount_world::World;
 use tokio::sync::watch;
@@ -13,6 +16,7 @@ use tokio::sync::watch;
 use crate::fresh::Seat;
 use crate::live::{Level, List};
 use crate::queue::Fate;
+use crate::redaction::Redaction;
 use crate::writer::may_have_happened;
 use crate::{Engine, Error, journal, limits};
 
@@ -23,12 +27,14 @@ pub struct Desk {
     worker_id: String,
     state: State,
     /// Heard of every append to the run since the desk was made.
-    list: std::sync::Arc<List>,
+    list: Arc<List>,
     previous: Option<RunId>,
     /// Everything in the run, while it is young and known here.
     beginning: Option<Vec<Event>>,
     /// What becomes of the append that begins the run, until that is known here.
     fate: Option<Fate>,
+    /// What masks in the run.
+    redaction: Redaction,
 }
 
 /// Why a desk has to be left.
@@ -51,8 +57,11 @@ pub enum Left {
 impl Desk {
     /// Sits down at a run as the log has it.
     pub(crate) async fn open(engine: Engine, run: RunId, worker_id: String) -> Result<Desk, Error> {
-        if let Some(Seat { state, list, previous, events, fate }) = engine.tools.fresh.take_seat(run) {
-            let mut desk = Desk { engine, run, worker_id, state, list, previous, beginning: events, fate };
+        if let Some(Seat { state, redaction, list, previous, events, fate }) =
+            engine.tools.fresh.take_seat(run)
+        {
+            let mut desk =
+                Desk { engine, run, worker_id, state, list, previous, beginning: events, fate, redaction };
             // The list has heard of everything since before the run began.
             if desk.list.known_next() > desk.state.next_sequence() {
                 desk.read_on(u64::MAX, &mut Vec::new()).await?;
@@ -66,7 +75,12 @@ impl Desk {
         if state.is_ended() {
             list.mark_ended(state.next_sequence());
         }
-        Ok(Desk { engine, run, worker_id, state, list, previous: None, beginning: None, fate: None })
+        let redaction = match state.session_id() {
+            Some(session) => engine.tools.redaction_in(session).await?,
+            None => engine.tools.redaction.clone(),
+        };
+        let (previous, beginning, fate) = (None, None, None);
+        Ok(Desk { engine, run, worker_id, state, list, previous, beginning, fate, redaction })
     }
 
     /// The run of ours that began before this one in its session, where that is remembered.
@@ -93,6 +107,16 @@ impl Desk {
 
     pub fn world(&self) -> &World {
         self.engine.world()
+    }
+
+    /// What is masked in the run, for what is put into words before it is reported.
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.redaction.redactor
+    }
+
+    /// Whether something of this would be masked when it is reported.
+    pub fn masks(&self, payload: &Payload) -> bool {
+        self.redaction.payload(payload.clone()).is_ok_and(|(_, masked)| !masked.is_empty())
     }
 
     /// Waits until it is certain that the run began. A run that was asked for a moment ago is given to whoever works

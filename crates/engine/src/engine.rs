@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use recount_event::family::run::{Queued, ResumedFromEvent};
-use recount_event::{Code, Draft, Minter, Payload, RunId, SessionId, Stamp, TaskId};
+use recount_event::{Code, Draft, Minter, RunId, SessionId, Stamp, TaskId};
 use recount_log::{Append, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, Tail};
 use recount_redact::Redactor;
 use recount_run::Command;
@@ -24,7 +24,7 @@ use crate::metered::Metered;
 use crate::meters::{EngineStats, Meters};
 use crate::once::{Doing, Once};
 use crate::publish::Publisher;
-use crate::redaction::Redaction;
+use crate::redaction::{Redaction, SessionRedactions};
 use crate::sealed::{SEAL_KEY_BYTES, Seal};
 use crate::sieve::{Sieve, Sifter};
 use crate::subscribe::Subscription;
@@ -169,6 +169,7 @@ impl Engine {
             publisher,
             timers,
             redaction,
+            session_redactions: SessionRedactions::default(),
             blobs,
             quotas,
             seal,
@@ -195,11 +196,6 @@ impl Engine {
     /// What is masked before it is appended, for all who put what they were told into words elsewhere.
     pub fn redactor(&self) -> &Arc<Redactor> {
         &self.tools.redaction.redactor
-    }
-
-    /// Whether something of this would be masked before it is appended.
-    pub fn masks(&self, payload: &Payload) -> bool {
-        self.tools.redaction.payload(payload.clone()).is_ok_and(|(_, masked)| !masked.is_empty())
     }
 
     pub(crate) fn store(&self) -> &dyn Store {

@@ -13,6 +13,7 @@ use recount_run::State;
 use crate::limits;
 use crate::live::List;
 use crate::queue::Fate;
+use crate::redaction::Redaction;
 use crate::writer::Awake;
 
 /// See the file's head.
@@ -51,6 +52,8 @@ struct Kept {
 /// A run, and the list that has heard of everything in it.
 pub(crate) struct Seat {
     pub(crate) state: State,
+    /// With secrets that came with the run and stand in no row yet.
+    pub(crate) redaction: Redaction,
     pub(crate) list: Arc<List>,
     /// The run of ours that began before it in its session, where that is remembered.
     pub(crate) previous: Option<RunId>,

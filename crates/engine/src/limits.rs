@@ -8,6 +8,9 @@ pub const INBOX_MAX: usize = 256;
 /// Commands one append may carry; the others wait for the next.
 pub const APPEND_COMMANDS_MAX: usize = 128;
 
+/// Redactions of sessions with secret options that are remembered; beyond, all are made again when they are needed.
+pub const SESSION_REDACTIONS_MAX: usize = 256;
+
 /// Bytes of events after which an append takes no further command.
 pub const APPEND_BYTES_MAX: usize = 1 << 20;
 
@@ -180,10 +183,6 @@ pub const ONCE_FORGOTTEN_AT_A_TIME: usize = 8;
 /// How long a worker's claim on a run is good. On one node the lock on the data folder stands for it: whoever starts
 /// next takes over at once.
 pub const LEASE: Duration = Duration::from_secs(30);
-
-/// Runs of our own that are worked at together when nothing else is said; more wait in a queue, and each is told so
-/// with `run.throttled`.
-pub const RUNS_AT_ONCE: usize = 64;
 
 /// Workers that a run may lose in a row; then it fails with `worker_lost`.
 pub const WORKERS_LOST_MAX: u32 = 3;

@@ -16,7 +16,7 @@ use crate::catalogue::Fold;
 use crate::error::{session_erased, task_erased};
 use crate::fresh::Seat;
 use crate::once::Once;
-use crate::redaction::Texts;
+use crate::redaction::{Redaction, Texts};
 use crate::writer::{Awake, Receipt, Tools, may_have_happened};
 use crate::{Engine, Error, NewRun, journal, limits, rows};
 
@@ -29,6 +29,7 @@ pub(crate) struct Beginning {
     state: State,
     fold: Fold,
     texts: Texts,
+    redaction: Redaction,
     events: Vec<Event>,
     records: Vec<Bytes>,
     /// Bytes of those.
@@ -54,7 +55,11 @@ impl Engine {
         for _ in 0..limits::QUEUE_TRIES {
             let (mut new, mut rows) = (new.clone(), rows.clone());
             rows.extend(self.charge(&mut new).await?);
-            let beginning = self.prepare(new, rows, once)?;
+            let redaction = match new.session {
+                Some(session) => self.tools.redaction_in(session).await?,
+                None => self.tools.redaction.clone(),
+            };
+            let beginning = self.prepare(new, rows, once, redaction)?;
             let run = beginning.run;
             if let Begun::Here(receipt) = self.begin(beginning).await? {
                 return Ok((run, receipt));
@@ -79,11 +84,12 @@ impl Engine {
         new: NewRun,
         mut rows: Vec<RowPut>,
         once: Option<&Once>,
+        redaction: Redaction,
     ) -> Result<Beginning, Error> {
         let stamp = self.stamp();
         let run = RunId::new(self.mint(stamp));
         let mut state = State::blank(run, new.task, new.session);
-        let (queued, masked) = self.tools.redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
+        let (queued, masked) = redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
         let Payload::RunQueued(queued) = queued else {
             return Err(Error::bug("masking made something else"));
         };
@@ -98,7 +104,7 @@ impl Engine {
         for event in &events {
             recount_run::apply(&mut state, event);
             fold.event(event);
-            texts.event(event, !self.redactor().is_off(), self.redactor());
+            texts.event(event, !redaction.redactor.is_off(), &redaction.redactor);
         }
         rows.extend(fold.rows(&state));
         rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &run.to_string())));
@@ -115,7 +121,7 @@ impl Engine {
         }
         let records = journal::encode(&events, 0);
         let bytes = records.iter().map(Bytes::len).sum();
-        Ok(Beginning { run, state, fold, texts, events, records, bytes, rows })
+        Ok(Beginning { run, state, fold, texts, redaction, events, records, bytes, rows })
     }
 
     /// Writes it down, and gives it to whoever works here.
@@ -218,15 +224,16 @@ impl<'a> Birth<'a> {
     }
 
     fn hand_over(&mut self, beginning: Beginning, fate: Option<Fate>) {
-        let Beginning { run, state, fold, texts, events, bytes, .. } = beginning;
+        let Beginning { run, state, fold, texts, redaction, events, bytes, .. } = beginning;
         if let Some(list) = self.list.take() {
             let previous = state.session_id().and_then(|session| self.tools.fresh.began(session, run));
             let next = state.next_sequence();
             // What was masked says so only in its stored form.
             let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
             let events = is_as_stored.then_some(events);
-            let seat = Seat { state: state.clone(), list, previous, events, fate };
-            self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts), bytes);
+            let seat =
+                Seat { state: state.clone(), redaction: redaction.clone(), list, previous, events, fate };
+            self.tools.fresh.keep(run, seat, Awake::begun(state, fold, texts, redaction), bytes);
             self.tools.dispatch.owed(run, next, true);
         }
     }

@@ -8,6 +8,7 @@
 //! What is a secret is not known here but in `recount_redact`; the choices are in
 //! `docs/decisions/0013-redaction.md`.
 
+mod session;
 mod texts;
 mod words;
 
@@ -22,12 +23,14 @@ use recount_event::{Code, Draft, ForeignId, Json, Payload, limits as event_limit
 use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
 use recount_run::{Rejection, State};
 
+pub(crate) use session::SessionRedactions;
 pub(crate) use texts::Texts;
 use texts::{Name, Piece};
 
 use crate::Error;
 
-/// Masks what is about to be appended.
+/// Masks what is about to be appended. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Redaction {
     pub(crate) redactor: Arc<Redactor>,
 }

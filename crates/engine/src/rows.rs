@@ -13,6 +13,9 @@ use recount_run::PromptKind;
 /// Whose things these are, until there are tenants.
 pub(crate) const TENANT: &str = "default";
 
+/// The version of a row that was just made.
+pub(crate) const FIRST_VERSION: u64 = 1;
+
 /// Fold: a run as lists show it. Key: tenant / run.
 pub(crate) const RUNS: &str = "catalogue.runs";
 /// Fold: the runs of a task. Key: tenant / task / run.

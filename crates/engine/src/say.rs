@@ -53,7 +53,8 @@ impl Engine {
             let mut new = new.clone();
             let mut rows = self.lasting(session, &mut before, &overrides).await?;
             rows.extend(self.charge(&mut new).await?);
-            let beginning = self.prepare(new, rows, once)?;
+            let redaction = self.redaction_given(session, before.as_ref(), &overrides.secrets).await?;
+            let beginning = self.prepare(new, rows, once, redaction)?;
             let run = beginning.run;
             let Some(superseded) = &supersedes else {
                 match self.begin(beginning).await? {
@@ -87,7 +88,8 @@ impl Engine {
             if !overrides.is_empty() {
                 rows = self.lasting(session, &mut before, &overrides).await?;
             }
-            let beside = Beside { rows, once: once.cloned(), ..Beside::default() };
+            let secrets = overrides.secrets.values().cloned().collect();
+            let beside = Beside { rows, once: once.cloned(), secrets, ..Beside::default() };
             match self.beside(run, command.clone(), beside).await? {
                 (_, Some(Beyond::Stale)) => before = None,
                 (receipt, _) => return Ok(receipt),

@@ -16,6 +16,8 @@ use recount_log::{Append, Guard, RowPut};
 use recount_world::World;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::read_row;
+use crate::writer::Tools;
 use crate::{Engine, Error, Failure, limits, rows};
 
 /// The bytes of a key.
@@ -94,7 +96,21 @@ impl Engine {
     }
 
     pub(crate) async fn unseal_at(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let Some(row) = self.row::<SealedRow>(rows::SEALED, key).await? else { return Ok(None) };
+        self.tools.unseal_at(key).await
+    }
+
+    /// Forgets an original that is not needed any more. That of a call goes by itself when the call is settled.
+    pub async fn forget_sealed(&self, run: RunId, id: &ForeignId) -> Result<(), Error> {
+        let rows = vec![rows::delete(rows::SEALED, key_of(run, id))];
+        self.store().append(Append { rows, ..Append::default() }).await?;
+        Ok(())
+    }
+}
+
+impl Tools {
+    pub(crate) async fn unseal_at(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let Some(row) = self.store.row(rows::SEALED, key).await? else { return Ok(None) };
+        let row: SealedRow = read_row(rows::SEALED, &row.key, &row.value)?;
         let corrupt = |why: &str| {
             Error::Failed(Failure {
                 code: Code::StoreCorrupt,
@@ -107,15 +123,8 @@ impl Engine {
         let nonce: [u8; NONCE_BYTES] =
             nonce.try_into().map_err(|_| corrupt("its nonce has another length"))?;
         let sealed = Sealing { msg: &sealed, aad: key.as_bytes() };
-        let original = self.tools.seal.cipher(self.world()).decrypt(&XNonce::from(nonce), sealed);
+        let original = self.seal.cipher(&self.world).decrypt(&XNonce::from(nonce), sealed);
         original.map(Some).map_err(|_| corrupt("it was changed, or sealed with another key"))
-    }
-
-    /// Forgets an original that is not needed any more. That of a call goes by itself when the call is settled.
-    pub async fn forget_sealed(&self, run: RunId, id: &ForeignId) -> Result<(), Error> {
-        let rows = vec![rows::delete(rows::SEALED, key_of(run, id))];
-        self.store().append(Append { rows, ..Append::default() }).await?;
-        Ok(())
     }
 }
 

@@ -33,7 +33,8 @@ impl Engine {
     /// Gives a session another title.
     pub async fn set_title(&self, session: SessionId, title: Option<String>) -> Result<SessionRow, Error> {
         let key = rows::tenant_key(session);
-        let title = title.map(|title| self.redactor().text(&title).into_owned());
+        let redactor = self.tools.redaction_in(session).await?.redactor;
+        let title = title.map(|title| redactor.text(&title).into_owned());
         for _ in 0..limits::QUEUE_TRIES {
             let Some(found) = self.store().row(rows::SESSIONS, &key).await? else {
                 return Err(self.missing_session(session).await);

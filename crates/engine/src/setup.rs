@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::read_row;
 use crate::order::ClientTool;
 use crate::profile::{Choice, ToolRef};
+use crate::redaction::Redaction;
 use crate::{Engine, Error, ListQuery, Listed, Once, SessionRow, limits, rows};
 
 /// What was chosen for a session.
@@ -118,9 +119,10 @@ impl Engine {
         let stamp = self.stamp();
         let session = SessionId::new(self.mint(stamp));
         let now = time::format_ms(stamp.now_ms);
-        let title = new.title.map(|title| self.redactor().text(&title).into_owned());
+        let redaction = self.tools.redaction.knowing(new.secrets.values());
+        let title = new.title.map(|title| redaction.redactor.text(&title).into_owned());
         let row = SessionRow { id: session.to_string(), title, created_at: now.clone() };
-        let seed = self.seed_rows(session, &new.seed)?;
+        let seed = seed_rows(&redaction, session, &new.seed)?;
         let setup = SetupRow {
             setup: new.setup,
             seeded: new.seed.len(),
@@ -138,6 +140,9 @@ impl Engine {
         puts.extend(self.sealed_options(session, &new.secrets)?);
         puts.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
         self.store().append(Append { rows: puts, ..Append::default() }).await?;
+        if !new.secrets.is_empty() {
+            self.tools.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
+        }
         Ok(row)
     }
 
@@ -200,24 +205,6 @@ impl Engine {
         }
     }
 
-    /// What was said before, masked, in as many rows as it takes.
-    fn seed_rows(&self, session: SessionId, seed: &[Json]) -> Result<Vec<RowPut>, Error> {
-        if seed.is_empty() {
-            return Ok(Vec::new());
-        }
-        let masked = seed.iter().map(|message| self.masked_json(message)).collect::<Result<Vec<_>, _>>()?;
-        let whole = rows::written(&masked);
-        fits("what was said before a session", Some(whole.len()), limits::SEED_BYTES_MAX)?;
-        let parts =
-            (0..whole.len()).step_by(limits::SEED_ROW_BYTES).enumerate().map(|(part, start)| RowPut {
-                space: rows::SEEDS.into(),
-                key: rows::seed_key(session, part).into(),
-                guard: Guard::Absent,
-                value: Some(whole.slice(start..whole.len().min(start + limits::SEED_ROW_BYTES))),
-            });
-        Ok(parts.collect())
-    }
-
     /// The value of a secret option of a session.
     pub async fn secret_option(&self, session: SessionId, option: &str) -> Result<Option<String>, Error> {
         let Some(bytes) = self.unseal_at(&option_key(session, option)).await? else { return Ok(None) };
@@ -257,12 +244,6 @@ impl Engine {
         Ok(puts)
     }
 
-    fn masked_json(&self, json: &Json) -> Result<Json, Error> {
-        let mut masked = json.clone();
-        self.tools.redaction.json(&mut masked, &mut Vec::new())?;
-        Ok(masked)
-    }
-
     /// What takes a setup away with its session. Secrets that are given in this moment go when the session is taken
     /// away for good.
     pub(crate) async fn setup_gone(&self, session: SessionId) -> Result<Vec<RowPut>, Error> {
@@ -286,6 +267,24 @@ impl Engine {
         };
         secrets.iter().map(sealed).collect()
     }
+}
+
+/// What was said before, masked, in as many rows as it takes.
+fn seed_rows(redaction: &Redaction, session: SessionId, seed: &[Json]) -> Result<Vec<RowPut>, Error> {
+    if seed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut masked = seed.to_vec();
+    masked.iter_mut().try_for_each(|message| redaction.json(message, &mut Vec::new()))?;
+    let whole = rows::written(&masked);
+    fits("what was said before a session", Some(whole.len()), limits::SEED_BYTES_MAX)?;
+    let parts = (0..whole.len()).step_by(limits::SEED_ROW_BYTES).enumerate().map(|(part, start)| RowPut {
+        space: rows::SEEDS.into(),
+        key: rows::seed_key(session, part).into(),
+        guard: Guard::Absent,
+        value: Some(whole.slice(start..whole.len().min(start + limits::SEED_ROW_BYTES))),
+    });
+    Ok(parts.collect())
 }
 
 fn bytes_of(put: &RowPut) -> usize {

@@ -24,7 +24,7 @@ use crate::error::run_erased;
 use crate::fresh::Fresh;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
-use crate::redaction::{Masking, Redaction, Texts};
+use crate::redaction::{Masking, Redaction, SessionRedactions, Texts};
 use crate::sealed::Seal;
 use crate::timers::Timers;
 
@@ -91,6 +91,7 @@ pub(crate) struct Tools {
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) redaction: Redaction,
+    pub(crate) session_redactions: SessionRedactions,
     pub(crate) blobs: Blobs,
     pub(crate) quotas: Quotas,
     pub(crate) seal: Seal,
@@ -113,6 +114,8 @@ pub(crate) struct Awake {
     fold: Fold,
     producers: Producers,
     texts: Texts,
+    /// With the secrets of its session.
+    redaction: Redaction,
     deadline: Option<u64>,
 }
 
@@ -343,7 +346,8 @@ impl Writer {
         }
         let mut fold: Option<Fold> = None;
         let mut texts = Texts::default();
-        let redactor = &self.tools.redaction.redactor;
+        let redaction = self.tools.redaction_of(self.run).await?;
+        let redactor = &redaction.redactor;
         let state = journal::replay(&*self.tools.store, &self.stream, |event| {
             texts.event(event, !redactor.is_off(), redactor);
             fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id, event.session_id)).event(event);
@@ -366,7 +370,8 @@ impl Writer {
         }
         let deadline = next_deadline(&state);
         self.tools.timers.set(self.run, deadline, &self.tools.world);
-        Ok(Box::new(Awake { state, fold, producers: Producers::default(), texts, deadline }))
+        let producers = Producers::default();
+        Ok(Box::new(Awake { state, fold, producers, texts, redaction, deadline }))
     }
 
     /// Says whether one of our own runs is owed anything as it stands.
@@ -416,11 +421,11 @@ impl Writer {
 
     /// Judges a command and applies what was decided to the state in hand.
     async fn command(&self, awake: &mut Awake, mut command: Command, stamp: Stamp) -> Result<Decided, Error> {
-        let masking = self.tools.redaction.command(&awake.texts, &awake.state, &mut command)?;
+        let masking = awake.redaction.command(&awake.texts, &awake.state, &mut command)?;
         let mut events = recount_run::decide(&awake.state, command, stamp)?;
         self.check_ids(&events).await?;
         masking.name_places(&mut events);
-        awake.apply(&events, masking, &self.tools.redaction);
+        awake.apply(&events, masking);
         Ok(Decided::Events(events))
     }
 
@@ -448,7 +453,7 @@ impl Writer {
         if let Standing::Repeated(landing) = standing {
             return Ok(Decided::Landed(landing));
         }
-        let masking = self.tools.redaction.drafts(&awake.texts, &awake.state, &mut drafts)?;
+        let masking = awake.redaction.drafts(&awake.texts, &awake.state, &mut drafts)?;
         let events = recount_run::decide(&awake.state, Command::Append { drafts }, self.stamp())?;
         let (Some(first), Some(last)) = (events.first(), events.last()) else {
             return Err(Error::bug("an accepted batch has no events"));
@@ -457,7 +462,7 @@ impl Writer {
         let digest = said.digest(masking.masked);
         let landing = Landing { first: first.sequence, last: last.sequence, digest };
         rows.push(awake.producers.note(self.run, &triple, landing));
-        awake.apply(&events, masking, &self.tools.redaction);
+        awake.apply(&events, masking);
         Ok(Decided::Events(events))
     }
 
@@ -522,17 +527,17 @@ enum Decided {
 
 impl Awake {
     /// A run that has just been made.
-    pub(crate) fn begun(state: State, fold: Fold, texts: Texts) -> Self {
+    pub(crate) fn begun(state: State, fold: Fold, texts: Texts, redaction: Redaction) -> Self {
         let deadline = next_deadline(&state);
-        Awake { state, fold, producers: Producers::default(), texts, deadline }
+        Awake { state, fold, producers: Producers::default(), texts, redaction, deadline }
     }
 
-    fn apply(&mut self, events: &[Event], masking: Masking, redaction: &Redaction) {
+    fn apply(&mut self, events: &[Event], masking: Masking) {
         for event in events {
             recount_run::apply(&mut self.state, event);
             self.fold.event(event);
             // What they add to texts is in what masking came to.
-            self.texts.event(event, false, &redaction.redactor);
+            self.texts.event(event, false, &self.redaction.redactor);
         }
         self.texts.settle(masking.into_texts());
     }

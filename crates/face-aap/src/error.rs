@@ -12,6 +12,8 @@ use recount_event::Code;
 use serde::Serialize;
 
 use crate::limits;
+use crate::project::TurnId;
+use crate::serve::stream;
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +21,13 @@ pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) detail: String,
     pub(crate) retry_after: Option<Duration>,
+    /// The turn that is in the way.
+    pub(crate) turn: Option<TurnId>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Refusal { code, detail: detail.into(), retry_after: None }
+        Refusal { code, detail: detail.into(), retry_after: None, turn: None }
     }
 
     /// The same without secrets: many refusals repeat what was sent.
@@ -32,7 +36,11 @@ impl Refusal {
     }
 
     pub(crate) fn response(&self, request_id: Option<&str>) -> Response {
-        refusal_response(self.code, &self.detail, self.retry_after, request_id)
+        let mut response = written(self.code, &self.detail, self.retry_after, request_id, self.turn);
+        if let Some(turn) = self.turn {
+            stream::name(&mut response, turn);
+        }
+        response
     }
 }
 
@@ -69,6 +77,8 @@ struct Said<'a> {
     code: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_id: Option<String>,
     retryable: bool,
 }
 
@@ -92,13 +102,29 @@ pub fn refusal_response(
     retry_after: Option<Duration>,
     request_id: Option<&str>,
 ) -> Response {
+    written(code, message, retry_after, request_id, None)
+}
+
+fn written(
+    code: Code,
+    message: &str,
+    retry_after: Option<Duration>,
+    request_id: Option<&str>,
+    turn: Option<TurnId>,
+) -> Response {
     match code {
         Code::Internal => tracing::error!(request_id, detail = message, "a belief of ours was false"),
         Code::StoreCorrupt => tracing::error!(request_id, detail = message, "the store is damaged"),
         _ => {}
     }
     let row = code.row();
-    let said = Said { error: message, code: row.name, request_id, retryable: row.retryable };
+    let said = Said {
+        error: message,
+        code: row.name,
+        request_id,
+        turn_id: turn.map(|turn| turn.to_string()),
+        retryable: row.retryable,
+    };
     let body = serde_json::to_vec(&said).expect("refusals hold nothing that JSON cannot say");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

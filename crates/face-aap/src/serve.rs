@@ -7,12 +7,14 @@ mod caller;
 mod history;
 mod http;
 mod late;
+mod latest;
 mod meta;
 mod once;
+mod originals;
 mod pictures;
 mod say;
 mod sessions;
-mod stream;
+pub(crate) mod stream;
 mod turns;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::DETECTORS;
 use crate::detector::{self, BEFORE_VALUE_MAX, card};
@@ -16,7 +17,8 @@ pub const MASK: u8 = b'*';
 #[derive(Debug)]
 pub struct Redactor {
     known: Vec<Secret>,
-    searches: Vec<Search>,
+    /// Those for shapes come first; redactors of other known secrets share them.
+    searches: Vec<Arc<Search>>,
     shapes: bool,
     /// Whether a known secret has no part that looks the same in JSON.
     hides: bool,
@@ -24,6 +26,9 @@ pub struct Redactor {
     known_first: Box<[Range<usize>; 256]>,
     longest_known: usize,
 }
+
+/// How many searches there are for shapes.
+const SHAPE_SEARCHES: usize = 2;
 
 /// Whose beginning is searched for.
 #[derive(Debug, Clone, Copy)]
@@ -36,9 +41,6 @@ pub(crate) enum What {
 impl Redactor {
     /// Looks for these values and, with `shapes`, for everything in the table of detectors.
     pub fn new(known: Vec<Secret>, shapes: bool) -> Self {
-        let mut known = known;
-        known.sort_by(|a, b| a.bytes().cmp(b.bytes()));
-        known.dedup();
         let mut searches = Vec::new();
         if shapes {
             let rows = DETECTORS.iter().enumerate();
@@ -47,9 +49,22 @@ impl Redactor {
             });
             // Few short ones are found as quickly as many long ones; many of which some are short are not.
             let (short, long): (Vec<_>, Vec<_>) = triggers.partition(Trigger::is_short);
-            searches.push(Search::of(long));
-            searches.push(Search::of(short));
+            searches.push(Arc::new(Search::of(long)));
+            searches.push(Arc::new(Search::of(short)));
         }
+        Redactor::of(known, searches, shapes)
+    }
+
+    /// Looks for these values, too.
+    pub fn knowing(&self, more: Vec<Secret>) -> Self {
+        let known = self.known.iter().cloned().chain(more).collect();
+        let shapes = if self.shapes { SHAPE_SEARCHES } else { 0 };
+        Redactor::of(known, self.searches[..shapes].to_vec(), self.shapes)
+    }
+
+    fn of(mut known: Vec<Secret>, mut searches: Vec<Arc<Search>>, shapes: bool) -> Self {
+        known.sort_by(|a, b| a.bytes().cmp(b.bytes()));
+        known.dedup();
         let mut hides = false;
         let mut triggers = Vec::new();
         for (index, secret) in known.iter().enumerate() {
@@ -59,7 +74,7 @@ impl Redactor {
             }
         }
         if !triggers.is_empty() {
-            searches.push(Search::of(triggers));
+            searches.push(Arc::new(Search::of(triggers)));
         }
         let known_first = Box::new(std::array::from_fn(|first| {
             let from = known.partition_point(|secret| usize::from(secret.bytes()[0]) < first);
@@ -251,8 +266,7 @@ impl Redactor {
         if !self.shapes {
             return None;
         }
-        // The first two searches are those for shapes.
-        let shapes = &self.searches[..2];
+        let shapes = &self.searches[..SHAPE_SEARCHES];
         (from..len).find(|at| shapes.iter().any(|search| search.begins(&window.bytes[*at..])))
     }
 }

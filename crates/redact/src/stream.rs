@@ -230,17 +230,44 @@ impl StreamRedactor {
         rest
     }
 
+    /// Gives what is held back for as long as it identifies no secret, for when nothing more may come for long. What
+    /// identifies one stays, and of a secret of which this was the beginning the rest is still masked.
+    pub fn release(&mut self) -> String {
+        text(self.release_bytes())
+    }
+
+    /// The same as [`StreamRedactor::release`], after [`StreamRedactor::push_bytes`].
+    pub fn release_bytes(&mut self) -> Vec<u8> {
+        let found = self.look(false);
+        let unsure = found.unsure.iter().flat_map(|unsure| without(unsure.clone(), &found.names));
+        let mut until = unsure.map(|unsure| unsure.start).fold(self.kept.len(), usize::min);
+        while self.kept.get(until).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            until -= 1;
+        }
+        self.let_out(found, until)
+    }
+
     /// How many bytes are held back.
     pub fn held(&self) -> usize {
         self.kept.len() - self.out
     }
 
     fn advance(&mut self, ended: bool) -> Vec<u8> {
-        let end = self.kept.len();
-        let from = if self.whole { 0 } else { LOOK_BEHIND.min(end) };
-        let found = self.redactor.look(&Window { bytes: &self.kept, ended, from, masked_until: 0 });
+        let found = self.look(ended);
         let until = found.open_from.max(self.out);
-        debug_assert!(ended || end - until <= HOLD_BYTES_MAX, "{} bytes are held back", end - until);
+        let held = self.kept.len() - until;
+        debug_assert!(ended || held <= HOLD_BYTES_MAX, "{held} bytes are held back");
+        self.let_out(found, until)
+    }
+
+    fn look(&self, ended: bool) -> Found {
+        let from = if self.whole { 0 } else { LOOK_BEHIND.min(self.kept.len()) };
+        self.redactor.look(&Window { bytes: &self.kept, ended, from, masked_until: 0 })
+    }
+
+    /// Gives all before a place, masked.
+    fn let_out(&mut self, found: Found, until: usize) -> Vec<u8> {
+        let until = until.max(self.out);
         let mut piece = self.kept[self.out..until].to_vec();
         // What is masked and not out yet must be found again.
         let masked_later = found.sure.iter().filter(|(_, span)| span.end > until).map(|(at, _)| *at);

@@ -87,13 +87,72 @@ fn shown(log: &str, text: &str, secret: std::ops::Range<usize>) -> usize {
     most
 }
 
+/// What comes out when what is held back is released after some of the pieces: a bit of `releases` for each.
+fn released(redactor: &Arc<Redactor>, pieces: &[&str], releases: u64) -> String {
+    let mut stream = StreamRedactor::new(redactor.clone());
+    let mut told = String::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        told += &stream.push(piece);
+        if releases >> (number % 64) & 1 == 1 {
+            told += &stream.release();
+        }
+    }
+    told + &stream.finish()
+}
+
+fn check_released(
+    redactor: &Arc<Redactor>,
+    text: &str,
+    secret: std::ops::Range<usize>,
+    pieces: &[&str],
+    releases: u64,
+) {
+    let told = released(redactor, pieces, releases);
+    assert_eq!(told.len(), text.len());
+    let (visible, most) = (shown(&told, text, secret.clone()), shown_max(text, secret.clone()));
+    assert!(visible <= most, "{visible} bytes of {:?} came out: {told:?}", &text[secret]);
+}
+
+#[test]
+fn released_after_every_byte_no_more_than_the_beginning_of_a_secret_comes_out() {
+    let redactor = redactor();
+    for (text, secret) in secrets() {
+        check_released(&redactor, &text, secret.clone(), &one_by_one(&text), u64::MAX);
+        for at in 0..text.len() {
+            check_released(&redactor, &text, secret.clone(), &cut(&text, &[at]), 1);
+        }
+    }
+}
+
+/// What innocent text begins like a secret with is not kept back for ever.
+#[test]
+fn a_beginning_that_tells_nothing_is_released_and_a_longer_one_is_not() {
+    for (piece, out) in [
+        ("it is s", "it is s"),
+        ("sk-", "sk-"),
+        ("it is corr", "it is corr"),
+        ("corre", "corre"),
+        ("correct horse", "corre"),
+        ("4", "4"),
+        ("sk-ant-api03-abc", "sk-ant-"),
+    ] {
+        let mut stream = StreamRedactor::new(redactor());
+        let told = stream.push(piece) + &stream.release();
+        assert_eq!(told, out, "{piece}");
+        assert_eq!(stream.held(), piece.len() - out.len());
+        assert_eq!(stream.release(), "");
+    }
+}
+
+/// How many bytes of a secret may stand side by side.
+fn shown_max(text: &str, secret: std::ops::Range<usize>) -> usize {
+    // Of a card with what separates the groups.
+    let digits = text.as_bytes()[secret].iter().filter(|byte| byte.is_ascii_digit()).count();
+    if digits >= 13 { SHOWN_DIGITS_MAX + 2 } else { SHOWN_BYTES_MAX }
+}
+
 fn check_online(redactor: &Redactor, text: &str, secret: std::ops::Range<usize>, pieces: &[&str]) {
-    let most = if text.as_bytes()[secret.clone()].iter().filter(|byte| byte.is_ascii_digit()).count() >= 13 {
-        // With what separates the groups.
-        SHOWN_DIGITS_MAX + 2
-    } else {
-        SHOWN_BYTES_MAX
-    };
+    let most = shown_max(text, secret.clone());
     for wakes in [false, true] {
         let log = online(redactor, pieces, wakes);
         assert_eq!(log.len(), text.len());
@@ -233,6 +292,28 @@ proptest! {
             }
             told += &stream.finish();
             prop_assert_eq!(&told, &whole);
+        }
+    }
+
+    #[test]
+    fn whatever_is_released_no_more_than_the_beginning_of_a_secret_comes_out(index in any::<prop::sample::Index>(), before in "[a-z ]{0,9}", after in "[a-z ]{0,9}", cuts in prop::collection::vec(any::<usize>(), 0..20), releases in any::<u64>()) {
+        let secrets = secrets();
+        let (text, secret) = &secrets[index.index(secrets.len())];
+        let text = format!("{before} {text} {after}");
+        let secret = secret.start + before.len() + 1..secret.end + before.len() + 1;
+        check_released(&redactor(), &text, secret, &cut(&text, &cuts), releases);
+    }
+
+    #[test]
+    fn what_is_released_changes_nothing_outside_of_secrets(text in text(), cuts in prop::collection::vec(any::<usize>(), 0..40), releases in any::<u64>()) {
+        let redactor = redactor();
+        let whole = redactor.text(&text).into_owned();
+        for pieces in [cut(&text, &cuts), one_by_one(&text)] {
+            let told = released(&redactor, &pieces, releases);
+            prop_assert_eq!(told.len(), text.len());
+            for (at, byte) in told.bytes().enumerate() {
+                prop_assert!(byte == whole.as_bytes()[at] || byte == text.as_bytes()[at], "at {} of {:?}", at, told);
+            }
         }
     }
 

@@ -56,6 +56,7 @@ impl Crew {
         let sandbox = Sandbox::probe(runs.sandbox.clone(), around).await;
         let sandbox = sandbox.map(Arc::new).map_err(|why| why.to_string());
         let mut tools = Tools::standard();
+        tools.set_at_once(runs.tools_at_once);
         if let Ok(sandbox) = &sandbox {
             tools.add_commands(sandbox);
         }

@@ -160,7 +160,7 @@ struct LogSection {
     format: Option<String>,
 }
 
-const KEYS: [&str; 41] = [
+const KEYS: [&str; 42] = [
     "bind",
     "data",
     "store",
@@ -184,6 +184,7 @@ const KEYS: [&str; 41] = [
     "format",
     "runs",
     "at_once",
+    "tools_at_once",
     "workspaces",
     "allow",
     "keep",
@@ -726,6 +727,7 @@ mod tests {
                 config.log.to_string(),
                 format!("{:?}", config.log_format).to_lowercase(),
                 config.runs.at_once.to_string(),
+                config.runs.tools_at_once.to_string(),
                 config.runs.workspaces.first().map_or("none".into(), |path| path.display().to_string()),
                 config.runs.keep.map_or("off".into(), |age| format!("{}d", age.as_secs() / 86_400)),
                 format!("{:?}", config.runs.sandbox.mode).to_lowercase(),
@@ -762,6 +764,7 @@ mod tests {
                 "warn",
                 "json",
                 "8",
+                "4",
                 "/srv/projects",
                 "30d",
                 "landlock",
@@ -790,7 +793,7 @@ mod tests {
         known.sort_unstable();
         assert_eq!(keys, known);
         let default = told(&settle(Options::default(), &[("HOME", "~")]).unwrap());
-        assert_eq!(default[17], "none", "a home that is no path is none");
+        assert_eq!(default[18], "none", "a home that is no path is none");
         for (place, row) in rows.iter().enumerate() {
             let value = &told(&from_example)[place];
             let by_variable = settle(Options::default(), &[("HOME", "~"), (row[3], value)]).unwrap();
@@ -804,7 +807,7 @@ mod tests {
         let text = "bind='a'\ndata='b'\n[store]\ndurability='c'\n\
                     [retention]\nmax_age='f'\nmax_events=10\nmax_bytes='g'\nsweep_every='h'\n[access]\nrequire_token=true\n\
                     allowed_origins=['i']\nrequests_per_second=11\n[redaction]\ndetectors=true\nenvironment=true\n\
-                    secret_env=['j']\nsecret_files=['k']\n[log]\nlevel='d'\nformat='e'\n[runs]\nat_once=12\n\
+                    secret_env=['j']\nsecret_files=['k']\n[log]\nlevel='d'\nformat='e'\n[runs]\nat_once=12\ntools_at_once=14\n\
                     [workspaces]\nallow=['l']\nkeep='m'\n[sandbox]\nmode='n'\nreadable=['o']\nhidden=['p']\n\
                     environment={Q='r'}\nmemory_bytes='s'\nprocesses=13\nfile_bytes='t'\ntmp_bytes='u'\n[policy]\nfile='v'\n\
                     [aap]\nbase_paths=['w']\npublic_meta=true";
@@ -823,6 +826,7 @@ mod tests {
             (Some(true), Some(vec!["i".to_owned()]), Some(11))
         );
         assert_eq!((file.runs.at_once, file.sandbox.processes), (Some(12), Some(13)));
+        assert_eq!(file.runs.tools_at_once, Some(14));
         assert_eq!(file.workspaces.allow.unwrap(), ["l"]);
         assert_eq!(file.sandbox.environment.unwrap()["Q"], "r");
         assert_eq!(file.policy.file.unwrap(), Path::new("v"));

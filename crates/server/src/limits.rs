@@ -118,11 +118,15 @@ pub const PLAIN_WORD_BYTES_MAX: usize = 12;
 /// Bytes of a file that holds a secret; a larger one is refused.
 pub const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Runs of ours that are worked at at a time, for each tenant, unless told; the others wait in line, and say so.
-pub const RUNS_AT_ONCE_DEFAULT: usize = 64;
+/// Runs of ours that are worked at at a time, for each tenant, unless told; the others wait in line, and say so. Most of
+/// them wait for a model, so that this serves a thousand applications; tools have a bound of their own.
+pub const RUNS_AT_ONCE_DEFAULT: usize = 1_024;
 
 /// The most that can be told.
 pub const RUNS_AT_ONCE_MAX: usize = 10_000;
+
+/// Tools that can be told to run at once, over all tenants; how many do without being told is the agent's to say.
+pub const TOOLS_AT_ONCE_MAX: usize = 10_000;
 
 /// Files and folders that a check-up counts in workspaces; then it says that there are more.
 pub const WORKSPACE_ENTRIES_COUNTED_MAX: usize = 100_000;

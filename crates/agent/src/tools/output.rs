@@ -29,6 +29,8 @@ pub(crate) struct Side {
     ready: Vec<u8>,
     /// Since when the first of these wait.
     since: Option<Instant>,
+    /// When the last bytes came, while something may be held back of them that could be released.
+    held_since: Option<Instant>,
     /// Bytes told before.
     told: u64,
     /// Bytes that the command left in the pipe when it ended, and that are not read yet.
@@ -47,6 +49,7 @@ impl Side {
             redactor,
             ready: Vec::new(),
             since: None,
+            held_since: None,
             told: 0,
             owed: 0,
             left_open: false,
@@ -126,7 +129,10 @@ impl Side {
     fn take(&mut self, bytes: &[u8]) {
         self.owed = self.owed.saturating_sub(bytes.len());
         match &mut self.redactor {
-            Some(redactor) => self.ready.append(&mut redactor.push_bytes(bytes)),
+            Some(redactor) => {
+                self.ready.append(&mut redactor.push_bytes(bytes));
+                self.held_since = (redactor.held() > 0).then(recount_world::moment);
+            }
             None => self.ready.extend_from_slice(bytes),
         }
         if !self.ready.is_empty() {
@@ -136,6 +142,7 @@ impl Side {
 
     /// Nothing more is read.
     pub(crate) fn end(&mut self) {
+        self.held_since = None;
         if self.pipe.take().is_some()
             && let Some(redactor) = &mut self.redactor
         {
@@ -143,15 +150,38 @@ impl Side {
         }
     }
 
-    /// When what waits is to be told although it is short.
+    /// When what waits is to be told although it is short, or what is held back to be released.
     pub(crate) fn due(&self) -> Option<Instant> {
+        self.tell_due().into_iter().chain(self.release_due()).min()
+    }
+
+    fn tell_due(&self) -> Option<Instant> {
         self.since.map(|since| since + limits::CHUNK_WAIT)
+    }
+
+    fn release_due(&self) -> Option<Instant> {
+        self.held_since.map(|since| since + limits::HOLD_WAIT)
+    }
+
+    /// Lets out what is held back for bytes that do not come, as far as it identifies no secret.
+    fn release(&mut self) {
+        self.held_since = None;
+        if let Some(redactor) = &mut self.redactor {
+            self.ready.append(&mut redactor.release_bytes());
+        }
+        if !self.ready.is_empty() {
+            self.since.get_or_insert_with(recount_world::moment);
+        }
     }
 
     /// Makes events of what is to be told by now, which is all when the command `is_over`. What is told goes to
     /// `kept`, too, while that has room.
     pub(crate) fn tell(&mut self, call: &ForeignId, kept: &mut Kept, drafts: &mut Vec<Draft>, is_over: bool) {
-        let overdue = self.due().is_some_and(|due| due <= recount_world::moment());
+        let is_past = |due: Option<Instant>| due.is_some_and(|due| due <= recount_world::moment());
+        if is_past(self.release_due()) {
+            self.release();
+        }
+        let overdue = is_past(self.tell_due());
         let mut from = 0;
         while from < self.ready.len() {
             let left = self.ready.len() - from;

@@ -5,6 +5,7 @@
 
 mod applications;
 mod beginnings;
+mod bounds;
 mod budgets;
 mod calls;
 mod chats;

@@ -47,6 +47,7 @@ pub(crate) struct Setup {
     pub(crate) default: &'static str,
     pub(crate) policy: String,
     pub(crate) at_once: usize,
+    pub(crate) tools_at_once: usize,
     /// Instead of the operating system's.
     pub(crate) clock: Option<Arc<ManualClock>>,
     pub(crate) redactor: Arc<Redactor>,
@@ -66,6 +67,7 @@ impl Default for Setup {
             default: "play/it",
             policy: String::new(),
             at_once: 8,
+            tools_at_once: 8,
             clock: None,
             redactor: Arc::new(Redactor::shapes()),
             key: Some([7; SEAL_KEY_BYTES]),
@@ -353,6 +355,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         Arc::new(Sandbox::probe(off, Surroundings::default()).await.unwrap())
     });
     let mut tools = Tools::standard();
+    tools.set_at_once(setup.tools_at_once);
     tools.add_commands(sandbox.await);
     toys.put_into(&mut tools);
     let settings = Settings {

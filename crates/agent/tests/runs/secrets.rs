@@ -64,6 +64,24 @@ async fn a_secret_that_a_model_says_in_pieces_is_masked_at_its_length() {
     }
 }
 
+/// `s` may begin a secret, and nothing comes after it for long.
+#[tokio::test]
+async fn a_character_that_may_begin_a_secret_does_not_wait_for_the_next_one() {
+    let scene = scene("[pace]\nbytes = 1\ntokens_per_second = 0.01\n[[turn]]\ntext = 'sun'".into()).await;
+    let run = scene.ask("say it").await;
+    let events = scene.until(run, "assistant.text_delta").await;
+    assert_eq!(first!(events, AssistantTextDelta).delta, "s");
+    scene.cancel(run).await;
+    scene.ended(run).await;
+
+    let order = Order { command: Some("printf s; sleep 600".into()), ..Order::default() };
+    let run = scene.call(RunKind::Shell, order).await;
+    let events = scene.until(run, "tool.shell.output_chunk").await;
+    assert_eq!(first!(events, ToolShellOutputChunk).data, "s");
+    scene.cancel(run).await;
+    scene.ended(run).await;
+}
+
 #[tokio::test]
 async fn a_secret_in_output_that_comes_in_pieces_is_masked() {
     let (head, tail) = CANARY.split_at(9);

@@ -51,7 +51,7 @@ impl Own {
             "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"allow\"\n",
         )?;
         let text = format!(
-            "[policy]\nfile = \"policy.toml\"\n\n[runs]\nat_once = 1000\n\n[workspaces]\nallow = [{work:?}]\n\n[sandbox]\nmode = {sandbox:?}\n\n\
+            "[policy]\nfile = \"policy.toml\"\n\n[workspaces]\nallow = [{work:?}]\n\n[sandbox]\nmode = {sandbox:?}\n\n\
              [models]\ndefault = \"play/it\"\n\n[models.providers.play]\nkind = \"scripted\"\nscript = \"script.toml\"\n\n{agents}"
         );
         std::fs::write(&config, text)?;

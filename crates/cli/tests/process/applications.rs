@@ -1,6 +1,8 @@
 //! What a browser application and other clients send, to the real binary: keys, preflights, base paths, secrets, and
 //! servers that are killed or stopped while something is open.
 
+mod crowd;
+mod originals;
 mod wire;
 
 use std::path::Path;
@@ -72,6 +74,13 @@ call = [
 ]
 [[scene.turn]]
 text = "That is all."
+
+[[scene]]
+when = "pay Ann"
+[[scene.turn]]
+call = [{ name = "pay", input = { card = "4111111111111111", to = "Ann" } }]
+[[scene.turn]]
+text = "Paid."
 "#;
 
 struct Scene {
@@ -422,7 +431,9 @@ fn what_an_application_sent_as_a_secret_is_nowhere_to_be_found() {
         "agent": {"name": "clerk", "tools": [{"name": "glob"}], "options": {"key": first, "language": "Dutch"}},
         "tools": weather(),
     }));
-    let body = json!({"messages": [{"role": "user", "content": "say hello control-word"}], "stream": "message",
+    // Somebody repeats both to the agent, one of them before the agent has it.
+    let content = format!("say hello control-word {first} {second}");
+    let body = json!({"messages": [{"role": "user", "content": content}], "stream": "message",
         "agent": {"options": {"token": second}}});
     let mut heard = format!("{:?}", application.turn(&session, &body).frames());
     for path in [format!("/sessions/{session}"), "/sessions".into(), "/meta".into()] {

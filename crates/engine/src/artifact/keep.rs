@@ -61,7 +61,8 @@ impl Engine {
     pub async fn keep(&self, run: RunId, thing: Keep) -> Result<Kept, Error> {
         let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
         let came = thing.bytes.len() as u64;
-        let (bytes, masked) = kept_bytes(self.redactor(), &thing.mime, &thing.bytes);
+        let redaction = self.tools.redaction_of(run).await?;
+        let (bytes, masked) = kept_bytes(&redaction.redactor, &thing.mime, &thing.bytes);
         let original = thing.original_size_bytes.unwrap_or(came).max(came);
         let truncated = original > bytes.len() as u64;
         self.tools.quotas.take(self, &row, bytes.len() as u64).await?;

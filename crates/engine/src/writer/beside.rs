@@ -22,6 +22,8 @@ pub(crate) struct Beside {
     pub(crate) successor: Option<Beginning>,
     /// The request that lets the run go on, to be remembered with the place where it does.
     pub(crate) once: Option<Once>,
+    /// Values of secret options that the rows bring: masked from this command on.
+    pub(crate) secrets: Vec<String>,
     pub(crate) out: Told,
 }
 
@@ -44,7 +46,7 @@ impl Writer {
         command: Command,
         beside: Beside,
     ) -> Result<Option<Receipt>, Error> {
-        let Beside { mut rows, mut successor, once, out } = beside;
+        let Beside { mut rows, mut successor, once, secrets, out } = beside;
         let tell = |beyond| *out.lock().unwrap_or_else(PoisonError::into_inner) = Some(beyond);
         if successor.is_some() && awake.state.status() != Status::Waiting {
             let ended = awake.state.is_ended();
@@ -56,6 +58,7 @@ impl Writer {
             let busy = format!("{} was answered meanwhile and goes on; wait for it, or cancel it", self.run);
             return Err(Error::rejected(Code::SessionBusy, busy));
         }
+        awake.redaction = awake.redaction.knowing(&secrets);
         let first = awake.state.next_sequence();
         let had_ended = awake.state.is_ended();
         let decided = self.command(&mut awake, command, self.stamp()).await;

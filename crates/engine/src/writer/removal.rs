@@ -66,7 +66,7 @@ impl Writer {
         before: Option<u64>,
         reason: String,
     ) -> Result<Option<Receipt>, Error> {
-        let reason = self.tools.redaction.redactor.text(&reason).into_owned();
+        let reason = awake.redaction.redactor.text(&reason).into_owned();
         // Where a run goes on, the rules say so.
         let ending = awake.state.ending_sequence().unwrap_or(0);
         let gone = awake.state.first_sequence();
@@ -82,7 +82,7 @@ impl Writer {
             }
         };
         let first = awake.state.next_sequence();
-        awake.apply(&events, Masking::default(), &self.tools.redaction);
+        awake.apply(&events, Masking::default());
         let mut rows = awake.fold.rows(&awake.state);
         rows.extend(going.rows());
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));

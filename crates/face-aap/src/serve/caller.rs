@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ::http::request::Parts;
 use axum::extract::FromRequestParts;
-use recount_engine::{Caller, Engine, Profile, Scope, SessionRow, SetupRow, Visitor};
+use recount_engine::{Caller, Engine, Profile, Scope, SessionRow, SetupRow, ToolRef, Visitor};
 use recount_event::{Code, SessionId};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -49,6 +49,21 @@ impl Face {
         let held = if held.is_empty() { "none".to_owned() } else { held.join(", ") };
         let detail = format!("this needs the scope {}; the token has {held}", scope.as_str());
         Err(Refusal::new(Code::ScopeMissing, detail))
+    }
+
+    /// Refuses to trust a tool for a caller that could not allow its calls one by one.
+    pub(super) fn may_trust(&self, tools: Option<&[ToolRef]>) -> Result<(), Refusal> {
+        let Some(trusted) = tools.unwrap_or_default().iter().find(|tool| tool.trust == Some(true)) else {
+            return Ok(());
+        };
+        self.may(Scope::Approve).map_err(|refusal| {
+            let detail = format!(
+                "agent.tools trusts {:?}: {}; send \"trust\": false, or a token that may approve",
+                accept::shortened(&trusted.name),
+                refusal.detail
+            );
+            Refusal { detail, ..refusal }
+        })
     }
 
     /// Refuses to make something outside of what the caller was narrowed to.

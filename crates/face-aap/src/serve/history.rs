@@ -4,13 +4,14 @@
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
-use recount_engine::{NewFork, Scope};
+use recount_engine::{ClientTool, NewFork, Scope};
 use recount_event::{Code, Json, SessionId};
 use recount_run::view::{Line, Placed};
 
 use super::caller::Face;
 use super::http::{Answer, Ids, body_bytes, json};
 use super::once::{Again, replayed};
+use super::originals::Originals;
 use super::pictures;
 use crate::accept::{self, Kind};
 use crate::error::Refusal;
@@ -34,7 +35,7 @@ pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(
         let detail = format!("the agent {} offers no {word} history", setup.agent);
         return Err(Refusal::new(Code::HistoryUndeclared, detail));
     }
-    let messages = messages(&face, session, kind).await?;
+    let messages = messages(&face, session, kind, &setup.client_tools).await?;
     let history = match kind {
         Kind::Full => HistoryLists { full: Some(messages), compacted: None },
         Kind::Compacted => HistoryLists { full: None, compacted: Some(messages) },
@@ -42,7 +43,13 @@ pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(
     Ok(json(StatusCode::OK, &HistoryResponse { history }))
 }
 
-async fn messages(face: &Face, session: SessionId, kind: Kind) -> Result<Vec<Json>, Refusal> {
+/// With the originals of open calls of these tools, as far as the caller may read them.
+async fn messages(
+    face: &Face,
+    session: SessionId,
+    kind: Kind,
+    client_tools: &[ClientTool],
+) -> Result<Vec<Json>, Refusal> {
     let mut messages = face.engine.seed(session).await?;
     if kind == Kind::Compacted {
         messages = messages.into_iter().filter_map(as_told).collect();
@@ -63,8 +70,15 @@ async fn messages(face: &Face, session: SessionId, kind: Kind) -> Result<Vec<Jso
     let lines: Vec<&Line> = lines.iter().map(|placed| &placed.line).collect();
     let wanted = lines.iter().flat_map(|line| line_pictures(line));
     let pictures = pictures::of(&face.engine, session, wanted.collect::<Vec<_>>()).await?;
+    // Only the run at work has open calls.
+    let active = face.engine.active_run(session).await?;
+    let originals = active.map(|run| Originals::new(face, run, client_tools));
     for line in lines {
-        messages.push(sent(&history_message(line, &pictures)));
+        let mut message = history_message(line, &pictures);
+        if let Some(originals) = &originals {
+            originals.restore_message(&mut message).await?;
+        }
+        messages.push(sent(&message));
     }
     Ok(messages)
 }
@@ -114,7 +128,7 @@ pub(super) async fn fork_session(
     if let Some(session_id) = again.made {
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
-    let messages = messages(&face, session, Kind::Full).await?;
+    let messages = messages(&face, session, Kind::Full, &[]).await?;
     let there_are = messages.len();
     let at = match asked.at.map(usize::try_from) {
         None => there_are,

@@ -6,6 +6,7 @@ use recount_event::{Code, ForeignId, Json, RunId};
 use recount_run::{Command, Status};
 
 use super::answers::opening;
+use super::latest;
 use super::turns::Beginning;
 use crate::accept::{self, Said};
 use crate::error::Refusal;
@@ -33,7 +34,7 @@ pub(super) async fn message(beginning: Beginning<'_>, said: Said) -> Result<Turn
     for _ in 0..limits::SAY_TRIES {
         let supersedes = match active(&beginning).await? {
             Active::None => None,
-            Active::Working => return Err(busy(&beginning)),
+            Active::Working => return Err(busy(&beginning).await),
             Active::Asks { run, clarification } => match reply(&beginning, run, clarification, &said).await {
                 // Somebody else was first, or its time was over: look again.
                 Err(refusal) if is_over(refusal.code) => continue,
@@ -53,21 +54,29 @@ pub(super) async fn message(beginning: Beginning<'_>, said: Said) -> Result<Turn
         };
         return match engine.say(saying, beginning.again.once.as_ref()).await {
             Ok((run, _)) => Ok(TurnId { run, opening: 0 }),
-            Err(error) if error.code() == Code::SessionBusy => Err(busy(&beginning)),
+            Err(error) if error.code() == Code::SessionBusy => Err(busy(&beginning).await),
             Err(error) => Err(error.into()),
         };
     }
-    Err(busy(&beginning))
+    Err(busy(&beginning).await)
 }
 
 fn is_over(code: Code) -> bool {
     matches!(code, Code::ClarificationNotPending | Code::ClarificationNotFound | Code::RunEnded)
 }
 
-fn busy(beginning: &Beginning<'_>) -> Refusal {
+/// Names the turn that runs, unless it stopped in this moment.
+async fn busy(beginning: &Beginning<'_>) -> Refusal {
+    let Beginning { face, session, .. } = beginning;
+    let turn = match latest::standing(face, *session).await {
+        Ok(standing) => standing.running,
+        Err(refusal) => return refusal,
+    };
+    let which = turn.map(|turn| format!(" {turn}")).unwrap_or_default();
     let detail =
-        format!("a turn of session {} is running; wait for it to stop, or cancel it", beginning.session);
-    Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::SessionBusy, detail) }
+        format!("the turn{which} of session {session} is running; wait for it to stop, or cancel it");
+    let busy = Refusal::new(Code::SessionBusy, detail);
+    Refusal { retry_after: Some(limits::TRY_AGAIN), turn, ..busy }
 }
 
 async fn active(beginning: &Beginning<'_>) -> Result<Active, Refusal> {

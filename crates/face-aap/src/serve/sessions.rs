@@ -7,17 +7,16 @@ use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
 use recount_engine::{ListQuery, Scope, SessionRow, SetupRow};
 use recount_event::SessionId;
-use recount_run::Status;
 
 use super::caller::Face;
 use super::http::{Answer, Ids, body_bytes, empty, json};
+use super::latest::{self, Standing};
 use super::once::{Again, replayed};
 use crate::accept;
 use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{
-    AgentConfig, PostSessionsResponse, ServerToolRef, SessionInfo, SessionStatus, SessionsResponse, ToolSpec,
-    Usage,
+    AgentConfig, PostSessionsResponse, ServerToolRef, SessionInfo, SessionsResponse, ToolSpec, Usage,
 };
 
 pub(super) async fn create_session(
@@ -34,6 +33,7 @@ pub(super) async fn create_session(
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
+    face.may_trust(new.setup.tools.as_deref())?;
     let row = face.engine.create_setup(new, again.once.as_ref()).await?;
     Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
 }
@@ -56,9 +56,9 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
             if !is_theirs || asked.agent.as_ref().is_some_and(|agent| *agent != setup.setup.agent) {
                 continue;
             }
-            let status = status(&face, session).await?;
-            if asked.status.is_none_or(|wanted| wanted == status) {
-                sessions.push(info(row, setup, status, last_said(&face, session).await?));
+            let standing = latest::standing(&face, session).await?;
+            if asked.status.is_none_or(|wanted| wanted == standing.status) {
+                sessions.push(info(row, setup, standing, last_said(&face, session).await?));
             }
         }
     }
@@ -74,7 +74,7 @@ pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer
 
 async fn shown(face: &Face, session: SessionId) -> Result<SessionInfo, Refusal> {
     let (row, setup) = face.session(session).await?;
-    let info = info(row, setup, status(face, session).await?, last_said(face, session).await?);
+    let info = info(row, setup, latest::standing(face, session).await?, last_said(face, session).await?);
     Ok(SessionInfo { usage: Some(usage(face, session).await?), ..info })
 }
 
@@ -100,13 +100,6 @@ pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Ans
     Ok(empty())
 }
 
-async fn status(face: &Face, session: SessionId) -> Result<SessionStatus, Refusal> {
-    let Some(run) = face.engine.active_run(session).await? else { return Ok(SessionStatus::Idle) };
-    let row = face.engine.run(run).await?;
-    let waits = row.is_some_and(|row| row.status == Status::Waiting.as_str());
-    Ok(if waits { SessionStatus::Waiting } else { SessionStatus::Running })
-}
-
 /// When the newest run of a session ended, or began as long as it has not.
 async fn last_said(face: &Face, session: SessionId) -> Result<Option<String>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
@@ -126,7 +119,7 @@ async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
 }
 
 /// A session as it is shown. Secrets that were chosen are there, and are not told.
-fn info(row: SessionRow, setup: SetupRow, status: SessionStatus, last_said: Option<String>) -> SessionInfo {
+fn info(row: SessionRow, setup: SetupRow, standing: Standing, last_said: Option<String>) -> SessionInfo {
     let SetupRow { setup, updated_at, .. } = setup;
     let mut options: BTreeMap<String, String> = setup.options;
     options.extend(setup.secrets.into_iter().map(|name| (name, accept::PLACEHOLDER.to_owned())));
@@ -155,7 +148,8 @@ fn info(row: SessionRow, setup: SetupRow, status: SessionStatus, last_said: Opti
         created_at: Some(row.created_at),
         // Times are written so that a later one is a greater text.
         updated_at: Some(updated_at).max(last_said),
-        status: Some(status),
+        status: Some(standing.status),
+        running_turn_id: standing.running.map(|turn| turn.to_string()),
         usage: None,
     }
 }

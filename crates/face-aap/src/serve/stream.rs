@@ -18,6 +18,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::caller::Face;
 use super::http::json;
+use super::originals::Originals;
 use super::pictures;
 use crate::error::Refusal;
 use crate::limits;
@@ -34,6 +35,8 @@ pub(super) struct Telling {
     /// Told up to here before.
     pub(super) last: Option<FrameId>,
     pub(super) place: OwnedSemaphorePermit,
+    /// Of calls that this reader is to carry out.
+    pub(super) originals: Originals,
 }
 
 /// Ends when a stream must, with its last frame.
@@ -105,12 +108,13 @@ struct Open {
     quiet: Pin<Box<Sleep>>,
     said_at: Instant,
     over: bool,
+    originals: Originals,
     _place: OwnedSemaphorePermit,
 }
 
 /// A turn as a stream.
 pub(super) async fn streamed(face: &Face, telling: Telling, mode: Mode) -> Result<Response, Refusal> {
-    let Telling { session, turn, last, place } = telling;
+    let Telling { session, turn, last, place, originals } = telling;
     let open = Open {
         engine: face.engine.clone(),
         session,
@@ -122,6 +126,7 @@ pub(super) async fn streamed(face: &Face, telling: Telling, mode: Mode) -> Resul
         quiet: Box::pin(tokio::time::sleep(limits::HEARTBEAT_EVERY)),
         said_at: recount_world::moment(),
         over: false,
+        originals,
         _place: place,
     };
     let pieces = stream::unfold(open, |mut open| async move {
@@ -158,7 +163,7 @@ fn event_stream(body: Body) -> Response {
 }
 
 /// Says which turn an answer is about.
-pub(super) fn name(response: &mut Response, turn: TurnId) {
+pub(crate) fn name(response: &mut Response, turn: TurnId) {
     if let Ok(value) = HeaderValue::from_str(&turn.to_string()) {
         response.headers_mut().insert(TURN_ID, value);
     }
@@ -203,7 +208,12 @@ impl Open {
                     Err(error) => return self.stop(&Frame::broken_off(broken(error)), out),
                 },
             };
-            frames.drain(..).for_each(|frame| frame.write(&pictures, out));
+            for mut frame in frames.drain(..) {
+                if let Err(error) = self.originals.restore_frame(&mut frame).await {
+                    return self.stop(&Frame::broken_off(broken(error)), out);
+                }
+                frame.write(&pictures, out);
+            }
             if self.projector.is_over() {
                 self.over = true;
                 return;
@@ -234,7 +244,7 @@ async fn quiet(timer: &mut Pin<Box<Sleep>>, said_at: Instant) {
 
 /// A turn in one piece, once it has stopped. What goes wrong by then is told in the reply, as it would be in a stream.
 pub(super) async fn whole(face: &Face, telling: Telling) -> Result<Response, Refusal> {
-    let Telling { session, turn, place, .. } = telling;
+    let Telling { session, turn, place, originals, .. } = telling;
     let mut events = follow(&face.engine, turn).await?;
     let mut gathered = Gathered::new(turn.opening);
     let mut end = end(face);
@@ -255,10 +265,13 @@ pub(super) async fn whole(face: &Face, telling: Telling) -> Result<Response, Ref
     drop(place);
     let wanted: Vec<_> = gathered.pictures().cloned().collect();
     let pictures = pictures::of(&face.engine, session, wanted).await?;
-    let reply = match (error, gathered.response(&pictures)) {
+    let mut reply = match (error, gathered.response(&pictures)) {
         (None, Some(reply)) => reply,
         (error, _) => gathered.broken_off(error.unwrap_or_else(|| cut_short(turn)), &pictures),
     };
+    for message in &mut reply.messages {
+        originals.restore_message(message).await?;
+    }
     let mut response = json(StatusCode::OK, &reply);
     name(&mut response, turn);
     Ok(response)

@@ -13,8 +13,9 @@ use super::answers::Answered;
 use super::caller::Face;
 use super::http::{Answer, Ids, body_bytes, empty, json};
 use super::once::{Again, replayed};
+use super::originals::Originals;
 use super::stream::{Telling, over, streamed, whole};
-use super::{answers, pictures, say};
+use super::{answers, latest, pictures, say, stream};
 use crate::accept::{self, AnswerSaid, Asked, Change};
 use crate::error::Refusal;
 use crate::limits;
@@ -50,11 +51,14 @@ pub(super) async fn create_turn(
     let mode = request.stream;
     let again = Again::of(&face, &uri, &headers, &bytes).await?;
     if let Some(turn) = again.made.as_deref().and_then(made) {
-        let telling = Telling { session, turn, last: None, place };
+        let originals = Originals::new(&face, turn.run, &row.setup.client_tools);
+        let telling = Telling { session, turn, last: None, place, originals };
         return Ok(replayed(tell(&face, telling, mode).await?));
     }
     let profile = face.profile(&row.setup.agent)?;
     let accept::Turn { change, asked, .. } = accept::turn(request, &row.setup, profile)?;
+    face.may_trust(change.overrides.tools.as_deref())?;
+    let client_tools = change.setup.client_tools.clone();
     let traceparent = accept::traceparent(headers.get("traceparent"));
     let beginning = Beginning { face: &face, session, row, profile, change, traceparent, again: &again };
     let turn = match asked {
@@ -70,7 +74,8 @@ pub(super) async fn create_turn(
         }
     };
     drop(again);
-    tell(&face, Telling { session, turn, last: None, place }, mode).await
+    let originals = Originals::new(&face, turn.run, &client_tools);
+    tell(&face, Telling { session, turn, last: None, place, originals }, mode).await
 }
 
 async fn tell(face: &Face, telling: Telling, mode: StreamMode) -> Result<Response, Refusal> {
@@ -115,7 +120,7 @@ pub(super) async fn watch_turn(
 ) -> Answer {
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
-    face.setup(session).await?;
+    let setup = face.setup(session).await?.setup;
     let mode = match accept::watching(raw.as_deref())? {
         StreamMode::Message => Mode::Message,
         StreamMode::Delta | StreamMode::None => Mode::Delta,
@@ -128,7 +133,8 @@ pub(super) async fn watch_turn(
         return Ok(empty());
     }
     let place = face.place()?;
-    streamed(&face, Telling { session, turn, last, place }, mode).await
+    let originals = Originals::new(&face, turn.run, &setup.client_tools);
+    streamed(&face, Telling { session, turn, last, place, originals }, mode).await
 }
 
 /// A turn as it stands.
@@ -157,13 +163,13 @@ const STOPPED: &str = "stopped";
 pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> Answer {
     face.may(Scope::Read)?;
     let session = face.session_id(&session)?;
-    face.setup(session).await?;
+    let setup = face.setup(session).await?.setup;
     let turn = find(&face, session, &turn).await?;
     let gathered = gathered(&face, turn).await?;
     let wanted: Vec<_> = gathered.pictures().cloned().collect();
     let pictures = pictures::of(&face.engine, session, wanted).await?;
     let turn_id = turn.to_string();
-    let shown = match gathered.response(&pictures) {
+    let mut shown = match gathered.response(&pictures) {
         Some(reply) => Shown {
             turn_id,
             status: STOPPED,
@@ -178,7 +184,13 @@ pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, Stri
             Shown { messages: Some(so_far.messages), ..Shown::only(turn_id, RUNNING) }
         }
     };
-    Ok(json(StatusCode::OK, &shown))
+    let originals = Originals::new(&face, turn.run, &setup.client_tools);
+    for message in shown.messages.iter_mut().flatten() {
+        originals.restore_message(message).await?;
+    }
+    let mut response = json(StatusCode::OK, &shown);
+    stream::name(&mut response, turn);
+    Ok(response)
 }
 
 /// Why there is no more of a turn yet; nobody is told.
@@ -261,8 +273,14 @@ async fn goes_on(face: &Face, run: RunId, mut from: u64) -> Result<bool, Refusal
     }
 }
 
+/// Stands in a path for the newest turn of the session, whether it runs or has stopped.
+const LATEST: &str = "latest";
+
 /// The turn of a session that a path names.
 pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<TurnId, Refusal> {
+    if text == LATEST {
+        return latest::turn(face, session).await?.ok_or_else(|| accept::no_turn(text));
+    }
     let turn = accept::turn_id(text)?;
     let row = face.engine.run(turn.run).await?;
     if row.is_none_or(|row| row.session_id != Some(session.to_string())) {

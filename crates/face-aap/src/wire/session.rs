@@ -98,6 +98,9 @@ pub struct SessionInfo {
     pub updated_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<SessionStatus>,
+    /// While the session is running: what its turn is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_turn_id: Option<String>,
     /// Of all its turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

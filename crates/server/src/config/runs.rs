@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{amount, several, wrong};
 use crate::StartError;
 use crate::amounts::{bytes, duration, sized};
-use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX};
+use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, TOOLS_AT_ONCE_MAX};
 use crate::settings::Lookup;
 
 /// What was settled.
@@ -21,6 +21,8 @@ use crate::settings::Lookup;
 pub struct Runs {
     /// Runs that are worked at at a time, for each tenant.
     pub at_once: usize,
+    /// Tools that run at a time, over all tenants.
+    pub tools_at_once: usize,
     /// Folders that runs may work in and copy, with all below them.
     pub workspaces: Vec<PathBuf>,
     /// How long a copy is kept that is not worked in.
@@ -37,6 +39,7 @@ pub struct Runs {
 #[serde(deny_unknown_fields)]
 pub(super) struct RunsSection {
     pub(super) at_once: Option<u64>,
+    pub(super) tools_at_once: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -107,6 +110,13 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         "RECOUNT_RUNS__AT_ONCE",
         file.runs.at_once.map(|runs| runs.to_string()),
         RUNS_AT_ONCE_DEFAULT.to_string(),
+    );
+    let tools_at_once = look.pick(
+        "runs.tools_at_once",
+        None,
+        "RECOUNT_RUNS__TOOLS_AT_ONCE",
+        file.runs.tools_at_once.map(|tools| tools.to_string()),
+        recount_agent::limits::TOOLS_AT_ONCE.to_string(),
     );
     let allow = look.pick(
         "workspaces.allow",
@@ -201,9 +211,8 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         tmp_bytes: size("sandbox.tmp_bytes", &tmp_size)?,
     };
     Ok(Runs {
-        at_once: at_once.parse().ok().filter(|runs| (1..=RUNS_AT_ONCE_MAX).contains(runs)).ok_or_else(
-            || wrong("runs.at_once", &at_once, &format!("a number from 1 to {RUNS_AT_ONCE_MAX}")),
-        )?,
+        at_once: number("runs.at_once", &at_once, RUNS_AT_ONCE_MAX)?,
+        tools_at_once: number("runs.tools_at_once", &tools_at_once, TOOLS_AT_ONCE_MAX)?,
         workspaces: several(&allow).iter().map(|path| folder(path, usual)).collect::<Result<_, _>>()?,
         keep: amount("workspaces.keep", &keep, "off, or one such as 7d or 12h", duration)?,
         sandbox,
@@ -211,6 +220,12 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         models,
         folder: usual.folder.to_owned(),
     })
+}
+
+/// How many there may be of something, from 1.
+fn number(name: &str, text: &str, most: usize) -> Result<usize, StartError> {
+    let found = text.parse().ok().filter(|number| (1..=most).contains(number));
+    found.ok_or_else(|| wrong(name, text, &format!("a number from 1 to {most}")))
 }
 
 /// What only the file can say of models, without what is secret.

@@ -1,0 +1,58 @@
+//! Bounds how many tools run at once, over all runs that share the set. Processes, files and memory of tools are what
+//! a busy server pays for; a run that waits for its model takes no place. Begin with [`ToolPlaces`].
+//!
+//! It must never know runs or tools. Places are given in the order in which they were asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::limits;
+
+#[derive(Clone)]
+pub(crate) struct ToolPlaces {
+    free: Arc<Semaphore>,
+    waiting: Arc<AtomicU64>,
+}
+
+/// A place in the queue; dropping it leaves the queue.
+pub(crate) struct Waiting {
+    places: ToolPlaces,
+    /// 1 is the next.
+    pub(crate) place: u64,
+}
+
+impl Default for ToolPlaces {
+    fn default() -> Self {
+        ToolPlaces::new(limits::TOOLS_AT_ONCE)
+    }
+}
+
+impl ToolPlaces {
+    pub(crate) fn new(at_once: usize) -> Self {
+        ToolPlaces { free: Arc::new(Semaphore::new(at_once)), waiting: Arc::default() }
+    }
+
+    pub(crate) fn try_take(&self) -> Option<OwnedSemaphorePermit> {
+        self.free.clone().try_acquire_owned().ok()
+    }
+
+    pub(crate) fn queue(&self) -> Waiting {
+        let place = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
+        Waiting { places: self.clone(), place }
+    }
+}
+
+impl Waiting {
+    pub(crate) async fn take(self) -> OwnedSemaphorePermit {
+        let taken = self.places.free.clone().acquire_owned().await;
+        taken.expect("the semaphore of places is never closed")
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.places.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
