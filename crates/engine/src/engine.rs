@@ -613,12 +613,14 @@ impl Engine {
         Ok(EngineStats { store, runs_awake: self.awake(), runs_at_work, runs_in_line, ..sum })
     }
 
-    /// Whether the store can be read, and, when the last append found no space, whether there is some now.
+    /// Whether the store can be read, and has space. Where that is not known, because nothing was appended yet or the
+    /// last append found none, it is tried.
     pub async fn ready(&self) -> Result<(), Error> {
         self.store().last_position().await?;
         let bound = ReadBound { count: 1, bytes: 1 };
         self.store().read_feed(1, bound).await?;
-        if !self.tools.publisher.meters().is_full() {
+        let has_space = self.store().space().await;
+        if has_space.is_ok() && self.tools.publisher.meters().is_known_to_have_space() {
             return Ok(());
         }
         // Who asks may keep everybody else away as long as the answer is no: so it is found out here.
@@ -626,7 +628,7 @@ impl Engine {
             let row = RowPut { space: rows::PROBE.into(), key: "space".into(), guard: Guard::Any, value };
             self.store().append(Append { rows: vec![row], ..Append::default() }).await?;
         }
-        Ok(())
+        Ok(self.store().space().await?)
     }
 
     /// Reads every record once. Slow.

@@ -12,6 +12,7 @@ use recount_log::{Append, Guard, RowPut, RowRange};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::PromptRow;
+use crate::erase::taking_away;
 use crate::{ApprovalRow, ClarificationRow, Engine, Error, HandoffRow, RunRow, limits, rows};
 
 /// One request that is to be done once.
@@ -217,7 +218,7 @@ impl Engine {
                 }
             }
             if !changed.is_empty() {
-                self.store().append(Append { rows: changed, ..Append::default() }).await?;
+                self.store().append(taking_away(changed)).await?;
             }
         }
     }

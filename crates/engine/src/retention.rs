@@ -15,6 +15,7 @@ use recount_world::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
+use crate::erase::taking_away;
 use crate::error::run_erased;
 use crate::writer::{PruneRows, Work, run_not_found};
 use crate::{Engine, Error, KeyedReply, Once, Receipt, RunRow, journal, limits, rows};
@@ -298,8 +299,7 @@ impl Engine {
         if self.run(run).await?.is_none() {
             return Err(self.missing_run(run).await);
         }
-        let rows = vec![rows::delete(rows::PINS, run.to_string())];
-        self.store().append(Append { rows, ..Append::default() }).await?;
+        self.store().append(taking_away(vec![rows::delete(rows::PINS, run.to_string())])).await?;
         Ok(())
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Beside {
     pub(crate) once: Option<Once>,
     /// The request that the command is, to be remembered with its answer.
     pub(crate) reply: Option<KeyedReply<CommandOutcome>>,
+    /// Whether the command is part of a deletion, which must work on a full disk, too.
+    pub(crate) frees_space: bool,
     pub(crate) out: Told,
 }
 
@@ -49,7 +51,7 @@ impl Writer {
         command: Command,
         beside: Beside,
     ) -> Result<Option<Receipt>, Error> {
-        let Beside { mut rows, mut successor, once, reply, out } = beside;
+        let Beside { mut rows, mut successor, once, reply, frees_space, out } = beside;
         let tell = |beyond| *out.lock().unwrap_or_else(PoisonError::into_inner) = Some(beyond);
         if successor.is_some() && awake.state.status() != Status::Waiting {
             let ended = awake.state.is_ended();
@@ -87,7 +89,7 @@ impl Writer {
             replied = answer;
         }
         let named = artifact::named(&rows);
-        let mut append = Append::default();
+        let mut append = Append { frees_space, ..Append::default() };
         if !events.is_empty() {
             let records = journal::encode(&events, first);
             append.streams.push(StreamAppend { stream: self.stream.clone(), expected_tail: first, records });

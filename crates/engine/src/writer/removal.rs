@@ -13,7 +13,7 @@ use recount_run::Command;
 use super::{Awake, PruneRows, Receipt, Work, Writer, may_have_happened};
 use crate::artifact::{Gone, blob_of};
 use crate::catalogue::{asked_for, leaves, next_deadline, prompt_rows};
-use crate::erase::Tombstone;
+use crate::erase::{Tombstone, taking_away};
 use crate::error::run_erased;
 use crate::redaction::Masking;
 use crate::retention::Pruned;
@@ -141,7 +141,7 @@ impl Writer {
             let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX, Extent::All).await?;
             let rows: Vec<RowPut> = going.rows().collect();
             if !rows.is_empty() {
-                store.append(Append { rows, ..Append::default() }).await?;
+                store.append(taking_away(rows)).await?;
             }
             self.let_go(task, going.blobs).await;
             from = going.keep_from;
@@ -244,7 +244,7 @@ impl Writer {
                 return Ok(());
             }
             let rows = page.into_iter().map(|row| rows::delete(space, row.key)).collect();
-            store.append(Append { rows, ..Append::default() }).await?;
+            store.append(taking_away(rows)).await?;
         }
     }
 
