@@ -107,6 +107,10 @@ pub struct FeedPage {
     pub has_more: bool,
 }
 
+/// See [`Engine::instance`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EngineInstance(usize);
+
 /// What a run's bytes add up to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
@@ -599,6 +603,11 @@ impl Engine {
     }
 
     // ---- the house ---------------------------------------------------------------------------
+
+    /// What tells this engine, and so its tenant, from the others of the process. The same for all clones.
+    pub fn instance(&self) -> EngineInstance {
+        EngineInstance(Arc::as_ptr(&self.tools) as usize)
+    }
 
     /// How many runs have a writer awake.
     pub fn awake(&self) -> usize {

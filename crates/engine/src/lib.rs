@@ -60,7 +60,7 @@ pub use catalogue::{
     ApprovalRow, ArtifactRow, ClarificationRow, HandoffRow, RunRow, check as check_catalogue,
 };
 pub use desk::{Desk, Left, Watch};
-pub use engine::{Digest, Engine, FeedPage, ListQuery, Listed, NewRun, RunFilter};
+pub use engine::{Digest, Engine, EngineInstance, FeedPage, ListQuery, Listed, NewRun, RunFilter};
 pub use erase::{Erased, Tombstone, tombstones};
 pub use error::{Error, Failure};
 pub use follow::Events;

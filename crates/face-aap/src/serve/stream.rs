@@ -13,12 +13,11 @@ use recount_engine::{Engine, Error, Events};
 use recount_event::{Code, Event, SessionId};
 use recount_transport::sse;
 use recount_world::Kind;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use super::caller::Face;
 use super::http::json;
-use super::pictures;
+use super::{Place, pictures};
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::{Frame, FrameId, Gathered, Mode, Pictures, Projector, Told, TurnId};
@@ -33,7 +32,7 @@ pub(super) struct Telling {
     pub(super) turn: TurnId,
     /// Told up to here before.
     pub(super) last: Option<FrameId>,
-    pub(super) place: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
 
 /// Ends when a stream must, with its last frame.
@@ -105,7 +104,7 @@ struct Open {
     quiet: Pin<Box<Sleep>>,
     said_at: Instant,
     over: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// A turn as a stream.
