@@ -69,7 +69,7 @@ pub use import::{Import, Imported};
 pub use ingest::Triple;
 pub use messages::{Messages, Told};
 pub use meters::{EngineStats, ReaderStats};
-pub use once::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay};
+pub use once::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay, WordReply};
 pub use order::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose};
 pub use past::Past;
 pub use performer::{Performer, Unacceptable, Whose};

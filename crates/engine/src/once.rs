@@ -47,12 +47,15 @@ pub struct KeptAnswer {
     pub body: String,
 }
 
+/// Words an answer from what was done.
+pub type WordReply<T> = Box<dyn FnOnce(&T) -> Option<KeptAnswer> + Send>;
+
 /// A request with a key, and how it is answered once it is known what it does: worded before the append, so that the
 /// answer is durable together with what it reports.
 pub struct KeyedReply<T> {
     pub once: Once,
     /// `None` where the answer is too large to be kept: then only what was done is remembered.
-    pub word: Box<dyn FnOnce(&T) -> Option<KeptAnswer> + Send>,
+    pub word: WordReply<T>,
 }
 
 impl<T> KeyedReply<T> {

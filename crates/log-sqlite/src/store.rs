@@ -40,7 +40,6 @@ pub struct SqliteStore {
     /// For a look at the whole store.
     place: Place,
     blob_folder: Blobs,
-    reserve: Reserve,
     closing: Arc<AtomicBool>,
     /// Hangs up when the folder was let go.
     ended: watch::Receiver<()>,
@@ -109,17 +108,10 @@ impl SqliteStore {
             observer: Arc::default(),
             line: Arc::new(Line::new()),
             meters: Arc::default(),
+            reserve,
         };
-        let writer = Writer::new(
-            place.clone(),
-            writer,
-            journal,
-            shared.clone(),
-            checkpoints,
-            asks,
-            reserve.clone(),
-            &options,
-        )?;
+        let writer =
+            Writer::new(place.clone(), writer, journal, shared.clone(), checkpoints, asks, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
             let _hold = hold;
@@ -132,7 +124,6 @@ impl SqliteStore {
             blobs,
             place,
             blob_folder,
-            reserve,
             closing: Arc::default(),
             ended,
             threads,
@@ -335,7 +326,7 @@ impl Store for SqliteStore {
     }
 
     fn space(&self) -> Answer<()> {
-        let (reserve, database) = (self.reserve.clone(), self.place.database.clone());
+        let (reserve, database) = (self.shared.reserve.clone(), self.place.database.clone());
         self.ask(move |_, _| {
             if reserve.is_spent() {
                 return Err(no_space("the reserve of the data folder is used up"));

@@ -103,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
     pub(crate) line: Arc<Line<Task>>,
     pub(crate) meters: Arc<Meters>,
+    /// While it is spent nothing is written that does not take away.
+    pub(crate) reserve: Reserve,
 }
 
 /// The writer's own things. [`Writer::run`] is its life.
@@ -124,8 +126,6 @@ pub(crate) struct Writer {
     sealing: Sealing,
     /// After rows could not be brought to their table.
     fold_not_before: Option<Instant>,
-    /// While it is spent nothing is written that does not take away.
-    reserve: Reserve,
 }
 
 /// When and how much is sealed.
@@ -222,7 +222,6 @@ impl Writer {
         shared: Shared,
         checkpoints: Checkpoints,
         asks: SyncSender<Ask>,
-        reserve: Reserve,
         options: &SqliteOptions,
     ) -> Result<Self, Fault> {
         let wal_pages = Arc::new(AtomicU32::new(0));
@@ -242,7 +241,6 @@ impl Writer {
             wal_pages,
             sealing: Sealing::new(options, asks),
             fold_not_before: None,
-            reserve,
         })
     }
 
@@ -403,11 +401,11 @@ impl Writer {
     /// [`Writer::write`], with the reserve for those that may use it.
     fn commit_within_space(&mut self, group: &[Job]) -> Result<Fates, Fault> {
         if !group.iter().all(|job| job.append.may_use_reserve()) {
-            self.reserve.make()?;
+            self.shared.reserve.make()?;
             return self.make_room().and_then(|()| self.write(group));
         }
         match self.make_room().and_then(|()| self.write(group)) {
-            Err(fault) if fault.kind == FaultKind::Full && self.reserve.spend() => {
+            Err(fault) if fault.kind == FaultKind::Full && self.shared.reserve.spend() => {
                 tracing::warn!(%fault, "the disk is full; the reserved space is used to take things away");
                 self.make_room().and_then(|()| self.write(group))
             }
@@ -417,7 +415,7 @@ impl Writer {
 
     /// After something was taken away: what it freed is kept for the next time.
     fn restore_reserve(&self) {
-        if let Err(fault) = self.reserve.make() {
+        if let Err(fault) = self.shared.reserve.make() {
             tracing::warn!(%fault, "the reserved space is used up; only what takes away is written until there is more");
         }
     }
@@ -458,7 +456,7 @@ impl Writer {
         if self.shared.fresh.since().is_none() {
             return;
         }
-        if self.reserve.is_spent() {
+        if self.shared.reserve.is_spent() {
             self.fold_not_before = Some(moment() + limits::FOLD_RETRY);
             return;
         }
@@ -506,7 +504,7 @@ impl Writer {
 
     /// A step, if it can be done now.
     fn seal_or_wait(&mut self, last_position: u64) -> Step {
-        if self.reserve.is_spent() {
+        if self.shared.reserve.is_spent() {
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
             return Step::Nothing;
         }
