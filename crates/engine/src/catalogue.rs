@@ -194,6 +194,11 @@ impl Fold {
         self.seen.as_ref() == Some(&standing(state)) && next_deadline(state) == self.written_deadline
     }
 
+    /// The run's own row as [`Fold::rows`] gave it last.
+    pub(crate) fn run(&self) -> Option<&RunRow> {
+        self.written_run.as_ref()
+    }
+
     /// Writes the run's own row, unless it says what it said before.
     fn run_row(&mut self, row: RunRow) {
         if self.written_run.as_ref() != Some(&row) {

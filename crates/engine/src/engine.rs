@@ -107,6 +107,10 @@ pub struct FeedPage {
     pub has_more: bool,
 }
 
+/// See [`Engine::instance`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EngineInstance(usize);
+
 /// What a run's bytes add up to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
@@ -596,6 +600,11 @@ impl Engine {
 
     // ---- the house ---------------------------------------------------------------------------
 
+    /// What tells this engine, and so its tenant, from the others of the process. The same for all clones.
+    pub fn instance(&self) -> EngineInstance {
+        EngineInstance(Arc::as_ptr(&self.tools) as usize)
+    }
+
     /// How many runs have a writer awake.
     pub fn awake(&self) -> usize {
         self.writers.awake()
@@ -609,12 +618,14 @@ impl Engine {
         Ok(EngineStats { store, runs_awake: self.awake(), runs_at_work, runs_in_line, ..sum })
     }
 
-    /// Whether the store can be read, and, when the last append found no space, whether there is some now.
+    /// Whether the store can be read, and has space. Where that is not known, because nothing was appended yet or the
+    /// last append found none, it is tried.
     pub async fn ready(&self) -> Result<(), Error> {
         self.store().last_position().await?;
         let bound = ReadBound { count: 1, bytes: 1 };
         self.store().read_feed(1, bound).await?;
-        if !self.tools.publisher.meters().is_full() {
+        let has_space = self.store().space().await;
+        if has_space.is_ok() && self.tools.publisher.meters().is_known_to_have_space() {
             return Ok(());
         }
         // Who asks may keep everybody else away as long as the answer is no: so it is found out here.
@@ -622,7 +633,7 @@ impl Engine {
             let row = RowPut { space: rows::PROBE.into(), key: "space".into(), guard: Guard::Any, value };
             self.store().append(Append { rows: vec![row], ..Append::default() }).await?;
         }
-        Ok(())
+        Ok(self.store().space().await?)
     }
 
     /// Reads every record once. Slow.

@@ -6,15 +6,20 @@
 //! and at [`Whole`].
 
 use recount_event::{Code, RunId, SessionId, TaskId};
-use recount_log::{Append, AppendError, Guard, RowRange, Store};
+use recount_log::{Append, AppendError, Guard, RowPut, RowRange, Store};
 use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
 use crate::error::{run_erased, session_erased, task_erased};
-use crate::writer::{Work, run_not_found};
+use crate::writer::{Beside, Work, run_not_found};
 use crate::{Engine, Error, Whose, journal, limits, rows};
+
+/// Changes of rows that are part of a deletion, which must work on a full disk, too.
+pub(crate) fn taking_away(rows: Vec<RowPut>) -> Append {
+    Append { rows, frees_space: true, ..Append::default() }
+}
 
 /// What is left of an erased run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,7 +158,7 @@ impl Engine {
         if let Whole::Session(session) = whole {
             rows.extend(self.setup_gone(session).await?);
         }
-        match self.store().append(Append { rows, ..Append::default() }).await {
+        match self.store().append(taking_away(rows)).await {
             Ok(_) => Ok(()),
             Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),
             Err(error) => Err(error.into()),
@@ -199,7 +204,7 @@ impl Engine {
         if let Whole::Task(_) = whole {
             rows.push(rows::delete(rows::TASK_ACTIVE, key));
         }
-        self.store().append(Append { rows, ..Append::default() }).await?;
+        self.store().append(taking_away(rows)).await?;
         Ok(erased)
     }
 
@@ -219,13 +224,14 @@ impl Engine {
                 return Ok(());
             }
             let rows = page.into_iter().map(|row| rows::delete(rows::SEALED, row.key)).collect();
-            self.store().append(Append { rows, ..Append::default() }).await?;
+            self.store().append(taking_away(rows)).await?;
         }
     }
 
     async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {
         let cancel = Command::Cancel { by: CancelledBy::Operator, reason: reason.to_owned() };
-        match self.submit(run, cancel).await {
+        let beside = Box::new(Beside { frees_space: true, ..Beside::default() });
+        match self.writers.ask(run, Work::Beside { command: cancel, beside }).await {
             Ok(_) => {}
             Err(error) if error.code() == Code::RunEnded => {}
             Err(error) => return Err(error),

@@ -60,7 +60,7 @@ pub use catalogue::{
     ApprovalRow, ArtifactRow, ClarificationRow, HandoffRow, RunRow, check as check_catalogue,
 };
 pub use desk::{Desk, Left, Watch};
-pub use engine::{Digest, Engine, FeedPage, ListQuery, Listed, NewRun, RunFilter};
+pub use engine::{Digest, Engine, EngineInstance, FeedPage, ListQuery, Listed, NewRun, RunFilter};
 pub use erase::{Erased, Tombstone, tombstones};
 pub use error::{Error, Failure};
 pub use follow::Events;
@@ -69,7 +69,7 @@ pub use import::{Import, Imported};
 pub use ingest::Triple;
 pub use messages::{Messages, Told};
 pub use meters::{EngineStats, ReaderStats};
-pub use once::{KeptAnswer, Once, Standing, UnderWay};
+pub use once::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay, WordReply};
 pub use order::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose};
 pub use past::Past;
 pub use performer::{Performer, Unacceptable, Whose};

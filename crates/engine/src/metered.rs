@@ -29,6 +29,7 @@ impl Store for Metered {
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
         let (remembered, meters) = (self.remembered.clone(), self.meters.clone());
         let changing = remembered.change(&append);
+        let is_ordinary = !append.may_use_reserve();
         let answer = self.store.append(append);
         Box::pin(async move {
             let answer = answer.await;
@@ -41,9 +42,10 @@ impl Store for Metered {
                 Err(_) => {}
             }
             match &answer {
-                Ok(_) => meters.had_space(true),
+                // What may use the reserve says nothing of those that may not.
+                Ok(_) if is_ordinary => meters.had_space(true),
                 Err(AppendError::Fault(fault)) if fault.kind == FaultKind::Full => meters.had_space(false),
-                Err(_) => {}
+                Ok(_) | Err(_) => {}
             }
             answer
         })
@@ -127,6 +129,10 @@ impl Store for Metered {
 
     fn stats(&self) -> Answer<Stats> {
         self.store.stats()
+    }
+
+    fn space(&self) -> Answer<()> {
+        self.store.space()
     }
 
     fn close(&self) -> Answer<()> {

@@ -60,7 +60,8 @@ pub struct ReaderStats {
 #[derive(Default)]
 pub(crate) struct Meters {
     committed: AtomicU64,
-    full: AtomicBool,
+    /// Whether the last append that needed space found some; not known before the first.
+    has_space: AtomicBool,
     appends_full: AtomicU64,
     readers: Mutex<Readers>,
 }
@@ -98,15 +99,15 @@ impl Meters {
 
     /// Notes whether there was space for an append.
     pub(crate) fn had_space(&self, space: bool) {
-        self.full.store(!space, Ordering::Relaxed);
+        self.has_space.store(space, Ordering::Relaxed);
         if !space {
             self.appends_full.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether the last append that needed space found none.
-    pub(crate) fn is_full(&self) -> bool {
-        self.full.load(Ordering::Relaxed)
+    /// Whether the last append that needed space found some. Before the first nobody knows.
+    pub(crate) fn is_known_to_have_space(&self) -> bool {
+        self.has_space.load(Ordering::Relaxed)
     }
 
     /// Counts a reader in, whose next event has this cursor; before `watermark` all is there already.
@@ -211,11 +212,13 @@ mod tests {
     #[test]
     fn space_is_as_the_last_append_found_it() {
         let meters = Meters::default();
-        assert!(!meters.is_full());
-        meters.had_space(false);
-        meters.had_space(false);
-        assert!(meters.is_full());
+        assert!(!meters.is_known_to_have_space(), "nothing was appended yet");
         meters.had_space(true);
-        assert_eq!((meters.is_full(), meters.add_up().appends_full), (false, 2));
+        assert!(meters.is_known_to_have_space());
+        meters.had_space(false);
+        meters.had_space(false);
+        assert!(!meters.is_known_to_have_space());
+        meters.had_space(true);
+        assert_eq!((meters.is_known_to_have_space(), meters.add_up().appends_full), (true, 2));
     }
 }

@@ -1,8 +1,9 @@
 //! Requests that are made once: what came of one is remembered under the key that its sender chose, so that it can
 //! be sent again without being done again.
 //!
-//! What a request makes is remembered in the append that makes it, so that no crash comes in between; the answer
-//! follows. It knows nothing of headers: an answer is what the face gives it to keep.
+//! What a request makes or changes is remembered in the append that does it, so that no crash comes in between. Where
+//! the answer follows from that append alone it is in it too ([`KeyedReply`]); otherwise it follows. This knows nothing
+//! of headers: an answer is what the face gives it to keep.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recount_log::{Append, Guard, RowPut, RowRange};
 use serde::{Deserialize, Serialize};
 
-use crate::{Engine, Error, limits, rows};
+use crate::catalogue::PromptRow;
+use crate::erase::taking_away;
+use crate::{ApprovalRow, ClarificationRow, Engine, Error, HandoffRow, RunRow, limits, rows};
 
 /// One request that is to be done once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +47,67 @@ pub struct KeptAnswer {
     pub body: String,
 }
 
+/// Words an answer from what was done.
+pub type WordReply<T> = Box<dyn FnOnce(&T) -> Option<KeptAnswer> + Send>;
+
+/// A request with a key, and how it is answered once it is known what it does: worded before the append, so that the
+/// answer is durable together with what it reports.
+pub struct KeyedReply<T> {
+    pub once: Once,
+    /// `None` where the answer is too large to be kept: then only what was done is remembered.
+    pub word: WordReply<T>,
+}
+
+impl<T> KeyedReply<T> {
+    /// The rows for the append that does it, and the answer they hold. `made` names what was done for a repeat that
+    /// finds no answer.
+    pub(crate) fn rows(self, now_ms: u64, made: String, outcome: &T) -> (Vec<RowPut>, Option<KeptAnswer>) {
+        let answer = (self.word)(outcome);
+        (self.once.rows(now_ms, Some(made), answer.clone()), answer)
+    }
+}
+
+/// What a command leaves: the run, and the prompts that it settles.
+pub struct CommandOutcome {
+    run: RunRow,
+    rows: Vec<RowPut>,
+}
+
+impl CommandOutcome {
+    /// From the rows of the append that holds the command's events.
+    pub(crate) fn of(run: RunRow, rows: &[RowPut]) -> Self {
+        CommandOutcome { run, rows: rows.to_vec() }
+    }
+
+    pub fn run(&self) -> &RunRow {
+        &self.run
+    }
+
+    pub fn approval(&self, id: &str) -> Option<ApprovalRow> {
+        self.prompt(id)
+    }
+
+    pub fn clarification(&self, id: &str) -> Option<ClarificationRow> {
+        self.prompt(id)
+    }
+
+    pub fn handoff(&self, id: &str) -> Option<HandoffRow> {
+        self.prompt(id)
+    }
+
+    fn prompt<T: PromptRow>(&self, id: &str) -> Option<T> {
+        let space = rows::prompts(T::KIND).each;
+        let written =
+            self.rows.iter().filter(|put| &*put.space == space).filter_map(|put| put.value.as_ref());
+        written.filter_map(|value| serde_json::from_slice(value).ok()).find(|row: &T| row.id() == id)
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct OnceRow {
     body: String,
     until_ms: u64,
-    /// The id of what it made.
+    /// The id of what it made, or the place of what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +145,7 @@ impl Drop for UnderWay {
 }
 
 impl Engine {
-    /// Takes up a request, or says why not.
+    /// Takes up a request, or says why not. Forgets some of those that are too old, whatever face they came through.
     pub async fn take_up(&self, once: &Once) -> Result<Standing, Error> {
         let key = once.key.clone();
         if !self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
@@ -95,7 +154,13 @@ impl Engine {
         let under_way = UnderWay { doing: self.doing.clone(), key };
         let now = self.world().clock.now_ms();
         let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
-        Ok(match row.filter(|row| row.until_ms > now) {
+        let row = row.filter(|row| row.until_ms > now);
+        if row.is_none()
+            && let Err(error) = self.forget_old_requests().await
+        {
+            tracing::debug!(%error, "requests that are too old to be sent again are forgotten later");
+        }
+        Ok(match row {
             None => Standing::New(under_way),
             Some(row) if row.body != once.body => Standing::Other,
             Some(OnceRow { answer: Some(answer), .. }) => Standing::Answered(answer),
@@ -109,16 +174,22 @@ impl Engine {
         self.once_rows(once, Some(made.to_owned()), None)
     }
 
-    /// Remembers what was answered, and forgets some of what is too old.
+    /// Remembers what was answered.
     pub async fn keep_answer(&self, once: &Once, answer: KeptAnswer) -> Result<(), Error> {
         // What it made is known for longer than what was answered: see `forget_answers`.
         let now = self.world().clock.now_ms();
         let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
         let made = row.filter(|row| row.until_ms > now && row.body == once.body).and_then(|row| row.made);
-        let mut changed = self.once_rows(once, made, Some(answer));
-        let taken: HashSet<Arc<str>> = changed.iter().map(|put| put.key.clone()).collect();
-        changed.extend(self.forget_old().await?.into_iter().filter(|put| !taken.contains(&put.key)));
-        self.store().append(Append { rows: changed, ..Append::default() }).await?;
+        let rows = self.once_rows(once, made, Some(answer));
+        self.store().append(Append { rows, ..Append::default() }).await?;
+        Ok(())
+    }
+
+    async fn forget_old_requests(&self) -> Result<(), Error> {
+        let rows = self.too_old().await?;
+        if !rows.is_empty() {
+            self.store().append(Append { rows, ..Append::default() }).await?;
+        }
         Ok(())
     }
 
@@ -150,13 +221,14 @@ impl Engine {
                 }
             }
             if !changed.is_empty() {
-                self.store().append(Append { rows: changed, ..Append::default() }).await?;
+                self.store().append(taking_away(changed)).await?;
             }
         }
     }
 
-    /// Takes away what nobody may ask for any more, a few at a time: more than comes.
-    async fn forget_old(&self) -> Result<Vec<RowPut>, Error> {
+    /// What takes away the requests that nobody may send again, a few at a time: more than come. One that is under way
+    /// is left to a later call.
+    async fn too_old(&self) -> Result<Vec<RowPut>, Error> {
         let now = self.world().clock.now_ms();
         let range = RowRange {
             space: rows::ONCE_DUE.into(),
@@ -171,6 +243,9 @@ impl Engine {
                 break;
             }
             let key: String = crate::engine::read_row(rows::ONCE_DUE, &due.key, &due.value)?;
+            if self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+                continue;
+            }
             let row: Option<OnceRow> = self.row(rows::ONCE, &key).await?;
             // It may have been used again since.
             if row.is_some_and(|row| row.until_ms <= now) {

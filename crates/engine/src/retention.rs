@@ -5,6 +5,8 @@
 //! changes a run. A round is bounded in runs and goes on where it is needed.
 
 use std::collections::BinaryHeap;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use recount_event::{Code, RunId, time};
@@ -13,9 +15,10 @@ use recount_world::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
+use crate::erase::taking_away;
 use crate::error::run_erased;
-use crate::writer::{Work, run_not_found};
-use crate::{Engine, Error, Receipt, RunRow, journal, limits, rows};
+use crate::writer::{PruneRows, Work, run_not_found};
+use crate::{Engine, Error, KeyedReply, Once, Receipt, RunRow, journal, limits, rows};
 
 /// How much is kept. Nothing is pruned for a reason that is not set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,6 +45,31 @@ pub struct Swept {
     pub events: u64,
     /// Whether the round ended at its bound and another one may find more.
     pub has_more: bool,
+}
+
+impl Swept {
+    fn with(self, pruned: &Pruned) -> Self {
+        let runs = self.runs + u64::from(pruned.events > 0);
+        Swept { runs, events: self.events + pruned.events, has_more: self.has_more }
+    }
+}
+
+/// As a request remembers how far it came: `RUNS/EVENTS`.
+impl fmt::Display for Swept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.runs, self.events)
+    }
+}
+
+impl FromStr for Swept {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let numbers = text.split_once('/').and_then(|(runs, events)| {
+            Some(Swept { runs: runs.parse().ok()?, events: events.parse().ok()?, has_more: false })
+        });
+        numbers.ok_or_else(|| Error::bug(format!("what was swept cannot be read from {text:?}")))
+    }
 }
 
 /// What a prune did to one run.
@@ -87,12 +115,35 @@ impl Engine {
     /// Takes the events of an ended run before `before` away, at most those before its ending.
     pub async fn prune(&self, run: RunId, before: Option<u64>, reason: &str) -> Result<Pruned, Error> {
         let _turn = self.housekeeping.lock().await;
-        self.prune_in_turn(run, before, reason).await
+        self.prune_in_turn(run, before, reason, None).await
     }
 
-    async fn prune_in_turn(&self, run: RunId, before: Option<u64>, reason: &str) -> Result<Pruned, Error> {
+    /// The same for a request with a key, whose answer is kept with the prune. Where there was nothing to take it is not.
+    pub async fn prune_keyed(
+        &self,
+        run: RunId,
+        before: Option<u64>,
+        reason: &str,
+        reply: KeyedReply<Pruned>,
+    ) -> Result<Pruned, Error> {
+        let _turn = self.housekeeping.lock().await;
+        let now_ms = self.tools.world.clock.now_ms();
+        let rows: PruneRows = Box::new(move |pruned| {
+            let made = format!("{run}/{}", pruned.first_sequence);
+            reply.rows(now_ms, made, pruned).0
+        });
+        self.prune_in_turn(run, before, reason, Some(rows)).await
+    }
+
+    async fn prune_in_turn(
+        &self,
+        run: RunId,
+        before: Option<u64>,
+        reason: &str,
+        rows: Option<PruneRows>,
+    ) -> Result<Pruned, Error> {
         let first = self.first_sequence(run).await?;
-        let work = Work::Prune { before, reason: reason.to_owned() };
+        let work = Work::Prune { before, reason: reason.to_owned(), rows };
         let receipt = self.writers.ask(run, work).await?;
         let first_sequence = self.first_sequence(run).await?;
         Ok(Pruned { first_sequence, events: first_sequence.saturating_sub(first), receipt })
@@ -108,7 +159,18 @@ impl Engine {
 
     /// One round of pruning by policy.
     pub async fn sweep(&self, policy: &Policy) -> Result<Swept, Error> {
-        let mut swept = Swept::default();
+        self.sweep_once(policy, None, Swept::default()).await
+    }
+
+    /// The same for a request that is to be done once. Each prune is remembered with what was swept until then, so
+    /// that the request, sent again after a crash, goes on from there.
+    pub async fn sweep_once(
+        &self,
+        policy: &Policy,
+        once: Option<&Once>,
+        so_far: Swept,
+    ) -> Result<Swept, Error> {
+        let mut swept = so_far;
         if policy.is_off() {
             return Ok(swept);
         }
@@ -126,11 +188,11 @@ impl Engine {
                 swept.has_more = false;
                 break;
             };
-            match self.prune_in_turn(run, None, reason).await {
-                Ok(pruned) => {
-                    swept.runs += u64::from(pruned.events > 0);
-                    swept.events += pruned.events;
-                }
+            let rows = once.cloned().map(|once| -> PruneRows {
+                Box::new(move |pruned| once.rows(now_ms, Some(swept.with(pruned).to_string()), None))
+            });
+            match self.prune_in_turn(run, None, reason, rows).await {
+                Ok(pruned) => swept = swept.with(&pruned),
                 // Pinned or erased since it was looked at.
                 Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run is left as it is"),
                 Err(error) => return Err(error),
@@ -237,8 +299,7 @@ impl Engine {
         if self.run(run).await?.is_none() {
             return Err(self.missing_run(run).await);
         }
-        let rows = vec![rows::delete(rows::PINS, run.to_string())];
-        self.store().append(Append { rows, ..Append::default() }).await?;
+        self.store().append(taking_away(vec![rows::delete(rows::PINS, run.to_string())])).await?;
         Ok(())
     }
 

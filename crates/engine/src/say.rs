@@ -5,6 +5,7 @@ use recount_event::{RunId, SessionId};
 use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
 
+use crate::once::{CommandOutcome, KeptAnswer, KeyedReply};
 use crate::queue::Begun;
 use crate::writer::{Beside, Beyond, Receipt, Work};
 use crate::{Engine, Error, NewRun, Once, Overrides, SetupRow, limits};
@@ -70,7 +71,9 @@ impl Engine {
                 (_, Some(Beyond::Begun(receipt))) => return Ok((run, receipt)),
                 (_, Some(Beyond::Stale)) => before = None,
                 (_, Some(Beyond::Ended)) => supersedes = None,
-                (_, None) => return Err(Error::bug(format!("nobody knows what became of {run}"))),
+                (_, Some(Beyond::Replied(_)) | None) => {
+                    return Err(Error::bug(format!("nobody knows what became of {run}")));
+                }
             }
         }
         Err(Error::too_many_at_once(&format!("the session {session}")))
@@ -96,6 +99,21 @@ impl Engine {
             }
         }
         Err(Error::too_many_at_once(&format!("the session {session}")))
+    }
+
+    /// Submits a command that is a request with a key. The answer, when it was kept with the command's events; `None`
+    /// where there was nothing to write, or the answer is too large.
+    pub async fn submit_keyed(
+        &self,
+        run: RunId,
+        command: Command,
+        reply: KeyedReply<CommandOutcome>,
+    ) -> Result<Option<KeptAnswer>, Error> {
+        let beside = Beside { reply: Some(reply), ..Beside::default() };
+        match self.beside(run, command, beside).await? {
+            (_, Some(Beyond::Replied(answer))) => Ok(Some(answer)),
+            _ => Ok(None),
+        }
     }
 
     async fn beside(

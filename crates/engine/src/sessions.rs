@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
 use crate::error::session_erased;
-use crate::{Engine, Error, ListQuery, Listed, RunRow, limits, rows};
+use crate::{Engine, Error, ListQuery, Listed, Once, RunRow, limits, rows};
 
 /// A session as it was begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,11 +21,21 @@ pub struct SessionRow {
 
 impl Engine {
     pub async fn create_session(&self, title: Option<String>) -> Result<SessionRow, Error> {
+        self.create_session_once(title, None).await
+    }
+
+    /// The same for a request that is to be done once.
+    pub async fn create_session_once(
+        &self,
+        title: Option<String>,
+        once: Option<&Once>,
+    ) -> Result<SessionRow, Error> {
         let stamp = self.stamp();
         let session = SessionId::new(self.mint(stamp));
         let title = title.map(|title| self.redactor().text(&title).into_owned());
         let row = SessionRow { id: session.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
-        let rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
+        let mut rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
+        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
         self.store().append(Append { rows, ..Append::default() }).await?;
         Ok(row)
     }

@@ -25,6 +25,7 @@ use crate::fresh::Fresh;
 use crate::ingest::{self, Landing, Producers, Standing, Triple};
 use crate::publish::Publisher;
 use crate::redaction::{Masking, Redaction, SessionRedactions, Texts};
+use crate::retention::Pruned;
 use crate::sealed::Seal;
 use crate::timers::Timers;
 
@@ -63,7 +64,7 @@ pub(crate) enum Work {
     /// A wish, with what else is to be written in the same append.
     Beside { command: Command, beside: Box<Beside> },
     /// Takes the events before a place away, at most those before the ending.
-    Prune { before: Option<u64>, reason: String },
+    Prune { before: Option<u64>, reason: String, rows: Option<PruneRows> },
     /// Takes all of an ended run away but for a tombstone.
     Erase { by: String },
 }
@@ -74,6 +75,9 @@ impl Work {
         matches!(self, Work::Beside { .. } | Work::Prune { .. } | Work::Erase { .. })
     }
 }
+
+/// Makes the rows that go with a prune, from what it takes.
+pub(crate) type PruneRows = Box<dyn FnOnce(&Pruned) -> Vec<RowPut> + Send>;
 
 /// Where a worker finds what its report became.
 pub(crate) type Reported = Arc<Mutex<Vec<Event>>>;

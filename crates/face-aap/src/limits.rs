@@ -72,6 +72,9 @@ pub const LIST_LOOKED_AT_MAX: usize = 1_000;
 /// Turns that are told at a time, streamed or waited for; the next one is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 20_000;
 
+/// Of those, the ones that each tenant has to itself: others cannot take them.
+pub const STREAMS_OWN_MAX: usize = 64;
+
 /// When to come again after that.
 pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
 

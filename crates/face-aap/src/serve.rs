@@ -26,31 +26,40 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
-use recount_engine::{Profiles, Visitor};
+use recount_engine::{EngineInstance, Profiles, Visitor};
 use recount_event::Code;
-use recount_transport::RequestId;
-use tokio::sync::Semaphore;
+use recount_transport::{RequestId, Share, ShareLimits, Shares};
 
 use crate::error::Refusal;
+use crate::limits;
 
-/// What the handlers of all callers share. Cheap to clone.
+/// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
 #[derive(Clone)]
 pub struct Places {
     profiles: Arc<Profiles>,
     /// `GET /meta`, which is the same for everybody.
     meta: Bytes,
-    streams: Arc<Semaphore>,
+    streams: Shares<EngineInstance>,
     streams_max: usize,
 }
 
 impl Places {
-    /// With the agents that applications may work with, and a bound on turns that are told at a time;
-    /// [`crate::limits::STREAMS_MAX`] is the usual one.
+    /// With the agents that applications may work with, and a bound on the turns that are told to one tenant at a time;
+    /// [`limits::STREAMS_MAX`] is the usual one.
     pub fn new(profiles: Arc<Profiles>, streams_max: usize) -> Self {
         let meta = meta::written(&profiles);
-        Places { profiles, meta, streams: Arc::new(Semaphore::new(streams_max)), streams_max }
+        let streams = Shares::new(ShareLimits::for_each(streams_max, limits::STREAMS_OWN_MAX));
+        Places { profiles, meta, streams, streams_max }
+    }
+
+    /// How often there was no place for a turn to be told.
+    pub fn streams_refused(&self) -> u64 {
+        self.streams.refused()
     }
 }
+
+/// A place of a tenant among those.
+pub(crate) type Place = Share<EngineInstance>;
 
 /// All routes, relative to wherever this is nested. To be served behind something that gives each request a
 /// [`RequestId`] and says with a [`Visitor`] who asks; `/meta` does without one.

@@ -21,6 +21,10 @@ pub const UPLOAD_BODY_BYTES_MAX: usize = recount_engine::limits::ARTIFACT_BYTES_
 /// beyond is refused with `store_busy`.
 pub const ARTIFACT_BYTES_AT_ONCE: usize = 160 << 20;
 
+/// Of those, the ones that each tenant has to itself, two of the largest artifacts: others cannot take them, so that
+/// with further tenants as much more may be in memory for each.
+pub const ARTIFACT_BYTES_OWN: usize = 2 * (UPLOAD_BODY_BYTES_MAX + ARTIFACT_PIECE_BYTES);
+
 /// Bytes that they are given out in, and counted in.
 pub const ARTIFACT_PIECE_BYTES: usize = 64 << 10;
 
@@ -34,6 +38,9 @@ pub const MIME_BYTES_MAX: usize = 255;
 /// `store_busy`.
 pub const IMPORTS_MAX: usize = 2;
 
+/// Of those, the ones that each tenant has to itself: others cannot take them.
+pub const IMPORTS_OWN_MAX: usize = 1;
+
 /// How long a body may take to arrive; then `body_timeout`.
 pub const BODY_WAIT: Duration = Duration::from_secs(30);
 
@@ -42,6 +49,9 @@ pub const TASKS_LOOKED_AT_MAX: usize = 1000;
 
 /// Streams open at a time; the next one is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 20_000;
+
+/// Of those, the ones that each tenant has to itself: others cannot take them.
+pub const STREAMS_OWN_MAX: usize = 64;
 
 /// When to come again after `too_many_streams`.
 pub const STREAMS_RETRY: Duration = Duration::from_secs(5);

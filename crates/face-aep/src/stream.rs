@@ -7,11 +7,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use recount_engine::{Delivery, Framing, Subscription};
 use recount_transport::{Handover, Piece, limits, sse};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use crate::error::{Refusal, problem};
 use crate::project::gap;
+use crate::serve::Place;
 
 /// `id:` is the cursor and `data:` the envelope exactly as it was stored.
 pub struct SseFraming;
@@ -55,7 +55,7 @@ struct Open {
     /// Written before anything else.
     greeting: Option<Bytes>,
     over: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// Ends when a stream must, with what the client is told.
@@ -67,7 +67,7 @@ pub(crate) fn open(
     cursor: Cursor,
     end: End,
     request_id: String,
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) -> Handover {
     let mut greeting = BytesMut::new();
     sse::push_retry(&mut greeting, limits::RETRY_MS);

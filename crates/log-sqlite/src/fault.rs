@@ -16,6 +16,10 @@ pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                 (FaultKind::Busy, Retry::Maybe, "; another program holds the database")
             }
+            // The memory that connections share is a file, too, and is made when the first one opens.
+            _ if failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
+                (FaultKind::Full, Retry::Maybe, "; make space on the disk")
+            }
             ErrorCode::TooBig => (FaultKind::TooLarge, Retry::Never, ""),
             ErrorCode::ConstraintViolation => (
                 FaultKind::Corrupt,
@@ -49,6 +53,10 @@ pub(crate) fn of_io(doing: &str, error: &io::Error) -> Fault {
 
 pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
     Fault::new(FaultKind::Corrupt, Retry::Never, message)
+}
+
+pub(crate) fn no_space(what: &str) -> Fault {
+    Fault::new(FaultKind::Full, Retry::Maybe, format!("{what}; make space on the disk, or prune"))
 }
 
 pub(crate) fn closed() -> Fault {

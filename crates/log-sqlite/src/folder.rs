@@ -13,6 +13,7 @@ use crate::fault::{Doing as _, corrupt};
 const LOCK: &str = "lock";
 const DATABASE: &str = "recount.db";
 const BLOBS: &str = "blobs";
+const RESERVE: &str = "reserve";
 
 /// A data folder that is ours for as long as this lives.
 #[derive(Debug)]
@@ -60,6 +61,11 @@ impl Folder {
 
     pub(crate) fn blobs(&self) -> PathBuf {
         blobs_in(&self.path)
+    }
+
+    /// Where space is kept for what takes things away.
+    pub(crate) fn reserve(&self) -> PathBuf {
+        self.path.join(RESERVE)
     }
 
     /// Makes an empty database file, readable by its owner only, unless there is one.

@@ -53,6 +53,7 @@ mod parts;
 mod pool;
 mod quick;
 mod reading;
+mod reserve;
 mod rounds;
 mod rows;
 mod schema;
@@ -65,6 +66,8 @@ mod writer;
 
 pub use offline::{Glance, SCHEMA, copy, glance, inspect};
 pub use options::{Durability, SqliteOptions};
+#[doc(hidden)]
+pub use reserve::ReserveGate;
 pub use store::SqliteStore;
 
 /// The version of SQLite that is built in.

@@ -119,6 +119,16 @@ pub const FRESH_BYTES_MAX: usize = 1 << 20;
 /// How long a row stays out of its table when nothing is waiting.
 pub const FRESH_AGE: Duration = Duration::from_secs(1);
 
+/// Bytes that a data folder reserves for what takes things away. Of a full disk, as much can be pruned or erased in one
+/// append; of a larger run less has to be asked for at a time. (`reserve.rs`, `docs/decisions/0032`)
+pub const RESERVE_BYTES: u64 = 32 << 20;
+
+/// Bytes of the reserve that are written at a time where a file system cannot allocate them.
+pub const RESERVE_PIECE_BYTES: usize = 64 << 10;
+
+/// Free bytes of the file system below which a store says that it has no space, whether or not an append has failed.
+pub const FREE_BYTES_MIN: u64 = 1 << 20;
+
 /// How long after bringing rows to their table failed it is tried again.
 pub const FOLD_RETRY: Duration = Duration::from_secs(5);
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits;
+use crate::reserve::ReserveGate;
 
 /// Where the store is and how careful it is. Begin with [`SqliteOptions::new`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SqliteOptions {
     /// The data folder; made, for its owner only, when it does not exist.
     pub data_dir: PathBuf,
@@ -29,6 +30,18 @@ pub struct SqliteOptions {
     /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.
     #[doc(hidden)]
     pub seal_age: Duration,
+    /// See [`limits::RESERVE_BYTES`]. For tests whose disk is small.
+    #[doc(hidden)]
+    pub reserve_bytes: u64,
+    /// For tests whose disk is not a real one.
+    #[doc(hidden)]
+    pub reserve_gate: Option<ReserveGate>,
+}
+
+impl std::fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteOptions").field("data_dir", &self.data_dir).finish_non_exhaustive()
+    }
 }
 
 /// What an acknowledged append survives.
@@ -54,6 +67,8 @@ impl SqliteOptions {
             hot_bytes_max: limits::HOT_BYTES_MAX,
             fresh_rows_max: limits::FRESH_ROWS_MAX,
             seal_age: limits::SEAL_AGE,
+            reserve_bytes: limits::RESERVE_BYTES,
+            reserve_gate: None,
         }
     }
 }

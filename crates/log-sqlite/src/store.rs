@@ -17,7 +17,7 @@ use crate::blobs::Blobs;
 use crate::changes::Journal;
 use crate::checkpoint::Checkpoints;
 use crate::connection::{Place, Role, check_version};
-use crate::fault::{Doing as _, corrupt, stopped};
+use crate::fault::{Doing as _, corrupt, no_space, stopped};
 use crate::folder::Folder;
 use crate::fresh::Fresh;
 use crate::hot::Hot;
@@ -25,6 +25,7 @@ use crate::line::Line;
 use crate::options::SqliteOptions;
 use crate::pages::Pages;
 use crate::pool::{Bounds, Pool};
+use crate::reserve::Reserve;
 use crate::schema::Refusal;
 use crate::write_back::WriteBack;
 use crate::writer::{Done, Job, Shared, Task, Writer};
@@ -60,12 +61,23 @@ impl SqliteStore {
         let folder = Arc::new(Folder::take(&options.data_dir)?);
         let place = place(&folder, &options);
         let blob_folder = Blobs::at(folder.blobs());
-        let Opened { writer, hot, fresh, journal } =
-            open_database(&folder, &place).map_err(|refusal| match refusal {
-                Refusal::Damaged(fault) => with_salvage(fault, &place),
-                Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
-            })?;
+        let reserve = Reserve::at(folder.reserve(), options.reserve_bytes, options.reserve_gate.clone());
+        let opened = match open_database(&folder, &place) {
+            // Opening needs a little space itself.
+            Err(Refusal::Failed(fault)) if fault.kind == FaultKind::Full && reserve.spend() => {
+                tracing::warn!(%fault, "the disk is full; the reserved space is used to open the store");
+                open_database(&folder, &place)
+            }
+            opened => opened,
+        };
+        let Opened { writer, hot, fresh, journal } = opened.map_err(|refusal| match refusal {
+            Refusal::Damaged(fault) => with_salvage(fault, &place),
+            Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
+        })?;
         blob_folder.prepare()?;
+        if let Err(fault) = reserve.make() {
+            tracing::warn!(%fault, "nothing can be appended until there is space for the reserve; pruning may work");
+        }
         folder.sync()?;
         let readers = (0..limits::READERS).map(|_| place.open(Role::Reader)).collect::<Result<_, _>>()?;
         let checkpointer = place.open(Role::Checkpointer)?;
@@ -96,6 +108,7 @@ impl SqliteStore {
             observer: Arc::default(),
             line: Arc::new(Line::new()),
             meters: Arc::default(),
+            reserve,
         };
         let writer =
             Writer::new(place.clone(), writer, journal, shared.clone(), checkpoints, asks, &options)?;
@@ -309,6 +322,21 @@ impl Store for SqliteStore {
             };
             meters.tell(&mut stats);
             Ok(stats)
+        })
+    }
+
+    fn space(&self) -> Answer<()> {
+        let (reserve, database) = (self.shared.reserve.clone(), self.place.database.clone());
+        self.ask(move |_, _| {
+            if reserve.is_spent() {
+                return Err(no_space("the reserve of the data folder is used up"));
+            }
+            match rustix::fs::statvfs(&database) {
+                Ok(found) if found.f_bavail.saturating_mul(found.f_frsize) < limits::FREE_BYTES_MIN => {
+                    Err(no_space("hardly anything is free on the disk of the data folder"))
+                }
+                _ => Ok(()),
+            }
         })
     }
 

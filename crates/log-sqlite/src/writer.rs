@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Fault, Observer, Retry};
+use recount_log::{Append, AppendError, Fault, FaultKind, Observer, Retry};
 use recount_world::moment;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
@@ -42,6 +42,7 @@ use crate::line::{Found, Line};
 use crate::load;
 use crate::meters::Meters;
 use crate::options::SqliteOptions;
+use crate::reserve::Reserve;
 use crate::rounds::{Next, Patience, Rounds};
 use crate::seal;
 use crate::sealer::Ask;
@@ -87,9 +88,10 @@ impl Task {
 }
 
 impl Job {
-    /// Whether it may share a commit with others. What takes records away looks at what is committed.
+    /// Whether it may share a commit with others. What takes records away looks at what is committed, and what may use
+    /// the reserve must not bring others along.
     fn is_sociable(&self) -> bool {
-        self.append.cuts.is_empty() && self.append.erased.is_empty()
+        !self.append.may_use_reserve()
     }
 }
 
@@ -101,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
     pub(crate) line: Arc<Line<Task>>,
     pub(crate) meters: Arc<Meters>,
+    /// While it is spent nothing is written that does not take away.
+    pub(crate) reserve: Reserve,
 }
 
 /// The writer's own things. [`Writer::run`] is its life.
@@ -355,7 +359,7 @@ impl Writer {
     }
 
     fn commit(&mut self, group: Vec<Job>) {
-        match self.make_room().and_then(|()| self.write(&group)) {
+        match self.commit_within_space(&group) {
             Ok(fates) => {
                 if self.written.took_of_hot(&self.shared.hot) {
                     // What was made ready may have it still.
@@ -375,6 +379,7 @@ impl Writer {
                 if self.written.took() {
                     // Before the answer: then nothing that was taken away is left in a file.
                     self.checkpoints.empty(self.wal_pages.load(Ordering::Relaxed));
+                    self.restore_reserve();
                 }
                 for (Job { append, answer, .. }, fate) in group.into_iter().zip(fates) {
                     // Whoever asked may have left.
@@ -390,6 +395,28 @@ impl Writer {
                     drop(job.answer.send(Err(fault.clone().into())));
                 }
             }
+        }
+    }
+
+    /// [`Writer::write`], with the reserve for those that may use it.
+    fn commit_within_space(&mut self, group: &[Job]) -> Result<Fates, Fault> {
+        if !group.iter().all(|job| job.append.may_use_reserve()) {
+            self.shared.reserve.make()?;
+            return self.make_room().and_then(|()| self.write(group));
+        }
+        match self.make_room().and_then(|()| self.write(group)) {
+            Err(fault) if fault.kind == FaultKind::Full && self.shared.reserve.spend() => {
+                tracing::warn!(%fault, "the disk is full; the reserved space is used to take things away");
+                self.make_room().and_then(|()| self.write(group))
+            }
+            written => written,
+        }
+    }
+
+    /// After something was taken away: what it freed is kept for the next time.
+    fn restore_reserve(&self) {
+        if let Err(fault) = self.shared.reserve.make() {
+            tracing::warn!(%fault, "the reserved space is used up; only what takes away is written until there is more");
         }
     }
 
@@ -427,6 +454,10 @@ impl Writer {
     /// Brings all that is fresh to the table, and leaves nothing of it elsewhere.
     fn fold(&mut self) {
         if self.shared.fresh.since().is_none() {
+            return;
+        }
+        if self.shared.reserve.is_spent() {
+            self.fold_not_before = Some(moment() + limits::FOLD_RETRY);
             return;
         }
         let folded = self.transact(|writer, connection| {
@@ -473,6 +504,10 @@ impl Writer {
 
     /// A step, if it can be done now.
     fn seal_or_wait(&mut self, last_position: u64) -> Step {
+        if self.shared.reserve.is_spent() {
+            self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
+            return Step::Nothing;
+        }
         self.seal_some(last_position, Patience::None).unwrap_or_else(|fault| {
             tracing::warn!(%fault, "sealing failed and is tried again later");
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);

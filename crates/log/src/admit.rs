@@ -158,6 +158,7 @@ mod tests {
             rows: vec![row("k", Some(Bytes::from_static(b"1234"))), row("l", None)],
             cuts: vec![Cut { stream: "ab".into(), keep_from: 0 }],
             erased: vec!["c".into()],
+            ..Append::default()
         };
         assert_eq!(append.admit(), Ok(2 + 3 + 2 + 4 + 2 + 2 + 1));
     }

@@ -28,6 +28,17 @@ pub struct Append {
     /// Streams of which nothing but a tombstone stays. None of them may get records, or be cut, in the
     /// same append. One that does not exist, or is erased already, is passed over.
     pub erased: Vec<StreamKey>,
+    /// Whether this is part of taking things away although it only changes rows or adds records, and so may use the
+    /// space that a store reserves for that. See [`Append::may_use_reserve`].
+    pub frees_space: bool,
+}
+
+impl Append {
+    /// Whether this may be written with the space that a store keeps for what takes things away, so that a full disk
+    /// can be emptied.
+    pub fn may_use_reserve(&self) -> bool {
+        self.frees_space || !self.cuts.is_empty() || !self.erased.is_empty()
+    }
 }
 
 /// Takes the oldest records of a stream away: they and their positions are gone, the rest stays as it
@@ -389,6 +400,12 @@ pub trait Store: Send + Sync + 'static {
     fn backup(&self, to: PathBuf) -> Answer<()>;
 
     fn stats(&self) -> Answer<Stats>;
+
+    /// [`crate::FaultKind::Full`] while the store has no space for an ordinary append, as far as can be told without
+    /// writing. For a store that has no bound of its own there always is.
+    fn space(&self) -> Answer<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Finishes what was accepted, lets go of what it holds, and refuses every further call with
     /// [`crate::FaultKind::Closed`]. Closing again is fine. Dropping a store without this

@@ -8,9 +8,8 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use recount_engine::{Profiles, Redactor};
+use recount_engine::Redactor;
 use recount_face_aap::Places;
-use recount_face_aap::limits::STREAMS_MAX;
 use recount_face_aep::Refusal;
 use recount_transport::RequestId;
 
@@ -30,8 +29,8 @@ pub(crate) const PATHS: [&str; 9] = [
 ];
 
 /// The face under each of its paths; what it bounds, it bounds for all of them together.
-pub(crate) fn mount(router: Router, aap: &Aap, profiles: Arc<Profiles>) -> Router {
-    let face = recount_face_aap::router(Places::new(profiles, STREAMS_MAX));
+pub(crate) fn mount(router: Router, aap: &Aap, places: Places) -> Router {
+    let face = recount_face_aap::router(places);
     aap.base_paths.iter().fold(router, |router, base| router.nest(base, face.clone()))
 }
 

@@ -6,6 +6,15 @@ use std::time::Duration;
 /// open files than these and [`FILES_KEPT`].
 pub const CONNECTIONS_MAX: usize = 25_000;
 
+/// One in so many of these is kept for addresses that have few connections, so that no address can take all.
+pub const CONNECTIONS_KEPT_DIVISOR: usize = 8;
+
+/// Connections of one address that count as few, or fewer where there are few places. An IPv6 address stands for its
+/// network of 64 bits.
+pub const PEER_CONNECTIONS_KEPT: usize = 32;
+
+/// Addresses that the kept connections are enough for, where there are few.
+pub const PEERS_KEPT_MIN: usize = 8;
 /// Where the operating system allows fewer connections than this, the server warns when it starts; above it only
 /// `doctor` and the log at level info say how many there may be.
 pub const CONNECTIONS_FEW: usize = 1_000;

@@ -44,7 +44,7 @@ pub(crate) fn start(listener: TcpListener, house: House, full: Router, world: &W
 }
 
 fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<House>, full: &Router, world: &World) {
-    match house.doors.knock() {
+    match house.doors.knock(peer) {
         Welcome::Place(place) => {
             let house = house.clone();
             world.tasks.spawn(Kind::Connection, move |shutdown| async move {

@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use recount_engine::EngineStats;
+use recount_face_aep::Places;
 use recount_log::Stats;
 use tokio::time::Instant;
 
@@ -26,6 +27,8 @@ use crate::doors::Doors;
 pub(crate) struct Sources {
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) doors: Arc<Doors>,
+    pub(crate) places: Places,
+    pub(crate) turns: recount_face_aap::Places,
     pub(crate) requests: Arc<Requests>,
     pub(crate) started: Instant,
     pub(crate) started_ms: u64,
@@ -74,6 +77,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         let lost = "Events of the audit trail that could not be recorded; the log has them.";
         page.counter("recount_audit_events_lost", None, lost, audit.lost());
     }
+    places(&mut page, sources);
     sources.requests.tell(&mut page);
     process::tell(&mut page, sources.started_ms);
     page.finish()
@@ -158,6 +162,25 @@ fn readers(page: &mut Page, stats: &EngineStats) {
         None,
         "Events that the reader furthest behind has not been given yet.",
         readers.lag_max as f64,
+    );
+}
+
+fn places(page: &mut Page, sources: &Sources) {
+    page.family(
+        "recount_streams_refused",
+        Kind::Counter,
+        None,
+        "Streams for which a tenant had no place left, by face.",
+    );
+    let refused = [("aep", sources.places.streams_refused()), ("aap", sources.turns.streams_refused())];
+    for (face, refused) in refused {
+        page.sample("_total", &[("face", face)], refused as f64);
+    }
+    page.counter(
+        "recount_artifacts_refused",
+        None,
+        "Artifacts for whose bytes a tenant had no place left.",
+        sources.places.artifacts_refused(),
     );
 }
 

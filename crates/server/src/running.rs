@@ -126,12 +126,13 @@ impl Running {
         let sources = Sources {
             tenants: gate.tenants.clone(),
             doors: doors.clone(),
+            places: Places::new(recount_face_aep::limits::STREAMS_MAX),
+            turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house =
-            House { router: router(sources, home, &gate, profiles), doors, clock: world.clock.clone() };
+        let house = House { router: router(sources, home, &gate), doors, clock: world.clock.clone() };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }
@@ -164,16 +165,16 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-fn router(sources: Sources, home: Option<Home>, gate: &Gate, profiles: Arc<Profiles>) -> Router {
+fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let worded = (gate.aap.clone(), engine.redactor().clone());
-    let native = recount_face_aep::router(Places::new(recount_face_aep::limits::STREAMS_MAX));
+    let native = recount_face_aep::router(sources.places.clone());
     let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(house(
         &sources,
         home.as_ref(),
         gate,
     ));
-    let router = applications::mount(router, &gate.aap, profiles)
+    let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), audit::watch))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
@@ -238,7 +239,9 @@ fn house_route(
 /// What is said to those for whom there is no place.
 fn full(places_max: usize, engine: &Engine) -> Router {
     let refuse = move || async move {
-        let detail = format!("{places_max} connections are open already; try again shortly");
+        let detail = format!(
+            "{places_max} connections are open already, or all but those kept for other addresses; try again shortly"
+        );
         let refusal = Refusal::new(Code::TooManyStreams, detail);
         Refusal { retry_after: Some(limits::CONNECTIONS_RETRY), ..refusal }.into_response()
     };

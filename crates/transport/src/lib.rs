@@ -1,4 +1,4 @@
-//! Wire mechanics that every face shares: event streams, media types, peers that stop reading.
+//! Wire mechanics that every face shares: event streams, media types, peers that stop reading, places that are shared.
 //!
 //! Begin with [`sse`]; a stream reaches its socket through [`Handover`] and [`outlet`]. This crate must never know about events: it moves frames and bytes.
 
@@ -6,10 +6,12 @@ mod handover;
 pub mod limits;
 pub mod media;
 pub mod outlet;
+mod shares;
 pub mod sse;
 mod stall;
 
 pub use handover::{Handover, Piece, Pieces};
+pub use shares::{Share, ShareLimits, Shares};
 pub use stall::StallGuard;
 
 /// The id that a response and the server's log share; travels with a request.

@@ -1,10 +1,11 @@
 //! More who want in than there are places: each is told so, and those inside notice nothing.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
 use serde_json::Value;
+use tokio::net::TcpSocket;
 
 use crate::server::{PATIENCE, Server, recount};
 use crate::story;
@@ -33,6 +34,23 @@ fn with_files(data: &std::path::Path, soft: u32, hard: u32) -> Server {
 
 fn connect(server: &Server) -> TcpStream {
     let socket = TcpStream::connect(&server.address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// What one address may have of 100 places: all but an eighth, and of that its share.
+const FOR_ONE_OF_100: usize = 100 - 12 + 2;
+
+/// Connects from another address of this machine.
+fn connect_from(from: [u8; 4], server: &Server) -> TcpStream {
+    let to: SocketAddr = server.address.parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let socket = runtime.block_on(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        socket.connect(to).await.unwrap().into_std().unwrap()
+    });
+    socket.set_nonblocking(false).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
@@ -123,7 +141,7 @@ fn who_finds_no_place_is_told_when_to_come_again() {
     let data = tempfile::tempdir().unwrap();
     // The hard limit leaves 100 places; the soft one would leave none.
     let server = with_files(data.path(), 64, 228);
-    let mut inside: Vec<TcpStream> = (0..100).map(|_| connect(&server)).collect();
+    let mut inside: Vec<TcpStream> = (0..FOR_ONE_OF_100).map(|_| connect(&server)).collect();
     for socket in &mut inside {
         assert_eq!(ask(&server, socket).0, 200);
     }
@@ -143,6 +161,13 @@ fn who_finds_no_place_is_told_when_to_come_again() {
     for socket in &mut inside {
         assert_eq!(ask(&server, socket).0, 200, "those inside are served on");
     }
+    // Whoever comes from elsewhere is served, too.
+    let mut elsewhere = [(); 2].map(|()| connect_from([127, 0, 0, 2], &server));
+    for _ in 0..20 {
+        for socket in &mut elsewhere {
+            assert_eq!(ask(&server, socket).0, 200, "another address");
+        }
+    }
     // A place that becomes free is given to the next one.
     inside.pop();
     let began = recount_world::moment();
@@ -155,7 +180,7 @@ fn who_finds_no_place_is_told_when_to_come_again() {
 fn who_says_nothing_over_the_limit_takes_no_place_for_long() {
     let data = tempfile::tempdir().unwrap();
     let server = with_files(data.path(), 228, 228);
-    let inside: Vec<TcpStream> = (0..100).map(|_| connect(&server)).collect();
+    let inside: Vec<TcpStream> = (0..FOR_ONE_OF_100).map(|_| connect(&server)).collect();
     // More than are told at a time, and none of them says a word.
     let silent: Vec<TcpStream> = (0..100).map(|_| connect(&server)).collect();
     for mut socket in silent {

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod applications;
-mod audit;
 mod applications_start;
+mod audit;
 mod backups;
 mod behind_tls;
 mod capturing;

@@ -11,6 +11,7 @@ use recount_run::{Command, Status};
 
 use super::{Awake, Decided, Receipt, Writer, may_have_happened};
 use crate::artifact;
+use crate::once::{CommandOutcome, KeptAnswer, KeyedReply};
 use crate::queue::{Beginning, Begun, Birth, not_begun, receipt};
 use crate::{Error, Once, journal, rows};
 
@@ -24,6 +25,10 @@ pub(crate) struct Beside {
     pub(crate) once: Option<Once>,
     /// Values of secret options that the rows bring: masked from this command on.
     pub(crate) secrets: Vec<String>,
+    /// The request that the command is, to be remembered with its answer.
+    pub(crate) reply: Option<KeyedReply<CommandOutcome>>,
+    /// Whether the command is part of a deletion, which must work on a full disk, too.
+    pub(crate) frees_space: bool,
     pub(crate) out: Told,
 }
 
@@ -33,6 +38,8 @@ pub(crate) type Told = Arc<Mutex<Option<Beyond>>>;
 pub(crate) enum Beyond {
     /// The successor is there.
     Begun(Receipt),
+    /// The answer that was kept with the events.
+    Replied(KeptAnswer),
     /// A row was changed by somebody else meanwhile, and nothing was written: look again.
     Stale,
     /// The run has ended by itself, and nothing was written.
@@ -46,7 +53,7 @@ impl Writer {
         command: Command,
         beside: Beside,
     ) -> Result<Option<Receipt>, Error> {
-        let Beside { mut rows, mut successor, once, secrets, out } = beside;
+        let Beside { mut rows, mut successor, once, secrets, reply, frees_space, out } = beside;
         let tell = |beyond| *out.lock().unwrap_or_else(PoisonError::into_inner) = Some(beyond);
         if successor.is_some() && awake.state.status() != Status::Waiting {
             let ended = awake.state.is_ended();
@@ -76,8 +83,16 @@ impl Writer {
             rows.extend(once.rows(self.tools.world.clock.now_ms(), Some(made), None));
         }
         rows.extend(awake.fold.rows(&awake.state));
+        let mut replied = None;
+        if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), awake.fold.run()) {
+            let made = format!("{}/{}", self.run, last.sequence);
+            let outcome = CommandOutcome::of(run.clone(), &rows);
+            let (kept, answer) = reply.rows(self.tools.world.clock.now_ms(), made, &outcome);
+            rows.extend(kept);
+            replied = answer;
+        }
         let named = artifact::named(&rows);
-        let mut append = Append::default();
+        let mut append = Append { frees_space, ..Append::default() };
         if !events.is_empty() {
             let records = journal::encode(&events, first);
             append.streams.push(StreamAppend { stream: self.stream.clone(), expected_tail: first, records });
@@ -113,6 +128,9 @@ impl Writer {
         };
         tools.blobs.named(Some(self.run), named);
         self.landed(awake, had_ended, false);
+        if let Some(answer) = replied {
+            tell(Beyond::Replied(answer));
+        }
         let mut landed = committed.streams.iter();
         let own = if events.is_empty() { None } else { landed.next().map(receipt) };
         if let (Some(birth), Some(successor), Some(landed)) = (birth, successor, landed.next()) {

@@ -10,12 +10,13 @@ use recount_event::{Code, TaskId};
 use recount_log::{Append, AppendError, Cut, ReadBound, RowPut, RowRange, StreamAppend};
 use recount_run::Command;
 
-use super::{Awake, Receipt, Work, Writer, may_have_happened};
+use super::{Awake, PruneRows, Receipt, Work, Writer, may_have_happened};
 use crate::artifact::{Gone, blob_of};
 use crate::catalogue::{asked_for, leaves, next_deadline, prompt_rows};
-use crate::erase::Tombstone;
+use crate::erase::{Tombstone, taking_away};
 use crate::error::run_erased;
 use crate::redaction::Masking;
+use crate::retention::Pruned;
 use crate::{Error, journal, limits, rows};
 
 /// Events that are about to go.
@@ -51,7 +52,7 @@ impl Writer {
     pub(super) async fn remove(&mut self, awake: Box<Awake>, work: Work) -> Result<Option<Receipt>, Error> {
         match work {
             Work::Erase { by } => self.erase(awake, by).await.map(|()| None),
-            Work::Prune { before, reason } => self.prune(awake, before, reason).await,
+            Work::Prune { before, reason, rows } => self.prune(awake, before, reason, rows).await,
             Work::Beside { .. }
             | Work::Command(_)
             | Work::Report { .. }
@@ -65,6 +66,7 @@ impl Writer {
         mut awake: Box<Awake>,
         before: Option<u64>,
         reason: String,
+        beside: Option<PruneRows>,
     ) -> Result<Option<Receipt>, Error> {
         let reason = awake.redaction.redactor.text(&reason).into_owned();
         // Where a run goes on, the rules say so.
@@ -87,6 +89,9 @@ impl Writer {
         rows.extend(going.rows());
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));
         rows.extend(self.pruned_up_to(going.last_position).await?);
+        let pruned =
+            Pruned { first_sequence: going.keep_from, events: going.keep_from - gone, receipt: None };
+        rows.extend(beside.into_iter().flat_map(|beside| beside(&pruned)));
         let records = journal::encode(&events, first);
         let append = Append {
             streams: vec![StreamAppend { stream: self.stream.clone(), expected_tail: first, records }],
@@ -136,7 +141,7 @@ impl Writer {
             let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX, Extent::All).await?;
             let rows: Vec<RowPut> = going.rows().collect();
             if !rows.is_empty() {
-                store.append(Append { rows, ..Append::default() }).await?;
+                store.append(taking_away(rows)).await?;
             }
             self.let_go(task, going.blobs).await;
             from = going.keep_from;
@@ -239,7 +244,7 @@ impl Writer {
                 return Ok(());
             }
             let rows = page.into_iter().map(|row| rows::delete(space, row.key)).collect();
-            store.append(Append { rows, ..Append::default() }).await?;
+            store.append(taking_away(rows)).await?;
         }
     }
 

@@ -195,3 +195,19 @@ async fn a_full_disk_is_not_ready_until_there_is_space_again() {
     scene.engine.ready().await.unwrap();
     scene.check().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_space_is_looked_for_before_anybody_appends() {
+    let mut scene = Scene::new().await;
+    let run = scene.start().await;
+    scene.reopen().await;
+    scene.store.next_appends([Fate::Refuse(FaultKind::Full), Fate::Refuse(FaultKind::Full)]);
+    assert_eq!(code(scene.engine.ready().await), Code::StoreFull);
+    assert_eq!(code(scene.engine.ready().await), Code::StoreFull, "it stays so while there is none");
+    scene.engine.ready().await.unwrap();
+    let appends = scene.store.appends();
+    scene.engine.ready().await.unwrap();
+    assert_eq!(scene.store.appends(), appends, "what is known is not tried again");
+    scene.report(run, 1, NOTE).await.unwrap();
+    scene.check().await;
+}

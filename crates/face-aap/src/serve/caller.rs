@@ -3,15 +3,12 @@
 //! Who comes in is decided before the routes; what was decided travels with the request as a [`Visitor`]. A request
 //! without one gets nowhere but to `/meta`.
 
-use std::sync::Arc;
-
 use ::http::request::Parts;
 use axum::extract::FromRequestParts;
 use recount_engine::{Caller, Engine, Profile, Scope, SessionRow, SetupRow, ToolRef, Visitor};
 use recount_event::{Code, SessionId};
-use tokio::sync::OwnedSemaphorePermit;
 
-use super::Places;
+use super::{Place, Places};
 use crate::accept;
 use crate::error::Refusal;
 use crate::limits;
@@ -101,8 +98,8 @@ impl Face {
     }
 
     /// A place among those who are told turns.
-    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        Arc::clone(&self.places.streams).try_acquire_owned().map_err(|_| {
+    pub(super) fn place(&self) -> Result<Place, Refusal> {
+        self.places.streams.try_take(&self.engine.instance(), 1).ok_or_else(|| {
             let detail =
                 format!("{} turns are being told already; try again shortly", self.places.streams_max);
             Refusal { retry_after: Some(limits::STREAMS_RETRY), ..Refusal::new(Code::TooManyStreams, detail) }

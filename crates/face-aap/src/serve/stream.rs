@@ -13,13 +13,12 @@ use recount_engine::{Engine, Error, Events};
 use recount_event::{Code, Event, SessionId};
 use recount_transport::sse;
 use recount_world::Kind;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
 use super::caller::Face;
 use super::http::json;
 use super::originals::Originals;
-use super::pictures;
+use super::{Place, pictures};
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::{Frame, FrameId, Gathered, Mode, Pictures, Projector, Told, TurnId};
@@ -34,7 +33,7 @@ pub(super) struct Telling {
     pub(super) turn: TurnId,
     /// Told up to here before.
     pub(super) last: Option<FrameId>,
-    pub(super) place: OwnedSemaphorePermit,
+    pub(super) place: Place,
     /// Of calls that this reader is to carry out.
     pub(super) originals: Originals,
 }
@@ -109,7 +108,7 @@ struct Open {
     said_at: Instant,
     over: bool,
     originals: Originals,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// A turn as a stream.

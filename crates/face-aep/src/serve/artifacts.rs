@@ -18,11 +18,10 @@ use recount_api::query::{self, ARTIFACT_STATUSES, UPLOAD_KINDS};
 use recount_api::reply::One;
 use recount_engine::{ArtifactFilter, ArtifactRow, Upload};
 use recount_event::{Code, EventId, ForeignId};
-use tokio::sync::OwnedSemaphorePermit;
 
-use super::Face;
 use super::http::{Answer, BodyType, Ids, Query, body_of_type, created, json, page};
 use super::tag::is_held;
+use super::{Face, Place};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -62,11 +61,11 @@ fn mime_of(request: &HttpRequest<Body>) -> Result<String, Refusal> {
 }
 
 /// Whoever handles bytes, by how many.
-fn place(face: &Face, bytes: Option<u64>) -> Result<OwnedSemaphorePermit, Refusal> {
+fn place(face: &Face, bytes: Option<u64>) -> Result<Place, Refusal> {
     let most = limits::UPLOAD_BODY_BYTES_MAX as u64;
     let bytes = bytes.unwrap_or(most).min(most);
-    let units = u32::try_from(bytes / limits::ARTIFACT_PIECE_BYTES as u64 + 1).unwrap_or(u32::MAX);
-    face.places.artifacts.clone().try_acquire_many_owned(units).map_err(|_| {
+    let pieces = usize::try_from(bytes).unwrap_or(usize::MAX) / limits::ARTIFACT_PIECE_BYTES + 1;
+    face.places.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
         let at_once = limits::ARTIFACT_BYTES_AT_ONCE;
         let detail = format!("{at_once} bytes of artifacts are on their way already; try again shortly");
         Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::StoreBusy, detail) }
@@ -76,7 +75,7 @@ fn place(face: &Face, bytes: Option<u64>) -> Result<OwnedSemaphorePermit, Refusa
 /// Bytes on their way out, piece by piece, so that their place is free when the last has gone.
 struct Leaving {
     bytes: Bytes,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl http_body::Body for Leaving {

@@ -226,7 +226,7 @@ fn event_stream(
     cursor: Cursor,
     RequestId(id): &RequestId,
 ) -> Answer {
-    let Ok(place) = face.places.streams.clone().try_acquire_owned() else {
+    let Some(place) = face.places.streams.try_take(&face.engine.instance(), 1) else {
         return Err(Refusal {
             retry_after: Some(limits::STREAMS_RETRY),
             ..Refusal::new(

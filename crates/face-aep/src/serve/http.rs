@@ -36,8 +36,11 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
 pub(super) type Answer = Result<Response, Refusal>;
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let body = serde_json::to_vec(value).expect("replies hold nothing that JSON cannot say");
-    json_bytes(status, body.into())
+    json_bytes(status, written(value).into())
+}
+
+pub(super) fn written(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("replies hold nothing that JSON cannot say")
 }
 
 pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {

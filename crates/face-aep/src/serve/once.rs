@@ -2,6 +2,8 @@
 //!
 //! A key counts for who sends it and where to, for a day. What was refused is not remembered, so that it can be
 //! corrected. Batches of events have numbers of their own and need none.
+//!
+//! A handler takes an [`Again`] and does nothing before it has looked at what was `made`.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::body::{Body, to_bytes};
@@ -9,9 +11,11 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
-use recount_engine::{KeptAnswer, Once, Standing, Visitor};
-use recount_event::Code;
+use recount_engine::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, Visitor};
+use recount_event::{Code, RunId};
+use recount_run::Command;
 
+use super::Face;
 use super::http::{body_bytes, json_bytes};
 use crate::error::Refusal;
 use crate::{accept, limits};
@@ -31,6 +35,46 @@ impl Again {
     pub(super) fn of(request: &Request) -> Self {
         request.extensions().get::<Again>().cloned().unwrap_or_default()
     }
+
+    /// Has a run do what a prompt or an operator wants of it, unless the same request did it before. With a key the
+    /// answer is kept in the append that does it, as `word` makes it; otherwise the caller shows what there is now.
+    pub(super) async fn submit(
+        self,
+        face: &Face,
+        run: RunId,
+        command: Command,
+        word: impl FnOnce(&CommandOutcome) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Result<Option<Response>, Refusal> {
+        match self {
+            Again { made: Some(_), .. } => Ok(None),
+            Again { once: None, .. } => {
+                face.engine.submit(run, command).await?;
+                Ok(None)
+            }
+            Again { once: Some(once), .. } => {
+                let word = Box::new(|outcome: &CommandOutcome| kept(word(outcome)?));
+                let answer = face.engine.submit_keyed(run, command, KeyedReply { once, word }).await?;
+                Ok(answer.map(answered))
+            }
+        }
+    }
+}
+
+/// That the answer is kept already; in the extensions of a response.
+#[derive(Clone)]
+struct Kept;
+
+/// An answer that is not too large to be kept.
+pub(super) fn kept(body: Vec<u8>) -> Option<KeptAnswer> {
+    let body = String::from_utf8(body).ok().filter(|body| body.len() <= limits::KEPT_ANSWER_BYTES_MAX)?;
+    Some(KeptAnswer { status: StatusCode::OK.as_u16(), location: None, body })
+}
+
+/// The response of a request whose answer was kept in the append that did it.
+fn answered(answer: KeptAnswer) -> Response {
+    let mut response = response_of(answer);
+    response.extensions_mut().insert(Kept);
+    response
 }
 
 /// Stands before routes that do something.
@@ -75,7 +119,8 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
     let mut request = Request::from_parts(parts, Body::from(bytes));
     request.extensions_mut().insert(Again { once: Some(once.clone()), made });
     let (parts, body) = next.run(request).await.into_parts();
-    let done = parts.extensions.get::<Refusal>().is_none() && parts.status.is_success();
+    let is_kept = parts.extensions.get::<Kept>().is_some();
+    let done = parts.extensions.get::<Refusal>().is_none() && parts.status.is_success() && !is_kept;
     let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
     if done && body.len() <= limits::KEPT_ANSWER_BYTES_MAX {
         let answer = KeptAnswer {
@@ -104,10 +149,15 @@ fn named(texts: &[&str]) -> String {
 }
 
 fn replayed(answer: KeptAnswer) -> Response {
+    let mut response = response_of(answer);
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+fn response_of(answer: KeptAnswer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     let mut response = json_bytes(status, answer.body.into());
     let headers: &mut HeaderMap = response.headers_mut();
-    headers.insert(REPLAYED, HeaderValue::from_static("true"));
     if let Some(location) = answer.location.and_then(|at| HeaderValue::from_str(&at).ok()) {
         headers.insert(header::LOCATION, location);
     }

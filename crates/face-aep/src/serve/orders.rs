@@ -13,7 +13,7 @@ use super::Face;
 use super::artifacts::found;
 use super::http::{Answer, Ids, Query, body_bytes, json};
 use super::once::Again;
-use super::runs::answer_made;
+use super::runs::{answer_made, show_made};
 use crate::accept::{Asked, Wanted};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -116,6 +116,9 @@ fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
 
 pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
     let again = Again::of(&request);
+    if let Some(made) = &again.made {
+        return show_made(&face, made).await;
+    }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -134,6 +137,9 @@ pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Reques
 
 pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
     let again = Again::of(&request);
+    if let Some(made) = &again.made {
+        return show_made(&face, made).await;
+    }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -161,6 +167,9 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
 
 pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request: Request) -> Answer {
     let again = Again::of(&request);
+    if let Some(made) = &again.made {
+        return show_made(&face, made).await;
+    }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let session = face.session_id(&session)?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;

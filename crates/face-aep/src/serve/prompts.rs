@@ -8,12 +8,13 @@ use recount_api::reply::{self, One};
 use recount_api::request::{
     AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval, Verdict,
 };
-use recount_engine::{ApprovalRow, ClarificationRow, Error, HandoffRow};
-use recount_event::ForeignId;
+use recount_engine::{ApprovalRow, ClarificationRow, CommandOutcome, Error, HandoffRow};
+use recount_event::{ForeignId, Json};
 use recount_run::{Command, PromptKind};
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, json, page};
+use super::http::{Answer, Ids, Query, body_bytes, json, page, written};
+use super::once::Again;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -59,8 +60,12 @@ async fn approval_row(face: &Face, id: &ForeignId) -> Result<ApprovalRow, Refusa
     found(face, PromptKind::Approval, id, row, run_of_approval).await
 }
 
+fn one_approval(row: ApprovalRow) -> One<reply::Approval> {
+    One::new("approval", project::approval(row))
+}
+
 fn shown_approval(row: ApprovalRow) -> Response {
-    json(StatusCode::OK, &One::new("approval", project::approval(row)))
+    json(StatusCode::OK, &one_approval(row))
 }
 
 pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> Answer {
@@ -69,6 +74,7 @@ pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> Answer {
 }
 
 pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
     let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -79,7 +85,11 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
         by: face.caller.name.clone(),
         comment: accept::text("comment", request.comment)?,
     };
-    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
+    let id = approval_id.clone();
+    let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
+    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+        return Ok(answer);
+    }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
@@ -101,8 +111,12 @@ async fn clarification_row(face: &Face, id: &ForeignId) -> Result<ClarificationR
     found(face, PromptKind::Clarification, id, row, run_of_clarification).await
 }
 
+fn one_clarification(row: ClarificationRow) -> One<reply::Clarification> {
+    One::new("clarification", project::clarification(row))
+}
+
 fn shown_clarification(row: ClarificationRow) -> Response {
-    json(StatusCode::OK, &One::new("clarification", project::clarification(row)))
+    json(StatusCode::OK, &one_clarification(row))
 }
 
 pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> Answer {
@@ -111,6 +125,7 @@ pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> Answe
 }
 
 pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
     let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
     let row = clarification_row(&face, &clarification_id).await?;
     let bytes = body_bytes(request, limits::ANSWER_BODY_BYTES_MAX).await?;
@@ -122,7 +137,13 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
         blocks: None,
         config: None,
     };
-    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
+    let id = clarification_id.clone();
+    let word = move |left: &CommandOutcome| {
+        left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
+    };
+    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+        return Ok(answer);
+    }
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
 }
 
@@ -145,10 +166,28 @@ async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal>
     found(face, PromptKind::Handoff, id, row, run_of_handoff).await
 }
 
+fn one_handoff(row: HandoffRow, packed: Option<Json>) -> One<reply::Handoff> {
+    One::new("handoff", project::handoff(row, packed))
+}
+
 async fn shown_handoff(face: &Face, id: &ForeignId) -> Answer {
     let row = handoff_row(face, id).await?;
     let packed = face.engine.packed_for(&row).await?;
-    Ok(json(StatusCode::OK, &One::new("handoff", project::handoff(row, packed))))
+    Ok(json(StatusCode::OK, &one_handoff(row, packed)))
+}
+
+/// What is said to a handoff, and the handoff as it is then.
+async fn settle_handoff(face: &Face, id: &ForeignId, again: Again, command: Command) -> Answer {
+    let row = handoff_row(face, id).await?;
+    let (run, packed) = (accept::run_id(&row.run_id)?, face.engine.packed_for(&row).await?);
+    let settled = id.clone();
+    let word = move |left: &CommandOutcome| {
+        left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))
+    };
+    match again.submit(face, run, command, word).await? {
+        Some(answer) => Ok(answer),
+        None => shown_handoff(face, id).await,
+    }
 }
 
 pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> Answer {
@@ -156,25 +195,25 @@ pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> Answer {
 }
 
 pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
-    let row = handoff_row(&face, &handoff_id).await?;
+    handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: AcknowledgeHandoff = accept::body_or_default(&bytes)?;
     let comment = accept::text("comment", request.comment)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::AcknowledgeHandoff { handoff_id: id, by, comment };
-    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
-    shown_handoff(&face, &handoff_id).await
+    settle_handoff(&face, &handoff_id, again, command).await
 }
 
 pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
-    let row = handoff_row(&face, &handoff_id).await?;
+    handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: RejectHandoff = accept::body_or_default(&bytes)?;
     let reason = accept::text("reason", request.reason)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::RejectHandoff { handoff_id: id, by, reason };
-    face.engine.submit(accept::run_id(&row.run_id)?, command).await?;
-    shown_handoff(&face, &handoff_id).await
+    settle_handoff(&face, &handoff_id, again, command).await
 }

@@ -4,10 +4,12 @@ use ::http::StatusCode;
 use axum::extract::Request;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
-use recount_engine::Policy;
+use recount_engine::{KeyedReply, Policy, Pruned, Swept};
+use recount_event::RunId;
 
 use super::Face;
-use super::http::{Answer, Ids, body_bytes, json};
+use super::http::{Answer, Ids, body_bytes, json, written};
+use super::once::{Again, kept};
 use super::runs::show_run;
 use crate::{accept, limits};
 
@@ -34,23 +36,33 @@ pub(super) async fn unpin_run(face: Face, Ids(run): Ids<String>) -> Answer {
 }
 
 pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: PruneRun = accept::body_or_default(&bytes)?;
-    let pruned = face.engine.prune(run, accept::number(request.before)?, ASKED_FOR).await?;
-    let reply = reply::Pruned {
-        run_id: run.to_string(),
-        events: pruned.events,
-        first_sequence: pruned.first_sequence,
+    let before = accept::number(request.before)?;
+    let pruned = match again.once {
+        None => face.engine.prune(run, before, ASKED_FOR).await?,
+        Some(once) => {
+            let word = Box::new(move |pruned: &Pruned| kept(written(&one_pruned(run, pruned))));
+            face.engine.prune_keyed(run, before, ASKED_FOR, KeyedReply { once, word }).await?
+        }
     };
-    Ok(json(StatusCode::OK, &One::new("pruned", reply)))
+    Ok(json(StatusCode::OK, &one_pruned(run, &pruned)))
+}
+
+fn one_pruned(run: RunId, pruned: &Pruned) -> One<reply::Pruned> {
+    let Pruned { events, first_sequence, .. } = *pruned;
+    One::new("pruned", reply::Pruned { run_id: run.to_string(), events, first_sequence })
 }
 
 pub(super) async fn prune(face: Face, request: Request) -> Answer {
+    let again = Again::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;
-    let swept = face.engine.sweep(&policy).await?;
+    let so_far = again.made.as_deref().map_or(Ok(Swept::default()), str::parse)?;
+    let swept = face.engine.sweep_once(&policy, again.once.as_ref(), so_far).await?;
     let reply = reply::Swept { runs: swept.runs, events: swept.events, has_more: swept.has_more };
     Ok(json(StatusCode::OK, &One::new("swept", reply)))
 }

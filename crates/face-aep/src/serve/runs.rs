@@ -5,12 +5,12 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
-use recount_engine::{NewRun, RunRow};
+use recount_engine::{CommandOutcome, NewRun, RunRow};
 use recount_event::{Code, RunId, TaskId};
 use recount_run::{CancelledBy, Command};
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
 use super::once::Again;
 use super::sessions::runs_of_session;
 use super::tasks::runs_of_task;
@@ -28,6 +28,9 @@ pub(super) async fn create_task_run(face: Face, Ids(task): Ids<String>, request:
 
 async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer {
     let again = Again::of(&request);
+    if let Some(made) = &again.made {
+        return show_made(face, made).await;
+    }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateRun = accept::body(&bytes)?;
@@ -37,13 +40,19 @@ async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer
     answer_made(face, new, again).await
 }
 
-/// Makes the run, unless the same request made it before.
+/// Makes the run. What the same request made before is [`show_made`]'s.
 pub(super) async fn answer_made(face: &Face, new: NewRun, again: Again) -> Answer {
     face.may_make_in(new.task, new.session)?;
-    let run = match again.made {
-        Some(made) => accept::run_id(&made)?,
-        None => face.engine.create_run_once(new, again.once.as_ref()).await?.0,
-    };
+    let run = face.engine.create_run_once(new, again.once.as_ref()).await?.0;
+    created_run(face, run).await
+}
+
+/// A run that the same request made before, without a look at anything that may have changed since.
+pub(super) async fn show_made(face: &Face, made: &str) -> Answer {
+    created_run(face, accept::run_id(made)?).await
+}
+
+async fn created_run(face: &Face, run: RunId) -> Answer {
     let reply = show_run(face, run).await?;
     Ok(created(&format!("/v1/runs/{run}"), &One::new("run", reply)))
 }
@@ -115,10 +124,10 @@ pub(super) async fn get_task_run(face: Face, Ids((task, run)): Ids<(String, Stri
     Ok(json(StatusCode::OK, &One::new("run", reply)))
 }
 
-pub(super) async fn cancel(face: &Face, run: RunId, request: Cancel) -> Result<(), Refusal> {
+/// The command of a cancellation.
+pub(super) fn cancel(request: Cancel) -> Result<Command, Refusal> {
     let reason = accept::text("reason", request.reason)?.unwrap_or_default();
-    face.engine.submit(run, Command::Cancel { by: CancelledBy::Operator, reason }).await?;
-    Ok(())
+    Ok(Command::Cancel { by: CancelledBy::Operator, reason })
 }
 
 pub(super) async fn cancel_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
@@ -136,8 +145,16 @@ pub(super) async fn cancel_task_run(
 }
 
 async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
+    let again = Again::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    cancel(face, run, accept::body_or_default(&bytes)?).await?;
+    let command = cancel(accept::body_or_default(&bytes)?)?;
+    let pinned = face.engine.pin_of(run).await?.is_some();
+    let word = move |left: &CommandOutcome| {
+        Some(written(&One::new("run", project::run(left.run().clone(), pinned))))
+    };
+    if let Some(answer) = again.submit(face, run, command, word).await? {
+        return Ok(answer);
+    }
     Ok(json(StatusCode::OK, &One::new("run", show_run(face, run).await?)))
 }
 

@@ -9,17 +9,31 @@ use recount_event::SessionId;
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::once::Again;
 use super::runs::all_shown;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 pub(super) async fn create_session(face: Face, request: Request) -> Answer {
+    let again = Again::of(&request);
+    if let Some(made) = &again.made {
+        let session = accept::session_id(made)?;
+        return match face.engine.session(session).await? {
+            Some(row) => created_session(&face, row).await,
+            None => Err(face.engine.missing_session(session).await.into()),
+        };
+    }
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateSession = accept::body_or_default(&bytes)?;
     face.may_make_in(None, None)?;
-    let row = face.engine.create_session(accept::text("title", request.title)?).await?;
+    let title = accept::text("title", request.title)?;
+    let row = face.engine.create_session_once(title, again.once.as_ref()).await?;
+    created_session(&face, row).await
+}
+
+async fn created_session(face: &Face, row: SessionRow) -> Answer {
     let location = format!("/v1/sessions/{}", row.id);
-    Ok(created(&location, &One::new("session", project::session(row, None, 0))))
+    Ok(created(&location, &One::new("session", show_session(face, row).await?)))
 }
 
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {

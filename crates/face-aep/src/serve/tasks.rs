@@ -6,11 +6,11 @@ use recount_api::query;
 use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::{ChangeTask, CreateTask};
-use recount_engine::{ListQuery, NewTask, Raise, RunFilter};
+use recount_engine::{CommandOutcome, ListQuery, NewTask, Raise, RunFilter};
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
-use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
+use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
 use super::once::Again;
 use super::runs::{all_shown, cancel};
 use crate::error::Refusal;
@@ -21,6 +21,10 @@ const TASK_STATUSES: [&str; 7] = query::TASK_STATUSES;
 
 pub(super) async fn create_task(face: Face, request: Request) -> Answer {
     let again = Again::of(&request);
+    if let Some(made) = &again.made {
+        let row = task_row(&face, accept::task_id(made)?).await?;
+        return created_task(&face, row).await;
+    }
     let trace = accept::traceparent(request.headers().get("traceparent"));
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateTask = accept::body_or_default(&bytes)?;
@@ -39,12 +43,13 @@ pub(super) async fn create_task(face: Face, request: Request) -> Answer {
             Some(queued)
         }
     };
-    let row = match again.made {
-        Some(made) => task_row(&face, accept::task_id(&made)?).await?,
-        None => face.engine.create_task_once(new, first_run, again.once.as_ref()).await?.0,
-    };
+    let row = face.engine.create_task_once(new, first_run, again.once.as_ref()).await?.0;
+    created_task(&face, row).await
+}
+
+async fn created_task(face: &Face, row: recount_engine::TaskRow) -> Answer {
     let location = format!("/v1/tasks/{}", row.id);
-    Ok(created(&location, &One::new("task", show_task(&face, row).await?)))
+    Ok(created(&location, &One::new("task", show_task(face, row).await?)))
 }
 
 pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -111,13 +116,25 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
 }
 
 pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
+    let again = Again::of(&request);
     let task = face.task_id(&task)?;
     let row = task_row(&face, task).await?;
+    if again.made.is_some() {
+        return Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)));
+    }
     let Some(run) = face.engine.active_run(task).await? else {
         return Err(Refusal::new(Code::RunEnded, format!("task {task} has no active run to cancel")));
     };
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    cancel(&face, run, accept::body_or_default(&bytes)?).await?;
+    let command = cancel(accept::body_or_default(&bytes)?)?;
+    // No other run can be made for the task before this one has ended.
+    let (as_asked, runs) = (row.clone(), face.engine.count_task_runs(task).await?);
+    let word = move |left: &CommandOutcome| {
+        Some(written(&One::new("task", project::task(as_asked, Some(left.run().clone()), runs))))
+    };
+    if let Some(answer) = again.submit(&face, run, command, word).await? {
+        return Ok(answer);
+    }
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 

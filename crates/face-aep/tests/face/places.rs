@@ -70,3 +70,27 @@ async fn a_stream_that_nobody_reads_holds_back_nobody() {
     assert_eq!(ids, (0..=20).collect::<Vec<u64>>());
     assert_eq!(stage.engine.awake(), 1);
 }
+
+#[tokio::test]
+async fn a_tenant_that_holds_all_streams_keeps_no_other_from_its_own() {
+    let own = recount_face_aep::limits::STREAMS_OWN_MAX;
+    let places = Places::new(own + 2);
+    let greedy = Stage::set(places.clone()).await;
+    let other = Stage::set(places.clone()).await;
+    let mut held = Vec::new();
+    for _ in 0..own + 2 {
+        held.push(greedy.stream("/v1/events").await);
+        assert_eq!(held.last().unwrap().status(), 200);
+    }
+    let refused = greedy.stream("/v1/events").await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"5".parse().unwrap()));
+    let mut theirs = Vec::new();
+    for at in 0..own {
+        theirs.push(other.stream("/v1/events").await);
+        assert_eq!(theirs.last().unwrap().status(), 200, "stream {at} of the other tenant");
+    }
+    assert_eq!(other.stream("/v1/events").await.status(), 503, "beyond its own, where nothing is left");
+    assert_eq!(places.streams_refused(), 2);
+    held.clear();
+    assert_eq!(other.stream("/v1/events").await.status(), 200, "what is free is for everybody");
+}

@@ -1,8 +1,10 @@
 //! A disk that is full or fails: a typed fault, nothing half written, reads go on, and so does the store
 //! when the disk does.
 
+use std::path::Path;
+
 use recount_log::conformance::{ALL, block_on, both, cut};
-use recount_log::{AppendError, Fault, FaultKind, Retry, Store};
+use recount_log::{Append, AppendError, Fault, FaultKind, Retry, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
 use super::shim::Shim;
@@ -13,16 +15,22 @@ fn shimmed() -> (Shim, SqliteStore, tempfile::TempDir) {
 }
 
 fn made(checkpoint_pages: u32, hot_records_max: u64) -> (Shim, SqliteStore, tempfile::TempDir) {
-    let shim = Shim::new();
-    let folder = tempfile::tempdir().unwrap();
-    let options = SqliteOptions {
-        vfs: Some(shim.name.clone()),
-        checkpoint_pages,
-        hot_records_max,
-        ..SqliteOptions::new(folder.path())
-    };
+    let (shim, folder) = (Shim::new(), tempfile::tempdir().unwrap());
+    let options = SqliteOptions { checkpoint_pages, hot_records_max, ..through(&shim, folder.path()) };
     (shim, SqliteStore::open(options).unwrap(), folder)
 }
+
+/// Through the shim, whose disk the reserve is on, too.
+fn through(shim: &Shim, folder: &Path) -> SqliteOptions {
+    SqliteOptions {
+        vfs: Some(shim.name.clone()),
+        reserve_bytes: RESERVE,
+        reserve_gate: Some(shim.watch_reserve(folder)),
+        ..SqliteOptions::new(folder)
+    }
+}
+
+const RESERVE: u64 = 2 << 20;
 
 fn fault<T: std::fmt::Debug>(answer: Result<T, AppendError>) -> Fault {
     match answer {
@@ -183,4 +191,78 @@ fn the_log_begins_again_as_soon_as_nobody_reads_what_it_had() {
         assert!(length() < u64::from(pages) * 15, "it is as long as if nobody had begun it again");
     }
     assert!(whole(&store).integrity.problems.is_empty());
+}
+
+#[test]
+fn what_takes_away_works_on_a_full_disk() {
+    let (shim, store, folder) = shimmed();
+    for run in ["a", "b", "c", "d"] {
+        for n in 0..8 {
+            land(&store, records(run, n, &[&[n as u8; 64 << 10]]));
+        }
+    }
+    shim.leave_room(0);
+    let full = fault(block_on(store.append(records("a", 8, &[&[8; 200_000]]))));
+    assert_eq!(full.kind, FaultKind::Full, "{full}");
+    assert_eq!(block_on(store.space()), Ok(()), "what is reserved is untouched");
+    land(&store, cut("a", 7));
+    land(&store, Append { erased: vec!["b".into()], ..Append::default() });
+    // Part of a deletion, though by itself it takes nothing away.
+    land(&store, Append { frees_space: true, ..row("going", b"soon") });
+    land(&store, cut("c", 7));
+    let left = whole(&store);
+    assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+    assert_eq!(left.feed.len(), 1 + 1 + 8);
+    close(store);
+    shim.heal();
+    assert_eq!(whole(&open(folder.path())), left);
+}
+
+/// Ordinary appends do not take the space that the next deletion needs.
+#[test]
+fn while_the_reserve_is_used_up_only_what_takes_away_is_written() {
+    let (shim, store, folder) = shimmed();
+    for n in 0..8 {
+        land(&store, records("a", n, &[&[n as u8; 64 << 10]]));
+    }
+    shim.leave_room(0);
+    land(&store, Append { frees_space: true, ..records("a", 8, &[&[8; 300_000]]) });
+    assert_eq!(block_on(store.space()).unwrap_err().kind, FaultKind::Full);
+    assert!(!folder.path().join("reserve").exists());
+    let small = fault(block_on(store.append(row("k", b"v"))));
+    assert_eq!((small.kind, small.retry), (FaultKind::Full, Retry::Maybe), "{small}");
+    assert!(small.message.contains("make space"), "{small}");
+    land(&store, cut("a", 8));
+    // Somebody makes space, and nobody has to say so.
+    shim.heal();
+    land(&store, row("k", b"v"));
+    assert_eq!(block_on(store.space()), Ok(()));
+    assert_eq!(std::fs::metadata(folder.path().join("reserve")).unwrap().len(), RESERVE);
+    let left = whole(&store);
+    assert!(left.integrity.problems.is_empty(), "{:?}", left.integrity);
+    close(store);
+    assert_eq!(whole(&open(folder.path())), left);
+}
+
+#[test]
+fn a_store_opens_on_a_full_disk_and_says_that_it_is_full() {
+    let (shim, store, folder) = shimmed();
+    for n in 0..8 {
+        land(&store, records("a", n, &[&[n as u8; 64 << 10]]));
+    }
+    let before = whole(&store);
+    close(store);
+    // What others wrote meanwhile, the reserve's place included.
+    std::fs::remove_file(folder.path().join("reserve")).unwrap();
+    let options = through(&shim, folder.path());
+    shim.leave_room(0);
+    let store = SqliteStore::open(options.clone()).unwrap();
+    assert_eq!(whole(&store), before);
+    assert_eq!(block_on(store.space()).unwrap_err().kind, FaultKind::Full);
+    assert_eq!(fault(block_on(store.append(row("k", b"v")))).kind, FaultKind::Full);
+    close(store);
+    shim.heal();
+    let store = SqliteStore::open(options).unwrap();
+    assert_eq!(block_on(store.space()), Ok(()));
+    land(&store, row("k", b"v"));
 }

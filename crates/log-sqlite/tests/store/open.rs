@@ -57,7 +57,7 @@ fn a_closed_store_is_one_database_file() {
         std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.collect();
     names.sort();
-    assert_eq!(names, ["blobs", "lock", "recount.db"]);
+    assert_eq!(names, ["blobs", "lock", "recount.db", "reserve"]);
 }
 
 #[cfg(unix)]

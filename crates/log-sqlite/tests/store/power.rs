@@ -176,7 +176,8 @@ fn survive(
 /// Opens a store and answers how many of these appends are there, and whether sealing was under way; anything
 /// but a whole beginning of them is wrong.
 fn check(folder: &Path, appends: &[Append]) -> Result<(usize, bool), String> {
-    let store = SqliteStore::open(SqliteOptions::new(folder)).map_err(|fault| fault.to_string())?;
+    let options = SqliteOptions { reserve_bytes: 4096, ..SqliteOptions::new(folder) };
+    let store = SqliteStore::open(options).map_err(|fault| fault.to_string())?;
     let half_sealed = is_half_sealed(folder);
     let told = |key: &str| -> Result<u64, String> {
         let row = block_on(store.row("told", key)).map_err(|fault| fault.to_string())?;

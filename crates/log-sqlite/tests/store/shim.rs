@@ -7,13 +7,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use rusqlite::ffi;
 
 use super::work::Dice;
+use recount_log_sqlite::ReserveGate;
 
 /// One registered way to the disk. Stays registered for as long as the process lives.
 pub(crate) struct Shim {
@@ -25,8 +27,10 @@ pub(crate) struct Shim {
 struct State {
     log: Vec<Note>,
     sizes: HashMap<String, u64>,
-    /// Bytes all files together may have.
+    /// Bytes all files together may have, the reserve included.
     room: Option<u64>,
+    /// The data folder's reserve, which is a file of the real disk.
+    reserve: Option<PathBuf>,
     /// Writes that still succeed before one fails.
     writes_left: Option<u32>,
     /// Syncs of the write-ahead log that fail from now on.
@@ -107,7 +111,20 @@ impl Shim {
     /// Lets the files together grow by this many bytes and no more.
     pub(crate) fn leave_room(&self, bytes: u64) {
         let mut state = self.state();
-        state.room = Some(state.sizes.values().sum::<u64>() + bytes);
+        state.room = Some(state.used() + bytes);
+    }
+
+    /// Counts the reserve of a data folder among the files, and answers what is asked before it is made.
+    pub(crate) fn watch_reserve(&self, folder: &Path) -> ReserveGate {
+        self.state().reserve = Some(folder.join("reserve"));
+        let state = self.state;
+        Arc::new(move |bytes| {
+            let state = state.lock().unwrap();
+            match state.room {
+                Some(room) if state.used() + bytes > room => Err(io::ErrorKind::StorageFull.into()),
+                _ => Ok(()),
+            }
+        })
     }
 
     pub(crate) fn fail_write_after(&self, writes: u32) {
@@ -126,6 +143,11 @@ impl Shim {
 }
 
 impl State {
+    fn used(&self) -> u64 {
+        let reserve = self.reserve.as_ref().and_then(|path| std::fs::metadata(path).ok());
+        self.sizes.values().sum::<u64>() + reserve.map_or(0, |file| file.len())
+    }
+
     /// How many bytes of a write get through, and the error if not all.
     fn admit(&mut self, file: &str, offset: u64, length: usize) -> (usize, c_int) {
         if let Some(left) = &mut self.writes_left {
@@ -136,7 +158,7 @@ impl State {
             *left -= 1;
         }
         let size = self.sizes.get(file).copied().unwrap_or(0);
-        let others = self.sizes.values().sum::<u64>() - size;
+        let others = self.used() - size;
         let end = offset + length as u64;
         match self.room {
             Some(room) if end > size && others + end > room => {

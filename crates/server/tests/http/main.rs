@@ -25,6 +25,7 @@ mod readers;
 mod retention;
 mod routes;
 mod sessions;
+mod shares;
 mod sockets;
 mod stored_bytes;
 mod streams;
