@@ -26,7 +26,8 @@ pub const STRING_BYTES_SOFT: usize = 16 * 1024;
 /// repetition that is further away is not seen.
 pub const EVENT_ID_WINDOW: usize = 1 << 18;
 
-/// Reply tokens remembered to notice one that is used for two prompts; the oldest is forgotten.
+/// Reply tokens remembered to notice one that is used for two prompts, or answered before its prompt; the oldest is
+/// forgotten.
 pub const REPLY_TOKEN_WINDOW: usize = 1 << 16;
 
 /// Sessions that are followed at the same time; one more, and the one that was silent longest is forgotten,
