@@ -54,6 +54,9 @@ pub const COUNTED_DOWN_SECONDS: i64 = 60;
 /// Characters of a piece of output that is called small; `output.hint_missing` looks at these.
 pub const SMALL_CHUNK_CHARS: usize = 16;
 
+/// Bytes of a finding's message, of its path and of the event id it names; the rest of each is cut off.
+pub const FINDING_BYTES_MAX: usize = 512;
+
 /// Bytes of a value quoted in a finding; the rest is cut off.
 pub const QUOTE_BYTES_MAX: usize = 80;
 

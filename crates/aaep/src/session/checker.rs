@@ -191,7 +191,7 @@ impl Checker {
             let id = reading.text(Field::EventId);
             for finding in self.findings.found[from..].iter_mut().filter(|finding| finding.event_id.is_none())
             {
-                finding.event_id = id.as_deref().map(str::to_owned);
+                finding.event_id = id.as_deref().map(|id| rule::bounded(id.to_owned()));
             }
             self.place(from, line);
         }
@@ -214,10 +214,10 @@ impl Checker {
                 rule: &rule::END_MISSING,
                 severity,
                 line: track.line,
-                event_id: Some(track.event_id),
+                event_id: Some(rule::bounded(track.event_id)),
                 path: String::new(),
                 place: Place { line: 1, column: 1 },
-                message: format!("`{}` has no ending", track.id),
+                message: format!("`{}` has no ending", rule::quote(&track.id)),
             });
         }
     }
