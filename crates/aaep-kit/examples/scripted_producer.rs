@@ -1,8 +1,9 @@
 //! A producer to point a subscriber or a conformance suite at: it plays scenarios, and does one thing wrong if it is
 //! told which.
 //!
-//! `cargo run -p recount-aaep-kit --example scripted_producer -- --port 8080 [--fault NAME] [--suite]`
+//! `cargo run -p recount-aaep-kit --example scripted_producer -- --port 8080 [--fault NAME] [--lag-ms MS] [--suite]`
 //!
+//! `--lag-ms` makes streams lag that are opened beside another, which is right.
 //! `--suite` says the id of each session before the session on the de-facto surface, and has prompts of one second: so
 //! the public suite can follow.
 
@@ -19,6 +20,7 @@ async fn main() -> std::io::Result<()> {
             || arguments.next().ok_or_else(|| std::io::Error::other(format!("{argument} wants a value")));
         match argument.as_str() {
             "--port" => behaviour.port = value()?.parse().map_err(std::io::Error::other)?,
+            "--lag-ms" => behaviour.lag_ms = value()?.parse().map_err(std::io::Error::other)?,
             "--token" => behaviour.token = Some(value()?),
             "--fault" => {
                 let name = value()?;

@@ -39,6 +39,10 @@ pub struct Behaviour {
     pub token: Option<String>,
     /// The conformance level it claims; at level 1 it has no prompts.
     pub level: u8,
+    /// Whether it asks and hands over; otherwise it just works through such requests, and nothing is ever to be allowed.
+    pub asks: bool,
+    /// How much later a subscription gets what is said when it was opened beside another.
+    pub lag_ms: u64,
     /// How long its prompts wait for an answer.
     pub timeout_seconds: u32,
     /// How long a subscriber that was cut off counts as somebody who can still answer.
@@ -60,6 +64,8 @@ impl Default for Behaviour {
             fault: None,
             token: None,
             level: 3,
+            asks: true,
+            lag_ms: 0,
             timeout_seconds: 2,
             grace_ms: 300,
             heartbeat_ms: 10_000,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recount_aaep_kit::World;
 use recount_aaep_kit::conformance::subscriber::{Answers, Question, Subject, Times, run};
-use recount_aaep_kit::conformance::{Outcome, Report};
+use recount_aaep_kit::conformance::{Outcome, Report, Verdict};
 use recount_aaep_kit::scripted_subscriber::{Fault, Surface};
 
 const SUBSCRIBER: &str = env!("CARGO_BIN_EXE_recount-aaep-subscriber");
@@ -66,13 +66,62 @@ async fn a_right_subscriber_passes_at_every_level_and_on_every_surface() {
     });
     for ((level, surface), report) in trials.iter().zip(futures_util::future::join_all(runs).await) {
         assert_eq!(failed(&report), Vec::<&str>::new(), "level {level} {surface:?}\n{}", report.text());
-        assert!(report.passed(), "{}", report.text());
-        assert_eq!(report.reached(), Some(*level), "{}", report.text());
+        // Nobody was asked, so what only a person can tell keeps the level back, and nothing else does.
+        let people: &[&str] = match level {
+            1 => &["R-034", "R-038", "R-041", "R-061", "R-185"],
+            _ => &["R-034", "R-038", "R-041", "R-061", "R-092", "R-185"],
+        };
+        assert_eq!(report.unshown(), people, "level {level} {surface:?}\n{}", report.text());
+        assert_eq!((report.verdict(), report.reached()), (Verdict::NotShown, None), "{}", report.text());
         let replies = report
             .checks
             .iter()
             .find(|check| check.requirement == "R-090" && check.outcome == Outcome::Passed);
         assert!(*level < 2 || replies.is_some(), "a prompt was withdrawn\n{}", report.text());
+    }
+}
+
+/// Everything that can be shown is shown, with a person who says yes to all questions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_level_is_given_when_each_requirement_of_it_was_shown() {
+    let thinks = THINKS_MS.to_string();
+    for level in 1..=3 {
+        let level_word = level.to_string();
+        let mut subject = subject(&["--level", &level_word, "--thinks-ms", &thinks], Answers::Accept);
+        let (asks, mut asked) = tokio::sync::mpsc::channel::<Question>(1);
+        subject.person = Some(asks);
+        let person = async move {
+            while let Some(question) = asked.recv().await {
+                question.answer.send(Some(true)).unwrap();
+            }
+        };
+        let (report, ()) = tokio::join!(async move { tried(&subject, level).await }, person);
+        let text = report.text();
+        assert_eq!((report.verdict(), report.reached()), (Verdict::Passed, Some(level)), "{text}");
+        assert!(report.passed(), "{text}");
+        // What no conversation shows is named by the claim, not counted in silence.
+        assert_eq!(report.outside().contains(&"R-165"), level == 3, "{text}");
+        assert!(report.outside().iter().all(|id| report.claim().contains(id)), "{text}");
+        let strays = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::NotShown(_)));
+        assert_eq!(strays.count(), 0, "{text}");
+    }
+}
+
+/// It reads a stream and does nothing else, as `curl -N` does: nothing fails, and nothing is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_reads_the_stream_is_given_no_level() {
+    let trials = [1, 2].map(|level| async move {
+        let subject =
+            subject(&["--surface", Surface::LegacyBare.name(), "--answers", "nobody"], Answers::Nobody);
+        tried(&subject, level).await
+    });
+    for (level, report) in (1..).zip(futures_util::future::join_all(trials).await) {
+        let text = report.text();
+        assert_eq!(failed(&report), Vec::<&str>::new(), "{text}");
+        assert_eq!((report.verdict(), report.reached()), (Verdict::NotShown, None), "{text}");
+        assert!(!report.passed(), "{text}");
+        assert!(report.claim().contains("not shown") && report.claim().contains("R-141"), "{text}");
+        assert_eq!(report.unshown().contains(&"R-145"), level == 2, "{text}");
     }
 }
 

@@ -26,7 +26,8 @@ pub const STRING_BYTES_SOFT: usize = 16 * 1024;
 /// repetition that is further away is not seen.
 pub const EVENT_ID_WINDOW: usize = 1 << 18;
 
-/// Reply tokens remembered to notice one that is used for two prompts; the oldest is forgotten.
+/// Reply tokens remembered to notice one that is used for two prompts, or answered before its prompt; the oldest is
+/// forgotten.
 pub const REPLY_TOKEN_WINDOW: usize = 1 << 16;
 
 /// Sessions that are followed at the same time; one more, and the one that was silent longest is forgotten,
@@ -52,6 +53,9 @@ pub const COUNTED_DOWN_SECONDS: i64 = 60;
 
 /// Characters of a piece of output that is called small; `output.hint_missing` looks at these.
 pub const SMALL_CHUNK_CHARS: usize = 16;
+
+/// Bytes of a finding's message, of its path and of the event id it names; the rest of each is cut off.
+pub const FINDING_BYTES_MAX: usize = 512;
 
 /// Bytes of a value quoted in a finding; the rest is cut off.
 pub const QUOTE_BYTES_MAX: usize = 80;

@@ -10,8 +10,8 @@ mod table;
 
 pub(crate) use check::{Risk, not_an_object, stakes, syntax};
 pub use check::{check, check_event, check_text};
-pub(crate) use finding::quote;
 pub use finding::{Finding, Findings};
+pub(crate) use finding::{bounded, quote};
 pub use message::{check_message, message_kind};
 pub use page::page;
 pub use table::*;

@@ -117,3 +117,36 @@ proptest! {
         }
     }
 }
+
+/// A value of a megabyte, as an integer, a text, a name or an id, in every place of an event: no finding grows with it.
+#[test]
+fn a_finding_never_quotes_more_than_its_bound() {
+    let (digits, letters) = ("7".repeat(1 << 20), "a".repeat(1 << 20));
+    let whole = event("tool.invoked", 1, 1, r#","tool":"t","risk_level":"high","extensions":{"x":{}}"#);
+    let value: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&whole).unwrap();
+    let mut texts = vec![format!("{{\"{letters}\":1}}"), digits.clone(), format!("\"{letters}\"")];
+    for name in value.keys() {
+        for huge in [
+            digits.clone(),
+            format!("\"{letters}\""),
+            format!("\"{letters}:x\""),
+            format!("{{\"{letters}\":{digits}}}"),
+        ] {
+            let fields = value.iter().map(|(other, value)| match other == name {
+                true => format!("\"{other}\":{huge}"),
+                false => format!("\"{other}\":{value}"),
+            });
+            texts.push(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")));
+        }
+        texts.push(whole.replace(&format!("\"{name}\""), &format!("\"{letters}\"")));
+    }
+    for text in &texts {
+        let mut checker = Checker::new(Options::default());
+        checker.text(1, text);
+        checker.finish();
+        for finding in checker.take() {
+            let size = finding.to_string().len() + finding.event_id.as_deref().map_or(0, str::len);
+            assert!(size < 4 * limits::FINDING_BYTES_MAX, "{} has {size} bytes", finding.rule.id);
+        }
+    }
+}

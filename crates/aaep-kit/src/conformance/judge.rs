@@ -77,6 +77,34 @@ pub fn settled(lines: &[Line], prompt: usize) -> Option<usize> {
     })
 }
 
+/// The last event of each session that began to be heard and has not ended.
+pub fn unended(lines: &[Line]) -> Vec<usize> {
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ended = std::collections::BTreeSet::new();
+    for (number, line) in lines.iter().enumerate() {
+        if !line.is_event() || line.session().is_empty() || ended.contains(line.session()) {
+            continue;
+        }
+        if line.is_terminal() {
+            open.remove(line.session());
+            ended.insert(line.session());
+        } else {
+            open.insert(line.session(), number);
+        }
+    }
+    open.into_values().collect()
+}
+
+/// The newest prompt of a session, while nothing shows that it is settled.
+pub fn open_prompt(lines: &[Line], session: &str) -> Option<usize> {
+    let is_prompt = |line: &Line| {
+        (line.is(Kind::AwaitingConfirmation) || line.is(Kind::AwaitingClarification))
+            && line.session() == session
+    };
+    let prompt = lines.iter().rposition(is_prompt)?;
+    settled(lines, prompt).is_none().then_some(prompt)
+}
+
 /// What sounds as if something were done, between a prompt and line `until`: calls, their ends, output.
 pub fn sounds_done(lines: &[Line], prompt: usize, until: usize) -> Option<&Line> {
     let asked = &lines[prompt];

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use self::stage::{Note, Stage, able, request};
 use super::report::{Check, Outcome, Report, Side};
-use super::requirements::Requirement;
+use super::requirements::{self, Requirement};
 use super::talk::millis;
 use super::transcript::{Scope, Transcript};
 use crate::limits;
@@ -132,6 +132,10 @@ pub async fn run(
     (report.subject, report.subject_version) = name(&transcripts).unwrap_or((report.subject, None));
     report.checks = findings::checks(&transcripts, level, |id| subject.wants(id));
     report.checks.extend(checks(notes, &parts, &troubles, level, subject));
+    report.checks.extend(outside(level, subject));
+    if !report.partial {
+        complete(&mut report);
+    }
     report.checks.sort_by_key(|check| check.requirement);
     report.took_ms = millis(began.elapsed());
     Ok(report)
@@ -240,7 +244,7 @@ fn checks(
         Outcome::Warned => 3,
         Outcome::Passed => 2,
         Outcome::NotShown(_) => 1,
-        Outcome::Inapplicable(_) => 0,
+        Outcome::Inapplicable(_) | Outcome::Outside(_) => 0,
     };
     let mut checks = Vec::new();
     for spec in CHECKS.iter().copied() {
@@ -270,6 +274,26 @@ fn checks(
     checks
 }
 
+/// What no conversation can show, told for each requirement: a claim leaves it out by name.
+fn outside(level: u8, subject: &Subject) -> impl Iterator<Item = Check> {
+    let rows = REASONS.iter().filter_map(|(id, reason)| Some((Requirement::named(id)?, *reason)));
+    rows.filter(move |(row, _)| row.level <= level && subject.wants(row.id))
+        .map(|(row, reason)| Check::new(row.id, row.says, row.level, Outcome::Outside(reason.to_owned()), ""))
+}
+
+/// A requirement of the level that no check is about is not shown, rather than left out of the report.
+fn complete(report: &mut Report) {
+    let looked_at: BTreeSet<&str> = report.checks.iter().map(|check| check.requirement).collect();
+    let missing: Vec<&Requirement> = requirements::ALL
+        .iter()
+        .filter(|row| row.concerns_producers() && row.level <= report.level && !looked_at.contains(row.id))
+        .collect();
+    report.checks.extend(missing.into_iter().map(|row| {
+        let why = Outcome::NotShown("no check of this level is about it".to_owned());
+        Check::new(row.id, row.says, row.level, why, "")
+    }));
+}
+
 /// How a requirement is tried, for the page: the checks and rules on it, or the reason why there are none.
 pub fn how(
     requirement: &Requirement,
@@ -287,7 +311,6 @@ pub fn how(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::requirements;
 
     #[test]
     fn every_requirement_on_producers_is_tried_or_has_a_reason() {

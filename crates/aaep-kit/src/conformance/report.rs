@@ -4,6 +4,7 @@
 //! Texts of the other side stand in it as they came: who prints them to a terminal makes them harmless first.
 
 mod json;
+mod standing;
 mod text;
 
 use recount_aaep::lex::time::Moment;
@@ -40,6 +41,8 @@ pub enum Outcome {
     NotShown(String),
     /// It does not concern this subject; says why.
     Inapplicable(String),
+    /// No conversation can show it, whatever the subject does; says why.
+    Outside(String),
 }
 
 impl Outcome {
@@ -51,13 +54,16 @@ impl Outcome {
             Outcome::Warned => "warned",
             Outcome::NotShown(_) => "not_shown",
             Outcome::Inapplicable(_) => "inapplicable",
+            Outcome::Outside(_) => "outside",
         }
     }
 
     /// Why nothing was seen.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Outcome::NotShown(reason) | Outcome::Inapplicable(reason) => Some(reason),
+            Outcome::NotShown(reason) | Outcome::Inapplicable(reason) | Outcome::Outside(reason) => {
+                Some(reason)
+            }
             _ => None,
         }
     }
@@ -126,6 +132,7 @@ pub struct Tally {
     pub warned: usize,
     pub not_shown: usize,
     pub inapplicable: usize,
+    pub outside: usize,
 }
 
 /// Whether the claim stands.
@@ -133,6 +140,8 @@ pub struct Tally {
 pub enum Verdict {
     Passed,
     Failed,
+    /// Nothing failed, but a requirement of the level was not shown, so the level is not given.
+    NotShown,
     /// Only some requirements were looked at, or nothing passed: nothing is claimed.
     NoClaim,
 }
@@ -142,6 +151,7 @@ impl Verdict {
         match self {
             Verdict::Passed => "passed",
             Verdict::Failed => "failed",
+            Verdict::NotShown => "not_shown",
             Verdict::NoClaim => "no_claim",
         }
     }
@@ -187,73 +197,6 @@ impl Report {
             checks: Vec::new(),
         }
     }
-
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
-        for check in &self.checks {
-            match check.outcome {
-                Outcome::Passed => tally.passed += 1,
-                Outcome::Failed => tally.failed += 1,
-                Outcome::Warned => tally.warned += 1,
-                Outcome::NotShown(_) => tally.not_shown += 1,
-                Outcome::Inapplicable(_) => tally.inapplicable += 1,
-            }
-        }
-        tally
-    }
-
-    /// Nothing failed and something passed: the answer that the exit status gives.
-    pub fn passed(&self) -> bool {
-        matches!(self.tally(), Tally { failed: 0, passed: 1.., .. })
-    }
-
-    pub fn verdict(&self) -> Verdict {
-        let tally = self.tally();
-        match tally {
-            Tally { failed: 1.., .. } => Verdict::Failed,
-            Tally { passed: 0, .. } => Verdict::NoClaim,
-            _ if self.partial => Verdict::NoClaim,
-            _ => Verdict::Passed,
-        }
-    }
-
-    /// The highest level at which nothing failed, here or below it, and something passed.
-    pub fn reached(&self) -> Option<u8> {
-        let of = |level: u8| self.checks.iter().filter(move |check| check.level == level);
-        (1..=self.level)
-            .take_while(|level| !of(*level).any(|check| check.outcome == Outcome::Failed))
-            .filter(|level| of(*level).any(|check| check.outcome == Outcome::Passed))
-            .last()
-    }
-
-    /// What may be said of the subject after this run (§9.8): name, level, edition of the suite, day.
-    pub fn claim(&self) -> String {
-        let version = self.subject_version.as_ref().map_or(String::new(), |version| format!(" {version}"));
-        let side = self.side.name();
-        let by = format!("{} {}, {}", super::SUITE, self.suite_version, self.date);
-        let name = format!("{}{version}", self.subject);
-        match self.verdict() {
-            Verdict::Passed => {
-                format!("{name}: AAEP {} {side}, level {}; {by}", recount_aaep::VERSION, self.level)
-            }
-            Verdict::Failed => {
-                let reached = self.reached().filter(|_| !self.partial);
-                let reached =
-                    reached.map_or(String::new(), |reached| format!(" (level {reached} was reached)"));
-                format!(
-                    "{name}: no AAEP {} {side} of level {}{reached}; {by}",
-                    recount_aaep::VERSION,
-                    self.level
-                )
-            }
-            Verdict::NoClaim => {
-                format!(
-                    "{name}: no claim, because not everything of level {} was looked at; {by}",
-                    self.level
-                )
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -273,6 +216,8 @@ mod tests {
     /// R-207.
     #[test]
     fn a_claim_has_name_level_edition_and_day_and_certifies_nothing() {
+        let not_shown = || Outcome::NotShown("no prompt came".into());
+        let outside = Check::new("R-168", "no more is said", 1, Outcome::Outside("a judgement".into()), "");
         let table = [
             (
                 vec![check(1, Outcome::Passed), check(2, Outcome::Passed)],
@@ -293,10 +238,31 @@ mod tests {
                 None,
             ),
             (
-                vec![check(1, Outcome::NotShown("nothing came".into()))],
+                vec![],
                 "planner: no claim, because not everything of level 2 was looked at; recount-aaep-kit 9.9.9, 2026-05-24",
                 Verdict::NoClaim,
                 None,
+            ),
+            (
+                vec![check(1, Outcome::Passed), check(2, Outcome::Passed), check(2, not_shown())],
+                "planner: AAEP 1.0.0 producer of level 2 not shown (level 1 was reached), because one requirement that must \
+                 hold did not come up: R-051; recount-aaep-kit 9.9.9, 2026-05-24",
+                Verdict::NotShown,
+                Some(1),
+            ),
+            (
+                vec![check(1, not_shown()), check(2, Outcome::Passed)],
+                "planner: AAEP 1.0.0 producer of level 2 not shown, because one requirement that must hold did not come up: \
+                 R-051; recount-aaep-kit 9.9.9, 2026-05-24",
+                Verdict::NotShown,
+                None,
+            ),
+            (
+                vec![check(1, Outcome::Passed), check(2, Outcome::Passed), outside],
+                "planner: AAEP 1.0.0 producer, level 2, except for what cannot be shown from outside: R-168; \
+                 recount-aaep-kit 9.9.9, 2026-05-24",
+                Verdict::Passed,
+                Some(2),
             ),
         ];
         for (checks, claim, verdict, reached) in table {
@@ -305,8 +271,29 @@ mod tests {
                 (report.claim().as_str(), report.verdict(), report.reached()),
                 (claim, verdict, reached)
             );
+            assert_eq!(
+                report.passed(),
+                verdict == Verdict::Passed,
+                "the exit status agrees with the verdict"
+            );
             assert!(!report.text().contains("ertified"));
         }
+    }
+
+    #[test]
+    fn what_only_should_hold_withholds_no_level() {
+        let hint = Check::new("R-035", "hints", 2, Outcome::NotShown("no error came".into()), "");
+        let report = report(vec![check(1, Outcome::Passed), check(2, Outcome::Passed), hint]);
+        assert_eq!((report.verdict(), report.unshown()), (Verdict::Passed, vec![]));
+    }
+
+    #[test]
+    fn a_look_at_single_requirements_ends_well_only_when_they_were_shown() {
+        let mut report = report(vec![check(2, Outcome::NotShown("no prompt came".into()))]);
+        report.partial = true;
+        assert_eq!((report.verdict(), report.passed()), (Verdict::NoClaim, false));
+        report.checks[0].outcome = Outcome::Passed;
+        assert_eq!((report.verdict(), report.passed()), (Verdict::NoClaim, true));
     }
 
     #[test]
@@ -320,7 +307,8 @@ mod tests {
         assert_eq!(
             report.lines()[1..],
             [
-                "3 checks at planner in 12.3 s: 1 passed, 1 failed, 0 warned, 1 not shown, 0 not applicable.",
+                "3 checks at planner in 12.3 s: 1 passed, 1 failed, 0 warned, 1 not shown, 0 not applicable, \
+                 0 not from outside.",
                 "",
                 "Level 1: nothing failed.",
                 "  passed R-051: what cannot be undone is confirmed. seen so.",
@@ -346,7 +334,9 @@ mod tests {
         let not_shown = Outcome::NotShown("no prompt came".into());
         let json: serde_json::Value =
             serde_json::from_str(&report(vec![check(2, not_shown)]).to_json()).unwrap();
-        assert_eq!(json["claim"]["verdict"], "no_claim");
+        assert_eq!(json["claim"]["verdict"], "not_shown");
+        assert_eq!(json["claim"]["not_shown"], serde_json::json!(["R-051"]));
+        assert_eq!(json["claim"]["outside"], serde_json::json!([]));
         assert_eq!(json["summary"]["not_shown"], 1);
         assert_eq!(
             json["checks"][0],

@@ -195,6 +195,11 @@ impl Talk {
         self.lock().transcript.scope = Scope::Part;
     }
 
+    /// Whether what is there is held to be the whole of what happened.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.lock().transcript.scope == Scope::Whole
+    }
+
     /// Breaks the connection off without a word.
     pub(crate) async fn cut(self) -> Transcript {
         self.orders.send(Order::End).await.ok();

@@ -32,7 +32,7 @@ pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
     } else {
         fresh(&room.world, "sess")
     };
-    let script = scripts::script(scripts::scenario(text));
+    let script = scripts::script(scripts::scenario(text, room.behaviour.asks));
     let frame = Frame::new(&session, super::room::AGENT, "en-US").expect(WRITTEN).with_producer(producer());
     if room.behaviour.announce_sessions {
         for surface in [Surface::Legacy, Surface::LegacySocket] {

@@ -153,7 +153,11 @@ impl Room {
             .unwrap_or_else(|error| unreachable!("hexadecimal digits: {error}"));
         let held_to = self.held_to(&terms);
         let fault = self.behaviour.fault;
-        state.subscriptions.push(Subscription::new(&id, surface, terms, held_to, now, fault));
+        let mut subscription = Subscription::new(&id, surface, terms, held_to, now, fault);
+        if here > 0 {
+            subscription.lag_ms = self.behaviour.lag_ms;
+        }
+        state.subscriptions.push(subscription);
         Some(id.as_str().to_owned())
     }
 
@@ -443,6 +447,9 @@ impl Room {
             return Read::Over;
         };
         sub.turn(self.now_ms(), &mut || fresh_event(&self.world));
+        if let Some(due_ms) = sub.lags_until(at) {
+            return Read::Wait(Some(due_ms));
+        }
         match sub.at(at) {
             Ok(Some(sent)) => Read::Message(sent),
             Ok(None) if sub.ending => Read::Over,

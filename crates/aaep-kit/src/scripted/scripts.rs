@@ -250,8 +250,8 @@ pub(super) fn script(scenario: Scenario) -> Script {
 }
 
 /// Which scenario an input asks for: its own sentence, or else the first word that says it. What says nothing is
-/// answered briefly.
-pub(super) fn scenario(text: &str) -> Scenario {
+/// answered briefly; what would be a prompt is done step by step where nothing is asked.
+pub(super) fn scenario(text: &str, asks: bool) -> Scenario {
     const WORDS: &[(&str, Scenario)] = &[
         ("handoff", Scenario::Handoff),
         ("escalate", Scenario::Handoff),
@@ -266,8 +266,20 @@ pub(super) fn scenario(text: &str) -> Scenario {
         ("three", Scenario::Stream),
         ("story", Scenario::LongStream),
     ];
-    Scenario::of(text).unwrap_or_else(|| {
+    let wanted = Scenario::of(text).unwrap_or_else(|| {
         let text = text.to_lowercase();
         WORDS.iter().find(|(word, _)| text.contains(word)).map_or(Scenario::Brief, |(_, scenario)| *scenario)
-    })
+    });
+    match wanted {
+        Scenario::Confirm
+        | Scenario::Irreversible
+        | Scenario::Twice
+        | Scenario::Clarify
+        | Scenario::Handoff
+            if !asks =>
+        {
+            Scenario::Progress
+        }
+        wanted => wanted,
+    }
 }

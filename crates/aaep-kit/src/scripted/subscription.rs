@@ -34,6 +34,8 @@ pub(super) struct Sent {
     /// The id of the event; answers have none.
     pub(super) id: Option<Arc<str>>,
     pub(super) text: Arc<str>,
+    /// When it was ready to be sent.
+    at_ms: u64,
 }
 
 /// One session as this subscription sees it.
@@ -56,6 +58,10 @@ pub(super) struct Subscription {
     unbegun: Vec<String>,
     crooked: Crooked,
     fault: Option<Fault>,
+    /// How much later than it could a reader gets what is said.
+    pub(super) lag_ms: u64,
+    /// The time of the last look at it.
+    now_ms: u64,
     log: VecDeque<Sent>,
     /// The number of the first message of the log.
     first: u64,
@@ -90,6 +96,8 @@ impl Subscription {
             crooked: Crooked::default(),
             terms,
             fault,
+            lag_ms: 0,
+            now_ms,
             log: VecDeque::new(),
             first: 0,
             seen: 0,
@@ -120,6 +128,7 @@ impl Subscription {
 
     /// Takes an event for this subscriber.
     pub(super) fn push(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
+        self.now_ms = now_ms;
         let Some(fault) = self.fault else {
             self.shape(event, now_ms, fresh);
             return self.turn(now_ms, fresh);
@@ -162,6 +171,7 @@ impl Subscription {
 
     /// Lets go what has waited long enough.
     pub(super) fn turn(&mut self, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
+        self.now_ms = now_ms;
         for event in self.crooked.due(now_ms) {
             self.shape(event, now_ms, fresh);
         }
@@ -212,7 +222,7 @@ impl Subscription {
             self.log.pop_front();
             self.first += 1;
         }
-        self.log.push_back(Sent { id: id.map(Into::into), text: text.into() });
+        self.log.push_back(Sent { id: id.map(Into::into), text: text.into(), at_ms: self.now_ms });
     }
 
     /// The message of this number, if it is there: `Err` when it was forgotten.
@@ -223,6 +233,13 @@ impl Subscription {
             self.seen = self.seen.max(number + 1);
         }
         Ok(sent)
+    }
+
+    /// Until when the message of this number lags.
+    pub(super) fn lags_until(&self, number: u64) -> Option<u64> {
+        let back = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let due_ms = self.log.get(back)?.at_ms + self.lag_ms;
+        (due_ms > self.now_ms).then_some(due_ms)
     }
 
     /// Where the log ends.

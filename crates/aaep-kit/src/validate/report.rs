@@ -1,7 +1,7 @@
 //! How findings are told: [`Text`] for people and `grep`, [`Json`] for programs. Both tell as they go and hold nothing.
 //! Where it goes, and what a terminal must not see, is the caller's: both are made of a function that takes text.
 
-use recount_aaep::rule::{Finding, Profile};
+use recount_aaep::rule::{Finding, Layer, Profile};
 use serde::Serialize;
 
 use super::{Tally, Total, Unusable};
@@ -21,12 +21,14 @@ pub trait Report {
 /// Lines `FILE:LINE: severity rule: message`, and a line of numbers behind them.
 pub struct Text<F> {
     line: F,
+    /// Whether anything was found in an event itself.
+    beyond_sessions: bool,
 }
 
 impl<F> Text<F> {
     /// `line` takes one line without its end. It may hold anything that was in a file.
     pub fn new(line: F) -> Self {
-        Text { line }
+        Text { line, beyond_sessions: false }
     }
 }
 
@@ -38,6 +40,7 @@ impl<E, F: FnMut(&str) -> Result<(), E>> Report for Text<F> {
     }
 
     fn finding(&mut self, path: &str, finding: &Finding) -> Result<(), E> {
+        self.beyond_sessions |= finding.rule.layer != Layer::Session;
         let event = finding.event_id.as_deref().map(|id| format!(" [{id}]")).unwrap_or_default();
         (self.line)(&format!("{path}:{}: {finding}{event}", finding.line))
     }
@@ -48,7 +51,14 @@ impl<E, F: FnMut(&str) -> Result<(), E>> Report for Text<F> {
     }
 
     fn close(&mut self, total: &Total, profile: Profile) -> Result<(), E> {
-        (self.line)(&summary(total, profile))
+        (self.line)(&summary(total, profile))?;
+        // A single event begins and ends no session, which is all that is wrong with it.
+        if total.tally.events == 1 && total.tally.errors > 0 && !self.beyond_sessions {
+            (self.line)(
+                "hint: the event itself is valid; use --events to check events without their session",
+            )?;
+        }
+        Ok(())
     }
 }
 

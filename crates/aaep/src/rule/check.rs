@@ -222,8 +222,9 @@ fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             let name = event.text(Field::Type).unwrap_or_default();
             let message = || format!("`{}` is none of the twelve core types", quote(&name));
             findings.add(&rules::TYPE_UNDEFINED, text, event.get(Field::Type), || "type".into(), message);
+            disguised(event, text, findings);
         }
-        Named::Extension => {}
+        Named::Extension => foreign(event, text, findings),
         Named::Core(kind) => {
             if kind.is_critical() && !event.is(Field::Urgency, "critical") {
                 let node = event.get(Field::Urgency);
@@ -355,16 +356,50 @@ fn extensions(event: &Reading<'_>, extensions: Node<'_>, text: &str, findings: &
     if !some {
         return;
     }
-    let contexts = event
-        .get(Field::Context)
-        .map_or(0, |context| context.items().filter(|item| !item.is(kind::CONTEXT)).count());
     let path = || "extensions".to_owned();
-    if contexts == 0 {
+    if contexts(event) == 0 {
         let message = || "`@context` declares no prefix".to_owned();
         findings.add(&rules::EXTENSION_UNDECLARED, text, Some(extensions), path, message);
     } else {
         let message = || "whether the contexts declare these prefixes is not known".to_owned();
         findings.add(&rules::EXTENSION_UNRESOLVED, text, Some(extensions), path, message);
+    }
+}
+
+/// Contexts of extensions that an event names.
+fn contexts(event: &Reading<'_>) -> usize {
+    let beside_core = |item: &Node<'_>| !item.is(kind::CONTEXT);
+    event.get(Field::Context).map_or(0, |context| context.items().filter(beside_core).count())
+}
+
+/// A type of an extension: its prefix is to be declared, and none that only looks like the protocol's own.
+fn foreign(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let Some(name) = event.text(Field::Type) else { return };
+    let (prefix, rest) = name.split_once(':').unwrap_or_default();
+    // A whole URI declares itself, unless it is the protocol's in another case.
+    let lower = name.to_ascii_lowercase();
+    let alike = prefix.eq_ignore_ascii_case("aaep")
+        || [kind::TYPES_URI, kind::VOCABULARY_URI].iter().any(|uri| lower.starts_with(uri));
+    let what = if alike {
+        "only looks like a type of the protocol"
+    } else if !rest.starts_with("//") && contexts(event) == 0 {
+        "has a prefix that `@context` does not declare"
+    } else {
+        return;
+    };
+    let message = || format!("`{}` {what}", quote(&name));
+    findings.add(&rules::EXTENSION_TYPE, text, event.get(Field::Type), || "type".into(), message);
+    disguised(event, text, findings);
+}
+
+/// An event whose type nobody knows and which tells of a call that may not be made unasked.
+fn disguised(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let stakes = stakes(event);
+    if stakes.irreversible || stakes.risk == Risk::High {
+        let name = event.text(Field::Type).unwrap_or_default();
+        let message =
+            || format!("`{}` is no type that subscribers know, and tells of something grave", quote(&name));
+        findings.add(&rules::TOOL_DISGUISED, text, event.get(Field::Type), || "type".into(), message);
     }
 }
 

@@ -85,9 +85,9 @@ impl Findings {
             severity,
             line: 0,
             event_id: None,
-            path: path(),
+            path: bounded(path()),
             place: Place::of(text, node.map_or_else(|| text.len() - text.trim_start().len(), Node::offset)),
-            message: message(),
+            message: bounded(message()),
         });
     }
 
@@ -96,14 +96,25 @@ impl Findings {
         let new = &mut self.found[from..];
         new.sort_by_key(|finding| finding.rule.layer);
         for finding in new {
-            finding.event_id = event_id.map(str::to_owned);
+            finding.event_id = event_id.map(|id| cut(id, crate::limits::FINDING_BYTES_MAX));
         }
     }
 }
 
+/// What stands in a finding never grows with what it is about.
+pub(crate) fn bounded(text: String) -> String {
+    if text.len() <= crate::limits::FINDING_BYTES_MAX {
+        return text;
+    }
+    cut(&text, crate::limits::FINDING_BYTES_MAX)
+}
+
 /// A value as findings quote it.
 pub(crate) fn quote(text: &str) -> String {
-    let max = crate::limits::QUOTE_BYTES_MAX;
+    cut(text, crate::limits::QUOTE_BYTES_MAX)
+}
+
+fn cut(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }

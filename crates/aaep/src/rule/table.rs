@@ -132,6 +132,10 @@ rules! {
             "An event with text for people says its language in `localization_hints.primary_language`." => "Add `\"localization_hints\": {\"primary_language\": \"en\"}` with the language of the texts.";
     }
     Extension {
+        TOOL_DISGUISED "tool.disguised" Prose "R-004 R-051 §3.2.2 §4.3.1" error error:
+            "A call that cannot be undone, or has high risk, is told with `tool.invoked`; a type that nobody has declared tells it to nobody." => "Use `aaep:agent.tool.invoked`, behind an accepted prompt.";
+        EXTENSION_TYPE "extension.type" Prose "R-004 R-016 R-200 §3.2.2 §3.4.3" error warning:
+            "The prefix of a type is `aaep`, written so, or that of an extension which `@context` declares." => "Write `aaep:agent.…`, or make `@context` an array: the core context, then that of the extension.";
         EXTENSION_UNDECLARED "extension.undeclared" Prose "R-016 §3.4.3" error warning schema:
             "Prefixes in `extensions` are declared by a context behind the core one." => "Make `@context` an array: the core context, then that of the extension.";
         EXTENSION_UNRESOLVED "extension.unresolved" Prose "R-016 G-37 §3.4.3" note off:
@@ -248,8 +252,10 @@ rules! {
             "Nothing is done before its prompt is answered." => "Wait for the reply, or for the timeout.";
         TOOL_AFTER_REJECT "tool.after_reject" Suite "R-051 §4.5.3 A.4 A.8.5" error error:
             "What was rejected is not done." => "Send `state.changed` and do something else.";
-        TOOL_AFTER_DEFAULT "tool.after_default_reject" Prose "R-070 §4.5.3 §6.4" error warning:
+        TOOL_AFTER_DEFAULT "tool.after_default_reject" Prose "R-070 §4.5.3 §6.4" error error:
             "What nobody answered is not done when its default is `reject`." => "Apply the default: do not call the tool.";
+        TOOL_UNSEEN "tool.confirmation_unseen" Prose "R-051 R-062 R-093 §5.3.1.4" warning warning:
+            "Whether a call was confirmed shows only to a subscription that can answer; others get no prompts." => "Record with a subscription that can answer, such as `recount aaep capture --handshake --auto reject`.";
         TOOL_HIGH_RISK "tool.high_risk" Prose "R-062 §2.3.5" error warning:
             "What has high risk is confirmed first, also when it can be undone." => "Send `awaiting.confirmation` and wait for `accept` before the call.";
         PROMPT_REPEATED "prompt.repeated" Prose "R-073 §6.1.4" error warning:

@@ -61,6 +61,10 @@ pub struct Checker {
     event_ids: Window<u64>,
     /// Which session a reply token belongs to.
     tokens: Window<u64>,
+    /// Tokens of replies that were of no prompt by then.
+    strays: Window<()>,
+    /// Replies to confirmations that do not count.
+    refused: u64,
     handshakes: Handshakes,
     heard: u64,
 }
@@ -75,6 +79,8 @@ impl Checker {
             ended: Window::new(limits::SESSIONS_ENDED_WINDOW),
             event_ids: Window::new(limits::EVENT_ID_WINDOW),
             tokens: Window::new(limits::REPLY_TOKEN_WINDOW),
+            strays: Window::new(limits::REPLY_TOKEN_WINDOW),
+            refused: 0,
             handshakes: Handshakes::default(),
             heard: 0,
         }
@@ -185,7 +191,7 @@ impl Checker {
             let id = reading.text(Field::EventId);
             for finding in self.findings.found[from..].iter_mut().filter(|finding| finding.event_id.is_none())
             {
-                finding.event_id = id.as_deref().map(str::to_owned);
+                finding.event_id = id.as_deref().map(|id| rule::bounded(id.to_owned()));
             }
             self.place(from, line);
         }
@@ -208,10 +214,10 @@ impl Checker {
                 rule: &rule::END_MISSING,
                 severity,
                 line: track.line,
-                event_id: Some(track.event_id),
+                event_id: Some(rule::bounded(track.event_id)),
                 path: String::new(),
                 place: Place { line: 1, column: 1 },
-                message: format!("`{}` has no ending", track.id),
+                message: format!("`{}` has no ending", rule::quote(&track.id)),
             });
         }
     }
@@ -226,27 +232,33 @@ impl Checker {
                 let prompt = owner
                     .and_then(|session| self.open.get_mut(&session))
                     .and_then(|track| track.prompts.iter_mut().rev().find(|prompt| prompt.token == token));
-                match (owner, prompt) {
+                let counts = match (owner, prompt) {
                     (_, Some(prompt)) => reply::answer(prompt, kind, message, seed, &mut self.findings),
                     (Some(_), None) => {
                         let say = || "the session has ended".to_owned();
                         let text = message.doc().text();
                         self.findings.add(&rule::REPLY_LATE, text, Some(message.node()), String::new, say);
+                        false
                     }
                     (None, None) => {
                         let say = || format!("`{}` was not sent with any prompt", rule::quote(&text));
                         let node = message.get(Field::ReplyToken);
                         let path = || "reply_token".to_owned();
                         self.findings.add(&rule::REPLY_UNKNOWN, message.doc().text(), node, path, say);
+                        self.strays.keep(token, ());
+                        false
                     }
-                }
+                };
+                self.refused += u64::from(!counts && kind == MessageKind::ConfirmationReply);
             }
             _ => self.handshakes.observe(kind, message, seed, &mut self.findings),
         }
     }
 
     fn event(&mut self, line: usize, event: &Reading<'_>) {
-        let Checker { options, findings, open, ended, event_ids, tokens, handshakes, heard, .. } = self;
+        let Checker { options, findings, open, ended, event_ids, tokens, strays, handshakes, heard, .. } =
+            self;
+        let refused = self.refused;
         let seed = options.seed;
         let text = event.doc().text();
         let id = event.text(Field::EventId);
@@ -286,7 +298,18 @@ impl Checker {
         time(track, event, moment, findings);
         numbering(track, event, findings);
         if let Some(kind) = event.kind() {
-            let room = follow(track, kind, event, moment, seed, findings);
+            // Only where a call may need a confirmation is it asked what a recording could hold.
+            let unseen = kind == Kind::ToolInvoked && handshakes.are_mute();
+            let stand = Stand { speaker: 0, moment, seed, heard: track.heard, refused, unseen };
+            let room = follow(track, kind, event, stand, findings);
+            if kind == Kind::AwaitingConfirmation
+                && let Some(token) = event.text(Field::ReplyToken)
+                && strays.get(sum(seed, token.as_bytes())).is_some()
+                && let Some(prompt) = track.prompts.last_mut()
+            {
+                // It was answered before it was asked.
+                prompt.refused_before = refused.saturating_sub(1);
+            }
             if matches!(kind, Kind::AwaitingConfirmation | Kind::AwaitingClarification)
                 && let Some(token) = event.text(Field::ReplyToken)
                 && tokens.keep(sum(seed, token.as_bytes()), key).is_some()
@@ -390,15 +413,8 @@ fn numbering(track: &mut Track, event: &Reading<'_>, findings: &mut Findings) {
 }
 
 /// The parts of a session; answers whether there was room for what the event adds.
-fn follow(
-    track: &mut Track,
-    kind: Kind,
-    event: &Reading<'_>,
-    moment: Option<i64>,
-    seed: u64,
-    findings: &mut Findings,
-) -> bool {
-    let agent = event.agent().map_or(0, |agent| sum(seed, agent.as_bytes()));
+fn follow(track: &mut Track, kind: Kind, event: &Reading<'_>, stand: Stand, findings: &mut Findings) -> bool {
+    let agent = event.agent().map_or(0, |agent| sum(stand.seed, agent.as_bytes()));
     let number = match track.speakers.iter().position(|speaker| speaker.agent == agent) {
         Some(number) => number,
         None if track.speakers.len() >= limits::SESSION_PARTS_MAX => return false,
@@ -409,7 +425,7 @@ fn follow(
     };
     let Track { speakers, calls, prompts, outputs, .. } = track;
     let speaker = &mut speakers[number];
-    let stand = Stand { speaker: number, moment, seed, heard: track.heard };
+    let stand = Stand { speaker: number, ..stand };
     if !prompts.is_empty() {
         prompts::count_down(prompts, stand, kind, event, findings);
     }
@@ -417,7 +433,7 @@ fn follow(
         Kind::StateChanged => {
             let change = states::changed(speaker, number, calls, event, findings);
             if change.leaves_prompt {
-                prompts::left(prompts, number, moment);
+                prompts::left(prompts, stand, change.to_call);
             }
             true
         }
@@ -440,7 +456,7 @@ fn follow(
     if kind.is_terminal() {
         let completed = kind == Kind::SessionCompleted;
         tools::ended(calls, completed, event, findings);
-        prompts::ended(prompts, speakers, completed, event, moment, findings);
+        prompts::ended(prompts, speakers, completed, event, stand.moment, findings);
         stream::ended(outputs, event, findings);
     } else if kind != Kind::ToolInvoked && !prompts.is_empty() {
         prompts::follow(prompts, stand);

@@ -92,6 +92,11 @@ impl Handshakes {
         }
     }
 
+    /// Whether no subscription that is recorded could be asked: it had said so itself, or it was given no more.
+    pub(super) fn are_mute(&self) -> bool {
+        !self.terms.is_empty() && self.terms.iter().all(Terms::is_mute)
+    }
+
     /// Holds an event against the terms.
     #[inline]
     pub(super) fn hold(&self, event: &Reading<'_>, findings: &mut Findings) {
@@ -102,6 +107,15 @@ impl Handshakes {
 }
 
 impl Terms {
+    /// A producer that takes from a subscriber the right to answer is not excused by that: what was asked for counts,
+    /// where it is recorded.
+    fn is_mute(&self) -> bool {
+        let terms = self.asked.as_ref().unwrap_or(&self.honored);
+        let lowest = |levels: &Vec<u8>| levels.iter().all(|level| *level < 2);
+        terms.supports_confirmation_reply != Some(true)
+            || terms.supported_conformance_levels.as_ref().is_some_and(lowest)
+    }
+
     fn hold(&self, event: &Reading<'_>, findings: &mut Findings) {
         let text = event.doc().text();
         let node = Some(event.node());

@@ -23,6 +23,10 @@ pub(super) struct Prompt {
     pub(super) settled: Option<i64>,
     /// Whether anything followed its rejection, or a tool its acceptance.
     pub(super) followed: bool,
+    /// How many replies had been recorded before it that do not count.
+    pub(super) refused_before: u64,
+    /// Whether the producer went on to `calling_tool`, which is how an acceptance is announced.
+    pub(super) went_to_call: bool,
     pub(super) countdown: Countdown,
 }
 
@@ -65,6 +69,8 @@ pub(super) enum Asks {
         call: Option<u64>,
         tool: Option<u64>,
         action: u64,
+        /// Whether it says outright that the action can be undone.
+        reversible: bool,
         default_accepts: bool,
         accept: bool,
         reject: bool,
@@ -93,6 +99,8 @@ pub enum Standing {
     Presumed,
     /// The producer went on so late that only the default can have been applied, and that was `reject`.
     TimedOut,
+    /// The producer went on, and what replies are recorded since it was opened do not count.
+    Unaccepted,
     /// A call has used it.
     Used,
 }
@@ -100,6 +108,12 @@ pub enum Standing {
 impl Prompt {
     fn is_over(&self, moment: Option<i64>, slack_ms: i64) -> bool {
         matches!((self.deadline, moment), (Some(deadline), Some(moment)) if moment >= deadline + slack_ms * 1_000)
+    }
+
+    /// Whether what it asks for is not what is called, although it was accepted.
+    fn is_another(&self, wanted: Wanted) -> bool {
+        let Asks::Leave { tool, reversible, .. } = self.asks else { return false };
+        wanted.needs && (tool.is_some_and(|tool| tool != wanted.tool) || (reversible && wanted.irreversible))
     }
 
     fn default_accepts(&self) -> bool {
@@ -113,16 +127,34 @@ pub(super) enum Asked {
     Fine,
     Unasked,
     Open,
+    /// The replies that are recorded do not count.
+    Unaccepted,
+    /// What was accepted was another tool, or something that can be undone.
+    Changed,
+    /// Nobody who was recorded could be asked, so that it cannot be told.
+    Unseen,
     Rejected,
     TimedOut,
 }
 
+/// What a call is, as far as its prompt must agree.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) call: Option<u64>,
+    pub(super) tool: u64,
+    pub(super) irreversible: bool,
+    /// Whether it may not be made without an accepted prompt.
+    pub(super) needs: bool,
+}
+
 /// Looks for the prompt of a call (G-35): one that names it, else the newest of the same producer that names nothing.
 /// One acceptance allows one call that needs it.
-pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, call: Option<u64>, tool: u64, needs: bool) -> Asked {
-    let Stand { speaker, moment, .. } = stand;
+pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked {
+    let Stand { speaker, unseen, .. } = stand;
+    let Wanted { call, tool, needs, .. } = wanted;
+    let unasked = if unseen { Asked::Unseen } else { Asked::Unasked };
     if prompts.is_empty() {
-        return if needs { Asked::Unasked } else { Asked::Fine };
+        return if needs { unasked } else { Asked::Fine };
     }
     let own = |prompt: &&mut Prompt| prompt.speaker == speaker;
     let names = |prompt: &Prompt| match prompt.asks {
@@ -138,8 +170,8 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, call: Option<u64>, tool:
         .find(|prompt| names(prompt) && prompt.standing != Standing::Used);
     if let Some(prompt) = linked {
         prompt.followed = true;
-        let asked = judge(prompt, moment);
-        if asked == Asked::Fine {
+        let asked = judge(prompt, stand, wanted);
+        if matches!(asked, Asked::Fine | Asked::Changed) {
             prompt.standing = Standing::Used;
         }
         return asked;
@@ -159,31 +191,39 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, call: Option<u64>, tool:
             None => Asked::Fine,
         };
     }
-    let mut worst = Asked::Unasked;
+    let mut worst = unasked;
     for prompt in prompts.iter_mut().rev().filter(own) {
         if !unlinked(prompt) || prompt.standing == Standing::Used {
             continue;
         }
-        match judge(prompt, moment) {
+        match judge(prompt, stand, wanted) {
             Asked::Fine => {
                 prompt.standing = Standing::Used;
                 prompt.followed = true;
                 return Asked::Fine;
             }
-            asked if worst == Asked::Unasked => worst = asked,
+            asked if worst == unasked => {
+                // What was done in its place is told of this call, and not once more at the end.
+                prompt.followed |= asked == Asked::Changed;
+                worst = asked;
+            }
             _ => {}
         }
     }
     worst
 }
 
-fn judge(prompt: &Prompt, moment: Option<i64>) -> Asked {
+fn judge(prompt: &Prompt, stand: Stand, wanted: Wanted) -> Asked {
     match prompt.standing {
+        Standing::Accepted | Standing::Presumed | Standing::Answered if prompt.is_another(wanted) => {
+            Asked::Changed
+        }
         Standing::Accepted | Standing::Presumed | Standing::Answered => Asked::Fine,
+        Standing::Unaccepted => Asked::Unaccepted,
         Standing::Used => Asked::Unasked,
         Standing::Rejected => Asked::Rejected,
         Standing::TimedOut => Asked::TimedOut,
-        Standing::Open if prompt.is_over(moment, 0) => {
+        Standing::Open if prompt.is_over(stand.moment, 0) => {
             if prompt.default_accepts() {
                 Asked::Fine
             } else {
@@ -203,7 +243,7 @@ pub(super) fn opened(
     event: &Reading<'_>,
     findings: &mut Findings,
 ) -> bool {
-    let Stand { speaker: number, moment, seed, heard } = stand;
+    let Stand { speaker: number, moment, seed, heard, .. } = stand;
     let text = event.doc().text();
     let asks = if kind == Kind::AwaitingConfirmation { leave(event, seed) } else { words(event, seed) };
     if !speaker.is_in("awaiting_input") {
@@ -240,6 +280,8 @@ pub(super) fn opened(
             standing,
             settled: None,
             followed: false,
+            refused_before: stand.refused,
+            went_to_call: false,
             countdown: Countdown::new(moment, seconds),
         });
     }
@@ -255,6 +297,8 @@ fn leave(event: &Reading<'_>, seed: u64) -> Asks {
         call: named("tool_call_id"),
         tool: named("tool"),
         action: event.text(Field::Action).map_or(0, |action| sum(seed, action.as_bytes())),
+        reversible: event.bool(Field::Irreversible) == Some(false)
+            || event.is(Field::Reversibility, "reversible"),
         default_accepts: event.is(Field::DefaultDecision, "accept"),
         accept: allows("accept"),
         reject: allows("reject"),
@@ -321,16 +365,20 @@ pub(super) fn is_asked_for(prompts: &[Prompt], stand: Stand, made: u64, id: Opti
     })
 }
 
-/// The producer leaves `awaiting_input`: its prompts without a recorded reply are settled.
-pub(super) fn left(prompts: &mut [Prompt], number: usize, moment: Option<i64>) {
+/// The producer leaves `awaiting_input`: its prompts without a recorded reply are settled. That somebody who is not
+/// recorded accepted is presumed, unless the time was up or what is recorded speaks against it.
+pub(super) fn left(prompts: &mut [Prompt], stand: Stand, to_call: bool) {
+    let Stand { speaker: number, moment, refused, .. } = stand;
     for prompt in
         prompts.iter_mut().filter(|prompt| prompt.speaker == number && prompt.standing == Standing::Open)
     {
-        let late = prompt.is_over(moment, FOLLOW_UP_MS) && !prompt.default_accepts();
+        let over = prompt.is_over(moment, 0);
         prompt.standing = match prompt.asks {
-            Asks::Leave { .. } if late => Standing::TimedOut,
+            Asks::Leave { .. } if over && !prompt.default_accepts() => Standing::TimedOut,
+            Asks::Leave { .. } if !over && refused > prompt.refused_before => Standing::Unaccepted,
             _ => Standing::Presumed,
         };
+        prompt.went_to_call = to_call;
         prompt.followed = true;
         prompt.settled = moment;
     }

@@ -7,55 +7,62 @@ use crate::reading::Reading;
 use crate::rule::{self, Findings, quote};
 use crate::table::MessageKind;
 
-/// Applies a reply to its prompt.
+/// Applies a reply to its prompt; answers whether it counts.
 pub(super) fn answer(
     prompt: &mut Prompt,
     kind: MessageKind,
     reply: &Reading<'_>,
     seed: u64,
     findings: &mut Findings,
-) {
+) -> bool {
     let text = reply.doc().text();
     let node = Some(reply.node());
     let moment =
         reply.text(Field::Timestamp).and_then(|text| Moment::parse(&text)).map(|moment| moment.micros);
-    let mut say =
-        |rule: &'static rule::Rule, message: String| findings.add(rule, text, node, String::new, || message);
+    let mut refuse = |rule: &'static rule::Rule, message: String| {
+        findings.add(rule, text, node, String::new, || message);
+        false
+    };
     let earlier = matches!((prompt.settled, moment), (Some(settled), Some(moment)) if moment <= settled);
     match prompt.standing {
         Standing::Open => {}
         // It was sent before the producer went on and only written down behind that.
-        Standing::Presumed | Standing::TimedOut if earlier => {}
+        Standing::Presumed | Standing::TimedOut | Standing::Unaccepted if earlier => {}
         // That the producer had leave was only presumed; what is recorded says that it had none.
         Standing::Presumed if reply.node().get("decision").is_some_and(|decision| decision.is("reject")) => {}
-        _ => return say(&rule::REPLY_LATE, "the prompt is settled".into()),
+        Standing::Presumed if !prompt.went_to_call && matches!(prompt.asks, Asks::Leave { .. }) => {
+            // The producer had turned away from the action, and this reply is all that is known to allow it.
+            prompt.standing = Standing::Unaccepted;
+            return refuse(&rule::REPLY_LATE, "the prompt was withdrawn".into());
+        }
+        _ => return refuse(&rule::REPLY_LATE, "the prompt is settled".into()),
     }
     if matches!((prompt.deadline, moment), (Some(deadline), Some(moment)) if moment > deadline) {
-        return say(&rule::REPLY_LATE, "the time of the prompt was up".into());
+        return refuse(&rule::REPLY_LATE, "the time of the prompt was up".into());
     }
     let standing = match kind {
         MessageKind::ConfirmationReply => {
             let Asks::Leave { accept, reject, .. } = prompt.asks else {
-                return say(&rule::REPLY_INVALID, "a confirmation answers a clarification".into());
+                return refuse(&rule::REPLY_INVALID, "a confirmation answers a clarification".into());
             };
             let decision = reply.node().get("decision").and_then(crate::json::Node::str).unwrap_or_default();
             match decision.as_ref() {
                 "accept" if accept && reply.node().get("modified_action").is_some() => {
-                    say(&rule::REPLY_MODIFIED, "accepted with changes".into());
+                    refuse(&rule::REPLY_MODIFIED, "accepted with changes".into());
                     Standing::Presumed
                 }
                 "accept" if accept => Standing::Accepted,
                 "reject" if reject => Standing::Rejected,
                 other => {
                     let message = format!("`{}` is not among the allowed replies", quote(other));
-                    return say(&rule::REPLY_INVALID, message);
+                    return refuse(&rule::REPLY_INVALID, message);
                 }
             }
         }
         _ => match reply.node().get("response").map(|response| takes(&prompt.asks, response, seed)) {
             Some(Ok(())) => Standing::Answered,
-            Some(Err(message)) => return say(&rule::REPLY_INVALID, message),
-            None => return,
+            Some(Err(message)) => return refuse(&rule::REPLY_INVALID, message),
+            None => return false,
         },
     };
     let open = prompt.standing == Standing::Open;
@@ -64,4 +71,5 @@ pub(super) fn answer(
         prompt.settled = moment;
         prompt.followed = false;
     }
+    true
 }

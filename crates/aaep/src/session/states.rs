@@ -63,6 +63,8 @@ impl Speaker {
 pub(super) struct Change {
     /// Whether it leaves `awaiting_input`.
     pub(super) leaves_prompt: bool,
+    /// Whether it enters `calling_tool`.
+    pub(super) to_call: bool,
 }
 
 pub(super) fn changed(
@@ -111,7 +113,7 @@ pub(super) fn changed(
     speaker.implied = 0;
     speaker.call_ended = false;
     speaker.handing_off = to == "handing_off";
-    Change { leaves_prompt }
+    Change { leaves_prompt, to_call: to == "calling_tool" }
 }
 
 pub(super) fn handoff(speaker: &mut Speaker, event: &Reading<'_>, findings: &mut Findings) {

@@ -1,6 +1,6 @@
 //! Calls of tools: each invoked once and completed once, under one name, after its prompt where it needs one.
 
-use super::prompts::{self, Asked, Prompt};
+use super::prompts::{self, Asked, Prompt, Wanted};
 use super::states::Speaker;
 use super::track::{Stand, make_room};
 use crate::field::Field;
@@ -51,7 +51,9 @@ pub(super) fn invoked(
     }
     let stakes = stakes(event);
     let high = event.is(Field::RiskLevel, "high") && stakes.risk == Risk::High;
-    let asked = prompts::ask(prompts, stand, id, tool, stakes.irreversible || high);
+    let irreversible = stakes.irreversible;
+    let wanted = Wanted { call: id, tool, irreversible, needs: irreversible || high };
+    let asked = prompts::ask(prompts, stand, wanted);
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
     let node = Some(event.node());
     let breach = match asked {
@@ -60,6 +62,22 @@ pub(super) fn invoked(
             Some((&rule::TOOL_UNCONFIRMED, "cannot be undone and has no accepted prompt of its own"))
         }
         Asked::Unasked => Some((&rule::TOOL_HIGH_RISK, "has high risk and no accepted prompt of its own")),
+        Asked::Unaccepted if irreversible => {
+            Some((&rule::TOOL_UNCONFIRMED, "cannot be undone, and no reply that counts accepted its prompt"))
+        }
+        Asked::Unaccepted => {
+            Some((&rule::TOOL_BEFORE_ANSWER, "is called, and no reply that counts accepted its prompt"))
+        }
+        Asked::Changed if irreversible => Some((
+            &rule::TOOL_UNCONFIRMED,
+            "cannot be undone, and what its prompt asked for was something else",
+        )),
+        Asked::Changed => {
+            Some((&rule::TOOL_HIGH_RISK, "has high risk, and what its prompt asked for was something else"))
+        }
+        Asked::Unseen => {
+            Some((&rule::TOOL_UNSEEN, "may have been confirmed by somebody who was not recorded"))
+        }
         Asked::Open => Some((&rule::TOOL_BEFORE_ANSWER, "is called while its prompt is open")),
         Asked::Rejected => Some((&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")),
         Asked::TimedOut => Some((

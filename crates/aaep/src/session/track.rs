@@ -39,6 +39,10 @@ pub(super) struct Stand {
     pub(super) seed: u64,
     /// Its number among all events that are followed.
     pub(super) heard: u64,
+    /// How many replies had been recorded by then that do not count.
+    pub(super) refused: u64,
+    /// Whether every subscription that was recorded had said that it cannot answer, so that prompts were kept from it.
+    pub(super) unseen: bool,
 }
 
 /// How the events of a session are numbered.

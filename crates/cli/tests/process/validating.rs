@@ -168,3 +168,16 @@ fn memory_does_not_grow_with_findings_or_sessions() {
         assert!(peak < MIB_MAX, "{peak} MiB as {format}");
     }
 }
+
+#[test]
+fn a_single_valid_event_is_told_of_events_alone() {
+    let session = std::fs::read_to_string(corpus("good.confirmed.jsonl")).unwrap();
+    let event = session.lines().nth(6).unwrap();
+    let answer = validate_input(event.as_bytes(), &["-"]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(answer.data.lines().last().unwrap().contains("--events"), "{answer:?}");
+    assert!(!validate_input(event.as_bytes(), &["-", "--events"]).good().contains("hint"));
+    // What is wrong with the event itself is no matter of its session.
+    let wrong = event.replace("evt_", "event-");
+    assert!(!validate_input(wrong.as_bytes(), &["-"]).data.contains("hint"));
+}

@@ -18,20 +18,26 @@ fn visualize(arguments: &[&str]) -> Answer {
 fn a_session_is_told_drawn_and_given_as_data() {
     let file = testdata("sessions/bad.confirmed.rejected.jsonl");
     let file = file.to_str().unwrap();
-    // A trace judges nothing: that it was made is enough.
-    let text = visualize(&[file]).good();
+    // The account is whole, and the status says that there are errors in it.
+    let found = |answer: Answer| {
+        assert_eq!((answer.status, answer.words.as_str()), (1, ""), "{answer:?}");
+        answer.data
+    };
+    let good = testdata("sessions/good.confirmed.jsonl");
+    assert!(visualize(&[good.to_str().unwrap()]).good().contains("sess_1"));
+    let text = found(visualize(&[file]));
     let account = std::fs::read_to_string(testdata("traces/bad.confirmed.rejected.txt")).unwrap();
     let same = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(same(&text), same(&account));
-    let html = visualize(&[file, "--format", "html"]).good();
+    let html = found(visualize(&[file, "--format", "html"]));
     assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
     for arguments in [&["--format", "json"][..], &["--json"]] {
-        let json: Value = serde_json::from_str(&visualize(&[&[file], arguments].concat()).good()).unwrap();
+        let json: Value = serde_json::from_str(&found(visualize(&[&[file], arguments].concat()))).unwrap();
         assert_eq!(json["findings"][0]["rule"], "tool.after_reject");
     }
-    let wins = visualize(&["--json", file, "--format", "text"]).good();
+    let wins = found(visualize(&["--json", file, "--format", "text"]));
     assert_eq!(wins, text, "what is said for the verb wins");
-    let compat = visualize(&[file, "--profile", "compat"]).good();
+    let compat = found(visualize(&[file, "--profile", "compat"]));
     assert!(compat.contains("in the profile compat: 1 error."));
 }
 

@@ -37,6 +37,13 @@ enum Need {
     Close,
 }
 
+impl Need {
+    /// Whether a producer may do without it: then the requirement does not concern it.
+    fn is_optional(self) -> bool {
+        matches!(self, Need::Numbers | Need::Version | Need::Extension | Need::ExtensionEvent)
+    }
+}
+
 /// Events of extensions are held to the rules on envelopes like all others; what is found there is told here as well.
 const EXTENSION_EVENTS: &str = "R-202";
 
@@ -56,8 +63,8 @@ fn need(requirement: &str) -> (Need, &'static str) {
         "R-082" | "R-210" => (Need::GravePrompt, "no prompt for something grave came"),
         "R-083" => (Need::Critical, "neither a prompt nor a handoff came"),
         "R-015" => (Need::Numbers, "events are not numbered, which is allowed"),
-        "R-016" | "R-200" => (Need::Extension, "no extensions were used"),
-        "R-202" => (Need::ExtensionEvent, "no events of extensions came"),
+        "R-016" | "R-200" => (Need::Extension, "no extensions were used, which is allowed"),
+        "R-202" => (Need::ExtensionEvent, "no events of extensions came, which is allowed"),
         "R-018" => (Need::Version, "no event says its version, which is allowed"),
         "R-112" => (Need::Terms, "no request was accepted"),
         "R-117" => (Need::Filters, "no subscription with filters was accepted"),
@@ -172,6 +179,7 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
                 check(outcome, format!("{}{more}", found.told)).with_all(found.evidence)
             }
             None if seen(needed) => check(Outcome::Passed, "nothing else was found by the rules".to_owned()),
+            None if needed.is_optional() => check(Outcome::Inapplicable(lack.to_owned()), String::new()),
             None => check(Outcome::NotShown(lack.to_owned()), String::new()),
         });
     }

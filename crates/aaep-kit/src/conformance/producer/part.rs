@@ -2,6 +2,7 @@
 //! notes what came out; a part that cannot go on answers why.
 
 mod access;
+mod delivery;
 mod grave;
 mod handshake;
 mod leaving;
@@ -31,6 +32,7 @@ pub(super) async fn run(part: Part, stage: &Stage<'_>) -> Result<(), Trouble> {
         Part::Handoff => question::handoff(stage).await,
         Part::Leaving => leaving::run(stage).await,
         Part::Plain => plain::run(stage).await,
+        Part::Delivery => delivery::run(stage).await,
         Part::Access => access::run(stage).await,
         Part::Handshake => handshake::run(stage).await,
         Part::Terms => terms::run(stage).await,

@@ -24,6 +24,8 @@ pub enum Part {
     Leaving,
     /// Sessions without prompts.
     Plain,
+    /// One story, heard by several readers.
+    Delivery,
     /// Who may listen and reply.
     Access,
     /// Terms.
@@ -41,7 +43,7 @@ pub enum Part {
 }
 
 impl Part {
-    pub const ALL: [Part; 17] = [
+    pub const ALL: [Part; 18] = [
         Part::Grave,
         Part::Rejected,
         Part::Race,
@@ -52,6 +54,7 @@ impl Part {
         Part::Handoff,
         Part::Leaving,
         Part::Plain,
+        Part::Delivery,
         Part::Access,
         Part::Handshake,
         Part::Terms,
@@ -64,8 +67,8 @@ impl Part {
     /// The lowest level at which it is run.
     pub fn level(self) -> u8 {
         match self {
-            Part::Plain | Part::Access | Part::Quiet => 1,
-            Part::Handshake | Part::Terms | Part::Renegotiate | Part::Readers | Part::Manifest => 3,
+            Part::Plain | Part::Delivery | Part::Access | Part::Manifest | Part::Quiet => 1,
+            Part::Handshake | Part::Terms | Part::Renegotiate | Part::Readers => 3,
             _ => 2,
         }
     }
@@ -83,6 +86,7 @@ impl Part {
             Part::Handoff => "a handoff",
             Part::Leaving => "prompts without anybody who can answer",
             Part::Plain => "sessions without prompts",
+            Part::Delivery => "one story, heard by several readers",
             Part::Access => "who may listen and reply",
             Part::Handshake => "requests for a subscription",
             Part::Terms => "one story for subscriptions with different terms",
@@ -154,7 +158,6 @@ checks! {
         OTHER_TOKEN "R-162" "the token of an earlier session has no effect on a new prompt";
         REJECTED "R-071" "a rejection is followed by an event, and the action is not done";
         ALL_HEAR "R-088" "everybody who heard the prompt hears what became of it";
-        SAME_BYTES "R-140" "two subscriptions with the same terms hear the same bytes";
     }
     Race {
         RACE "R-080" "of a hundred replies over two subscriptions one takes effect";
@@ -201,6 +204,12 @@ checks! {
         RELEASED "R-206" "the build is a release";
         ONE_EACH "R-141" "every frame is one whole message";
     }
+    Delivery {
+        SAME_BYTES "R-140" "two subscriptions with the same terms hear the same bytes";
+        IN_ORDER "R-142" "events come in the order of their session";
+        AT_LEAST_ONCE "R-143" "a connection that broke off and came back has had every event";
+        RESUMED "R-149" "who comes back with `Last-Event-ID` misses nothing";
+    }
     Access {
         REFUSED "R-163" "every route refuses who has no credentials";
         CREDENTIALS "R-160" "subscribers of other hosts need credentials";
@@ -237,10 +246,7 @@ checks! {
         NOT_HELD_UP "R-123" "a subscription that does not read holds up no other";
         STALLED "R-151" "who did not read for a while loses nothing critical and no text";
         SURVIVES "R-121" "the producer goes on after connections that broke off";
-        RESUMED "R-149" "who comes back with `Last-Event-ID` misses nothing";
         AGED "R-149" "who comes back with an id that is not known is told how it stands";
-        AT_LEAST_ONCE "R-143" "a connection that broke off and came back has had every event";
-        IN_ORDER "R-142" "events come in the order of their session";
         MIDWAY "R-150" "who comes amid a session is told how it stands";
     }
     Manifest {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::specs::Spec;
 use super::{Drive, Subject};
-use crate::conformance::judge::Answer;
+use crate::conformance::judge::{self, Answer};
 use crate::conformance::report::Outcome;
 use crate::conformance::requirements::{Requirement, Strength};
 use crate::conformance::talk::Talk;
@@ -48,6 +48,8 @@ pub(super) struct Stage<'r> {
     pub(super) began: Instant,
     /// Whether it answers handshakes.
     pub(super) handshakes: AtomicBool,
+    /// Whether a session was waited for in vain, with nothing that kept it from its end.
+    is_endless: AtomicBool,
     notes: Mutex<Vec<Note>>,
     transcripts: Mutex<Vec<Transcript>>,
     /// Why it answers none, when that is so.
@@ -81,6 +83,7 @@ impl<'r> Stage<'r> {
             stranger,
             began: recount_world::moment(),
             handshakes: AtomicBool::new(false),
+            is_endless: AtomicBool::new(false),
             notes: Mutex::default(),
             transcripts: Mutex::default(),
             silence_of_handshakes: Mutex::default(),
@@ -233,8 +236,32 @@ impl<'r> Stage<'r> {
 
     /// Ends a conversation; it is held against the rules later.
     pub(super) async fn finish(&self, talk: Talk) {
+        if talk.is_whole() {
+            self.hear_out(&talk).await;
+        }
         let transcript = talk.close().await;
         self.keep(transcript);
+    }
+
+    /// Waits for the end of every session that was heard: a stream may lag behind another, and a check that breaks off
+    /// may leave a session in the middle. A producer is to blame for a missing end only when the end could have come:
+    /// otherwise what was heard is a part of what happened.
+    async fn hear_out(&self, talk: &Talk) {
+        let all_ended = |lines: &[Line]| judge::unended(lines).is_empty().then_some(());
+        let patience = if self.is_endless.load(Ordering::Relaxed) { self.silence() } else { self.patience() };
+        if talk.until(patience, all_ended).await.is_some() {
+            return;
+        }
+        let waits_for_us = talk.read(|lines| {
+            let open = |number: usize| judge::open_prompt(lines, lines[number].session()).is_some();
+            judge::unended(lines).into_iter().any(open)
+        });
+        if waits_for_us || talk.ended().is_some() {
+            talk.is_part();
+        } else {
+            // To wait as long for the next one would show nothing new.
+            self.is_endless.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn keep(&self, transcript: Transcript) {

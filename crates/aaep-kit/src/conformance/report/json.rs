@@ -22,6 +22,8 @@ struct Claim<'r> {
     level: u8,
     verdict: &'static str,
     reached: Option<u8>,
+    not_shown: Vec<&'static str>,
+    outside: Vec<&'static str>,
     protocol_version: &'static str,
     suite: &'static str,
     suite_version: &'r str,
@@ -36,6 +38,7 @@ struct Summary {
     warned: usize,
     not_shown: usize,
     inapplicable: usize,
+    outside: usize,
 }
 
 #[derive(Serialize)]
@@ -62,6 +65,8 @@ impl Report {
                 level: self.level,
                 verdict: self.verdict().name(),
                 reached: self.reached(),
+                not_shown: self.unshown(),
+                outside: self.outside(),
                 protocol_version: recount_aaep::VERSION,
                 suite: SUITE,
                 suite_version: &self.suite_version,
@@ -76,6 +81,7 @@ impl Report {
                 warned: tally.warned,
                 not_shown: tally.not_shown,
                 inapplicable: tally.inapplicable,
+                outside: tally.outside,
             },
             checks: self
                 .checks

@@ -1,6 +1,7 @@
 //! A report as a text to be read from top to bottom, aloud as well: the claim, how much came out which way, then the
 //! levels one by one, and in each what failed first, with the lines that show it.
 
+use super::standing::leaves_open;
 use super::{Check, Outcome, Report};
 
 impl Report {
@@ -10,7 +11,8 @@ impl Report {
         let mut lines = vec![
             self.claim(),
             format!(
-                "{} checks at {} in {}.{} s: {} passed, {} failed, {} warned, {} not shown, {} not applicable.",
+                "{} checks at {} in {}.{} s: {} passed, {} failed, {} warned, {} not shown, {} not applicable, \
+                 {} not from outside.",
                 self.checks.len(),
                 self.address,
                 self.took_ms / 1_000,
@@ -20,6 +22,7 @@ impl Report {
                 tally.warned,
                 tally.not_shown,
                 tally.inapplicable,
+                tally.outside,
             ),
         ];
         for level in 1..=self.level {
@@ -29,7 +32,16 @@ impl Report {
             }
             lines.push(String::new());
             let failed = of.iter().filter(|check| check.outcome == Outcome::Failed).count();
+            let unshown = of.iter().filter(|check| leaves_open(check)).count();
             lines.push(match failed {
+                0 if unshown == 1 => {
+                    format!("Level {level}: nothing failed; one check of what must hold was not shown.")
+                }
+                0 if unshown > 1 => {
+                    format!(
+                        "Level {level}: nothing failed; {unshown} checks of what must hold were not shown."
+                    )
+                }
                 0 => format!("Level {level}: nothing failed."),
                 1 => format!("Level {level}: one check failed."),
                 _ => format!("Level {level}: {failed} checks failed."),
@@ -40,6 +52,7 @@ impl Report {
                 ("passed", "passed"),
                 ("not shown", "not_shown"),
                 ("not applicable", "inapplicable"),
+                ("not from outside", "outside"),
             ] {
                 for check in of.iter().filter(|check| check.outcome.name() == wanted) {
                     lines.extend(told(heading, check));

@@ -26,7 +26,7 @@ pub(super) fn run(trial: &mut Trial<'_>) {
     trial.fresh();
     for (id, covered) in coverage::ALL {
         if let (coverage::Coverage::Outside(why), Some(row)) = (covered, Requirement::named(id)) {
-            trial.check(row.id, row.says, Outcome::NotShown("it cannot be told from outside".into()), *why);
+            trial.check(row.id, row.says, Outcome::Outside((*why).to_owned()), "");
         }
     }
     let seen = trial.stage.since(0);
@@ -41,6 +41,9 @@ pub(super) fn run(trial: &mut Trial<'_>) {
         let said =
             bare.as_ref().map_or("it did".to_owned(), |path| format!("a request for `{path}` came without"));
         trial.hold("R-163", ENTITLED, bare.is_none(), said);
+    } else {
+        let why = "no token was asked for; say --want-token to ask for one".to_owned();
+        trial.check("R-163", ENTITLED, Outcome::Inapplicable(why), "");
     }
     if trial.subject.answers == Answers::Nobody {
         let said = match replies.first() {

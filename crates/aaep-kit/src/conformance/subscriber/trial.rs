@@ -1,12 +1,13 @@
 //! A trial under way: the stage, the subscriber on it, what was asked of it, and the report so far. Parts are told in
 //! words of [`Trial`]: say this, ask that, look whether it is still there. What is right is the parts' to know.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use recount_world::World;
 use tokio::time::Instant;
 
+use super::coverage;
 use super::process::Process;
 use super::stage::{Face, Open, Piece, Seen, Stage, What};
 use super::talk::Said;
@@ -103,8 +104,20 @@ impl<'a> Trial<'a> {
             process.kill().await;
         }
         self.stage.close_door().await;
+        self.complete();
         self.report.took_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.report
+    }
+
+    /// What the trial did not come to is not shown, rather than left out of the report.
+    fn complete(&mut self) {
+        let looked_at: BTreeSet<&str> = self.report.checks.iter().map(|check| check.requirement).collect();
+        let rows = coverage::ALL.iter().filter_map(|(id, _)| Requirement::named(id));
+        let missing: Vec<&Requirement> = rows.filter(|row| !looked_at.contains(row.id)).collect();
+        for row in missing {
+            let why = "the trial did not come so far".to_owned();
+            self.check(row.id, row.says, Outcome::NotShown(why), "");
+        }
     }
 
     pub(super) fn note(&mut self, words: &str) {

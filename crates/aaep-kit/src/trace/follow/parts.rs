@@ -127,7 +127,7 @@ fn became(standing: Option<Standing>) -> Outcome {
         Some(Standing::TimedOut) => Outcome::TimedOut,
         // It was open until now, so it was its default that the call used.
         Some(Standing::Used) => Outcome::DefaultAccepted,
-        Some(Standing::Presumed) | None => Outcome::Unrecorded,
+        Some(Standing::Presumed | Standing::Unaccepted) | None => Outcome::Unrecorded,
     }
 }
 

@@ -68,13 +68,22 @@ impl Visualize {
                 return Err(Failure::OutputClosed);
             }
             let totals = traced.map_err(|why| failed(&name, why))?;
-            if totals.texts == 0 { Err(empty()) } else { Ok(()) }
+            if totals.texts == 0 { Err(empty()) } else { verdict(&totals) }
         } else {
             let mut out = Partial::begin(&self.output)?;
             let totals = trace::write(file, format, &mut out, &options).map_err(|why| failed(&name, why))?;
-            if totals.texts == 0 { Err(empty()) } else { out.finish() }
+            if totals.texts == 0 {
+                return Err(empty());
+            }
+            out.finish()?;
+            verdict(&totals)
         }
     }
+}
+
+/// The exit status of `validate`: 1 when a finding is an error. The account is complete either way.
+fn verdict(totals: &trace::Totals) -> Result<(), Failure> {
+    if totals.errors == 0 { Ok(()) } else { Err(Failure::No) }
 }
 
 fn failed(name: &str, why: TraceError) -> Failure {

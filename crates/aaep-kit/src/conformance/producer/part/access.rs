@@ -37,8 +37,8 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
         (false, false) => stage.passed(&specs::CREDENTIALS, ""),
     }
     let Some(token) = &stage.subject.token else {
-        let why = if open { "no token was given, and none is wanted" } else { "no token was given" };
-        stage.inapplicable(&specs::REFUSED, why);
+        let why = if open { "it wants no token, and none was given" } else { "no token was given" };
+        stage.not_shown(&specs::REFUSED, format!("{why}; start it with one and say --token-file"));
         return Ok(());
     };
     let mut taken = Vec::new();

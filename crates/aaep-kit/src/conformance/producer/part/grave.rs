@@ -220,8 +220,12 @@ async fn unauthenticated(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &
     let spec = &specs::UNAUTHENTICATED_REPLY;
     let (caller, url) = match (&stage.stranger, &stage.subject.token, stage.replies_url()) {
         (Some(caller), Some(_), Some(url)) => (caller, url),
+        _ if !stage.is_shared() => {
+            return stage.inapplicable(spec, "only the program that started a command can reply to it");
+        }
         (_, None, _) => {
-            return stage.inapplicable(spec, "no token was given, so nobody is told apart by one");
+            let why = "no token was given, so no reply is without; start it with one and say --token-file";
+            return stage.not_shown(spec, why);
         }
         _ => return stage.inapplicable(spec, "the connection itself is authenticated here"),
     };

@@ -161,9 +161,11 @@ async fn last_leaves(stage: &Stage<'_>, spec: &'static Spec, goodbye: bool) -> R
         stage.keep(transcript);
     }
     let left = recount_world::moment();
-    // The watcher may have been told of the prompt or not; what follows is what counts.
+    // The watcher may have been told of the prompt or not; what follows is what counts. Its stream may lag, so what was
+    // said before the prompt can still come.
     let moved = |line: &Line| {
         line.is_event()
+            && line.stamp_ms() >= asked.stamp_ms()
             && line.session() == asked.session()
             && ((line.is(Kind::StateChanged) && line.str("to_state") != "awaiting_input")
                 || line.is_terminal()

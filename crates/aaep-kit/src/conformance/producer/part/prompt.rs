@@ -6,6 +6,7 @@ use futures_util::StreamExt;
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
+use super::delivery;
 use super::grave::remember;
 use super::reply::{Asked, shown, subscription, with};
 use crate::conformance::judge::{self, Fate};
@@ -59,12 +60,11 @@ async fn reject(stage: &Stage<'_>, talk: &Talk, other: Option<&Talk>) -> Result<
     let Some(other) = other else {
         let why = "each connection starts a producer of its own";
         stage.inapplicable(&specs::ALL_HEAR, why);
-        stage.inapplicable(&specs::SAME_BYTES, why);
         return Ok(());
     };
     all_hear(stage, &asked, other).await;
     stage.end_of_line(other, 0).await;
-    same_bytes(stage, &talk.lines(), &other.lines());
+    delivery::same_bytes(stage, &talk.lines(), &other.lines());
     Ok(())
 }
 
@@ -113,24 +113,6 @@ async fn all_hear(stage: &Stage<'_>, asked: &Asked, other: &Talk) {
                 evidence,
             );
         }
-    }
-}
-
-fn same_bytes(stage: &Stage<'_>, lines: &[Line], others: &[Line]) {
-    let mut shared = 0;
-    for line in lines.iter().filter(|line| line.is_event()) {
-        let twin =
-            others.iter().find(|other| other.is_event() && other.str("event_id") == line.str("event_id"));
-        let Some(twin) = twin else { continue };
-        shared += 1;
-        if twin.text != line.text {
-            let evidence = [line.shown(), twin.shown()];
-            return stage.failed(&specs::SAME_BYTES, "the same event came with other bytes", evidence);
-        }
-    }
-    match shared {
-        0 => stage.not_shown(&specs::SAME_BYTES, "no event came to both under the same `event_id`"),
-        _ => stage.passed(&specs::SAME_BYTES, format!("{shared} events were the same, byte for byte")),
     }
 }
 

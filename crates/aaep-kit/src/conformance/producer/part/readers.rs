@@ -1,31 +1,37 @@
 //! Readers that are slow, break off, come back, or come amid a session.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use recount_aaep::Kind;
-use serde_json::Value;
 
-use super::reply::{Asked, shown};
+use super::delivery;
+use super::prompt::timeout_ms;
+use super::reply::Asked;
 use super::terms::fine;
 use crate::conformance::judge;
 use crate::conformance::producer::specs;
 use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::{Line, Scope, Transcript};
+use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
 use crate::link::Target;
 use crate::scenario::Scenario;
 
 pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    stage.needs_sharing()?;
-    if stage.wants(&[&specs::NOT_HELD_UP, &specs::STALLED, &specs::IN_ORDER]) {
+    if !stage.is_shared() {
+        for spec in specs::CHECKS.iter().filter(|spec| spec.part == specs::Part::Readers) {
+            stage.inapplicable(spec, "each connection starts a producer of its own");
+        }
+        return Ok(());
+    }
+    if stage.wants(&[&specs::NOT_HELD_UP, &specs::STALLED]) {
         slow(stage).await?;
     }
     if stage.wants(&[&specs::SURVIVES]) {
         survives(stage).await?;
     }
-    if stage.wants(&[&specs::RESUMED, &specs::AGED, &specs::AT_LEAST_ONCE]) {
-        resumed(stage).await?;
+    if stage.wants(&[&specs::AGED]) {
+        aged(stage).await?;
     }
     if stage.wants(&[&specs::MIDWAY]) {
         midway(stage).await?;
@@ -39,7 +45,7 @@ fn filling() -> impl Iterator<Item = Scenario> {
     std::iter::repeat_n(Scenario::LongStream, 2).chain(large).chain([Scenario::Error])
 }
 
-async fn listen(stage: &Stage<'_>, label: &str, scope: Scope) -> Result<Talk, Trouble> {
+pub(super) async fn listen(stage: &Stage<'_>, label: &str, scope: Scope) -> Result<Talk, Trouble> {
     if stage.has_own_terms() {
         stage.subscribe(label, scope, fine()).await
     } else {
@@ -47,7 +53,7 @@ async fn listen(stage: &Stage<'_>, label: &str, scope: Scope) -> Result<Talk, Tr
     }
 }
 
-fn of_session(talk: &Talk, session: &str) -> Vec<Line> {
+pub(super) fn of_session(talk: &Talk, session: &str) -> Vec<Line> {
     talk.read(|lines| {
         lines.iter().filter(|line| line.is_event() && line.session() == session).cloned().collect()
     })
@@ -88,7 +94,7 @@ async fn slow(stage: &Stage<'_>) -> Result<(), Trouble> {
             &specs::NOT_HELD_UP,
             format!("{} sessions came to their end in {took} ms", sessions.len()),
         );
-        order(stage, &quick.lines());
+        delivery::order(stage, &quick.lines());
         slow.pause(false).await;
         let last = sessions.last().cloned().unwrap_or_default();
         stage.end_of(&slow, &last).await;
@@ -126,102 +132,12 @@ fn stalled(stage: &Stage<'_>, slow: &Talk, quick: &Talk, sessions: &[String]) {
     stage.passed(spec, format!("{had} messages behind the rest, {all} for who read all the time"));
 }
 
-fn order(stage: &Stage<'_>, lines: &[Line]) {
-    if let Some((line, expected)) = judge::misplaced(lines) {
-        return stage.failed(
-            &specs::IN_ORDER,
-            format!("the next piece should be at {expected}"),
-            [line.shown()],
-        );
-    }
-    let number = |line: &Line| line.json.get("sequence_number").and_then(Value::as_u64);
-    let mut last: std::collections::BTreeMap<&str, (Option<u64>, Option<i64>)> =
-        std::collections::BTreeMap::new();
-    for line in lines.iter().filter(|line| line.is_event()) {
-        let before = last.insert(line.session(), (number(line), line.stamp_ms()));
-        let Some((sequence, stamp)) = before else { continue };
-        let falls =
-            |before: Option<u64>, now: Option<u64>| matches!((before, now), (Some(a), Some(b)) if b <= a);
-        if falls(sequence, number(line)) || matches!((stamp, line.stamp_ms()), (Some(a), Some(b)) if b < a) {
-            return stage.failed(&specs::IN_ORDER, "an event came behind a later one", [line.shown()]);
-        }
-    }
-    stage.passed(&specs::IN_ORDER, format!("{} events", lines.iter().filter(|line| line.is_event()).count()));
-}
-
-/// A connection that breaks amid a story, and one that comes back behind the last event it had.
-async fn resumed(stage: &Stage<'_>) -> Result<(), Trouble> {
-    if !matches!(stage.target, Target::Http { .. }) {
-        for spec in [&specs::RESUMED, &specs::AGED, &specs::AT_LEAST_ONCE] {
-            stage.inapplicable(spec, "this transport has no way to go on; who comes back begins anew");
-        }
-        return Ok(());
-    }
-    let whole = listen(stage, "a reader that stays", Scope::Whole).await?;
-    let outcome = async {
-        let talk = listen(stage, "a reader that breaks off", Scope::Part).await?;
-        let id = talk.id.clone();
-        let session = stage.begin(&whole, Scenario::LongStream).await?;
-        let some = |lines: &[Line]| (lines.iter().filter(|line| line.is_event()).count() >= 10).then_some(());
-        talk.until(stage.patience(), some).await;
-        let mut first = talk.cut().await;
-        let last = first.lines.iter().rfind(|line| line.is_event()).and_then(|line| line.id.clone());
-        let Some(last) = last else {
-            stage.keep(first);
-            for spec in [&specs::RESUMED, &specs::AGED] {
-                stage.failed(spec, "frames carry no id, so nobody can say what was had", []);
-            }
-            stage.not_shown(&specs::AT_LEAST_ONCE, "nobody can say what was had");
-            stage.end_of(&whole, &session).await;
-            return Ok(());
-        };
-        stage.wait(limits::EFFECT_WAIT).await;
-        let again = stage.resume("the same reader, come back", id, &last).await?;
-        stage.end_of(&whole, &session).await;
-        stage.end_of(&again, &session).await;
-        first.lines.extend(again.lines());
-        complete(stage, &first, &of_session(&whole, &session), &session, &last);
-        stage.keep(first);
-        stage.finish(again).await;
-        aged(stage).await
-    };
-    let outcome = outcome.await;
-    stage.finish(whole).await;
-    outcome
-}
-
-fn complete(stage: &Stage<'_>, had: &Transcript, all: &[Line], session: &str, last: &str) {
-    // The same event may come twice; it counts once.
-    let mut ids = BTreeSet::new();
-    let had: Vec<Line> =
-        had.of_session(session).filter(|line| ids.insert(line.str("event_id").to_owned())).cloned().collect();
-    let text = |lines: &[Line]| judge::joined(lines).into_values().collect::<String>();
-    let rest = |lines: &[Line]| {
-        let others =
-            lines.iter().filter(|line| !line.is(Kind::OutputStreaming) && !line.is(Kind::ProgressUpdated));
-        others.map(|line| format!("{} {}", line.type_name(), line.str("to_state"))).collect::<Vec<_>>()
-    };
-    let (mine, theirs) = (text(&had), text(all));
-    if mine == theirs && rest(&had) == rest(all) {
-        stage.passed(&specs::RESUMED, format!("behind `{last}`: nothing was missed"));
-        return stage
-            .passed(&specs::AT_LEAST_ONCE, format!("{} of {} events were had", had.len(), all.len()));
-    }
-    let said = format!(
-        "{} of {} characters and {} of {} other events were had",
-        mine.chars().count(),
-        theirs.chars().count(),
-        rest(&had).len(),
-        rest(all).len()
-    );
-    let seam = had.iter().position(|line| line.id.as_deref() == Some(last)).unwrap_or_default();
-    let evidence = shown(&had, seam..(seam + 3).min(had.len()));
-    stage.failed(&specs::RESUMED, said.clone(), evidence.clone());
-    stage.failed(&specs::AT_LEAST_ONCE, said, evidence);
-}
-
 /// Comes back with an id that nobody knows, while a prompt is open.
 async fn aged(stage: &Stage<'_>) -> Result<(), Trouble> {
+    if !matches!(stage.target, Target::Http { .. }) {
+        stage.inapplicable(&specs::AGED, delivery::NO_WAY_BACK);
+        return Ok(());
+    }
     let whole = listen(stage, "a reader with an open prompt", Scope::Part).await?;
     let outcome = async {
         let talk = listen(stage, "a reader that forgets what it had", Scope::Part).await?;
@@ -229,9 +145,16 @@ async fn aged(stage: &Stage<'_>) -> Result<(), Trouble> {
         let prompt = stage.prompt(&whole, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
         let first = talk.cut().await;
         stage.keep(first);
+        let has_ids = whole.read(|lines| lines.iter().any(|line| line.is_event() && line.id.is_some()));
+        if !has_ids {
+            stage.failed(&specs::AGED, delivery::NO_IDS, []);
+            whole.say(&Asked::of(&whole, prompt).decide(stage, "reject").to_string()).await?;
+            stage.end_of_line(&whole, prompt).await;
+            return Ok(());
+        }
         let draw = stage.world.entropy.draw();
         let again = stage.resume("come back with an unknown id", id, &format!("evt_{draw:032x}")).await?;
-        let heard = again.line(0, stage.silence() * 2, Line::is_event).await;
+        let heard = again.line(0, while_open(stage, &whole, prompt), Line::is_event).await;
         match heard.map(|number| again.read(|lines| lines[number].clone())) {
             Some(line) if line.is(Kind::StateChanged) => {
                 stage.passed(
@@ -252,6 +175,13 @@ async fn aged(stage: &Stage<'_>) -> Result<(), Trouble> {
     outcome
 }
 
+/// How long what is told to a late reader is waited for: not until the prompt's default is told to everybody.
+fn while_open(stage: &Stage<'_>, talk: &Talk, prompt: usize) -> Duration {
+    let timeout = talk.read(|lines| timeout_ms(&lines[prompt]));
+    let half = timeout.map_or(stage.patience(), |timeout| Duration::from_millis(timeout / 2));
+    half.min(stage.patience())
+}
+
 async fn midway(stage: &Stage<'_>) -> Result<(), Trouble> {
     let whole = listen(stage, "who was there before", Scope::Part).await?;
     let outcome = async {
@@ -259,7 +189,7 @@ async fn midway(stage: &Stage<'_>) -> Result<(), Trouble> {
         let late = listen(stage, "who comes amid a session", Scope::Part).await?;
         // That the session had begun may be told first.
         let summary = |line: &Line| line.is(Kind::StateChanged);
-        match late.line(0, stage.silence() * 2, summary).await {
+        match late.line(0, while_open(stage, &whole, prompt), summary).await {
             Some(number) => {
                 let state = late.read(|lines| lines[number].str("to_state").to_owned());
                 stage.passed(&specs::MIDWAY, format!("`state.changed` to `{state}` came"));

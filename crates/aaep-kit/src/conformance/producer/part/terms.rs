@@ -340,7 +340,12 @@ async fn progress(stage: &Stage<'_>) -> Result<(), Trouble> {
             let (slow, terse) = (&talks["slow progress"], &talks["terse progress"]);
             let from = slow.len();
             let session = stage.begin(&talks["progress"], Scenario::Progress).await?;
-            stage.end_of(terse, &session).await;
+            // Either stream may lag behind the other.
+            for talk in [&talks["progress"], terse] {
+                if stage.end_of(talk, &session).await.is_none() {
+                    return Err("the work in steps did not end in time".to_owned());
+                }
+            }
             let updates = |talk: &Talk| {
                 let is = |line: &&Line| line.is(Kind::ProgressUpdated) && line.session() == session;
                 talk.read(|lines| lines.iter().filter(is).count())
@@ -403,8 +408,14 @@ async fn filters(stage: &Stage<'_>) -> Result<(), Trouble> {
         let all = &talks["everything"];
         let session = stage.begin(all, Scenario::Tool).await?;
         stage.end_of(all, &session).await;
-        stage.wait(stage.silence()).await;
         let wanted = all.read(|lines| lines.iter().filter(|line| line.is(Kind::ToolInvoked)).count());
+        let had = |lines: &[Line]| {
+            let calls = lines.iter().filter(|line| line.is(Kind::ToolInvoked)).count();
+            (calls >= wanted).then_some(())
+        };
+        talks["calls only"].until(stage.patience(), had).await;
+        // What was left out may still come.
+        stage.wait(stage.silence()).await;
         talks["calls only"].read(|lines| {
             let events: Vec<&Line> =
                 lines.iter().filter(|line| line.is_event() && !line.is_critical()).collect();

@@ -18,6 +18,7 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     }
     cut(trial).await?;
     if trial.level < 3 {
+        single(trial);
         return Ok(());
     }
     if trial.present().await? {

@@ -1,0 +1,174 @@
+//! How events are delivered, at every level: in order, byte for byte the same to two readers, and completely to one
+//! whose connection broke off. It must not know prompts.
+
+use std::collections::BTreeSet;
+
+use recount_aaep::Kind;
+use serde_json::Value;
+
+use super::readers::{listen, of_session};
+use super::reply::shown;
+use crate::conformance::judge;
+use crate::conformance::producer::specs;
+use crate::conformance::producer::stage::{Stage, Trouble};
+use crate::conformance::transcript::{Line, Scope, Transcript};
+use crate::limits;
+use crate::link::Target;
+use crate::scenario::Scenario;
+
+pub(super) const NO_IDS: &str = "frames carry no id, so nobody can say what was had";
+pub(super) const NO_WAY_BACK: &str = "this transport has no way to go on; who comes back begins anew";
+
+pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
+    if stage.wants(&[&specs::SAME_BYTES, &specs::IN_ORDER]) {
+        two_readers(stage).await?;
+    }
+    if stage.wants(&[&specs::RESUMED, &specs::AT_LEAST_ONCE]) {
+        if stage.is_shared() {
+            resumed(stage).await?;
+        } else {
+            for spec in [&specs::RESUMED, &specs::AT_LEAST_ONCE] {
+                stage.inapplicable(spec, "each connection starts a producer of its own");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One story, heard on two subscriptions with the same terms.
+async fn two_readers(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let talk = listen(stage, "a story", Scope::Whole).await?;
+    let other = match stage.is_shared() {
+        true => Some(listen(stage, "the same story, heard by another", Scope::Whole).await?),
+        false => None,
+    };
+    let outcome = async {
+        let session = stage.begin(&talk, Scenario::LongStream).await?;
+        stage.end_of(&talk, &session).await;
+        order(stage, &of_session(&talk, &session));
+        match &other {
+            Some(other) => {
+                stage.end_of(other, &session).await;
+                same_bytes(stage, &of_session(&talk, &session), &of_session(other, &session));
+            }
+            None => stage.inapplicable(&specs::SAME_BYTES, "each connection starts a producer of its own"),
+        }
+        Ok(())
+    };
+    let outcome = outcome.await;
+    if let Some(other) = other {
+        stage.finish(other).await;
+    }
+    stage.finish(talk).await;
+    outcome
+}
+
+pub(super) fn same_bytes(stage: &Stage<'_>, lines: &[Line], others: &[Line]) {
+    let mut shared = 0;
+    for line in lines.iter().filter(|line| line.is_event()) {
+        let twin =
+            others.iter().find(|other| other.is_event() && other.str("event_id") == line.str("event_id"));
+        let Some(twin) = twin else { continue };
+        shared += 1;
+        if twin.text != line.text {
+            let evidence = [line.shown(), twin.shown()];
+            return stage.failed(&specs::SAME_BYTES, "the same event came with other bytes", evidence);
+        }
+    }
+    match shared {
+        0 => stage.not_shown(&specs::SAME_BYTES, "no event came to both under the same `event_id`"),
+        _ => stage.passed(&specs::SAME_BYTES, format!("{shared} events were the same, byte for byte")),
+    }
+}
+
+pub(super) fn order(stage: &Stage<'_>, lines: &[Line]) {
+    if let Some((line, expected)) = judge::misplaced(lines) {
+        return stage.failed(
+            &specs::IN_ORDER,
+            format!("the next piece should be at {expected}"),
+            [line.shown()],
+        );
+    }
+    let number = |line: &Line| line.json.get("sequence_number").and_then(Value::as_u64);
+    let mut last: std::collections::BTreeMap<&str, (Option<u64>, Option<i64>)> =
+        std::collections::BTreeMap::new();
+    for line in lines.iter().filter(|line| line.is_event()) {
+        let before = last.insert(line.session(), (number(line), line.stamp_ms()));
+        let Some((sequence, stamp)) = before else { continue };
+        let falls =
+            |before: Option<u64>, now: Option<u64>| matches!((before, now), (Some(a), Some(b)) if b <= a);
+        if falls(sequence, number(line)) || matches!((stamp, line.stamp_ms()), (Some(a), Some(b)) if b < a) {
+            return stage.failed(&specs::IN_ORDER, "an event came behind a later one", [line.shown()]);
+        }
+    }
+    stage.passed(&specs::IN_ORDER, format!("{} events", lines.iter().filter(|line| line.is_event()).count()));
+}
+
+/// A connection that breaks amid a story, and one that comes back behind the last event it had.
+async fn resumed(stage: &Stage<'_>) -> Result<(), Trouble> {
+    if !matches!(stage.target, Target::Http { .. }) {
+        for spec in [&specs::RESUMED, &specs::AT_LEAST_ONCE] {
+            stage.inapplicable(spec, NO_WAY_BACK);
+        }
+        return Ok(());
+    }
+    let whole = listen(stage, "a reader that stays", Scope::Whole).await?;
+    let outcome = async {
+        let talk = listen(stage, "a reader that breaks off", Scope::Part).await?;
+        let id = talk.id.clone();
+        let session = stage.begin(&whole, Scenario::LongStream).await?;
+        let some = |lines: &[Line]| (lines.iter().filter(|line| line.is_event()).count() >= 10).then_some(());
+        talk.until(stage.patience(), some).await;
+        let mut first = talk.cut().await;
+        let last = first.lines.iter().rfind(|line| line.is_event()).and_then(|line| line.id.clone());
+        let Some(last) = last else {
+            stage.keep(first);
+            stage.failed(&specs::RESUMED, NO_IDS, []);
+            stage.not_shown(&specs::AT_LEAST_ONCE, "nobody can say what was had");
+            stage.end_of(&whole, &session).await;
+            return Ok(());
+        };
+        stage.wait(limits::EFFECT_WAIT).await;
+        let again = stage.resume("the same reader, come back", id, &last).await?;
+        stage.end_of(&whole, &session).await;
+        stage.end_of(&again, &session).await;
+        first.lines.extend(again.lines());
+        complete(stage, &first, &of_session(&whole, &session), &session, &last);
+        stage.keep(first);
+        stage.finish(again).await;
+        Ok(())
+    };
+    let outcome = outcome.await;
+    stage.finish(whole).await;
+    outcome
+}
+
+fn complete(stage: &Stage<'_>, had: &Transcript, all: &[Line], session: &str, last: &str) {
+    // The same event may come twice; it counts once.
+    let mut ids = BTreeSet::new();
+    let had: Vec<Line> =
+        had.of_session(session).filter(|line| ids.insert(line.str("event_id").to_owned())).cloned().collect();
+    let text = |lines: &[Line]| judge::joined(lines).into_values().collect::<String>();
+    let rest = |lines: &[Line]| {
+        let others =
+            lines.iter().filter(|line| !line.is(Kind::OutputStreaming) && !line.is(Kind::ProgressUpdated));
+        others.map(|line| format!("{} {}", line.type_name(), line.str("to_state"))).collect::<Vec<_>>()
+    };
+    let (mine, theirs) = (text(&had), text(all));
+    if mine == theirs && rest(&had) == rest(all) {
+        stage.passed(&specs::RESUMED, format!("behind `{last}`: nothing was missed"));
+        return stage
+            .passed(&specs::AT_LEAST_ONCE, format!("{} of {} events were had", had.len(), all.len()));
+    }
+    let said = format!(
+        "{} of {} characters and {} of {} other events were had",
+        mine.chars().count(),
+        theirs.chars().count(),
+        rest(&had).len(),
+        rest(all).len()
+    );
+    let seam = had.iter().position(|line| line.id.as_deref() == Some(last)).unwrap_or_default();
+    let evidence = shown(&had, seam..(seam + 3).min(had.len()));
+    stage.failed(&specs::RESUMED, said.clone(), evidence.clone());
+    stage.failed(&specs::AT_LEAST_ONCE, said, evidence);
+}
