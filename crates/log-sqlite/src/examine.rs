@@ -158,10 +158,7 @@ impl Look<'_> {
 
     fn streams(&mut self) -> Streams {
         let mut streams = BTreeMap::new();
-        let sql =
-            "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams
-            WHERE id >= ?1 ORDER BY id LIMIT ?2";
-        self.scan("streams", sql, &mut |row| {
+        self.scan("streams", layout::STREAMS_BY_ID, &mut |row| {
             streams.insert(row.get(0)?, layout::stored_tail(row)?);
             Ok(())
         });
@@ -243,9 +240,7 @@ impl Look<'_> {
     fn feed(&mut self, streams: &Streams, next_position: &mut u64) -> Places {
         let mut places = Places::default();
         let mut wrong = Vec::new();
-        let sql = "SELECT first_position, last_position, spans FROM feed
-            WHERE first_position >= ?1 ORDER BY first_position LIMIT ?2";
-        self.scan("feed", sql, &mut |row| {
+        self.scan("feed", layout::FEED_BY_POSITION, &mut |row| {
             let FeedRow { first, last, spans } = match layout::stored_feed(row) {
                 Ok(found) => found,
                 Err(fault) => {

@@ -59,6 +59,8 @@ mod schema;
 mod seal;
 mod sealer;
 mod store;
+mod sum;
+mod sums;
 mod tails;
 mod write_back;
 mod writer;
