@@ -220,12 +220,10 @@ impl Inner {
         Inner { sealed, ..Inner::default() }
     }
 
-    /// Of a group that is about to land, these records are damaged.
-    pub(crate) fn is_damaged(&mut self, span: &Span) {
-        let first = span.first_sequence;
-        let last = first + span.count.saturating_sub(1);
-        let ranges = self.damaged.entry(span.key.clone()).or_insert(first..=last);
-        *ranges = *ranges.start()..=last;
+    /// This record is damaged, and in no chunk yet.
+    pub(crate) fn is_damaged(&mut self, key: &StreamKey, sequence: u64) {
+        let range = self.damaged.entry(key.clone()).or_insert(sequence..=sequence);
+        *range = *range.start()..=sequence;
     }
 
     /// Of a group that has landed, so much is in chunks too.

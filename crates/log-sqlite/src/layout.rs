@@ -311,13 +311,18 @@ pub(crate) fn list_streams(
     after: Option<&str>,
     max: usize,
 ) -> Result<Vec<StreamKey>> {
-    // The names come from an index: each is compared with the row it leads to.
+    // A name lies in an index and in its row. Where both agree it is right, whatever else of the row is damaged.
     let sql = match after {
-        Some(_) => stream_columns!("WHERE key > ?1 ORDER BY key LIMIT ?2"),
-        None => stream_columns!("WHERE ?1 IS NULL ORDER BY key LIMIT ?2"),
+        Some(_) => "SELECT key, id FROM streams WHERE key > ?1 ORDER BY key LIMIT ?2",
+        None => "SELECT key, id FROM streams WHERE ?1 IS NULL ORDER BY key LIMIT ?2",
     };
+    let mut own = connection.prepare_cached("SELECT key FROM streams WHERE id = ?1")?;
     let mut statement = connection.prepare_cached(sql)?;
-    let keys = statement.query_map(params![after, limit(max)], |row| Ok(stored_tail(row)?.0))?;
+    let keys = statement.query_map(params![after, limit(max)], |row| {
+        let (key, id): (Arc<str>, i64) = (row.get(0)?, row.get(1)?);
+        let own: Option<String> = own.query_row([id], |row| row.get(0)).optional()?;
+        if own.as_deref() == Some(&*key) { Ok(key) } else { Err(altered(&format!("the name of stream {key}"))) }
+    })?;
     keys.collect()
 }
 
@@ -683,6 +688,11 @@ pub(crate) fn chunk_at<T>(
     let mut rows = statement.query([id]).doing(doing)?;
     let row = rows.next().doing(doing)?.ok_or_else(|| corrupt(format!("chunk {id} is not there")))?;
     look(chunk_of(connection, tail, row)?)
+}
+
+/// Where a chunk that is damaged says that it is: stream, first sequence, how many records.
+pub(crate) fn told_chunk(row: &rusqlite::Row<'_>) -> Result<(i64, u64, u64)> {
+    Ok((row.get(1)?, number(row, 2)?, number(row, 3)?))
 }
 
 /// A chunk of a stream, if it is what was written.

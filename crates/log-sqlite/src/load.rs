@@ -74,6 +74,9 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
             tail.last_position = position;
             totals.more(Totals::one(bytes));
             let known = tail.known();
+            if sound.is_err() {
+                inner.is_damaged(key, slot.sequence);
+            }
             match spans.last_mut() {
                 Some(last) if last.key == *key => {
                     last.count += 1;
@@ -84,8 +87,7 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
         }
         if let Err(fault) = sound {
             // Whose records these are is known, so nothing else has to suffer for it.
-            tracing::error!(%fault, "damaged records are in the way of their streams");
-            spans.iter().for_each(|span| inner.is_damaged(span));
+            tracing::error!(%fault, "records of the newest commits are damaged; their streams take nothing more");
         }
         inner.is_both(both);
         inner.land(&Landed { first_position, last_position, totals, since, spans: &spans });

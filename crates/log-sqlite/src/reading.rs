@@ -502,6 +502,14 @@ impl Feed<'_> {
                 if position < self.next {
                     continue;
                 }
+                let sealed = self.names.get(slot.stream, position)?.1.next_sequence;
+                if let (Err(_), true) = (&sound, slot.sequence < sealed) {
+                    // It is in a chunk as well.
+                    if !self.sealed_one(connection, position, slot.stream, slot.sequence)? {
+                        return Ok(false);
+                    }
+                    continue;
+                }
                 if let Err(fault) = &sound {
                     return Err(self.about_slot(&group, position, slot, fault.clone()));
                 }

@@ -55,12 +55,8 @@ pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Opt
     if row.is_none() {
         // What was not found may be there under a name that was changed on the disk. It then lies beside the place
         // where it was looked for.
-        for sql in [
-            columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC LIMIT 1"),
-            columns!("WHERE (space, key) > (?1, ?2) ORDER BY space, key LIMIT 1"),
-        ] {
-            connection.prepare_cached(sql)?.query_row([space, key], stored_row).optional()?;
-        }
+        check_beside(connection, (space, key), true)?;
+        check_beside(connection, (space, key), false)?;
     }
     Ok(row)
 }
@@ -71,51 +67,67 @@ fn found(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>>
     Ok(row.map(|(_, row)| row))
 }
 
-/// The range is walked from where it begins to the first row that is no part of it, which is checked as well, as is
-/// the row before its beginning: a row whose name was changed on the disk is one of these, or in between.
+/// The range is walked to the first row that is no part of it, and the rows beside both of its ends are checked as well:
+/// a row whose name was changed on the disk is one of these, or in between. So SQL bounds a walk only where it begins;
+/// any further condition would pass over such a row in silence.
 pub(crate) fn rows(connection: &Connection, range: &RowRange, most: usize) -> Result<Vec<Row>> {
     let space = &*range.space;
     let (beyond_prefix, beyond_space) = (beyond(&range.prefix), format!("{space}\0"));
     // A place outside the prefix says nothing more than the prefix does.
     let after = range.after.as_deref();
-    let (walk, edge, from) = if range.backwards {
+    let (walk, from, before) = if range.backwards {
         let from = match (after, beyond_prefix.as_deref()) {
-            (Some(after), Some(end)) => (space, after.min(end)),
-            (Some(end), None) | (None, Some(end)) => (space, end),
-            (None, None) => (&*beyond_space, ""),
+            (Some(after), Some(end)) => Some(after.min(end)),
+            (one, other) => one.or(other),
         };
-        (
-            columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC"),
-            columns!("WHERE (space, key) >= (?1, ?2) ORDER BY space, key LIMIT 1"),
-            from,
-        )
+        let before = from.map_or((&*beyond_space, ""), |from| (space, from));
+        match from {
+            Some(from) => (columns!("WHERE space = ?1 AND key < ?2 ORDER BY key DESC"), from, before),
+            None => (columns!("WHERE space = ?1 AND ?2 = '' ORDER BY key DESC"), "", before),
+        }
     } else if let Some(after) = after.filter(|after| *after >= &*range.prefix) {
-        (
-            columns!("WHERE (space, key) > (?1, ?2) ORDER BY space, key"),
-            columns!("WHERE (space, key) <= (?1, ?2) ORDER BY space DESC, key DESC LIMIT 1"),
-            (space, after),
-        )
+        (columns!("WHERE space = ?1 AND key > ?2 ORDER BY key"), after, (space, after))
     } else {
-        (
-            columns!("WHERE (space, key) >= (?1, ?2) ORDER BY space, key"),
-            columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC LIMIT 1"),
-            (space, &*range.prefix),
-        )
+        let from = &*range.prefix;
+        (columns!("WHERE space = ?1 AND key >= ?2 ORDER BY key"), from, (space, from))
     };
-    connection.prepare_cached(edge)?.query_row([from.0, from.1], stored_row).optional()?;
+    check_beside(connection, before, !range.backwards)?;
     let mut statement = connection.prepare_cached(walk)?;
-    let mut walked = statement.query([from.0, from.1])?;
-    let mut rows = Vec::new();
-    while rows.len() < most
-        && let Some(row) = walked.next()?
-    {
-        let (of, row) = stored_row(row)?;
-        if of != space || !row.key.starts_with(&*range.prefix) {
+    let mut walked = statement.query([space, from])?;
+    let mut rows: Vec<Row> = Vec::new();
+    while rows.len() < most {
+        let Some(row) = walked.next()? else {
+            let last = rows.last().map_or(before, |row| (space, &*row.key));
+            check_beside(connection, last, range.backwards)?;
+            break;
+        };
+        let row = stored_row(row)?.1;
+        if !row.key.starts_with(&*range.prefix) {
             break;
         }
         rows.push(row);
     }
     Ok(rows)
+}
+
+/// Checks the row next to a place.
+fn check_beside(connection: &Connection, (space, key): (&str, &str), before: bool) -> Result<()> {
+    let sql = if before {
+        columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC LIMIT 1")
+    } else {
+        columns!("WHERE (space, key) > (?1, ?2) ORDER BY space, key LIMIT 1")
+    };
+    connection.prepare_cached(sql)?.query_row([space, key], stored_row).optional().map(drop)
+}
+
+/// Shows each row, or that it is damaged, to the end of the table or to where SQLite cannot read on.
+pub(crate) fn all(connection: &Connection, each: &mut dyn FnMut(Result<()>)) -> Result<()> {
+    let mut statement = connection.prepare(columns!("ORDER BY space, key"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        each(stored_row(row).map(drop));
+    }
+    Ok(())
 }
 
 /// The least string greater than all that begin with `prefix`; `None` when there is none.
