@@ -25,7 +25,9 @@ pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
             _ => (FaultKind::Io, Retry::Maybe, ""),
         },
         // A column that does not hold what we put there.
-        rusqlite::Error::ToSqlConversionFailure(..)
+        // Our statements fit our tables: where one does not, the schema is not the one we wrote.
+        rusqlite::Error::SqlInputError { .. }
+        | rusqlite::Error::ToSqlConversionFailure(..)
         | rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)

@@ -119,7 +119,18 @@ pub(crate) fn stream(
     bound: ReadBound,
 ) -> Result<Vec<Record>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    page(connection, &parts, key, from, bound, Vec::new())
+    page(connection, &parts, key, from, bound, Vec::new()).map_err(|fault| up_to_end(fault, hot, key, from))
+}
+
+/// Where the row of a stream is damaged, all of it is: to where it ends, if that is known from what is hot.
+fn up_to_end(mut fault: Fault, hot: &Hot, key: &StreamKey, from: u64) -> Fault {
+    let end = hot.known(key).map(|known| known.next_sequence).filter(|end| *end > from);
+    if let (Some(end), Some(damage)) = (end, &mut fault.damage)
+        && damage.sequences.is_none()
+    {
+        damage.sequences = Some(from..=end - 1);
+    }
+    fault
 }
 
 /// The same records, framed one after the other. Where a page holds something already, it ends before the
@@ -135,7 +146,8 @@ pub(crate) fn framed(
 ) -> Result<Option<Framed>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
     let frames = Frames { framing, pages, out: BytesMut::new(), ends: None };
-    let Frames { out, ends, .. } = page(connection, &parts, key, from, bound, frames)?;
+    let page = page(connection, &parts, key, from, bound, frames);
+    let Frames { out, ends, .. } = page.map_err(|fault| up_to_end(fault, hot, key, from))?;
     Ok(ends.map(|(first, last)| Framed { bytes: pages.page(out), first, last }))
 }
 
