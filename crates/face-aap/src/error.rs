@@ -94,7 +94,9 @@ pub fn refusal_response(
 ) -> Response {
     match code {
         Code::Internal => tracing::error!(request_id, detail = message, "a belief of ours was false"),
-        Code::StoreCorrupt => tracing::error!(request_id, detail = message, "the store is damaged"),
+        Code::RunDamaged | Code::StoreCorrupt => {
+            tracing::error!(request_id, detail = message, "the store is damaged")
+        }
         _ => {}
     }
     let row = code.row();

@@ -89,7 +89,8 @@ fn split_chunk(
         Ok((start, kept))
     })?;
     let records: Vec<(u64, &[u8])> = kept.iter().map(|(position, bytes)| (*position, &bytes[..])).collect();
-    let chunk = NewChunk { stream: stored.id, first_sequence: keep_from, start, records: &records, damaged: false };
+    let chunk =
+        NewChunk { stream: stored.id, first_sequence: keep_from, start, records: &records, damaged: false };
     layout::insert_chunk(connection, &chunk).doing(&doing)?;
     Ok(start)
 }

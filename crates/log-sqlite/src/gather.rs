@@ -147,7 +147,8 @@ impl<'c> Window<'c> {
                 let mut has_new = false;
                 for (position, slot) in (group.first_position..).zip(&group.slots) {
                     bytes += slot.range.len() as u64;
-                    has_new |= self.note(position, slot.stream, slot.sequence, slot.range.clone(), damaged)?;
+                    has_new |=
+                        self.note(position, slot.stream, slot.sequence, slot.range.clone(), damaged)?;
                 }
                 self.bytes.push(if has_new { group.bytes().to_vec() } else { Vec::new() });
                 self.read += bytes;

@@ -172,8 +172,7 @@ pub(crate) fn data_version(connection: &Connection) -> Result<i64> {
 }
 
 pub(crate) fn insert_stream(connection: &Connection, key: &str, id: i64) -> Result<()> {
-    let sql =
-        "INSERT INTO streams (id, key, next_sequence, last_position, head, sum) VALUES (?1, ?2, 0, 0, ?3, ?4)";
+    let sql = "INSERT INTO streams (id, key, next_sequence, last_position, head, sum) VALUES (?1, ?2, 0, 0, ?3, ?4)";
     let fresh = StreamTail::fresh(id, key);
     connection.prepare_cached(sql)?.execute(params![id, key, &fresh.head.0[..], fresh.sum(key)]).map(drop)
 }
@@ -321,7 +320,11 @@ pub(crate) fn list_streams(
     let keys = statement.query_map(params![after, limit(max)], |row| {
         let (key, id): (Arc<str>, i64) = (row.get(0)?, row.get(1)?);
         let own: Option<String> = own.query_row([id], |row| row.get(0)).optional()?;
-        if own.as_deref() == Some(&*key) { Ok(key) } else { Err(altered(&format!("the name of stream {key}"))) }
+        if own.as_deref() == Some(&*key) {
+            Ok(key)
+        } else {
+            Err(altered(&format!("the name of stream {key}")))
+        }
     })?;
     keys.collect()
 }
@@ -703,7 +706,10 @@ fn chunk_of<'r>(
 ) -> Result<StoredChunk<'r>, Fault> {
     let chunk = stored_chunk(row)?;
     if chunk.stream != tail.id {
-        return Err(corrupt(format!("a chunk of stream number {} is found as one of number {}", chunk.stream, tail.id)));
+        return Err(corrupt(format!(
+            "a chunk of stream number {} is found as one of number {}",
+            chunk.stream, tail.id
+        )));
     }
     chunk.check_chain(connection, tail)?;
     Ok(chunk)
@@ -798,7 +804,9 @@ pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk
             joined,
         };
         if sum.is_some_and(|sum| sum != columns.sum()) {
-            return Err(corrupt(format!("chunk {id} (from sequence {first_sequence} on) does not fit its checksum")));
+            return Err(corrupt(format!(
+                "chunk {id} (from sequence {first_sequence} on) does not fit its checksum"
+            )));
         }
     }
     if let (Some(index), Some(positions), Ok(joined)) = (index, positions, events.as_bytes())

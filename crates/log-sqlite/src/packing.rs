@@ -162,7 +162,8 @@ fn content_sum(joined: &[u8]) -> Sum {
 
 /// Over the sum of the bytes, and what follows both sums.
 fn index_sum(first_position: u64, text: bool, index: &[u8]) -> Sum {
-    let (content, spans) = (&index[..PART_BYTES.min(index.len())], index.get(SUM_BYTES..).unwrap_or_default());
+    let (content, spans) =
+        (&index[..PART_BYTES.min(index.len())], index.get(SUM_BYTES..).unwrap_or_default());
     Sum::of("groups").number(first_position).number(text.into()).bytes(content).bytes(spans)
 }
 

@@ -428,7 +428,14 @@ impl Feed<'_> {
     }
 
     /// Says of damage to sealed records of one span whose they are.
-    fn about_span(&self, connection: &Connection, position: u64, span: Span, done: u64, fault: Fault) -> Fault {
+    fn about_span(
+        &self,
+        connection: &Connection,
+        position: u64,
+        span: Span,
+        done: u64,
+        fault: Fault,
+    ) -> Fault {
         let sequence = span.first_sequence + done;
         let left = span.count - done;
         let stream = self.names.name(span.stream);
@@ -458,8 +465,8 @@ impl Feed<'_> {
                     if position >= self.next {
                         let sequence = span.first_sequence + done;
                         let taken = self.sealed_one(connection, position, span.stream, sequence);
-                        let taken =
-                            taken.map_err(|fault| self.about_span(connection, position, span, done, fault))?;
+                        let taken = taken
+                            .map_err(|fault| self.about_span(connection, position, span, done, fault))?;
                         if !taken {
                             self.full = true;
                             return Ok(false);

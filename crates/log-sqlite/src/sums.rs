@@ -21,7 +21,9 @@ pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {
         let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = 'sum'";
         let there: i64 = connection.query_row(sql, [table], |row| row.get(0)).doing(DOING)?;
         if there == 0 {
-            connection.execute_batch(&format!(r#"ALTER TABLE "{table}" ADD COLUMN sum INTEGER"#)).doing(DOING)?;
+            connection
+                .execute_batch(&format!(r#"ALTER TABLE "{table}" ADD COLUMN sum INTEGER"#))
+                .doing(DOING)?;
         }
     }
     Ok(())

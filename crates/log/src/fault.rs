@@ -99,11 +99,6 @@ impl Fault {
     /// A read that came to damaged records.
     pub fn damaged(damage: Damage) -> Self {
         let message = format!("{damage}; what is whole can be read, look at the store with `recount verify`");
-        Fault {
-            kind: FaultKind::Corrupt,
-            retry: Retry::Never,
-            message,
-            damage: Some(Box::new(damage)),
-        }
+        Fault { kind: FaultKind::Corrupt, retry: Retry::Never, message, damage: Some(Box::new(damage)) }
     }
 }

@@ -196,6 +196,7 @@ impl Scene {
                     }
                     Delivery::Closed => return told,
                     Delivery::CaughtUp | Delivery::Passed { .. } | Delivery::Gap { .. } => {}
+                    Delivery::Damaged(damage) => panic!("{damage}"),
                 }
             }
         })

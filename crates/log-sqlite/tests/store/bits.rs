@@ -26,7 +26,10 @@ struct Counts {
 fn filled(folder: &Path) -> Whole {
     let store = open(folder);
     let event = |run: u64, n: u64| {
-        format!(r#"{{"run_id":"run_{run:02}","sequence":{n},"type":"turn.text","data":"{}"}}"#, "words ".repeat(30))
+        format!(
+            r#"{{"run_id":"run_{run:02}","sequence":{n},"type":"turn.text","data":"{}"}}"#,
+            "words ".repeat(30)
+        )
     };
     for n in 0..60_u64 {
         if n == 50 {
@@ -93,7 +96,11 @@ fn streams(store: &SqliteStore, written: &Whole, place: &str) -> bool {
                     for record in page {
                         assert_eq!(record.sequence, next, "{place}: {key}");
                         let written = expected.get(&(&**key, next));
-                        assert_eq!(written, Some(&(record.position, &record.bytes[..])), "{place}: {key} {next}");
+                        assert_eq!(
+                            written,
+                            Some(&(record.position, &record.bytes[..])),
+                            "{place}: {key} {next}"
+                        );
                         next += 1;
                     }
                 }
@@ -195,7 +202,10 @@ fn flip(folder: &Path, bytes: &[u8], bit: usize, written: &Whole, counts: &mut C
     };
     let reported = read_all(&store, written, place);
     let found = block_on(store.integrity()).unwrap();
-    assert!(!reported || !found.problems.is_empty(), "{place}: reads report damage and a look at everything none");
+    assert!(
+        !reported || !found.problems.is_empty(),
+        "{place}: reads report damage and a look at everything none"
+    );
     if reported {
         counts.reported += 1;
     } else {
