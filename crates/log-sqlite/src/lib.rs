@@ -35,6 +35,7 @@ mod connection;
 mod cut;
 mod examine;
 mod fault;
+mod feed;
 mod folder;
 mod fresh;
 mod gather;
