@@ -28,6 +28,7 @@ cargo xtask <verb>
           figures against yardsticks, built in release; `docs/performance.md` says what they mean
   soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
        | soak --disks [--minutes N] [--seed N]
+       soak --bits [--minutes N] [--seed N] [--folder DIR]
           a real server under everything at once, killed now and then; or one large store and all that can be
           done with it; or runs of agents on slow and failing disks. Promises are checked, and any that is broken ends it with status 1
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements

@@ -229,7 +229,7 @@ impl Builder {
             Gives::EventStream => {
                 let about = "Frames of server-sent events. Each with an id is one event: id is the cursor, data the \
                              envelope. Without an id come caught_up when all there was has been sent, gap when \
-                             events that were asked for were pruned, and error with a problem before the end; \
+                             events that were asked for were pruned or are damaged, and error with a problem before the end; \
                              position has an id and is no event: a filter hid what came up to there. Comment lines keep a quiet stream open. Other frames are to be ignored.";
                 let schema = json!({ "type": "string", "description": about });
                 (

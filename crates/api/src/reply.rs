@@ -25,16 +25,60 @@ pub struct Page<T> {
     pub data: Vec<T>,
     pub next: Option<serde_json::Value>,
     pub has_more: bool,
-    /// In a run's events: which of those asked for were pruned. What is left follows.
+    /// Which of the events that were asked for are not given, because they were pruned or are damaged. What is left
+    /// follows, in this page or after `next`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
 }
 
-/// Events that are not there any more. On streams the data of a `gap` frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Gap {
-    pub first_pruned_sequence: u64,
-    pub last_pruned_sequence: u64,
+/// Events that are not given. On streams the data of a `gap` frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Gap {
+    /// They are not there any more.
+    Pruned { first_pruned_sequence: u64, last_pruned_sequence: u64 },
+    /// Their stored bytes are not those that were written.
+    Damaged(DamagedRange),
+}
+
+/// Which events are damaged. In a run's events the sequences are there; in the feed the positions, and the run and the
+/// sequences where they are known and may be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DamagedRange {
+    /// `damaged`.
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_sequence: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_sequence: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_position: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_position: Option<u64>,
+}
+
+/// What [`DamagedRange::reason`] says.
+pub const DAMAGED: &str = "damaged";
+
+impl Gap {
+    /// The first and the last sequence that were pruned, if that is what it tells.
+    pub fn pruned(&self) -> Option<(u64, u64)> {
+        match self {
+            Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {
+                Some((*first_pruned_sequence, *last_pruned_sequence))
+            }
+            Gap::Damaged(_) => None,
+        }
+    }
+}
+
+impl DamagedRange {
+    /// The cursor of the last damaged event: where reading goes on after.
+    pub fn last_cursor(&self) -> Option<u64> {
+        self.last_position.or(self.last_sequence)
+    }
 }
 
 impl<T> Page<T> {

@@ -209,7 +209,7 @@ impl<Name> Route<Name> {
         // Whoever is let in: it may be the wrong address, too much at once, or the end of the day.
         codes.extend([Code::HostRefused, Code::OriginRefused, Code::RateLimited, Code::TooManyStreams]);
         codes.extend([Code::ParameterInvalid, Code::RouteNotFound, Code::ShuttingDown, Code::Internal]);
-        codes.extend([Code::StoreBusy, Code::StoreCorrupt, Code::StoreUnavailable]);
+        codes.extend([Code::RunDamaged, Code::StoreBusy, Code::StoreCorrupt, Code::StoreUnavailable]);
         if !self.scopes.is_empty() {
             codes.extend([Code::TokenMissing, Code::TokenInvalid, Code::ScopeMissing]);
         }

@@ -197,6 +197,7 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
             Some(Ok(Told::Gap { first, last })) => {
                 panic!("{first} to {last} are gone of a run that is pinned")
             }
+            Some(Ok(Told::Damaged(damaged))) => panic!("{damaged:?}"),
             Some(Ok(Told::CaughtUp { .. })) => {}
             Some(Ok(Told::Disconnected { .. })) => {
                 course.resumed.set(course.resumed.get() + 1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use recount_api::problem::Problem;
 use recount_api::query;
-use recount_api::reply::Gap;
+use recount_api::reply::{DamagedRange, Gap};
 use recount_transport::limits::RETRY_MS;
 use recount_transport::sse::{Decoder, Frame};
 use reqwest::Response;
@@ -71,6 +71,8 @@ pub enum Told {
     Event { cursor: u64, envelope: String },
     /// Events that were pruned; what is left follows.
     Gap { first: u64, last: u64 },
+    /// Events whose stored bytes are damaged; what is whole follows.
+    Damaged(DamagedRange),
     /// Level with the server, told once a connection. `cursor` is the last event given, if any.
     CaughtUp { cursor: Option<u64> },
     /// The connection broke, or the server ended it saying why; after the wait it is made again.
@@ -260,8 +262,21 @@ fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<
             Ok(told.then_some(Told::CaughtUp { cursor: *cursor }))
         }
         Some("gap") => {
-            let Gap { first_pruned_sequence: first, last_pruned_sequence: last } =
+            let gap: Gap =
                 serde_json::from_str(&frame.data).map_err(|why| format!("a gap cannot be read: {why}"))?;
+            let (first, last) = match gap {
+                Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {
+                    (first_pruned_sequence, last_pruned_sequence)
+                }
+                Gap::Damaged(damaged) => {
+                    let last = damaged.last_cursor().ok_or("a gap does not say where it ends")?;
+                    if cursor.is_some_and(|cursor| last <= cursor) {
+                        return Ok(None);
+                    }
+                    *cursor = Some(last);
+                    return Ok(Some(Told::Damaged(damaged)));
+                }
+            };
             // After a connection that broke right behind it, it is told again.
             if cursor.is_some_and(|cursor| last <= cursor) {
                 return Ok(None);

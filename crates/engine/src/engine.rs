@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Code, Draft, Minter, RunId, SessionId, Stamp, TaskId};
-use recount_log::{Append, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, Tail};
+use recount_log::{Append, Damage, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, Tail};
 use recount_redact::Redactor;
 use recount_run::Command;
 use recount_world::World;
@@ -105,6 +105,8 @@ pub struct FeedPage {
     pub events: Vec<(u64, Bytes)>,
     pub next: Option<u64>,
     pub has_more: bool,
+    /// Events that cannot be read because their bytes are damaged; `next` goes on after them.
+    pub damage: Option<Damage>,
 }
 
 /// See [`Engine::instance`].
@@ -371,7 +373,18 @@ impl Engine {
         let mut looked_at = 0;
         while events.len() < limit && looked_at < limits::FEED_SCAN_MAX && from <= last {
             let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
-            let found = self.store().read_feed(from, bound).await?;
+            let found = match self.store().read_feed(from, bound).await {
+                Ok(found) => found,
+                Err(fault) => match fault.damage.as_deref().and_then(|damage| damage.positions.clone()) {
+                    // What stands before it is given first.
+                    Some(_) if !events.is_empty() => break,
+                    Some(positions) => {
+                        let (next, damage) = (Some(*positions.end()), fault.damage.map(|damage| *damage));
+                        return Ok(FeedPage { events, next, has_more: *positions.end() < last, damage });
+                    }
+                    None => return Err(fault.into()),
+                },
+            };
             looked_at += found.len();
             // Where nothing is left up to the end, there is no more.
             let end = found.last().map_or(last + 1, |found| found.record.position + 1);
@@ -383,7 +396,7 @@ impl Engine {
             events.extend(wanted.into_iter().map(|found| (found.record.position, found.record.bytes)));
         }
         let next = if from > 1 { Some(from - 1) } else { after };
-        Ok(FeedPage { events, next, has_more: from <= last })
+        Ok(FeedPage { events, next, has_more: from <= last, damage: None })
     }
 
     /// Follows a run from after a sequence, or from its start.
@@ -615,7 +628,8 @@ impl Engine {
         let store = self.store().stats().await?;
         let sum = self.tools.publisher.meters().add_up();
         let (runs_at_work, runs_in_line) = self.tools.dispatch.counts();
-        Ok(EngineStats { store, runs_awake: self.awake(), runs_at_work, runs_in_line, ..sum })
+        let scrubbed = self.scrubbed();
+        Ok(EngineStats { store, runs_awake: self.awake(), runs_at_work, runs_in_line, scrubbed, ..sum })
     }
 
     /// Whether the store can be read, and has space. Where that is not known, because nothing was appended yet or the
@@ -623,7 +637,11 @@ impl Engine {
     pub async fn ready(&self) -> Result<(), Error> {
         self.store().last_position().await?;
         let bound = ReadBound { count: 1, bytes: 1 };
-        self.store().read_feed(1, bound).await?;
+        match self.store().read_feed(1, bound).await {
+            // A store with damaged events answers for all others.
+            Err(fault) if fault.damage.is_none() => return Err(fault.into()),
+            Ok(_) | Err(_) => {}
+        }
         let has_space = self.store().space().await;
         if has_space.is_ok() && self.tools.publisher.meters().is_known_to_have_space() {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use recount_event::Code;
-use recount_log::{AppendError, Fault, FaultKind, Retry};
+use recount_log::{AppendError, Damage, Fault, FaultKind, Retry};
 use recount_run::Rejection;
 
 use crate::limits;
@@ -24,9 +24,19 @@ pub struct Failure {
     pub code: Code,
     pub message: String,
     pub retry_after: Option<Duration>,
+    /// Which stored events are damaged, where that is what failed.
+    pub damage: Option<Box<Damage>>,
 }
 
 impl Error {
+    /// Which stored events are damaged, where that is what failed.
+    pub fn damage(&self) -> Option<&Damage> {
+        match self {
+            Error::Failed(failure) => failure.damage.as_deref(),
+            Error::Rejected(_) => None,
+        }
+    }
+
     pub fn code(&self) -> Code {
         match self {
             Error::Rejected(rejection) => rejection.code,
@@ -41,7 +51,12 @@ impl Error {
 
     /// Our own belief was false.
     pub(crate) fn bug(message: impl Into<String>) -> Self {
-        Error::Failed(Failure { code: Code::Internal, message: message.into(), retry_after: None })
+        Error::Failed(Failure {
+            code: Code::Internal,
+            message: message.into(),
+            retry_after: None,
+            damage: None,
+        })
     }
 
     /// Others change the same thing all the time.
@@ -50,6 +65,7 @@ impl Error {
             code: Code::StoreBusy,
             message: format!("others change {what} in the same moment; try again"),
             retry_after: Some(limits::TRY_AGAIN),
+            damage: None,
         })
     }
 
@@ -58,6 +74,7 @@ impl Error {
             code: Code::ShuttingDown,
             message: "the server is going down and takes nothing new".into(),
             retry_after: Some(limits::TRY_AGAIN),
+            damage: None,
         })
     }
 }
@@ -67,6 +84,7 @@ impl From<Fault> for Error {
         let code = match fault.kind {
             FaultKind::Busy => Code::StoreBusy,
             FaultKind::Closed => Code::ShuttingDown,
+            FaultKind::Corrupt if names_run(&fault) => Code::RunDamaged,
             FaultKind::Corrupt => Code::StoreCorrupt,
             FaultKind::Full => Code::StoreFull,
             FaultKind::Io | FaultKind::Locked | FaultKind::Newer => Code::StoreUnavailable,
@@ -77,8 +95,13 @@ impl From<Fault> for Error {
             Retry::Maybe => Some(limits::TRY_AGAIN),
             Retry::Never => None,
         };
-        Error::Failed(Failure { code, message: fault.message, retry_after })
+        Error::Failed(Failure { code, message: fault.message, retry_after, damage: fault.damage })
     }
+}
+
+/// Whether it is known whose events are damaged.
+fn names_run(fault: &Fault) -> bool {
+    fault.damage.as_ref().is_some_and(|damage| damage.stream.is_some())
 }
 
 impl From<AppendError> for Error {

@@ -299,6 +299,7 @@ async fn append(
         code: Code::StoreBusy,
         message: format!("others write what belongs to {} at the same time", import.run),
         retry_after: Some(limits::TRY_AGAIN),
+        damage: None,
     }))
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<
             code: Code::StoreCorrupt,
             message: format!("{stream} cannot be read at {sequence}: {why}"),
             retry_after: None,
+            damage: None,
         })
     })
 }

@@ -43,6 +43,7 @@ mod remembered;
 mod retention;
 mod rows;
 mod say;
+mod scrub;
 mod sealed;
 mod sessions;
 mod setup;
@@ -76,10 +77,11 @@ pub use performer::{Performer, Unacceptable, Whose};
 pub use profile::{
     AgentOption, Capabilities, Choice, OptionKind, Profile, Profiles, Sets, ToolInfo, ToolRef,
 };
-pub use recount_log::Framing;
+pub use recount_log::{Damage, Framing};
 pub use recount_redact::Redactor;
 pub use retention::{Kept, Pin, Policy, Pruned, Swept};
 pub use say::{Answering, Saying, Superseded};
+pub use scrub::Scrubbed;
 pub use sealed::SEAL_KEY_BYTES;
 pub use sessions::SessionRow;
 pub use setup::{NewFork, NewSetup, Overrides, Setup, SetupRow};

@@ -247,6 +247,20 @@ pub const UPLOADS_FORGOTTEN_AT_A_TIME: usize = 100;
 /// its call with it.
 pub const SEALED_BYTES_MAX: usize = 2 << 20;
 
+// ---- the scrub ----
+
+/// Bytes of events that the scrub reads in one piece; then it waits.
+pub const SCRUB_PAGE_BYTES: usize = 256 << 10;
+
+/// How long it waits after each piece: at most 4 MiB a second are read.
+pub const SCRUB_PAGE_WAIT: Duration = Duration::from_millis(64);
+
+/// How long after the end of a round, and after the start of the server, the next round begins.
+pub const SCRUB_EVERY: Duration = Duration::from_secs(600);
+
+/// Sentences about damage that are kept; what is found beyond them is counted, and all of it is in the server's log.
+pub const SCRUB_FINDINGS_MAX: usize = 100;
+
 // ---- budgets ----
 
 /// How often a run is queued again when somebody has just changed its task; then `store_busy`.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use recount_log::Stats;
 
 use crate::live::List;
+use crate::scrub::{Findings, Scrubbed};
 
 /// What the engine says of its work. Counts are since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,6 +24,7 @@ pub struct EngineStats {
     pub runs_at_work: usize,
     pub runs_in_line: usize,
     pub readers: ReaderStats,
+    pub scrubbed: Scrubbed,
 }
 
 impl EngineStats {
@@ -34,6 +36,10 @@ impl EngineStats {
         self.runs_awake += other.runs_awake;
         self.runs_at_work += other.runs_at_work;
         self.runs_in_line += other.runs_in_line;
+        self.scrubbed.rounds += other.scrubbed.rounds;
+        self.scrubbed.events += other.scrubbed.events;
+        self.scrubbed.findings.extend(other.scrubbed.findings.iter().cloned());
+        self.scrubbed.more += other.scrubbed.more;
         let (sum, more) = (&mut self.readers, &other.readers);
         sum.open += more.open;
         sum.from_store += more.from_store;
@@ -64,6 +70,7 @@ pub(crate) struct Meters {
     has_space: AtomicBool,
     appends_full: AtomicU64,
     readers: Mutex<Readers>,
+    findings: Findings,
 }
 
 #[derive(Default)]
@@ -95,6 +102,11 @@ pub(crate) struct Reader {
 impl Meters {
     pub(crate) fn committed(&self, events: usize) {
         self.committed.fetch_add(events as u64, Ordering::Relaxed);
+    }
+
+    /// What the scrub found.
+    pub(crate) fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// Notes whether there was space for an append.

@@ -314,8 +314,15 @@ impl Engine {
         if after >= pruned_up_to(self.store()).await? {
             return Ok(());
         }
-        let first = self.store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await?;
-        match first.first().map(|found| found.record.position) {
+        let first = match self.store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await {
+            Ok(found) => found.first().map(|found| found.record.position),
+            // What is damaged was not pruned.
+            Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.positions.as_ref()) {
+                Some(positions) => Some(*positions.start()),
+                None => return Err(fault.into()),
+            },
+        };
+        match first {
             Some(first) if first > after + 1 => Err(Error::rejected(
                 Code::CursorPruned,
                 format!("the cursor is position {after}, but the first that is left is {first}"),

@@ -118,6 +118,53 @@ pub(crate) const SEALED: &str = "record.sealed";
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
 
+/// All of them, for whoever looks at everything.
+pub(crate) const SPACES: &[&str] = &[
+    RUNS,
+    TASK_RUNS,
+    APPROVALS,
+    APPROVALS_LISTED,
+    APPROVALS_PENDING,
+    CLARIFICATIONS,
+    CLARIFICATIONS_LISTED,
+    CLARIFICATIONS_PENDING,
+    HANDOFFS,
+    HANDOFFS_LISTED,
+    HANDOFFS_PENDING,
+    SESSION_RUNS,
+    ARTIFACTS,
+    ARTIFACTS_LISTED,
+    RUN_ARTIFACTS,
+    TASK_ARTIFACTS,
+    ARTIFACT_CHANGES,
+    BLOB_USES,
+    DEADLINES,
+    OWN_OPEN,
+    TASKS,
+    TASK_ACTIVE,
+    SESSIONS,
+    SETUPS,
+    SEEDS,
+    SESSION_ACTIVE,
+    PRODUCERS,
+    PINS,
+    ERASED,
+    TASKS_ERASED,
+    SESSIONS_ERASED,
+    ERASING,
+    PRUNED,
+    ONCE,
+    ONCE_DUE,
+    TOKENS,
+    FOLDS,
+    UPLOADS,
+    UPLOADS_DUE,
+    UPLOAD_BLOBS,
+    ARTIFACTS_GONE,
+    SEALED,
+    PROBE,
+];
+
 /// All folds.
 pub(crate) const CATALOGUE: [&str; 20] = [
     RUNS,

@@ -116,6 +116,7 @@ impl Tools {
                 code: Code::StoreCorrupt,
                 message: format!("the original of {key} cannot be read: {why}"),
                 retry_after: None,
+                damage: None,
             })
         };
         let decoded = |text: &str| STANDARD.decode(text).map_err(|_| corrupt("it is not as it was written"));

@@ -8,16 +8,16 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use recount_log::{Answer, Framed, ReadBound, Store, StreamKey};
+use recount_log::{Answer, Damage, Framed, ReadBound, Store, StreamKey};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::Error;
 use crate::error::run_erased;
 use crate::limits;
 use crate::live::{Found, Level, List};
 use crate::meters::Reader;
 use crate::publish::Publisher;
 use crate::sieve::Sifter;
+use crate::{Error, Failure};
 
 /// What a reader is given next.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub enum Delivery {
     Passed { last: u64 },
     /// The events from `first` to `last` were pruned; what is left follows. Said of runs only.
     Gap { first: u64, last: u64 },
+    /// Events whose stored bytes are damaged, so that they are not given; what is whole after them follows.
+    Damaged(Box<Damage>),
     /// Everything that was there when the reader came has been given. Said once.
     CaughtUp,
     /// Nothing will follow.
@@ -140,7 +142,31 @@ impl Subscription {
         self.watermark.max(level.next).max(level.end.unwrap_or(0))
     }
 
+    /// What the store has at the cursor. Damage is told and passed over.
     async fn read_history(&mut self) -> Result<Option<Delivery>, Error> {
+        let failed = match self.read_stored().await {
+            Ok(delivery) => return Ok(delivery),
+            Err(failed) => failed,
+        };
+        let range = failed.damage().and_then(|damage| match self.stream {
+            Some(_) => damage.sequences.clone(),
+            None => damage.positions.clone(),
+        });
+        match (failed, range) {
+            (Error::Failed(Failure { damage: Some(damage), message, .. }), Some(range))
+                if *range.end() >= self.next =>
+            {
+                tracing::error!(message, "damaged events are passed over");
+                self.ahead = None;
+                self.next = range.end() + 1;
+                self.reader.given_stored(self.next);
+                Ok(Some(Delivery::Damaged(damage)))
+            }
+            (failed, _) => Err(failed),
+        }
+    }
+
+    async fn read_stored(&mut self) -> Result<Option<Delivery>, Error> {
         let page = match self.stream.clone() {
             Some(stream) => {
                 let page = self.read_run(&stream).await?;

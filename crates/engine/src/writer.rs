@@ -307,6 +307,7 @@ impl Writer {
                             code: Code::StoreBusy,
                             message: "another command of the same moment was refused; try again".into(),
                             retry_after: Some(std::time::Duration::ZERO),
+                            damage: None,
                         })),
                         _ => Err(error.clone()),
                     };

@@ -90,6 +90,7 @@ impl Writers {
                 code: Code::StoreBusy,
                 message: format!("{} runs are at work already; try again shortly", limits::AWAKE_MAX),
                 retry_after: Some(limits::TRY_AGAIN),
+                damage: None,
             }));
         }
         let (inbox, receiver) = mpsc::channel(limits::INBOX_MAX);

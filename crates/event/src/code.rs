@@ -96,6 +96,7 @@ codes! {
     RateLimited = "rate_limited", 429, retry, "transient", "The token asks more often than it may.", "Wait as long as Retry-After says, and ask less often.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
     RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned, retried or resumed.", "Wait for its end, or cancel it.";
+    RunDamaged = "run_damaged", 500, final, "permanent", "Stored events of the run are not what was written; the detail names the run and which events.", "Read what is whole: pages and streams say which events are damaged and go on after them. Restore the run from a backup.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
     RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or its session; nothing but a tombstone is left of it.", "Forget the run; its id never comes back.";
     RunExists = "run_exists", 409, final, "permanent", "A run with this id is here already and says something else.", "Compare both with recount digest; a run that exists is never replaced.";

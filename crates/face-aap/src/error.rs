@@ -114,7 +114,9 @@ fn written(
 ) -> Response {
     match code {
         Code::Internal => tracing::error!(request_id, detail = message, "a belief of ours was false"),
-        Code::StoreCorrupt => tracing::error!(request_id, detail = message, "the store is damaged"),
+        Code::RunDamaged | Code::StoreCorrupt => {
+            tracing::error!(request_id, detail = message, "the store is damaged")
+        }
         _ => {}
     }
     let row = code.row();

@@ -58,7 +58,9 @@ impl From<Error> for Refusal {
 pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
     match refusal.code {
         Code::Internal => tracing::error!(request_id, detail = refusal.detail, "a belief of ours was false"),
-        Code::StoreCorrupt => tracing::error!(request_id, detail = refusal.detail, "the store is damaged"),
+        Code::RunDamaged | Code::StoreCorrupt => {
+            tracing::error!(request_id, detail = refusal.detail, "the store is damaged")
+        }
         _ => {}
     }
     let row = refusal.code.row();

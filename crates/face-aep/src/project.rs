@@ -1,10 +1,12 @@
 //! What a reply says: pure, from catalogue rows and stored bytes to the wire.
 
+use std::ops::RangeInclusive;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
-    AgentOption, ApprovalRow, ArtifactRow, Budget, ClarificationRow, Digest, HandoffRow, Imported,
+    AgentOption, ApprovalRow, ArtifactRow, Budget, ClarificationRow, Damage, Digest, HandoffRow, Imported,
     OptionKind, Profile, RunRow, SessionRow, TaskRow, Told, ToolInfo,
 };
 use recount_event::{Json, time};
@@ -241,12 +243,28 @@ pub(crate) fn gap(first: u64, last: u64) -> String {
     format!("{{\"first_pruned_sequence\":{first},\"last_pruned_sequence\":{last}}}")
 }
 
-/// A page of envelopes, each exactly as it was stored, and which were asked for and are gone.
+/// Which events are damaged. The run is named only to who may see every run.
+pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
+    let end =
+        |range: &Option<RangeInclusive<u64>>| range.as_ref().map(|range| (*range.start(), *range.end()));
+    let (sequences, positions) = (end(&damage.sequences).filter(|_| names_run), end(&damage.positions));
+    let told = reply::DamagedRange {
+        reason: reply::DAMAGED.to_owned(),
+        run_id: damage.stream.as_ref().filter(|_| names_run).map(|stream| stream.to_string()),
+        first_sequence: sequences.map(|(first, _)| first),
+        last_sequence: sequences.map(|(_, last)| last),
+        first_position: positions.map(|(first, _)| first),
+        last_position: positions.map(|(_, last)| last),
+    };
+    serde_json::to_string(&told).expect("texts and numbers can be said in JSON")
+}
+
+/// A page of envelopes, each exactly as it was stored, and which were asked for and are not given.
 pub(crate) fn events_page(
     envelopes: &[(u64, Bytes)],
     next: i64,
     has_more: bool,
-    gone: Option<(u64, u64)>,
+    gap: Option<String>,
 ) -> Bytes {
     let size: usize = envelopes.iter().map(|(_, bytes)| bytes.len() + 1).sum();
     let mut out = BytesMut::with_capacity(size + 96);
@@ -257,8 +275,8 @@ pub(crate) fn events_page(
         }
         out.put_slice(bytes);
     }
-    let gone = gone.map(|(first, last)| format!(",\"gap\":{}", gap(first, last))).unwrap_or_default();
-    out.put_slice(format!("],\"next\":{next},\"has_more\":{has_more}{gone}}}").as_bytes());
+    let gap = gap.map(|gap| format!(",\"gap\":{gap}")).unwrap_or_default();
+    out.put_slice(format!("],\"next\":{next},\"has_more\":{has_more}{gap}}}").as_bytes());
     out.freeze()
 }
 

@@ -10,7 +10,7 @@ use recount_transport::{Handover, Piece, limits, sse};
 use tokio::time::{Instant, Sleep};
 
 use crate::error::{Refusal, problem};
-use crate::project::gap;
+use crate::project::{damaged, gap};
 use crate::serve::Place;
 
 /// `id:` is the cursor and `data:` the envelope exactly as it was stored.
@@ -26,7 +26,7 @@ impl Framing for SseFraming {
     }
 }
 
-/// Tells of events that were pruned. Without an `id`, because it is no event.
+/// Tells of events that were pruned or are damaged. Without an `id`, because it is no event.
 const GAP: &str = "gap";
 
 /// Tells how far a feed has come of which a filter hides some. Its `id` is where to go on from.
@@ -122,6 +122,9 @@ impl Open {
                 }
                 Ok(Delivery::Gap { first, last }) => {
                     sse::push_named(&mut out, GAP, gap(first, last).as_bytes());
+                }
+                Ok(Delivery::Damaged(damage)) => {
+                    sse::push_named(&mut out, GAP, damaged(&damage, !self.hides).as_bytes());
                 }
                 Ok(Delivery::Closed) => return None,
                 Err(error) => {

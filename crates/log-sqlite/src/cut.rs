@@ -56,7 +56,7 @@ pub(crate) fn cut(
     if keep_from == known.next_sequence {
         stored.last_position = known.last_position;
     }
-    layout::update_stream(connection, &stored).doing(&doing)?;
+    layout::update_stream(connection, key, &stored).doing(&doing)?;
     taken.known = Known { first_sequence: keep_from, erased, ..known };
     Ok(taken)
 }
@@ -72,7 +72,7 @@ fn split_chunk(
     let doing = format!("cutting a chunk of stream {key}");
     let missing = || corrupt(format!("stream {key} has no sequence {keep_from}, where it is to be cut"));
     let chunk = layout::chunk_with(connection, stored.id, keep_from).doing(&doing)?.ok_or_else(missing)?;
-    let (start, kept) = layout::take_chunk(connection, chunk, |chunk| {
+    let (start, kept) = layout::take_chunk(connection, stored, chunk, |chunk| {
         if chunk.end() <= keep_from {
             return Err(missing());
         }
@@ -89,7 +89,8 @@ fn split_chunk(
         Ok((start, kept))
     })?;
     let records: Vec<(u64, &[u8])> = kept.iter().map(|(position, bytes)| (*position, &bytes[..])).collect();
-    let chunk = NewChunk { stream: stored.id, first_sequence: keep_from, start, records: &records };
+    let chunk =
+        NewChunk { stream: stored.id, first_sequence: keep_from, start, records: &records, damaged: false };
     layout::insert_chunk(connection, &chunk).doing(&doing)?;
     Ok(start)
 }
@@ -131,7 +132,7 @@ fn take_hot(
             let slots = left.map(|left| {
                 left.map_or((NOBODY, 0, 0), |(slot, bytes)| (slot.stream, slot.sequence, bytes.len()))
             });
-            Ok((packing::group_index(&events, slots), events))
+            Ok((packing::group_index(part.group, &events, slots), events))
         })?;
         layout::update_group(connection, part.group, &index, &events)
             .doing(&format!("taking records of stream {} away", taken.key))?;

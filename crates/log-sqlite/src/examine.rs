@@ -14,8 +14,9 @@ use rusqlite::{Connection, Row};
 use crate::blobs::Blobs;
 use crate::changes;
 use crate::fault::{Doing as _, closed};
-use crate::layout::{self, FeedRow, StreamTail, bytes, number};
+use crate::layout::{self, FeedRow, StreamTail};
 use crate::packing::NOBODY;
+use crate::rows;
 
 /// How often SQLite asks whether to go on, in its own small steps.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
@@ -99,6 +100,8 @@ struct Look<'a> {
 struct Counted {
     chunks: Vec<Chunk>,
     hot: Option<Tally>,
+    /// Of what is hot, the first and the last sequence of each damaged stretch.
+    damaged: Vec<(u64, u64)>,
     records: u64,
 }
 
@@ -107,8 +110,11 @@ struct Chunk {
     first_sequence: u64,
     end: u64,
     start: ChainValue,
-    head: ChainValue,
+    /// `None` where the chunk is damaged.
+    head: Option<ChainValue>,
     last_position: u64,
+    /// Why it is damaged.
+    why: Option<String>,
 }
 
 /// A sum over who is at which position, in whatever order it is looked at.
@@ -158,10 +164,7 @@ impl Look<'_> {
 
     fn streams(&mut self) -> Streams {
         let mut streams = BTreeMap::new();
-        let sql =
-            "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams
-            WHERE id >= ?1 ORDER BY id LIMIT ?2";
-        self.scan("streams", sql, &mut |row| {
+        self.scan("streams", layout::STREAMS_BY_ID, &mut |row| {
             streams.insert(row.get(0)?, layout::stored_tail(row)?);
             Ok(())
         });
@@ -177,7 +180,9 @@ impl Look<'_> {
         let mut in_feed = self.feed(streams, &mut next_position);
         // What is in a chunk may be in its group still.
         self.groups(streams, &mut counted, next_position, &mut in_feed);
-        if in_chunks != in_feed {
+        // What is damaged is missing among the chunks, and is told for itself.
+        let all_read = counted.values().flat_map(|stream| &stream.chunks).all(|chunk| chunk.why.is_none());
+        if in_chunks != in_feed && all_read {
             let (chunks, feed) = (in_chunks.count, in_feed.count);
             self.problems.add(format!(
                 "the sealed records ({chunks} can be read) and what says which is at which position ({feed}) do not agree"
@@ -209,16 +214,33 @@ impl Look<'_> {
             let chunk = match layout::stored_chunk(row) {
                 Ok(chunk) => chunk,
                 Err(fault) => {
-                    wrong.push(fault.message);
+                    // Whose it is can be said where that much makes sense.
+                    let (stream, first_sequence, records) = layout::told_chunk(row)?;
+                    let end = first_sequence.saturating_add(records);
+                    match streams.get(&stream).filter(|(_, tail)| records > 0 && end <= tail.next_sequence) {
+                        Some((_, tail)) => {
+                            let damage = Chunk {
+                                first_sequence,
+                                end,
+                                start: tail.start,
+                                head: None,
+                                last_position: 0,
+                                why: Some(fault.message),
+                            };
+                            counted.entry(stream).or_default().chunks.push(damage);
+                        }
+                        None => wrong.push(fault.message),
+                    }
                     return Ok(());
                 }
             };
             let stream = counted.entry(chunk.stream).or_default();
             let mut found = Chunk {
+                why: None,
                 first_sequence: chunk.first_sequence,
                 end: chunk.end(),
                 start: chunk.start,
-                head: chunk.start,
+                head: Some(chunk.start),
                 last_position: 0,
             };
             for (sequence, position, bytes) in chunk.records() {
@@ -230,7 +252,7 @@ impl Look<'_> {
                 }
                 places.add(position, chunk.stream, sequence);
                 stream.records += 1;
-                found.head = found.head.then(bytes);
+                found.head = found.head.map(|head| head.then(bytes));
                 found.last_position = position;
             }
             stream.chunks.push(found);
@@ -243,9 +265,7 @@ impl Look<'_> {
     fn feed(&mut self, streams: &Streams, next_position: &mut u64) -> Places {
         let mut places = Places::default();
         let mut wrong = Vec::new();
-        let sql = "SELECT first_position, last_position, spans FROM feed
-            WHERE first_position >= ?1 ORDER BY first_position LIMIT ?2";
-        self.scan("feed", sql, &mut |row| {
+        self.scan("feed", layout::FEED_BY_POSITION, &mut |row| {
             let FeedRow { first, last, spans } = match layout::stored_feed(row) {
                 Ok(found) => found,
                 Err(fault) => {
@@ -293,7 +313,6 @@ impl Look<'_> {
             wrong.extend(gap(next_position, group.first_position));
             next_position = group.last_position() + 1;
             let sound = group.check();
-            wrong.extend(sound.as_ref().err().map(|fault| fault.message.clone()));
             for (position, slot, _) in group.records() {
                 let stream = counted.entry(slot.stream).or_default();
                 let sealed = streams.get(&slot.stream).map_or(0, |(_, tail)| tail.next_sequence);
@@ -311,9 +330,16 @@ impl Look<'_> {
                         hot.next_sequence
                     ));
                 }
-                hot.whole &= sound.is_ok();
                 hot.next_sequence = slot.sequence.saturating_add(1);
-                stream.records += 1;
+                if sound.is_ok() {
+                    stream.records += 1;
+                    continue;
+                }
+                hot.whole = false;
+                match stream.damaged.last_mut() {
+                    Some((_, last)) if *last + 1 == slot.sequence => *last = slot.sequence,
+                    _ => stream.damaged.push((slot.sequence, slot.sequence)),
+                }
             }
             Ok(())
         });
@@ -324,7 +350,7 @@ impl Look<'_> {
     fn stream(&mut self, key: &StreamKey, told: &StreamTail, counted: &Counted) {
         let mut chunks: Vec<&Chunk> = counted.chunks.iter().collect();
         chunks.sort_by_key(|chunk| chunk.first_sequence);
-        let (mut next, mut head) = (told.first_sequence, told.start);
+        let (mut next, mut head) = (told.first_sequence, Some(told.start));
         let mut last_position = None;
         for chunk in chunks {
             if chunk.first_sequence != next {
@@ -332,18 +358,22 @@ impl Look<'_> {
                     "stream {key} has sequence {} sealed, where {next} belongs",
                     chunk.first_sequence
                 ));
-            } else if chunk.start != head {
+            } else if let Some(why) = &chunk.why {
+                let last = chunk.end - 1;
+                self.problems.add(format!("stream {key} is damaged from sequence {next} to {last}: {why}"));
+            } else if let Some(head) = head.filter(|head| *head != chunk.start) {
                 self.problems.add(format!(
                     "stream {key} was changed: its records before sequence {next} add up to {head}, the next chunk begins with {}",
                     chunk.start
                 ));
             }
-            (next, head, last_position) = (chunk.end, chunk.head, Some(chunk.last_position));
+            (next, head) = (chunk.end, chunk.head);
+            last_position = chunk.why.is_none().then_some(chunk.last_position);
         }
         if next != told.next_sequence {
             let tail = told.next_sequence;
             self.problems.add(format!("stream {key} is sealed up to {next}, its row says {tail}"));
-        } else if head != told.head {
+        } else if let Some(head) = head.filter(|head| *head != told.head) {
             self.problems.add(format!(
                 "stream {key} was changed: its sealed records add up to {head}, its head is {}",
                 told.head
@@ -352,7 +382,10 @@ impl Look<'_> {
             let last = told.last_position;
             self.problems.add(format!("stream {key} has its last sealed record not at position {last}"));
         }
-        if told.next_sequence == 0 && counted.records == 0 {
+        for (first, last) in &counted.damaged {
+            self.problems.add(format!("stream {key} is damaged from sequence {first} to {last}: its newest records do not fit their checksum"));
+        }
+        if told.next_sequence == 0 && counted.records == 0 && counted.damaged.is_empty() {
             self.problems.add(format!("stream {key} has no readable record"));
         }
         if told.erased && counted.records > 0 {
@@ -362,18 +395,11 @@ impl Look<'_> {
     }
 
     fn rows(&mut self) {
-        let read = self.connection.prepare(r#"SELECT space, key, version, value FROM "rows""#).and_then(
-            |mut statement| {
-                let mut rows = statement.query([])?;
-                while let Some(row) = rows.next()? {
-                    row.get::<_, String>(0)?;
-                    row.get::<_, String>(1)?;
-                    number(row, 2)?;
-                    bytes(row, 3)?;
-                }
-                Ok(())
-            },
-        );
+        let mut wrong = Vec::new();
+        let read = rows::all(self.connection, &mut |row| wrong.extend(row.err()));
+        for error in wrong {
+            self.problems.add(error.to_string());
+        }
         if let Err(error) = read {
             self.problems.add(format!("not every row can be read: {error}"));
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use recount_log::{Fault, FaultKind, Retry};
+use recount_log::{Damage, Fault, FaultKind, Retry};
 use rusqlite::ErrorCode;
 
 /// Names what was being done when SQLite failed.
@@ -29,7 +29,10 @@ pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
             _ => (FaultKind::Io, Retry::Maybe, ""),
         },
         // A column that does not hold what we put there.
-        rusqlite::Error::FromSqlConversionFailure(..)
+        // Our statements fit our tables: where one does not, the schema is not the one we wrote.
+        rusqlite::Error::SqlInputError { .. }
+        | rusqlite::Error::ToSqlConversionFailure(..)
+        | rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::Utf8Error(..) => {
@@ -57,6 +60,22 @@ pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
 
 pub(crate) fn no_space(what: &str) -> Fault {
     Fault::new(FaultKind::Full, Retry::Maybe, format!("{what}; make space on the disk, or prune"))
+}
+
+/// A row that was read and does not fit its checksum. It travels as SQLite's own failures do, to where it is known
+/// what was being done; [`of_sqlite`] knows it again.
+pub(crate) fn altered(what: &str) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(format!("{what} does not fit its checksum").into())
+}
+
+/// Says which records a fault is about, if it is damage and does not say so yet.
+pub(crate) fn about(fault: Fault, damage: impl FnOnce() -> Damage) -> Fault {
+    if fault.kind != FaultKind::Corrupt || fault.damage.is_some() {
+        return fault;
+    }
+    let damage = damage();
+    let message = format!("{damage}: {}", fault.message);
+    Fault { message, damage: Some(Box::new(damage)), ..fault }
 }
 
 pub(crate) fn closed() -> Fault {

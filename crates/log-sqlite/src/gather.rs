@@ -14,7 +14,7 @@
 use std::ops::Range;
 
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, StreamKey};
+use recount_log::{Fault, FaultKind, StreamKey};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
@@ -74,6 +74,8 @@ struct Loose {
     range: Range<usize>,
     /// It is in a chunk already.
     sealed: bool,
+    /// Its bytes are not those that were written.
+    damaged: bool,
 }
 
 /// A chunk that is written anew with what follows it.
@@ -139,13 +141,14 @@ impl<'c> Window<'c> {
                     more = true;
                     return Ok(false);
                 }
-                // What was changed on the disk must not get a chain of its own.
-                group.check()?;
+                // What was changed on the disk gets a chunk of its own, which says so.
+                let damaged = group.check().is_err();
                 let mut bytes = 0;
                 let mut has_new = false;
                 for (position, slot) in (group.first_position..).zip(&group.slots) {
                     bytes += slot.range.len() as u64;
-                    has_new |= self.note(position, slot.stream, slot.sequence, slot.range.clone())?;
+                    has_new |=
+                        self.note(position, slot.stream, slot.sequence, slot.range.clone(), damaged)?;
                 }
                 self.bytes.push(if has_new { group.bytes().to_vec() } else { Vec::new() });
                 self.read += bytes;
@@ -189,7 +192,7 @@ impl<'c> Window<'c> {
         sequence: u64,
         bytes: &[u8],
     ) -> Result<(), Fault> {
-        self.note(position, stream, sequence, 0..bytes.len())?;
+        self.note(position, stream, sequence, 0..bytes.len(), false)?;
         self.bytes.push(bytes.to_vec());
         self.read += bytes.len() as u64;
         Ok(())
@@ -202,6 +205,7 @@ impl<'c> Window<'c> {
         stream: i64,
         sequence: u64,
         range: Range<usize>,
+        damaged: bool,
     ) -> Result<bool, Fault> {
         let sealed = stream == NOBODY || sequence < self.names.get(stream, position)?.1.next_sequence;
         if !sealed {
@@ -211,7 +215,8 @@ impl<'c> Window<'c> {
             stretch.last = read;
             stretch.bytes += bytes;
         }
-        self.records.push(Loose { position, stream, sequence, place: self.bytes.len(), range, sealed });
+        let place = self.bytes.len();
+        self.records.push(Loose { position, stream, sequence, place, range, sealed, damaged });
         Ok(!sealed)
     }
 
@@ -335,15 +340,22 @@ fn pieces_of(
         new_bytes += record.range.len() as u64;
     }
     // Newest first.
-    let replaced = absorbed(connection, tail.id, new_bytes).doing(&doing)?;
+    let mut replaced = absorbed(connection, tail.id, new_bytes).doing(&doing)?;
     let mut taken: Vec<TakenChunk> = Vec::with_capacity(replaced.len());
     for chunk in &replaced {
-        taken.push(layout::chunk_at(connection, *chunk, |chunk| {
+        let read = layout::chunk_at(connection, &tail, *chunk, |chunk| {
             let records = chunk.records().map(|(_, position, bytes)| (position, bytes.to_vec()));
             let records = records.collect();
             Ok(TakenChunk { first_sequence: chunk.first_sequence, start: chunk.start, records })
-        })?);
+        });
+        match read {
+            Ok(chunk) => taken.push(chunk),
+            // A damaged chunk stays as it is: written anew it would pass for whole.
+            Err(fault) if fault.kind == FaultKind::Corrupt => break,
+            Err(fault) => return Err(fault),
+        }
     }
+    replaced.truncate(taken.len());
     let (first, start) =
         taken.last().map_or((tail.next_sequence, tail.head), |old| (old.first_sequence, old.start));
     let old = taken.iter().rev().flat_map(|old| &old.records);
@@ -354,6 +366,7 @@ fn pieces_of(
     }
     let added = new.iter().map(|record| (record.position, &joined[record.place][record.range.clone()]));
     let first_new = old.len();
+    let is_damaged = |place: usize| place >= first_new && new[place - first_new].damaged;
     let records: Vec<(u64, &[u8])> = old.into_iter().chain(added).collect();
 
     let mut pieces = Vec::new();
@@ -374,7 +387,7 @@ fn pieces_of(
         let bytes = records.get(place).map_or(0, |(_, bytes)| bytes.len());
         let ends = records.get(place).is_none_or(|(position, _)| {
             let far = u32::try_from(position - records[begin].0).is_err();
-            chunk_bytes + bytes > CHUNK_BYTES_MAX || far
+            chunk_bytes + bytes > CHUNK_BYTES_MAX || far || is_damaged(place) != is_damaged(begin)
         });
         if place > begin && ends {
             let first_sequence = first + begin as u64;
@@ -383,6 +396,7 @@ fn pieces_of(
                 first_sequence,
                 start: chunk_start,
                 records: &records[begin..place],
+                damaged: is_damaged(begin),
             };
             piece.chunks.push(chunk.pack());
             let reached = || records[..place].iter().fold(start, |head, (_, bytes)| head.then(bytes));

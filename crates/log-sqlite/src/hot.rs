@@ -5,10 +5,11 @@
 //! *before* it takes its snapshot of the database, never after: then whatever it was told is in the
 //! snapshot, either still hot or sealed by now, and the snapshot itself says which. It must not know SQL.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard};
 
-use recount_log::StreamKey;
+use recount_log::{Damage, Fault, StreamKey};
 use tokio::time::Instant;
 
 use crate::layout::{Ends, Known, Totals};
@@ -34,6 +35,8 @@ pub(crate) struct Inner {
     sealed: Totals,
     /// What is in a chunk and in its group still.
     both: Totals,
+    /// Streams that had damaged records in the hot part when it was read, from the first to the last of them.
+    damaged: HashMap<StreamKey, RangeInclusive<u64>>,
 }
 
 struct Stream {
@@ -114,6 +117,17 @@ impl Hot {
         let inner = self.lock();
         let Some(stream) = inner.streams.get(key) else { return Vec::new() };
         stream.parts.from(from, max)
+    }
+
+    /// Why nothing may be added to a stream, nor taken away, if it has damaged records.
+    pub(crate) fn refusal(&self, key: &StreamKey) -> Option<Fault> {
+        let inner = self.lock();
+        let range = inner.damaged.get(key)?;
+        Some(Fault::damaged(Damage {
+            stream: Some(key.clone()),
+            sequences: Some(range.clone()),
+            positions: None,
+        }))
     }
 
     pub(crate) fn ends(&self) -> Ends {
@@ -202,8 +216,14 @@ impl Hot {
 }
 
 impl Inner {
-    pub(crate) fn new(ends: Ends, sealed: Totals) -> Self {
-        Inner { ends, sealed, ..Inner::default() }
+    pub(crate) fn new(sealed: Totals) -> Self {
+        Inner { sealed, ..Inner::default() }
+    }
+
+    /// This record is damaged, and in no chunk yet.
+    pub(crate) fn is_damaged(&mut self, key: &StreamKey, sequence: u64) {
+        let range = self.damaged.entry(key.clone()).or_insert(sequence..=sequence);
+        *range = *range.start()..=sequence;
     }
 
     /// Of a group that has landed, so much is in chunks too.

@@ -15,8 +15,13 @@ use recount_log::{End, Fault, StreamKey, Tail};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Result, ToSql, params};
 
-use crate::fault::{Doing as _, corrupt};
-use crate::packing::{self, Joined, Slot, Span};
+use crate::fault::{Doing as _, altered, corrupt};
+pub(crate) use crate::feed::{
+    FEED_BY_POSITION, FeedRow, NewFeed, feed_after, feed_from, feed_sum, insert_feed, last_sealed,
+    stored_feed,
+};
+use crate::packing::{self, Joined, Slot};
+use crate::sum::Sum;
 
 /// Where a stream ends, where what is left of it begins, and the number that stands for its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +48,20 @@ impl StreamTail {
             start,
             erased: false,
         }
+    }
+
+    /// The checksum of the stream's row.
+    pub(crate) fn sum(&self, key: &str) -> i64 {
+        Sum::of("streams")
+            .bytes(key.as_bytes())
+            .number(self.id.cast_unsigned())
+            .number(self.next_sequence)
+            .number(self.last_position)
+            .bytes(&self.head.0)
+            .number(self.first_sequence)
+            .bytes(&self.start.0)
+            .number(self.erased.into())
+            .column()
     }
 
     pub(crate) fn known(&self) -> Known {
@@ -133,29 +152,24 @@ pub(crate) fn last_stream(connection: &Connection) -> Result<i64> {
     one(connection, "SELECT coalesce(max(id), 0) FROM streams")
 }
 
-/// The last position that is sealed; 0 when none is.
-pub(crate) fn last_sealed(connection: &Connection) -> Result<u64> {
-    let sql = "SELECT coalesce((SELECT last_position FROM feed ORDER BY first_position DESC LIMIT 1), 0)";
-    connection.prepare_cached(sql)?.query_row([], |row| number(row, 0))
-}
-
 /// A number that differs from the last one seen if another connection has changed anything since.
 pub(crate) fn data_version(connection: &Connection) -> Result<i64> {
     one(connection, "PRAGMA data_version")
 }
 
 pub(crate) fn insert_stream(connection: &Connection, key: &str, id: i64) -> Result<()> {
-    let sql = "INSERT INTO streams (id, key, next_sequence, last_position, head) VALUES (?1, ?2, 0, 0, ?3)";
-    connection.prepare_cached(sql)?.execute(params![id, key, &ChainValue::start(key).0[..]]).map(drop)
+    let sql = "INSERT INTO streams (id, key, next_sequence, last_position, head, sum) VALUES (?1, ?2, 0, 0, ?3, ?4)";
+    let fresh = StreamTail::fresh(id, key);
+    connection.prepare_cached(sql)?.execute(params![id, key, &fresh.head.0[..], fresh.sum(key)]).map(drop)
 }
 
 /// Writes what is sealed, or was taken away, of a stream.
-pub(crate) fn update_stream(connection: &Connection, tail: &StreamTail) -> Result<()> {
+pub(crate) fn update_stream(connection: &Connection, key: &str, tail: &StreamTail) -> Result<()> {
     let sql = "UPDATE streams SET next_sequence = ?2, last_position = ?3, head = ?4, first_sequence = ?5,
-        start = ?6, erased = ?7 WHERE id = ?1";
+        start = ?6, erased = ?7, sum = ?8 WHERE id = ?1";
     let start = (tail.first_sequence > 0 || tail.erased).then_some(&tail.start.0[..]);
     let (next, last, first) = (int(tail.next_sequence), int(tail.last_position), int(tail.first_sequence));
-    let values = params![tail.id, next, last, &tail.head.0[..], first, start, tail.erased];
+    let values = params![tail.id, next, last, &tail.head.0[..], first, start, tail.erased, tail.sum(key)];
     let changed = connection.prepare_cached(sql)?.execute(values)?;
     if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed)) }
 }
@@ -178,22 +192,56 @@ pub(crate) fn last_position(connection: &Connection) -> Result<u64> {
     connection.prepare_cached(sql)?.query_row([], |row| number(row, 0))
 }
 
+/// What is asked for of a stream, in the order [`stored_tail`] takes it.
+macro_rules! stream_columns {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key, sum FROM streams ",
+            $rest
+        )
+    };
+}
+pub(crate) const STREAMS_BY_ID: &str = stream_columns!("WHERE id >= ?1 ORDER BY id LIMIT ?2");
+
 /// What the row of a stream says: where its sealed part ends.
 pub(crate) fn stream_tail(connection: &Connection, key: &str) -> Result<Option<StreamTail>> {
-    let sql = "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams
-        WHERE key = ?1";
+    let sql = stream_columns!("WHERE key = ?1");
     let tail = connection.prepare_cached(sql)?.query_row([key], stored_tail).optional()?;
     Ok(tail.map(|(_, tail)| tail))
 }
 
+/// The same for who tells others that a stream does not exist. What was not found may be there under a name that was
+/// changed on the disk: it then lies beside the place where it was looked for.
+pub(crate) fn stream_tail_for_sure(connection: &Connection, key: &str) -> Result<Option<StreamTail>> {
+    let tail = stream_tail(connection, key)?;
+    if tail.is_none() {
+        for sql in [
+            stream_columns!("WHERE key < ?1 ORDER BY key DESC LIMIT 1"),
+            stream_columns!("WHERE key > ?1 ORDER BY key LIMIT 1"),
+        ] {
+            connection.prepare_cached(sql)?.query_row([key], stored_tail).optional()?;
+        }
+    }
+    Ok(tail)
+}
+
 /// The same, by number, with the name.
 pub(crate) fn stream_of(connection: &Connection, id: i64) -> Result<Option<(StreamKey, StreamTail)>> {
-    let sql = "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams
-        WHERE id = ?1";
+    let sql = stream_columns!("WHERE id = ?1");
     connection.prepare_cached(sql)?.query_row([id], stored_tail).optional()
 }
 
+/// The name of a stream and its row, if it is what was written.
 pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
+    let (key, tail) = told_tail(row)?;
+    if row.get::<_, Option<i64>>(8)? != Some(tail.sum(&key)) {
+        return Err(altered(&format!("the row of stream {key} (number {})", tail.id)));
+    }
+    Ok((key, tail))
+}
+
+/// The same without a look at the checksum: for rows that have none yet.
+pub(crate) fn told_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
     let key: Arc<str> = row.get(7)?;
     let start = row.get::<_, Option<[u8; 32]>>(5)?.map_or_else(|| ChainValue::start(&key), ChainValue);
     let tail = StreamTail {
@@ -232,6 +280,11 @@ impl<'c> Names<'c> {
         Ok(self.known.get_mut(&id).expect("it was put there a moment ago"))
     }
 
+    /// The name of one that was looked up, or can be.
+    pub(crate) fn name(&self, id: i64) -> Option<StreamKey> {
+        self.known.get(&id).map(|(key, _)| key.clone())
+    }
+
     /// How many were looked up.
     pub(crate) fn count(&self) -> usize {
         self.known.len()
@@ -243,12 +296,22 @@ pub(crate) fn list_streams(
     after: Option<&str>,
     max: usize,
 ) -> Result<Vec<StreamKey>> {
+    // A name lies in an index and in its row. Where both agree it is right, whatever else of the row is damaged.
     let sql = match after {
-        Some(_) => "SELECT key FROM streams WHERE key > ?1 ORDER BY key LIMIT ?2",
-        None => "SELECT key FROM streams WHERE ?1 IS NULL ORDER BY key LIMIT ?2",
+        Some(_) => "SELECT key, id FROM streams WHERE key > ?1 ORDER BY key LIMIT ?2",
+        None => "SELECT key, id FROM streams WHERE ?1 IS NULL ORDER BY key LIMIT ?2",
     };
+    let mut own = connection.prepare_cached("SELECT key FROM streams WHERE id = ?1")?;
     let mut statement = connection.prepare_cached(sql)?;
-    let keys = statement.query_map(params![after, limit(max)], |row| row.get::<_, Arc<str>>(0))?;
+    let keys = statement.query_map(params![after, limit(max)], |row| {
+        let (key, id): (Arc<str>, i64) = (row.get(0)?, row.get(1)?);
+        let own: Option<String> = own.query_row([id], |row| row.get(0)).optional()?;
+        if own.as_deref() == Some(&*key) {
+            Ok(key)
+        } else {
+            Err(altered(&format!("the name of stream {key}")))
+        }
+    })?;
     keys.collect()
 }
 
@@ -366,6 +429,7 @@ pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup
     let events = row.get_ref(3).doing(doing)?;
     let text = matches!(events, ValueRef::Text(_));
     if let (Ok(index), Ok(joined)) = (index, events.as_bytes())
+        && packing::index_is_sound(first_position, text, index, joined)
         && let Some(slots) = packing::group_slots(index, text, joined, records)
         && records > 0
         && first_position > 0
@@ -396,13 +460,15 @@ pub(crate) struct StoredChunk<'r> {
     first_position: u64,
     positions: &'r [u8],
     joined: &'r [u8],
+    /// Chunks of before schema 5 have no sum.
+    has_sum: bool,
 }
 
 /// What is asked for of a chunk, in the order [`stored_chunk`] takes it.
 macro_rules! chunk_columns {
     ($rest:literal) => {
         concat!(
-            r#"SELECT id, stream, first_sequence, records, start, first_position, "index", positions, events FROM chunks "#,
+            r#"SELECT id, stream, first_sequence, records, start, first_position, "index", positions, events, sum FROM chunks "#,
             $rest
         )
     };
@@ -413,6 +479,30 @@ impl StoredChunk<'_> {
     /// The sequence after the last.
     pub(crate) fn end(&self) -> u64 {
         self.first_sequence + self.ranges.len() as u64
+    }
+
+    /// Of a chunk that has no sum: whether its records lead from the chain value before them to the one after.
+    fn check_chain(&self, connection: &Connection, tail: &StreamTail) -> Result<(), Fault> {
+        if self.has_sum {
+            return Ok(());
+        }
+        let doing = "reading the chain value after a chunk";
+        let expected = if self.end() == tail.next_sequence {
+            Some(tail.head)
+        } else {
+            let sql = "SELECT start FROM chunks WHERE stream = ?1 AND first_sequence = ?2";
+            let mut next = connection.prepare_cached(sql).doing(doing)?;
+            let next = next.query_row(params![self.stream, int(self.end())], |row| row.get(0)).optional();
+            next.doing(doing)?.map(ChainValue)
+        };
+        let found = self.records().fold(self.start, |head, (_, _, bytes)| head.then(bytes));
+        if expected == Some(found) {
+            return Ok(());
+        }
+        Err(corrupt(format!(
+            "the sealed records from sequence {} on do not fit their chain",
+            self.first_sequence
+        )))
     }
 
     pub(crate) fn record(&self, sequence: u64) -> Option<(u64, &[u8])> {
@@ -441,6 +531,8 @@ pub(crate) struct NewChunk<'b> {
     pub(crate) start: ChainValue,
     /// Position and bytes of each.
     pub(crate) records: &'b [(u64, &'b [u8])],
+    /// The records were damaged before they were sealed: the chunk gets a sum that does not fit, so that they stay so.
+    pub(crate) damaged: bool,
 }
 
 /// A chunk as its row will be.
@@ -454,12 +546,29 @@ pub(crate) struct PackedChunk {
     index: Vec<u8>,
     positions: Vec<u8>,
     events: Joined,
+    sum: i64,
 }
 
 impl NewChunk<'_> {
     pub(crate) fn pack(&self) -> PackedChunk {
         let first_position = self.records.first().map_or(0, |(position, _)| *position);
         let bytes: usize = self.records.iter().map(|(_, bytes)| bytes.len()).sum();
+        let index = packing::chunk_index(self.records.iter().map(|(_, bytes)| bytes.len()));
+        let positions =
+            packing::positions(first_position, self.records.iter().map(|(position, _)| *position));
+        let events = packing::join(self.records.iter().map(|(_, bytes)| Some(*bytes)));
+        let columns = ChunkColumns {
+            stream: self.stream,
+            first_sequence: self.first_sequence,
+            records: self.records.len() as u64,
+            start: &self.start,
+            first_position,
+            index: &index,
+            positions: &positions,
+            text: events.text,
+            joined: &events.bytes,
+        };
+        let sum = columns.sum();
         PackedChunk {
             stream: self.stream,
             first_sequence: self.first_sequence,
@@ -467,10 +576,40 @@ impl NewChunk<'_> {
             bytes: bytes as u64,
             start: self.start,
             first_position,
-            index: packing::chunk_index(self.records.iter().map(|(_, bytes)| bytes.len())),
-            positions: packing::positions(first_position, self.records.iter().map(|(position, _)| *position)),
-            events: packing::join(self.records.iter().map(|(_, bytes)| Some(*bytes))),
+            sum: if self.damaged { !sum } else { sum },
+            index,
+            positions,
+            events,
         }
+    }
+}
+
+/// What the checksum of a chunk covers.
+struct ChunkColumns<'c> {
+    stream: i64,
+    first_sequence: u64,
+    records: u64,
+    start: &'c ChainValue,
+    first_position: u64,
+    index: &'c [u8],
+    positions: &'c [u8],
+    text: bool,
+    joined: &'c [u8],
+}
+
+impl ChunkColumns<'_> {
+    fn sum(&self) -> i64 {
+        Sum::of("chunks")
+            .number(self.stream.cast_unsigned())
+            .number(self.first_sequence)
+            .number(self.records)
+            .bytes(&self.start.0)
+            .number(self.first_position)
+            .bytes(self.index)
+            .bytes(self.positions)
+            .number(self.text.into())
+            .bytes(self.joined)
+            .column()
     }
 }
 
@@ -485,8 +624,8 @@ pub(crate) fn insert_chunk(connection: &Connection, chunk: &NewChunk<'_>) -> Res
 }
 
 pub(crate) fn insert_packed(connection: &Connection, chunk: &PackedChunk) -> Result<()> {
-    let sql = r#"INSERT INTO chunks (stream, first_sequence, records, bytes, start, first_position, "index", positions, events)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"#;
+    let sql = r#"INSERT INTO chunks (stream, first_sequence, records, bytes, start, first_position, "index", positions, events, sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"#;
     connection
         .prepare_cached(sql)?
         .execute(params![
@@ -499,6 +638,7 @@ pub(crate) fn insert_packed(connection: &Connection, chunk: &PackedChunk) -> Res
             chunk.index,
             chunk.positions,
             chunk.events,
+            chunk.sum,
         ])
         .map(drop)
 }
@@ -525,9 +665,10 @@ pub(crate) fn small_chunks(
     Ok(found)
 }
 
-/// Shows one chunk; a fault if it is not there.
+/// Shows one chunk of a stream; a fault if it is not there.
 pub(crate) fn chunk_at<T>(
     connection: &Connection,
+    tail: &StreamTail,
     id: i64,
     look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
@@ -535,7 +676,29 @@ pub(crate) fn chunk_at<T>(
     let mut statement = connection.prepare_cached(chunk_columns!("WHERE id = ?1")).doing(doing)?;
     let mut rows = statement.query([id]).doing(doing)?;
     let row = rows.next().doing(doing)?.ok_or_else(|| corrupt(format!("chunk {id} is not there")))?;
-    look(stored_chunk(row)?)
+    look(chunk_of(connection, tail, row)?)
+}
+
+/// Where a chunk that is damaged says that it is: stream, first sequence, how many records.
+pub(crate) fn told_chunk(row: &rusqlite::Row<'_>) -> Result<(i64, u64, u64)> {
+    Ok((row.get(1)?, number(row, 2)?, number(row, 3)?))
+}
+
+/// A chunk of a stream, if it is what was written.
+fn chunk_of<'r>(
+    connection: &Connection,
+    tail: &StreamTail,
+    row: &'r rusqlite::Row<'_>,
+) -> Result<StoredChunk<'r>, Fault> {
+    let chunk = stored_chunk(row)?;
+    if chunk.stream != tail.id {
+        return Err(corrupt(format!(
+            "a chunk of stream number {} is found as one of number {}",
+            chunk.stream, tail.id
+        )));
+    }
+    chunk.check_chain(connection, tail)?;
+    Ok(chunk)
 }
 
 /// `false`: it was not there.
@@ -546,10 +709,11 @@ pub(crate) fn delete_chunk(connection: &Connection, id: i64) -> Result<bool> {
 /// Takes a chunk out and shows it as it was.
 pub(crate) fn take_chunk<T>(
     connection: &Connection,
+    tail: &StreamTail,
     id: i64,
     look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
-    let seen = chunk_at(connection, id, look)?;
+    let seen = chunk_at(connection, tail, id, look)?;
     delete_chunk(connection, id).doing("taking a chunk away to write it anew")?;
     Ok(seen)
 }
@@ -574,7 +738,7 @@ pub(crate) fn delete_chunks(connection: &Connection, stream: i64, before: u64) -
 /// Shows each chunk of a stream from the one with a sequence on, until told to stop (`false`).
 pub(crate) fn chunks_from(
     connection: &Connection,
-    stream: i64,
+    tail: &StreamTail,
     sequence: u64,
     each: &mut dyn FnMut(StoredChunk<'_>) -> Result<bool, Fault>,
 ) -> Result<(), Fault> {
@@ -585,13 +749,20 @@ pub(crate) fn chunks_from(
     );
     let doing = "reading sealed records";
     let mut statement = connection.prepare_cached(sql).doing(doing)?;
-    let mut rows = statement.query(params![stream, int(sequence)]).doing(doing)?;
+    let mut rows = statement.query(params![tail.id, int(sequence)]).doing(doing)?;
     while let Some(row) = rows.next().doing(doing)? {
-        if !each(stored_chunk(row)?)? {
+        if !each(chunk_of(connection, tail, row)?)? {
             break;
         }
     }
     Ok(())
+}
+
+/// Where the first chunk of a stream begins that begins after a sequence.
+pub(crate) fn chunk_after(connection: &Connection, stream: i64, sequence: u64) -> Result<Option<u64>> {
+    let sql = "SELECT first_sequence FROM chunks WHERE stream = ?1 AND first_sequence > ?2
+        ORDER BY first_sequence LIMIT 1";
+    connection.prepare_cached(sql)?.query_row(params![stream, int(sequence)], |row| number(row, 0)).optional()
 }
 
 pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk<'r>, Fault> {
@@ -601,77 +772,49 @@ pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk
     let records = number(row, 3).doing(doing)?;
     let start = ChainValue(row.get(4).doing(doing)?);
     let first_position = number(row, 5).doing(doing)?;
-    let index = row.get_ref(6).doing(doing)?.as_bytes();
-    let positions = row.get_ref(7).doing(doing)?.as_bytes();
+    let index = row.get_ref(6).doing(doing)?.as_bytes().ok();
+    let positions = row.get_ref(7).doing(doing)?.as_bytes().ok();
     let events = row.get_ref(8).doing(doing)?;
     let text = matches!(events, ValueRef::Text(_));
-    if let (Ok(index), Ok(positions), Ok(joined)) = (index, positions, events.as_bytes())
+    let sum: Option<i64> = row.get(9).doing(doing)?;
+    if let (Some(index), Some(positions), Ok(joined)) = (index, positions, events.as_bytes()) {
+        let columns = ChunkColumns {
+            stream,
+            first_sequence,
+            records,
+            start: &start,
+            first_position,
+            index,
+            positions,
+            text,
+            joined,
+        };
+        if sum.is_some_and(|sum| sum != columns.sum()) {
+            return Err(corrupt(format!(
+                "chunk {id} (from sequence {first_sequence} on) does not fit its checksum"
+            )));
+        }
+    }
+    if let (Some(index), Some(positions), Ok(joined)) = (index, positions, events.as_bytes())
         && let Some(ranges) = packing::chunk_ranges(index, text, joined)
         && ranges.len() as u64 == records
         && positions.len() == ranges.len() * 4
         && first_sequence.checked_add(records).is_some()
     {
-        return Ok(StoredChunk { stream, first_sequence, start, ranges, first_position, positions, joined });
+        let has_sum = sum.is_some();
+        return Ok(StoredChunk {
+            stream,
+            first_sequence,
+            start,
+            ranges,
+            first_position,
+            positions,
+            joined,
+            has_sum,
+        });
     }
     Err(corrupt(format!(
         "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; look at the store with `recount verify --data`"
-    )))
-}
-
-/// Which record is at each position of a part of the feed.
-pub(crate) struct FeedRow {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) spans: Vec<Span>,
-}
-
-/// The same, to be written, with its spans packed.
-pub(crate) struct NewFeed {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) spans: Vec<u8>,
-}
-
-pub(crate) fn insert_feed(connection: &Connection, row: &NewFeed) -> Result<()> {
-    let sql = "INSERT INTO feed (first_position, last_position, spans) VALUES (?1, ?2, ?3)";
-    let values = params![int(row.first), int(row.last), row.spans];
-    connection.prepare_cached(sql)?.execute(values).map(drop)
-}
-
-/// Shows each row of the feed from the one with a position on, until told to stop (`false`).
-pub(crate) fn feed_from(
-    connection: &Connection,
-    position: u64,
-    each: &mut dyn FnMut(FeedRow) -> Result<bool, Fault>,
-) -> Result<(), Fault> {
-    let sql = "SELECT first_position, last_position, spans FROM feed
-        WHERE first_position >= coalesce((SELECT max(first_position) FROM feed WHERE first_position <= ?1), 0)
-        ORDER BY first_position";
-    let doing = "reading which record is at which position";
-    let mut statement = connection.prepare_cached(sql).doing(doing)?;
-    let mut rows = statement.query([int(position)]).doing(doing)?;
-    while let Some(row) = rows.next().doing(doing)? {
-        if !each(stored_feed(row)?)? {
-            break;
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
-    let doing = "reading which record is at which position";
-    let (first, last) = (number(row, 0).doing(doing)?, number(row, 1).doing(doing)?);
-    let spans = row.get_ref(2).doing(doing)?.as_blob().ok().and_then(packing::spans_of_feed);
-    if let Some(spans) = spans
-        && let counted = spans.iter().try_fold(first, |sum, span| sum.checked_add(span.count))
-        && counted.is_some()
-        && counted == last.checked_add(1)
-        && spans.iter().all(|span| span.first_sequence.checked_add(span.count).is_some())
-    {
-        return Ok(FeedRow { first, last, spans });
-    }
-    Err(corrupt(format!(
-        "what says which record is at which position from {first} on makes no sense; look at the store with `recount verify --data`"
     )))
 }
 

@@ -212,3 +212,7 @@ pub const PAGE_KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Buffers of pages that are kept for the next; more are let go.
 pub const PAGES_KEPT_MAX: usize = 16;
+
+/// Rows that get their checksum between two looks at the table while an older schema is brought forward. They are held
+/// in memory meanwhile.
+pub const SUMS_BATCH_ROWS: i64 = 1024;

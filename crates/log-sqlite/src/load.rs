@@ -1,7 +1,9 @@
 //! The index of the hot part, read from the disk: at open, and when another program changed the database.
 //!
 //! The work is bounded by what may be hot ([`crate::limits::HOT_BYTES_MAX`]). Everything hot is checked on
-//! the way, since a crash or a failing disk would have left its marks here.
+//! the way, since a crash or a failing disk would have left its marks here. Where only the bytes of records are
+//! damaged, their streams are noted as damaged and the rest goes on; where the index beside them is, nobody can say
+//! how far which stream goes, and the store is refused.
 
 use std::collections::HashMap;
 
@@ -22,12 +24,9 @@ struct Left {
 pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
     let doing = "looking at the end of the store";
     let sealed = layout::totals(connection).doing(doing)?;
-    let ends = Ends {
-        last_position: layout::last_position(connection).doing(doing)?,
-        last_stream: layout::last_stream(connection).doing(doing)?,
-    };
-    let mut inner = Inner::new(ends, sealed);
-    let mut next = layout::last_sealed(connection).doing(doing)? + 1;
+    let last_stream = layout::last_stream(connection).doing(doing)?;
+    let mut inner = Inner::new(sealed);
+    let mut next = layout::last_sealed(connection)? + 1;
     let since = recount_world::moment();
     let mut names = Names::new(connection);
     let mut left_behind: HashMap<i64, Left> = HashMap::new();
@@ -38,7 +37,7 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
                 "the newest records go on at position {first_position}, where {next} belongs"
             )));
         }
-        group.check()?;
+        let sound = group.check();
         next = last_position + 1;
         let mut totals = Totals::default();
         let mut both = Totals::default();
@@ -75,6 +74,9 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
             tail.last_position = position;
             totals.more(Totals::one(bytes));
             let known = tail.known();
+            if sound.is_err() {
+                inner.is_damaged(key, slot.sequence);
+            }
             match spans.last_mut() {
                 Some(last) if last.key == *key => {
                     last.count += 1;
@@ -82,6 +84,10 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
                 }
                 _ => spans.push(Span { key: key.clone(), first_sequence: slot.sequence, count: 1, known }),
             }
+        }
+        if let Err(fault) = sound {
+            // Whose records these are is known, so nothing else has to suffer for it.
+            tracing::error!(%fault, "records of the newest commits are damaged; their streams take nothing more");
         }
         inner.is_both(both);
         inner.land(&Landed { first_position, last_position, totals, since, spans: &spans });
@@ -93,5 +99,6 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
             left.end, left.next
         )));
     }
+    inner.ends = Ends { last_position: next - 1, last_stream };
     Ok(inner)
 }

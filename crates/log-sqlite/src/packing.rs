@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use crate::sum::Sum;
+
 /// Several records as one value.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
@@ -36,8 +38,11 @@ impl Slot {
     }
 }
 
-/// Bytes of the sum at the beginning of a group's index.
+/// Bytes of the sum at the beginning of a value of changes; and of both sums of a group's index together.
 const SUM_BYTES: usize = 16;
+
+/// Bytes of one of the two sums of a group's index.
+const PART_BYTES: usize = SUM_BYTES / 2;
 
 /// Whether a record may become an element of a JSON array.
 fn is_text(record: &[u8]) -> bool {
@@ -81,13 +86,15 @@ fn ranges(lengths: &[usize], text: bool, joined: &[u8]) -> Option<Vec<Range<usiz
 
 // ---- groups: records of many streams in the order they were committed ----
 
-/// The index of a group: a sum over its bytes, then span by span the stream, the first sequence, how many,
-/// and the length of each.
+/// The index of a group: a sum over its bytes, one over the index itself, then span by span the stream, the first
+/// sequence, how many, and the length of each. With two sums the index still says whose records are damaged.
 pub(crate) fn group_index<'s>(
+    first_position: u64,
     joined: &Joined,
     mut slots: impl Iterator<Item = (i64, u64, usize)> + Clone + 's,
 ) -> Vec<u8> {
-    let mut index = sum(&joined.bytes).to_vec();
+    let mut index = vec![0; SUM_BYTES];
+    index[..PART_BYTES].copy_from_slice(&content_sum(&joined.bytes).to_bytes());
     while let Some((stream, first, length)) = slots.next() {
         let follows = |(place, (other, sequence, _)): &(u64, (i64, u64, usize))| {
             *other == stream && (stream == NOBODY || *sequence == first.wrapping_add(1 + place))
@@ -107,6 +114,8 @@ pub(crate) fn group_index<'s>(
             }
         }
     }
+    let own = index_sum(first_position, joined.text, &index);
+    index[PART_BYTES..SUM_BYTES].copy_from_slice(&own.to_bytes());
     index
 }
 
@@ -135,8 +144,30 @@ pub(crate) fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64)
     Some(slots.map(|((stream, sequence), range)| Slot { stream, sequence, range }).collect())
 }
 
+/// Whether a group's index is the one that was made for the group at this position. A group that a release before
+/// schema 5 wrote has one sum, over its bytes alone; while that fits, both are taken for sound.
+pub(crate) fn index_is_sound(first_position: u64, text: bool, index: &[u8], joined: &[u8]) -> bool {
+    let own = index_sum(first_position, text, index).to_bytes();
+    index.get(PART_BYTES..SUM_BYTES) == Some(&own[..]) || has_old_sum(index, joined)
+}
+
 /// Whether a group's bytes are those its index was made for.
 pub(crate) fn group_is_sound(index: &[u8], joined: &[u8]) -> bool {
+    index.get(..PART_BYTES) == Some(&content_sum(joined).to_bytes()[..]) || has_old_sum(index, joined)
+}
+
+fn content_sum(joined: &[u8]) -> Sum {
+    Sum::of("groups").bytes(joined)
+}
+
+/// Over the sum of the bytes, and what follows both sums.
+fn index_sum(first_position: u64, text: bool, index: &[u8]) -> Sum {
+    let (content, spans) =
+        (&index[..PART_BYTES.min(index.len())], index.get(SUM_BYTES..).unwrap_or_default());
+    Sum::of("groups").number(first_position).number(text.into()).bytes(content).bytes(spans)
+}
+
+fn has_old_sum(index: &[u8], joined: &[u8]) -> bool {
     index.get(..SUM_BYTES) == Some(&sum(joined)[..])
 }
 
@@ -239,7 +270,7 @@ pub(crate) fn changes<'c>(number: u64, first_needed: u64, all: impl Iterator<Ite
 /// `None` when they are not what was packed, or not for this commit.
 pub(crate) fn changes_of(number: u64, first_needed: u64, packed: &[u8]) -> Option<Vec<Change<'_>>> {
     let mut rest = packed.get(SUM_BYTES..)?;
-    let is_sound = group_is_sound(packed, rest);
+    let is_sound = packed.get(..SUM_BYTES) == Some(&sum(rest)[..]);
     if !is_sound || take(&mut rest)? != number || take(&mut rest)? != first_needed {
         return None;
     }
@@ -314,7 +345,7 @@ mod tests {
     fn packed(records: &[Owned<'_>]) -> (Joined, Vec<u8>) {
         let joined = join(records.iter().map(|record| record.map(|(_, _, bytes)| bytes)));
         let slots = records.iter().map(|record| record.map_or((NOBODY, 0, 0), |(s, n, b)| (s, n, b.len())));
-        let index = group_index(&joined, slots);
+        let index = group_index(1, &joined, slots);
         (joined, index)
     }
 

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use recount_log::chain::ChainValue;
 use recount_log::{
-    End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, Row, RowRange, StreamKey, Tail,
+    Damage, End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, Row, RowRange, StreamKey, Tail,
 };
 use rusqlite::Connection;
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{Doing as _, about, corrupt};
 use crate::hot::{Hot, Part};
-use crate::layout::{self, FeedRow, Names, StoredChunk, StreamTail};
+use crate::layout::{self, FeedRow, Names, StoredChunk, StoredGroup, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
-use crate::packing::Slot;
+use crate::packing::{Slot, Span};
 use crate::pages::Pages;
 use crate::rows;
 
@@ -77,7 +77,7 @@ pub(crate) fn end(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result
     if let Some(known) = hot.known(key) {
         return Ok(Some(known.end()));
     }
-    let stored = layout::stream_tail(connection, key).doing(&format!("reading the tail of stream {key}"))?;
+    let stored = tail_of(connection, key)?;
     // A stream that got its first record just now is not known to the index above and has nothing sealed.
     Ok(stored.filter(|tail| tail.next_sequence > 0).map(|tail| tail.known().end()))
 }
@@ -86,12 +86,13 @@ pub(crate) fn end(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result
 pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<Tail>, Fault> {
     let found = hot.known_with_parts(key);
     let snapshot = snapshot(connection)?;
-    let stored = layout::stream_tail(&snapshot, key).doing(&format!("reading the tail of stream {key}"))?;
+    let stored = tail_of(&snapshot, key)?;
     let Some(mut tail) = stored else { return Ok(None) };
     if let Some((known, parts)) = found {
         let all = ReadBound { count: usize::MAX, bytes: usize::MAX };
         let mut page = Page::new(key, tail.next_sequence, all, tail.head);
-        page.hot(&snapshot, &tail, &parts)?;
+        let read = page.hot(&snapshot, &tail, &parts);
+        read.map_err(|fault| page.about(&snapshot, &tail, &parts, fault))?;
         tail.head = page.filling;
         // What was sealed meanwhile may go further than the index did.
         if known.next_sequence > tail.next_sequence {
@@ -100,6 +101,13 @@ pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Resul
         }
     }
     Ok(Some(tail).filter(|tail| tail.next_sequence > 0).map(StreamTail::told))
+}
+
+fn tail_of(connection: &Connection, key: &StreamKey) -> Result<Option<StreamTail>, Fault> {
+    let stored = layout::stream_tail_for_sure(connection, key);
+    let stored = stored.doing(&format!("reading the row of stream {key}"));
+    // Of a stream whose row is damaged, nothing can be told apart.
+    stored.map_err(|fault| about(fault, || Damage { stream: Some(key.clone()), ..Damage::default() }))
 }
 
 /// Records of one stream. A gap is a fault: what is missing is never passed over in silence.
@@ -111,7 +119,18 @@ pub(crate) fn stream(
     bound: ReadBound,
 ) -> Result<Vec<Record>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    page(connection, &parts, key, from, bound, Vec::new())
+    page(connection, &parts, key, from, bound, Vec::new()).map_err(|fault| up_to_end(fault, hot, key, from))
+}
+
+/// Where the row of a stream is damaged, all of it is: to where it ends, if that is known from what is hot.
+fn up_to_end(mut fault: Fault, hot: &Hot, key: &StreamKey, from: u64) -> Fault {
+    let end = hot.known(key).map(|known| known.next_sequence).filter(|end| *end > from);
+    if let (Some(end), Some(damage)) = (end, &mut fault.damage)
+        && damage.sequences.is_none()
+    {
+        damage.sequences = Some(from..=end - 1);
+    }
+    fault
 }
 
 /// The same records, framed one after the other. Where a page holds something already, it ends before the
@@ -127,7 +146,8 @@ pub(crate) fn framed(
 ) -> Result<Option<Framed>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
     let frames = Frames { framing, pages, out: BytesMut::new(), ends: None };
-    let Frames { out, ends, .. } = page(connection, &parts, key, from, bound, frames)?;
+    let page = page(connection, &parts, key, from, bound, frames);
+    let Frames { out, ends, .. } = page.map_err(|fault| up_to_end(fault, hot, key, from))?;
     Ok(ends.map(|(first, last)| Framed { bytes: pages.page(out), first, last }))
 }
 
@@ -202,12 +222,12 @@ fn page<F: Filling>(
     filling: F,
 ) -> Result<F, Fault> {
     let snapshot = snapshot(connection)?;
-    let stored = layout::stream_tail(&snapshot, key).doing(&format!("reading stream {key} from {from}"))?;
+    let stored = tail_of(&snapshot, key)?;
     let Some(stored) = stored else { return Ok(filling) };
     let mut page = Page::new(key, from.max(stored.first_sequence), bound, filling);
     match page.sealed(&snapshot, &stored).and_then(|()| page.hot(&snapshot, &stored, parts)) {
         // What stands before a hole is given; whoever asks for the hole itself is told.
-        Err(fault) if page.taken == 0 => Err(fault),
+        Err(fault) if page.taken == 0 => Err(page.about(&snapshot, &stored, parts, fault)),
         _ => Ok(page.filling),
     }
 }
@@ -235,7 +255,7 @@ impl<'k, F: Filling> Page<'k, F> {
             return Ok(());
         }
         let mut full = false;
-        layout::chunks_from(connection, stored.id, self.next, &mut |chunk: StoredChunk<'_>| {
+        layout::chunks_from(connection, stored, self.next, &mut |chunk: StoredChunk<'_>| {
             if self.is_full() {
                 return Ok(false);
             }
@@ -276,6 +296,7 @@ impl<'k, F: Filling> Page<'k, F> {
                 break;
             }
             let full = layout::group_at(connection, part.group, |group| {
+                group.check()?;
                 let ours = |slot: &&Slot| {
                     slot.stream == stored.id && slot.sequence >= self.next && slot.sequence < end
                 };
@@ -297,6 +318,23 @@ impl<'k, F: Filling> Page<'k, F> {
             self.expect(end)?;
         }
         Ok(())
+    }
+
+    /// Says of damage how far it goes: to where a chunk begins again, or to the end of what one append brought.
+    fn about(&self, connection: &Connection, stored: &StreamTail, parts: &[Part], fault: Fault) -> Fault {
+        let sealed_end = || match layout::chunk_after(connection, stored.id, self.next) {
+            Ok(Some(first)) => first.min(stored.next_sequence),
+            Ok(None) | Err(_) => stored.next_sequence,
+        };
+        let hot_end = || {
+            let part = parts.iter().find(|part| part.first_sequence + part.count > self.next)?;
+            let inside = part.first_sequence <= self.next;
+            Some(if inside { part.first_sequence + part.count } else { part.first_sequence })
+        };
+        let is_sealed = self.next < stored.next_sequence;
+        let end = if is_sealed { Some(sealed_end()) } else { hot_end() };
+        let sequences = end.map(|end| self.next..=end - 1);
+        about(fault, || Damage { stream: Some(self.key.clone()), sequences, positions: None })
     }
 
     fn take(&mut self, position: u64, bytes: &[u8]) -> bool {
@@ -345,15 +383,11 @@ pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Resu
         chunks: Chunks::default(),
         records: Vec::new(),
     };
-    if first_hot.is_none_or(|first| from < first) {
-        feed.sealed(&snapshot)?;
+    match feed.fill(&snapshot, first_hot) {
+        // What stands before a hole is given; whoever asks for the hole itself is told.
+        Err(fault) if feed.records.is_empty() => Err(feed.about(&snapshot, first_hot, fault)),
+        _ => Ok(feed.records),
     }
-    let Some(first_hot) = first_hot else { return Ok(feed.records) };
-    if !feed.full && feed.next < first_hot {
-        return Err(feed.missing(first_hot));
-    }
-    feed.hot(&snapshot)?;
-    Ok(feed.records)
 }
 
 /// A page of the feed as it fills.
@@ -368,6 +402,55 @@ struct Feed<'c> {
 }
 
 impl Feed<'_> {
+    fn fill(&mut self, connection: &Connection, first_hot: Option<u64>) -> Result<(), Fault> {
+        if first_hot.is_none_or(|first| self.next < first) {
+            self.sealed(connection)?;
+        }
+        let Some(first_hot) = first_hot else { return Ok(()) };
+        if !self.full && self.next < first_hot {
+            return Err(self.missing(first_hot));
+        }
+        self.hot(connection)
+    }
+
+    /// Says of damage how far it goes, where that is not known yet: to where the feed begins again.
+    fn about(&self, connection: &Connection, first_hot: Option<u64>, fault: Fault) -> Fault {
+        if fault.damage.as_ref().is_some_and(|damage| damage.positions.is_some()) {
+            return fault;
+        }
+        let next = match layout::feed_after(connection, self.next) {
+            Ok(Some(next)) => Some(next),
+            Ok(None) | Err(_) => first_hot.filter(|first| *first > self.next),
+        };
+        let last = next.map(|next| next - 1).or_else(|| layout::last_position(connection).ok());
+        let positions = last.filter(|last| *last >= self.next).map(|last| self.next..=last);
+        about(fault, || Damage { positions, ..Damage::default() })
+    }
+
+    /// Says of damage to sealed records of one span whose they are.
+    fn about_span(
+        &self,
+        connection: &Connection,
+        position: u64,
+        span: Span,
+        done: u64,
+        fault: Fault,
+    ) -> Fault {
+        let sequence = span.first_sequence + done;
+        let left = span.count - done;
+        let stream = self.names.name(span.stream);
+        let end = match layout::chunk_after(connection, span.stream, sequence) {
+            Ok(Some(end)) if stream.is_some() => left.min(end - sequence),
+            _ => left,
+        };
+        let fault = Fault { damage: None, ..fault };
+        about(fault, || Damage {
+            sequences: stream.is_some().then_some(sequence..=sequence + end - 1),
+            stream,
+            positions: Some(position..=position + end - 1),
+        })
+    }
+
     fn sealed(&mut self, connection: &Connection) -> Result<(), Fault> {
         layout::feed_from(connection, self.next, &mut |FeedRow { first, last, spans }| {
             if last < self.next {
@@ -378,12 +461,16 @@ impl Feed<'_> {
             }
             let mut position = first;
             for span in spans {
-                for more in 0..span.count {
-                    if position >= self.next
-                        && !self.sealed_one(connection, position, span.stream, span.first_sequence + more)?
-                    {
-                        self.full = true;
-                        return Ok(false);
+                for done in 0..span.count {
+                    if position >= self.next {
+                        let sequence = span.first_sequence + done;
+                        let taken = self.sealed_one(connection, position, span.stream, sequence);
+                        let taken = taken
+                            .map_err(|fault| self.about_span(connection, position, span, done, fault))?;
+                        if !taken {
+                            self.full = true;
+                            return Ok(false);
+                        }
                     }
                     position += 1;
                 }
@@ -408,8 +495,8 @@ impl Feed<'_> {
         if sequence < tail.first_sequence {
             return Ok(true);
         }
-        let key = key.clone();
-        let found = self.chunks.find(connection, stream, sequence)?;
+        let (key, tail) = (key.clone(), *tail);
+        let found = self.chunks.find(connection, &tail, sequence)?;
         let Some(bytes) = found.filter(|(there, _)| *there == position).map(|(_, bytes)| bytes) else {
             return Err(corrupt(format!(
                 "stream {key} has no sequence {sequence} for position {position}; look at the store with `recount verify --data`"
@@ -429,9 +516,21 @@ impl Feed<'_> {
             if group.first_position > self.next {
                 return Err(self.missing(group.first_position));
             }
+            let sound = group.check();
             for (position, slot, bytes) in group.records() {
                 if position < self.next {
                     continue;
+                }
+                let sealed = self.names.get(slot.stream, position)?.1.next_sequence;
+                if let (Err(_), true) = (&sound, slot.sequence < sealed) {
+                    // It is in a chunk as well.
+                    if !self.sealed_one(connection, position, slot.stream, slot.sequence)? {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                if let Err(fault) = &sound {
+                    return Err(self.about_slot(&group, position, slot, fault.clone()));
                 }
                 let key = self.names.get(slot.stream, position)?.0.clone();
                 if !self.take(key, position, slot.sequence, Bytes::copy_from_slice(bytes)) {
@@ -440,6 +539,22 @@ impl Feed<'_> {
             }
             self.next = group.last_position() + 1;
             Ok(true)
+        })
+    }
+
+    /// Says of damage to hot records whose they are: those of one stream that follow each other.
+    fn about_slot(&mut self, group: &StoredGroup<'_>, position: u64, slot: &Slot, fault: Fault) -> Fault {
+        let following = (position..).zip(slot.sequence..);
+        let mut records = group.records().skip_while(|(there, ..)| *there < position).zip(following);
+        let same = |((there, other, _), (position, sequence)): &((u64, &Slot, &[u8]), (u64, u64))| {
+            there == position && other.stream == slot.stream && other.sequence == *sequence
+        };
+        let more = records.by_ref().take_while(same).count().saturating_sub(1) as u64;
+        let stream = self.names.get(slot.stream, position).ok().map(|(key, _)| key.clone());
+        about(fault, || Damage {
+            sequences: stream.is_some().then_some(slot.sequence..=slot.sequence + more),
+            stream,
+            positions: Some(position..=position + more),
         })
     }
 
@@ -475,14 +590,15 @@ impl Chunks {
     fn find(
         &mut self,
         connection: &Connection,
-        stream: i64,
+        tail: &StreamTail,
         sequence: u64,
     ) -> Result<Option<(u64, Bytes)>, Fault> {
+        let stream = tail.id;
         if let Some(found) = self.kept.get(&stream).and_then(|kept| kept.get(sequence)) {
             return Ok(Some(found));
         }
         let mut found = None;
-        layout::chunks_from(connection, stream, sequence, &mut |chunk| {
+        layout::chunks_from(connection, tail, sequence, &mut |chunk| {
             // Only from here on: a feed goes forward.
             let records: Vec<(u64, Bytes)> = chunk
                 .records()

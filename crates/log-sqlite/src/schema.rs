@@ -8,7 +8,7 @@ use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
-use crate::seal;
+use crate::{seal, sums};
 
 /// "Rcnt", in the database header.
 pub(crate) const APPLICATION_ID: i64 = 0x5263_6e74;
@@ -175,6 +175,8 @@ const STEPS: &[Step] = &[
     ) STRICT;
     "#,
     ),
+    // 5: rows have checksums. Chunks of before have none, and are checked by their chain.
+    Step::Moving { first: "", moving: sums::fill, last: "" },
 ];
 
 /// How a schema is brought forward.

@@ -13,6 +13,7 @@ use crate::fault::{Doing as _, corrupt};
 use crate::gather::{Piece, Unit, Window};
 use crate::layout::{self, StreamTail, Totals};
 use crate::limits::MIGRATION_BATCH_BYTES;
+use crate::sums;
 
 /// Takes groups away whose records are all sealed, oldest first.
 pub(crate) fn take_away(connection: &Connection, units: &[Unit]) -> Result<(), Fault> {
@@ -60,24 +61,26 @@ fn land_one(connection: &Connection, piece: &Piece) -> Result<(), Fault> {
     for chunk in &piece.chunks {
         layout::insert_packed(connection, chunk).doing(&doing)?;
     }
-    layout::update_stream(connection, &piece.after).doing(&doing)
+    layout::update_stream(connection, key, &piece.after).doing(&doing)
 }
 
 /// Brings a store of one row a record forward, inside an open transaction: everything is sealed.
 pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
     let doing = "sealing rows of one record each";
+    // Rows are written with their checksums from the start.
+    sums::add_columns(connection)?;
     let mut streams = Vec::new();
     {
         let sql =
             "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams";
         let mut statement = connection.prepare(sql).doing(doing)?;
-        let told = statement.query_map([], layout::stored_tail).doing(doing)?;
+        let told = statement.query_map([], layout::told_tail).doing(doing)?;
         for told in told {
             streams.push(told.doing(doing)?);
         }
     }
     for (key, told) in &streams {
-        layout::update_stream(connection, &StreamTail::fresh(told.id, key)).doing(doing)?;
+        layout::update_stream(connection, key, &StreamTail::fresh(told.id, key)).doing(doing)?;
     }
     let mut all = Totals::default();
     let mut land = |mut window: Window<'_>| -> Result<(), Fault> {

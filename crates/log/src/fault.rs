@@ -1,6 +1,10 @@
 //! How a store says that something went wrong.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
+
+use crate::StreamKey;
 
 /// The world failed. Nothing was changed unless a sentence says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,6 +14,36 @@ pub struct Fault {
     /// Lower-case fragment that names the thing and the value.
     pub message: String,
     pub retry: Retry,
+    /// What exactly is damaged, where a read knows it. Only with [`FaultKind::Corrupt`].
+    pub damage: Option<Box<Damage>>,
+}
+
+/// Records whose stored bytes are not those that were written. They are never returned; a reader goes on after them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Damage {
+    /// `None` where not even that can be read any more: then only positions are known.
+    pub stream: Option<StreamKey>,
+    /// The damaged sequences of the stream, from the first that was asked for on. A read goes on after the last.
+    pub sequences: Option<RangeInclusive<u64>>,
+    /// Of a read of the feed: the damaged positions, from the first that was asked for on. The feed goes on after
+    /// the last.
+    pub positions: Option<RangeInclusive<u64>>,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.stream, &self.sequences) {
+            (Some(stream), Some(range)) => {
+                write!(f, "stream {stream} is damaged from sequence {} to {}", range.start(), range.end())?;
+            }
+            (Some(stream), None) => write!(f, "stream {stream} is damaged")?,
+            (None, _) => f.write_str("the feed is damaged")?,
+        }
+        if let Some(range) = &self.positions {
+            write!(f, " (positions {} to {})", range.start(), range.end())?;
+        }
+        Ok(())
+    }
 }
 
 /// What sort of failure it was; stable, for mapping to codes.
@@ -59,6 +93,12 @@ pub enum AppendError {
 
 impl Fault {
     pub fn new(kind: FaultKind, retry: Retry, message: impl Into<String>) -> Self {
-        Fault { kind, retry, message: message.into() }
+        Fault { kind, retry, message: message.into(), damage: None }
+    }
+
+    /// A read that came to damaged records.
+    pub fn damaged(damage: Damage) -> Self {
+        let message = format!("{damage}; what is whole can be read, look at the store with `recount verify`");
+        Fault { kind: FaultKind::Corrupt, retry: Retry::Never, message, damage: Some(Box::new(damage)) }
     }
 }

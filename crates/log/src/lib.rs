@@ -33,6 +33,6 @@ mod memory;
 mod seam;
 
 pub use admit::admit_blob;
-pub use fault::{AppendError, Fault, FaultKind, Retry};
+pub use fault::{AppendError, Damage, Fault, FaultKind, Retry};
 pub use memory::MemoryStore;
 pub use seam::*;

@@ -331,7 +331,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Records of one stream with a sequence of at least `from`, in order, contiguous. From before a cut
     /// it begins with the first record that is left. Empty when there are none or the stream does not
-    /// exist.
+    /// exist. A page ends before damaged records; a read that begins at one fails with its [`crate::Damage`].
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>>;
 
     /// The same records framed into one piece, by sequence; `None` when there are none. The page may end
@@ -355,7 +355,8 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Records of all streams with a position of at least `from`, in order; contiguous but for what was
-    /// cut or erased.
+    /// cut or erased. A page ends before damaged records; a read that begins at one fails with its
+    /// [`crate::Damage`], which says where the feed goes on.
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
 
     /// `None` when the stream never existed; an erased one answers with its tombstone.

@@ -109,8 +109,19 @@ async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
 async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
     const NAME: &str = "integrity";
     if !full {
-        let value = "the store opened, which checks the pages of a small database and the end of a large one";
-        checks.push(Check::fine(NAME, value));
+        let scrubbed = engine.scrubbed();
+        checks.extend(scrubbed.findings.iter().map(|found| Check::problem(NAME, found, folder::DAMAGE)));
+        if scrubbed.more > 0 {
+            let value = format!("and {} more; the server's log names them", scrubbed.more);
+            checks.push(Check::problem(NAME, value, folder::DAMAGE));
+        }
+        if scrubbed.findings.is_empty() {
+            let (rounds, events) = (scrubbed.rounds, scrubbed.events);
+            let value = format!(
+                "no damage is known; the scrub has read everything {rounds} times, {events} events, since the server began"
+            );
+            checks.push(Check::fine(NAME, value));
+        }
         return;
     }
     match engine.integrity().await {

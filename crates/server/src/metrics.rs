@@ -70,6 +70,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     if let Some(stats) = stats {
         log(&mut page, stats);
         store(&mut page, &stats.store);
+        scrub(&mut page, stats);
         readers(&mut page, stats);
     }
     doors(&mut page, &sources.doors);
@@ -114,6 +115,24 @@ fn log(page: &mut Page, stats: &EngineStats) {
     page.gauge("recount_runs_awake", None, "Runs with a writer awake.", stats.runs_awake as f64);
     page.gauge("recount_runs_at_work", None, "Own runs with a worker.", stats.runs_at_work as f64);
     page.gauge("recount_runs_in_line", None, "Own runs that wait for a worker.", stats.runs_in_line as f64);
+}
+
+/// What the scrub has read, and what it found.
+fn scrub(page: &mut Page, stats: &EngineStats) {
+    let scrubbed = &stats.scrubbed;
+    page.counter(
+        "recount_scrub_rounds",
+        None,
+        "Rounds of the scrub that came to their end.",
+        scrubbed.rounds,
+    );
+    page.counter("recount_scrub_events", None, "Events that the scrub has read.", scrubbed.events);
+    page.gauge(
+        "recount_damage_found",
+        None,
+        "Damaged stretches that the scrub found; recount doctor names them.",
+        scrubbed.findings.len() as f64 + scrubbed.more as f64,
+    );
 }
 
 fn store(page: &mut Page, store: &Stats) {

@@ -201,6 +201,7 @@ impl Scene {
                     }
                     Delivery::Closed => return told,
                     Delivery::CaughtUp | Delivery::Passed { .. } | Delivery::Gap { .. } => {}
+                    Delivery::Damaged(damage) => panic!("{damage}"),
                 }
             }
         })

@@ -227,6 +227,7 @@ async fn read_stream(client: &Client, run: &str, digest: &(u64, String)) -> Resu
         match told? {
             Told::Event { envelope, .. } => sum.event(envelope.as_bytes()).map_err(|why| anyhow!(why))?,
             Told::CaughtUp { .. } => {}
+            Told::Damaged(damaged) => bail!("a stream lacks {damaged:?}"),
             Told::Gap { first, last } => bail!("a stream lacks {first} to {last}"),
             Told::Disconnected { reason, .. } => bail!("a stream broke: {reason}"),
         }
@@ -249,6 +250,7 @@ async fn read_feed(client: &Client, digests: &Digests, all: u64) -> Result<()> {
                 sum.event(envelope.as_bytes()).map_err(|why| anyhow!(why))?;
             }
             Told::CaughtUp { .. } => {}
+            Told::Damaged(damaged) => bail!("the feed lacks {damaged:?}"),
             Told::Gap { first, last } => bail!("the feed lacks {first} to {last}"),
             Told::Disconnected { reason, .. } => bail!("the feed broke: {reason}"),
         }

@@ -1,6 +1,7 @@
 //! `recount show RUN`: the account of a run as it stands.
 
 use clap::Args;
+use recount_client::reply::Gap;
 
 use super::{Asking, tail};
 use crate::exit::Failure;
@@ -22,7 +23,12 @@ impl Show {
         loop {
             let page = asking.client.read_run_events(&self.run, after, None).await?;
             if let Some(gap) = page.gap {
-                tail::tell_gap(&mut asking, gap.first_pruned_sequence, gap.last_pruned_sequence)?;
+                match gap {
+                    Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {
+                        tail::tell_gap(&mut asking, first_pruned_sequence, last_pruned_sequence)?;
+                    }
+                    Gap::Damaged(damaged) => tail::tell_damage(&mut asking, &damaged)?,
+                }
             }
             for envelope in &page.data {
                 tail::tell(&mut asking, &mut account, envelope.get())?;

@@ -1,6 +1,7 @@
 //! `recount tail`: events as they come, each once, over any number of connections.
 
 use clap::Args;
+use recount_client::reply::DamagedRange;
 use recount_client::{Filter, Source, Told, Until};
 
 use super::{Asking, Subject};
@@ -80,6 +81,7 @@ impl Tail {
                     tell_at(&mut asking, &mut account, position, &envelope)?;
                 }
                 Some(Ok(Told::Gap { first, last })) => tell_gap(&mut asking, first, last)?,
+                Some(Ok(Told::Damaged(damaged))) => tell_damage(&mut asking, &damaged)?,
                 Some(Ok(Told::CaughtUp { .. })) => {
                     if std::mem::take(&mut away) {
                         note("connected again");
@@ -148,9 +150,32 @@ pub(super) fn tell_gap(asking: &mut Asking, first: u64, last: u64) -> Result<(),
         0 => format!("event {first} was pruned and is not here"),
         _ => format!("events {first} to {last} were pruned and are not here"),
     };
+    tell_beside(asking, &words)
+}
+
+/// Reports events that cannot be read because their stored bytes are damaged.
+pub(super) fn tell_damage(asking: &mut Asking, damaged: &DamagedRange) -> Result<(), Failure> {
+    tell_beside(asking, &damage_words(damaged))
+}
+
+pub(in crate::command) fn damage_words(damaged: &DamagedRange) -> String {
+    let range = |name: &str, first: Option<u64>, last: Option<u64>| match (first, last) {
+        (Some(first), Some(last)) if first == last => Some(format!("{name} {first}")),
+        (Some(first), Some(last)) => Some(format!("{name}s {first} to {last}")),
+        _ => None,
+    };
+    let of = damaged.run_id.as_ref().map(|run| format!(" of {run}")).unwrap_or_default();
+    let events = range("event", damaged.first_sequence, damaged.last_sequence)
+        .or_else(|| range("position", damaged.first_position, damaged.last_position))
+        .unwrap_or_else(|| "some events".to_owned());
+    format!("{events}{of}: damaged in the store and not shown")
+}
+
+/// Among the lines, or beside the data.
+fn tell_beside(asking: &mut Asking, words: &str) -> Result<(), Failure> {
     if asking.json {
-        note(&words);
+        note(words);
         return Ok(());
     }
-    asking.out.line(&words)
+    asking.out.line(words)
 }

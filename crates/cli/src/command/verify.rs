@@ -6,11 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use recount_client::reply::Gap;
 use recount_client::{Client, ClientError};
 use recount_server::verify::{Checker, Noted, Report};
 use serde_json::json;
 
-use super::{Asking, ls};
+use super::{Asking, ls, tail};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
@@ -148,8 +149,15 @@ async fn check_once(client: &Client, run: &str, noted: &[Noted]) -> Result<Optio
             }
             Err(why) => return Err(why),
         };
-        if page.gap.is_some() {
-            return Ok(None);
+        match &page.gap {
+            Some(Gap::Damaged(damaged)) => {
+                // What follows cannot be added up without what is damaged.
+                let mut report = checker.finish(None);
+                report.problems.push(tail::damage_words(damaged));
+                return Ok(Some(report));
+            }
+            Some(Gap::Pruned { .. }) => return Ok(None),
+            None => {}
         }
         for envelope in &page.data {
             if left == 0 {

@@ -148,6 +148,7 @@ async fn follow(course: &Course, run: &str, is_told: &Cell<bool>) {
                 counted(&course.passing.gaps_told);
                 course.passing.note(run, |known| known.first = known.first.max(next));
             }
+            Some(Ok(Told::Damaged(damaged))) => panic!("{damaged:?}"),
             Some(Ok(Told::CaughtUp { .. })) => {}
             Some(Ok(Told::Disconnected { .. }) | Err(ClientError::Unreachable { .. })) => {
                 counted(&course.resumed);

@@ -74,7 +74,7 @@ async fn what_was_added_to_replies_is_ignored() {
     assert!(client.import_run(b"{}\n".to_vec()).await.unwrap().imported);
     let page = client.read_run_events("r", None, None).await.unwrap();
     assert_eq!(page.data.len(), EVENTS.lines().count());
-    assert_eq!(page.gap.map(|gap| gap.last_pruned_sequence), Some(0));
+    assert_eq!(page.gap.and_then(|gap| gap.pruned()).map(|(_, last)| last), Some(0));
     assert_eq!(client.list_approvals(&listing).await.unwrap().data[0].status, "delegated");
     assert_eq!(client.get_approval("a").await.unwrap().decision.as_deref(), Some("defer"));
     let resolve = ResolveApproval { decision: Verdict::Approve, comment: None };

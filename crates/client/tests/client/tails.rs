@@ -27,6 +27,9 @@ async fn follow(server: &Scripted, after: Option<u64>, until: Until) -> Vec<Stri
                 cursor.to_string()
             }
             Ok(Told::Gap { first, last }) => format!("gap {first}-{last}"),
+            Ok(Told::Damaged(damaged)) => {
+                format!("damaged {:?}-{:?}", damaged.first_sequence.unwrap(), damaged.last_sequence.unwrap())
+            }
             Ok(Told::CaughtUp { cursor }) => format!("level {}", cursor.map_or(-1, |at| at.cast_signed())),
             Ok(Told::Disconnected { reason, .. }) if reason.starts_with("d (") => reason,
             Ok(Told::Disconnected { .. }) => "broken".to_owned(),

@@ -70,6 +70,7 @@ impl Reader {
                 Err(_) => return,
                 Ok(Ok(Delivery::Frames { bytes, .. })) => self.got.extend(frames(&bytes)),
                 Ok(Ok(Delivery::Gap { .. })) => panic!("nothing was pruned"),
+                Ok(Ok(Delivery::Damaged(damage))) => panic!("{damage}"),
                 Ok(Ok(Delivery::Passed { .. })) => panic!("nothing is filtered"),
                 Ok(Ok(Delivery::CaughtUp)) => {
                     assert!(!self.caught_up, "it is said once a visit");

@@ -279,6 +279,7 @@ pub(crate) async fn read(subscription: &mut Subscription) -> Reading {
                 reading.gaps.push((first, last));
                 continue;
             }
+            Ok(Delivery::Damaged(damage)) => panic!("{damage}"),
             Ok(Delivery::Passed { .. }) => panic!("nothing is filtered"),
             Ok(Delivery::CaughtUp) => reading.end = End::CaughtUp,
             Ok(Delivery::Closed) => reading.end = End::Closed,

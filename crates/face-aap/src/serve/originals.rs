@@ -59,7 +59,7 @@ impl Originals {
         *input = original.ok_or_else(|| {
             let message =
                 format!("the original input of call {call} is not JSON; cancel the turn and begin another");
-            Error::Failed(Failure { code: Code::StoreCorrupt, message, retry_after: None })
+            Error::Failed(Failure { code: Code::StoreCorrupt, message, retry_after: None, damage: None })
         })?;
         Ok(())
     }

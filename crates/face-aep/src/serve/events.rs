@@ -118,10 +118,22 @@ async fn read_run(
 ) -> Answer {
     let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
     if !reading.stream {
-        let (envelopes, has_more) = face.engine.read_run(run, reading.after, reading.limit).await?;
+        let (envelopes, has_more) = match face.engine.read_run(run, reading.after, reading.limit).await {
+            Ok(page) => page,
+            Err(error) => {
+                let Some(damage) = error.damage().filter(|damage| damage.sequences.is_some()) else {
+                    return Err(error.into());
+                };
+                let tail = face.engine.tail(run).await?;
+                let last = damage.sequences.as_ref().map(|range| *range.end());
+                let has_more = last.map(|last| last + 1) < tail;
+                let gap = Some(project::damaged(damage, true));
+                return Ok(events_page(&[], last, has_more, gap));
+            }
+        };
         let wanted = reading.after.map_or(0, |after| after + 1);
         let gone = match envelopes.first() {
-            Some((first, _)) if *first > wanted => Some((wanted, first - 1)),
+            Some((first, _)) if *first > wanted => Some(project::gap(wanted, first - 1)),
             _ => None,
         };
         return Ok(events_page(&envelopes, reading.after, has_more, gone));
@@ -155,12 +167,23 @@ pub(super) async fn read_feed(
         return follow_feed(&face, reading.after, sieve, &id).await;
     }
     if sieve.is_open() {
-        let (envelopes, has_more) = face.engine.read_feed(reading.after, reading.limit).await?;
-        return Ok(events_page(&envelopes, reading.after, has_more, None));
+        return match face.engine.read_feed(reading.after, reading.limit).await {
+            Ok((envelopes, has_more)) => Ok(events_page(&envelopes, reading.after, has_more, None)),
+            Err(error) => {
+                let positions = error.damage().and_then(|damage| damage.positions.clone());
+                let (Some(damage), Some(positions)) = (error.damage(), positions) else {
+                    return Err(error.into());
+                };
+                let has_more = *positions.end() < face.engine.last_position().await?;
+                let gap = Some(project::damaged(damage, true));
+                Ok(events_page(&[], Some(*positions.end()), has_more, gap))
+            }
+        };
     }
     let page = face.engine.read_feed_of(reading.after, reading.limit, sieve).await?;
     let next = cursor_or_none(page.next);
-    Ok(json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, None)))
+    let gap = page.damage.as_ref().map(|damage| project::damaged(damage, false));
+    Ok(json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, gap)))
 }
 
 /// What is wanted of the feed, within what the caller may see.
@@ -208,11 +231,11 @@ fn events_page(
     envelopes: &[(u64, Bytes)],
     after: Option<u64>,
     has_more: bool,
-    gone: Option<(u64, u64)>,
+    gap: Option<String>,
 ) -> Response {
     let last = envelopes.last().map(|(cursor, _)| *cursor).or(after);
     let next = cursor_or_none(last);
-    json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more, gone))
+    json_bytes(StatusCode::OK, project::events_page(envelopes, next, has_more, gap))
 }
 
 /// A cursor as pages give it; -1 before the first event.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use recount_log::conformance::block_on;
+use recount_log::conformance::{ALL, block_on};
 use recount_log::{FaultKind, Integrity, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
@@ -100,29 +100,56 @@ fn change_record_150(victim: &Victim) {
 }
 
 #[test]
-fn a_changed_record_is_found_by_the_chain() {
+fn a_changed_record_is_named_with_its_stream_and_its_range() {
     let victim = sealed_victim();
     change_record_150(&victim);
     let store = open(victim.folder.path());
     let found = block_on(store.integrity()).unwrap();
     assert_eq!(found.problems.len(), 1, "{found:?}");
-    assert!(found.problems[0].contains("stream long was changed"), "{found:?}");
-    assert_eq!(found.readable_records, victim.records());
+    assert!(found.problems[0].contains("stream long is damaged from sequence 0 to 299"), "{found:?}");
+    assert_eq!(found.readable_records, victim.records() - 300);
     assert_eq!(found.readable_streams, victim.whole.tails.len() as u64 - 1);
-    // Nothing is sealed on top of it.
-    land(&store, records("long", 300, &[&[b'x'; 200_000]]));
-    block_on(store.seal_now()).unwrap_or_else(|fault| assert!(fault.message.contains("was changed")));
+    // It is not written anew with what follows it, which would make it pass for whole.
+    land(&store, records("long", 300, &[b"x"]));
+    block_on(store.seal_now()).unwrap();
     let found = block_on(store.integrity()).unwrap();
-    assert!(found.problems[0].contains("stream long was changed"), "{found:?}");
+    assert!(found.problems[0].contains("stream long is damaged from sequence 0 to 299"), "{found:?}");
+    assert_eq!(block_on(store.read(&"long".into(), 300, ALL)).unwrap().len(), 1);
 }
 
-/// What is hot has no chain on the disk yet, so it is looked at before anything is built on it.
+/// The store opens beside it: that stream takes nothing more, and everything else goes on. So it stays when the
+/// records are sealed, and when the store is opened again.
 #[test]
-fn a_changed_record_that_is_hot_is_found_at_open() {
+fn a_changed_record_that_is_hot_costs_its_stream_and_nothing_else() {
     let victim = victim();
     change_record_150(&victim);
-    let (streams, records) = told(victim.folder.path());
-    assert_eq!((streams, records), (victim.whole.tails.len() as u64 - 1, victim.records()));
+    let long: recount_log::StreamKey = "long".into();
+    let damaged = |fault: &recount_log::Fault| {
+        let damage = fault.damage.clone().unwrap_or_else(|| panic!("{fault}"));
+        assert_eq!((fault.kind, damage.stream), (FaultKind::Corrupt, Some("long".into())));
+        damage.sequences.unwrap()
+    };
+    let check = |store: &SqliteStore, is_hot: bool| {
+        assert_eq!(block_on(store.read(&long, 0, ALL)).unwrap().len(), 150);
+        let range = damaged(&block_on(store.read(&long, 150, ALL)).unwrap_err());
+        assert_eq!(range, 150..=150);
+        assert_eq!(block_on(store.read(&long, 151, ALL)).unwrap().len(), 149);
+        let found = block_on(store.integrity()).unwrap();
+        assert!(found.problems[0].contains("stream long is damaged from sequence 150 to 150"), "{found:?}");
+        let refused = is_hot.then(|| block_on(store.append(records("long", 300, &[b"more"]))).unwrap_err());
+        if let Some(recount_log::AppendError::Fault(fault)) = refused {
+            assert_eq!(damaged(&fault), 150..=150);
+        }
+    };
+    let store = open(victim.folder.path());
+    check(&store, true);
+    land(&store, records("another", 0, &[b"goes on"]));
+    block_on(store.seal_now()).unwrap();
+    check(&store, true);
+    close(store);
+    let store = open(victim.folder.path());
+    check(&store, false);
+    assert_eq!(block_on(store.read(&"another".into(), 0, ALL)).unwrap().len(), 1);
 }
 
 #[test]
@@ -179,7 +206,7 @@ fn a_record_in_a_chunk_and_in_its_group_has_to_be_in_both() {
         ("DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)", "is sealed up to"),
         (
             "UPDATE chunks SET first_position = first_position - 1 WHERE id = (SELECT max(id) FROM chunks)",
-            "do not agree",
+            "stream long is damaged from",
         ),
     ] {
         let victim = half_sealed_victim();
@@ -298,8 +325,13 @@ fn a_missing_record_is_never_passed_over() {
             "{fault}"
         );
     }
-    let fault = block_on(store.read_feed(1, recount_log::conformance::ALL)).unwrap_err();
+    let before = block_on(store.read_feed(1, ALL)).unwrap();
+    assert_eq!(before.len() as u64, gone, "the feed gives what is before it, too");
+    let fault = block_on(store.read_feed(gone + 1, ALL)).unwrap_err();
     assert!(fault.message.contains(&format!("no sequence {gone} for position")), "{fault}");
+    let positions = fault.damage.unwrap().positions.unwrap();
+    assert_eq!(positions, gone + 1..=next);
+    assert_eq!(block_on(store.read_feed(next + 1, ALL)).unwrap().len() as u64, 24 - next);
     let problems = block_on(store.integrity()).unwrap().problems;
     assert!(
         problems.iter().any(|problem| problem.contains(&format!("where {gone} belongs"))),
@@ -315,7 +347,8 @@ fn a_missing_record_is_never_passed_over() {
     assert_eq!(read(24, 3).unwrap().len(), 1);
     let fault = read(25, 2).unwrap_err();
     assert!(fault.message.contains(&format!("positions from {gone} on are not there")), "{fault}");
-    let fault = block_on(store.read_feed(last, recount_log::conformance::ALL)).unwrap_err();
+    assert_eq!(block_on(store.read_feed(last, ALL)).unwrap().len(), 2);
+    let fault = block_on(store.read_feed(gone, ALL)).unwrap_err();
     assert!(fault.message.contains(&format!("positions {gone} to {gone} are not there")), "{fault}");
     let refused = block_on(store.append(records("long", 27, &[b"x"]))).unwrap_err();
     assert!(refused.to_string().contains("where"), "{refused}");

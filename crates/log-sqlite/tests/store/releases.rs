@@ -12,7 +12,7 @@ use recount_log::conformance::{block_on, both, cut, erase};
 
 use super::work::{close, fill, land, open, records, row, whole};
 
-const PRESENT: &str = "v4";
+const PRESENT: &str = "v5";
 const BLOB: &[u8] = b"a blob that is kept";
 
 fn stores() -> PathBuf {

@@ -114,6 +114,7 @@ impl Tenants {
             Engine::open_with_key(Arc::new(store), self.world.clone(), framing, redactor, Some(key)).await?;
         if let Some((policy, every)) = self.policy.get() {
             engine.keep_to(*policy, *every);
+            engine.keep_scrubbing();
         }
         if let Some(crew) = self.crew.get() {
             crew.employ(name, &engine).await?;
@@ -155,9 +156,10 @@ impl Tenants {
         std::iter::once((TENANT_DEFAULT.to_owned(), self.default.clone())).chain(others).collect()
     }
 
-    /// Prunes by this policy from now on, in all stores.
+    /// Prunes by this policy from now on, in all stores, and scrubs them.
     pub(crate) fn keep_to(&self, policy: Policy, every: Duration) {
         for (_, engine) in self.all() {
+            engine.keep_scrubbing();
             engine.keep_to(policy, every);
         }
         // Said once, when the server begins.

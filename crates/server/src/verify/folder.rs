@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use recount_log::{Fault, FaultKind, Integrity, ReadBound, Store, StreamKey};
+use recount_log::{Fault, FaultKind, Integrity, ReadBound, Record, Store, StreamKey};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::{Checker, Noted, Report};
@@ -220,14 +220,15 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> Report {
                 }
             }
             Err(fault) => {
-                break Some(format!("nothing can be read from event {from} on: {}", words(&fault.message)));
+                break Some(fault);
             }
         }
     };
-    if let Some(unreadable) = unreadable {
+    if let Some(fault) = unreadable {
+        let from = checker.count();
         // Where it ends and what it adds up to would only say the same again.
         let mut report = checker.finish(None);
-        report.problems.push(unreadable);
+        report.problems.extend(damages(store, stream, from, fault).await);
         return report;
     }
     match tail {
@@ -240,6 +241,36 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> Report {
             report.problems.push(format!("where it ends cannot be read: {}", words(&fault.message)));
             report
         }
+    }
+}
+
+/// Every stretch of a run that cannot be read, from the first on.
+async fn damages(store: &dyn Store, stream: &StreamKey, from: u64, first: Fault) -> Vec<String> {
+    let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
+    let (mut told, mut next) = (Vec::new(), from);
+    let mut found: Result<Vec<Record>, Fault> = Err(first);
+    loop {
+        next = match found {
+            Ok(page) => match page.last() {
+                Some(last) => last.sequence + 1,
+                None => return told,
+            },
+            Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.sequences.clone()) {
+                Some(range) if told.len() < limits::VERIFY_SENTENCES_MAX && *range.end() >= next => {
+                    told.push(format!("events {} to {} are damaged", range.start(), range.end()));
+                    range.end() + 1
+                }
+                Some(_) => {
+                    told.push(format!("and more from event {next} on"));
+                    return told;
+                }
+                None => {
+                    told.push(format!("nothing can be read from event {next} on: {}", words(&fault.message)));
+                    return told;
+                }
+            },
+        };
+        found = store.read(stream, next, bound).await;
     }
 }
 

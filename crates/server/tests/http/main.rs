@@ -10,6 +10,7 @@ mod artifacts;
 mod bad_input;
 mod contract;
 mod cursors;
+mod damage;
 mod filters;
 mod guide;
 mod house;

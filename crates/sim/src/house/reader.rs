@@ -144,6 +144,10 @@ impl Reader {
                     }
                     self.last = Some(last);
                 }
+                Step::Go(Delivery::Damaged(damage)) => {
+                    let wrong = format!("{} is told of damage that nobody did: {damage}", self.name);
+                    self.house.trace.wrong(Check::Readers, wrong);
+                }
                 Step::Go(Delivery::Passed { .. }) => {
                     let wrong = format!("{} filters nothing and is told of a filter", self.name);
                     self.house.trace.wrong(Check::Readers, wrong);

@@ -17,6 +17,7 @@ use super::answers::Reply;
 use super::reach::Reached;
 use super::stdin::Typed;
 use crate::command::answer;
+use crate::command::tail::damage_words;
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -168,6 +169,7 @@ impl Following {
             Told::Gap { first, last } => {
                 note(&format!("events {first} to {last} were pruned and are not here"))
             }
+            Told::Damaged(damaged) => note(&damage_words(&damaged)),
             Told::CaughtUp { .. } => {
                 if std::mem::take(&mut self.is_away) {
                     note("connected again");

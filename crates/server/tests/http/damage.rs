@@ -1,0 +1,144 @@
+//! Damaged bytes in the store: the server starts beside them, never sends them, says which events they are, and serves
+//! everything else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use recount_engine::{Engine, Scrubbed};
+use recount_event::Code;
+use recount_face_aep::SseFraming;
+use recount_log::Store as _;
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_world::World;
+use serde_json::Value;
+
+use crate::house::{House, STORY, check_problem, elements};
+use crate::wire::Frame;
+
+/// What only one event of one run holds.
+const MARK: &str = "the words that will not stay as they are";
+
+struct Told {
+    whole: String,
+    damaged: String,
+    /// Every envelope there was.
+    feed: Vec<String>,
+}
+
+/// Two runs, one of them not at its end, of which the fourth event is damaged when this returns.
+async fn damaged(folder: &Path, sealed: bool) -> Told {
+    let house = House::sqlite(folder).await;
+    let whole = house.told_run().await;
+    let damaged = house.new_run().await;
+    house.tell(&damaged, 0, &STORY[..2]).await;
+    house.tell(&damaged, 1, &[("ext.mark.made", &format!(r#"{{"text":"{MARK}"}}"#))]).await;
+    house.tell(&damaged, 2, &STORY[2..4]).await;
+    let feed = house.envelopes("/v1/events").await;
+    assert_eq!(house.running.stop().await, 0);
+    if sealed {
+        recount_server::verify::seal(folder).await.unwrap();
+    }
+    let database = folder.join("recount.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    let places: Vec<usize> =
+        (0..bytes.len() - MARK.len()).filter(|at| bytes[*at..].starts_with(MARK.as_bytes())).collect();
+    assert!(!places.is_empty(), "the event is in the database");
+    places.into_iter().for_each(|place| bytes[place + 4] ^= 1);
+    std::fs::write(&database, bytes).unwrap();
+    Told { whole, damaged, feed }
+}
+
+/// Reads a list to its end. Answers what was told, and the gaps.
+async fn pages(house: &House, target: &str, cursor: &str) -> (Vec<String>, Vec<Value>) {
+    let (mut told, mut gaps, mut after) = (Vec::new(), Vec::new(), -1);
+    loop {
+        let reply = house.get(&format!("{target}?{cursor}={after}&limit=1000")).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        told.extend(elements(reply.text()));
+        let page = reply.json();
+        gaps.extend(page.get("gap").cloned());
+        let next = page["next"].as_i64().unwrap();
+        assert!(next >= after, "{page}");
+        after = next;
+        if page["has_more"] == false {
+            return (told, gaps);
+        }
+    }
+}
+
+/// What one round of the scrub finds.
+async fn scrubbed(folder: &Path) -> Scrubbed {
+    let store = Arc::new(SqliteStore::open(SqliteOptions::new(folder)).unwrap());
+    let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
+    let found = engine.scrub(|| std::future::ready(())).await.unwrap();
+    assert_eq!((&found, found.rounds), (&engine.scrubbed(), 1));
+    store.close().await.unwrap();
+    found
+}
+
+async fn check(sealed: bool, first: u64, last: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let Told { whole, damaged, feed } = damaged(folder.path(), sealed).await;
+    let house = House::sqlite(folder.path()).await;
+
+    let (events, gaps) = pages(&house, &format!("/v1/runs/{whole}/events"), "after_sequence").await;
+    assert_eq!((events.len(), gaps), (STORY.len() + 1, vec![]));
+
+    let (events, gaps) = pages(&house, &format!("/v1/runs/{damaged}/events"), "after_sequence").await;
+    assert!(events.iter().all(|event| feed.contains(event)), "nothing altered: {events:?}");
+    assert_eq!(events.len() as u64 + (last - first + 1), 6);
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    let gap = &gaps[0];
+    assert_eq!((gap["reason"].as_str(), gap["run_id"].as_str()), (Some("damaged"), Some(&*damaged)));
+    assert_eq!((gap["first_sequence"].as_u64(), gap["last_sequence"].as_u64()), (Some(first), Some(last)));
+
+    let (events, gaps) = pages(&house, "/v1/events", "after_position").await;
+    assert!(events.iter().all(|event| feed.contains(event)), "nothing altered: {events:?}");
+    assert_eq!(events.len() as u64 + (last - first + 1), feed.len() as u64);
+    assert!(gaps.iter().all(|gap| gap["run_id"] == *damaged && gap["reason"] == "damaged"), "{gaps:?}");
+
+    // The same in streams, in frames without an id.
+    for target in [format!("/v1/runs/{damaged}/events"), "/v1/events/stream".to_owned()] {
+        let frames = house.listen(&target).await.until_caught_up().await;
+        let gaps = frames.iter().filter_map(|frame| match frame {
+            Frame::Named { event, data } if event == "gap" => Some(data),
+            _ => None,
+        });
+        let gaps: Vec<_> = gaps.collect();
+        assert!(!gaps.is_empty() && gaps.iter().all(|gap| gap.contains(&damaged)), "{target}: {frames:?}");
+        let told = crate::wire::events(&frames);
+        assert!(told.iter().all(|(_, event)| feed.contains(event)), "{told:?}");
+    }
+
+    // What would have to build on it is refused; everything else goes on.
+    let refused = house.append(&damaged, 3, &STORY[4..5]).await;
+    let problem = check_problem(&refused, Code::RunDamaged, "an event behind damaged ones");
+    let told = format!("{damaged} is damaged from sequence {first} to {last}");
+    assert!(problem["detail"].as_str().unwrap().contains(&told), "{problem}");
+    house.told_run().await;
+    assert_eq!(house.get("/readyz").await.status, 200);
+    assert_eq!(house.running.stop().await, 0);
+
+    let found = scrubbed(folder.path()).await.findings;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains(&told), "{found:?}");
+
+    // It has a runtime of its own.
+    let data = folder.path().to_owned();
+    let looking = tokio::task::spawn_blocking(move || recount_server::verify::offline(&data, &[]));
+    let survey = looking.await.unwrap().unwrap();
+    let wrong: Vec<_> = survey.reports.iter().filter(|report| !report.problems.is_empty()).collect();
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert_eq!(wrong[0].run_id.as_deref(), Some(&*damaged));
+    assert!(wrong[0].problems[0].contains(&format!("events {first} to {last} are damaged")), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_run_damaged_where_it_is_sealed_is_told_as_a_gap() {
+    check(true, 0, 5).await;
+}
+
+#[tokio::test]
+async fn a_server_starts_beside_a_damaged_commit_and_flags_its_run() {
+    check(false, 3, 3).await;
+}
