@@ -13,6 +13,7 @@ use crate::fault::{Doing as _, corrupt};
 const LOCK: &str = "lock";
 const DATABASE: &str = "recount.db";
 const BLOBS: &str = "blobs";
+const HIGH_WATER: &str = "high-water";
 
 /// A data folder that is ours for as long as this lives.
 #[derive(Debug)]
@@ -62,6 +63,11 @@ impl Folder {
         blobs_in(&self.path)
     }
 
+    /// Where the last acknowledged position is noted.
+    pub(crate) fn high_water(&self) -> PathBuf {
+        high_water_in(&self.path)
+    }
+
     /// Makes an empty database file, readable by its owner only, unless there is one.
     ///
     /// The blob folder is made last, so where it is there has been a whole store: then a database that is
@@ -86,6 +92,10 @@ impl Folder {
 
 pub(crate) fn database_in(folder: &Path) -> PathBuf {
     folder.join(DATABASE)
+}
+
+pub(crate) fn high_water_in(folder: &Path) -> PathBuf {
+    folder.join(HIGH_WATER)
 }
 
 pub(crate) fn blobs_in(folder: &Path) -> PathBuf {

@@ -1,17 +1,20 @@
 //! A data folder that no server holds: looked at, or copied, and in neither case changed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use recount_log::{Fault, FaultKind, Integrity, Retry};
+use rusqlite::Connection;
 
-use crate::backup;
 use crate::blobs::Blobs;
 use crate::connection::{Place, Role, check_version};
-use crate::folder::Folder;
+use crate::fault::{Doing as _, corrupt};
+use crate::folder::{self, Folder};
+use crate::high_water::{self, Found};
+use crate::loss::{self, Evidence, Verdict};
 use crate::options::SqliteOptions;
 use crate::schema::{self, Refusal};
-use crate::{examine, limits};
+use crate::{backup, examine, limits};
 
 /// What a first look at a data folder found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +31,10 @@ pub const SCHEMA: i64 = schema::VERSION;
 /// Looks quickly whether the database is ours and sound. Finding that it is not is a fault.
 pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
     let (folder, place) = take(data_dir)?;
+    let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
     let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    check_end(&evidence, &connection)?;
     let database_bytes = std::fs::metadata(folder.database()).map_or(0, |database| database.len());
     let pages_checked = database_bytes <= limits::OPEN_CHECK_BYTES_MAX;
     if pages_checked {
@@ -43,16 +48,44 @@ pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
 /// Where [`crate::SqliteStore::open`] refuses a damaged store, this says what is wrong and what can be read.
 pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
     let (folder, place) = take(data_dir)?;
+    let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
-    examine::examine(connection, Some(&Blobs::at(folder.blobs())), &std::sync::Arc::default())
+    let end = check_end(&evidence, &connection);
+    let blobs = Blobs::at(folder.blobs());
+    let mut found = examine::examine(connection, Some(&blobs), &std::sync::Arc::default())?;
+    found.problems.splice(0..0, end.err().map(|fault| fault.message));
+    Ok(found)
 }
 
 /// Copies a store, of whatever released schema, to a folder that is not there yet.
 pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
     let (folder, place) = take(data_dir)?;
+    let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
     schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    check_end(&evidence, &connection)?;
     backup::backup(&connection, &Blobs::at(folder.blobs()), to, &AtomicBool::new(false))
+}
+
+/// The position that the high-water mark of a data folder names; `None` where there is no readable mark.
+pub fn high_water(data_dir: &Path) -> Result<Option<u64>, Fault> {
+    Ok(match high_water::read(&folder::high_water_in(data_dir))? {
+        Found::Mark(mark) => Some(mark.position),
+        Found::Missing | Found::Unreadable => None,
+    })
+}
+
+/// Damaged write-ahead logs that were copied aside in a data folder.
+pub fn kept_logs(data_dir: &Path) -> Result<Vec<PathBuf>, Fault> {
+    loss::kept_logs(data_dir).doing(&format!("listing {}", data_dir.display()))
+}
+
+/// Refuses a store whose acknowledged end is missing, as opening it would.
+fn check_end(evidence: &Evidence, connection: &Connection) -> Result<(), Fault> {
+    match evidence.judge(connection) {
+        Verdict::Lost(loss) => Err(corrupt(loss.words)),
+        Verdict::Whole | Verdict::Torn(_) => Ok(()),
+    }
 }
 
 fn take(data_dir: &Path) -> Result<(Folder, Place), Fault> {

@@ -20,15 +20,17 @@ use crate::connection::{Place, Role, check_version};
 use crate::fault::{Doing as _, corrupt, stopped};
 use crate::folder::Folder;
 use crate::fresh::Fresh;
+use crate::high_water::HighWater;
 use crate::hot::Hot;
 use crate::line::Line;
+use crate::loss::Evidence;
 use crate::options::SqliteOptions;
 use crate::pages::Pages;
 use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
 use crate::write_back::WriteBack;
-use crate::writer::{Done, Job, Shared, Task, Writer};
-use crate::{backup, changes, examine, layout, limits, load, reading, rows, schema, sealer};
+use crate::writer::{Beside, Done, Job, Shared, Task, Writer};
+use crate::{backup, changes, checkpoint, examine, layout, limits, load, reading, rows, schema, sealer};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
@@ -61,7 +63,7 @@ impl SqliteStore {
         let place = place(&folder, &options);
         let blob_folder = Blobs::at(folder.blobs());
         let Opened { writer, hot, fresh, journal } =
-            open_database(&folder, &place).map_err(|refusal| match refusal {
+            open_database(&folder, &place, &options).map_err(|refusal| match refusal {
                 Refusal::Damaged(fault) => with_salvage(fault, &place),
                 Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
             })?;
@@ -73,6 +75,7 @@ impl SqliteStore {
 
         let (ending, ended) = watch::channel(());
         let written_back = Arc::new(WriteBack::of(&place));
+        let mark = folder.high_water();
         let hold = Arc::new(Hold { _written_back: written_back.clone(), _folder: folder, _ended: ending });
         // Everything but the writer also holds the other end of what the writer waits for.
         let (in_use, others) = std::sync::mpsc::sync_channel::<()>(limits::SIGNS_OF_LIFE_MAX);
@@ -87,7 +90,10 @@ impl SqliteStore {
         let (asks, thread) = sealer::start(sealer, held.clone());
         threads.push(thread);
         let (checkpoints, thread) =
-            Checkpoints::start(checkpointer, written_back, options.checkpoint_pages, held);
+            Checkpoints::start(checkpointer, written_back, options.checkpoint_pages, held.clone());
+        threads.push(thread);
+        let (high_water, thread) =
+            HighWater::start(&mark, hot.ends().last_position, options.durability, held)?;
         threads.push(thread);
 
         let shared = Shared {
@@ -97,8 +103,8 @@ impl SqliteStore {
             line: Arc::new(Line::new()),
             meters: Arc::default(),
         };
-        let writer =
-            Writer::new(place.clone(), writer, journal, shared.clone(), checkpoints, asks, &options)?;
+        let beside = Beside { checkpoints, asks, high_water };
+        let writer = Writer::new(place.clone(), writer, journal, shared.clone(), beside, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
             let _hold = hold;
@@ -336,17 +342,39 @@ struct Opened {
     journal: Journal,
 }
 
-fn open_database(folder: &Folder, place: &Place) -> Result<Opened, Refusal> {
+fn open_database(folder: &Folder, place: &Place, options: &SqliteOptions) -> Result<Opened, Refusal> {
     folder.make_database()?;
     let name = place.name();
+    let evidence = Evidence::gather(folder, options.durability)?;
     let connection = place.connect(Role::Writer)?;
     // Before any setting: a database that is not ours stays as it is.
-    schema::identify(&connection, &name)?;
-    let size = std::fs::metadata(folder.database()).doing(&format!("reading the size of {name}"))?.len();
-    if size <= limits::OPEN_CHECK_BYTES_MAX {
-        examine::check_pages(&connection)?;
+    let identified = schema::identify(&connection, &name);
+    if matches!(identified, Err(Refusal::NotOurs(_))) {
+        return Err(identified.expect_err("it was just looked at"));
     }
+    let size = std::fs::metadata(folder.database()).doing(&format!("reading the size of {name}"))?.len();
+    let sound = match identified {
+        Ok(_) if size <= limits::OPEN_CHECK_BYTES_MAX => {
+            examine::check_pages(&connection).map_err(Refusal::from)
+        }
+        identified => identified.map(drop),
+    };
+    // And one whose end is missing: the first write would take the place of what the write-ahead log still holds. A
+    // damaged log may be why the database looks damaged.
+    let settle = || evidence.settle(&connection, &options.accept_loss_after).map_err(Refusal::Failed);
+    let begin_anew = if evidence.is_of_log() {
+        let begin_anew = settle()?;
+        sound?;
+        begin_anew
+    } else {
+        sound?;
+        settle()?
+    };
     place.settle(&connection, Role::Writer)?;
+    if begin_anew {
+        // Else what follows the end of the log would be taken for damage, or used, at a later start.
+        checkpoint::empty(&connection)?;
+    }
     schema::migrate(&connection, &name)?;
     let hot = Hot::default();
     hot.replace(load::load(&connection)?);

@@ -15,4 +15,5 @@ mod releases;
 mod sealing;
 mod shim;
 mod tools;
+mod wal;
 mod work;

@@ -26,6 +26,7 @@ const CLOSED: u64 = u64::MAX - 1;
 
 /// One run: what was appended, in order, and what reached the disk when.
 struct Run {
+    durability: Durability,
     appends: Vec<Append>,
     log: Vec<Note>,
     /// How often the sealed part was seen larger than after the group before.
@@ -122,7 +123,7 @@ fn run(seed: u64, durability: Durability) -> Run {
     );
     block_on(store.close()).unwrap();
     shim.mark(CLOSED);
-    Run { appends, log: shim.log(), sealings }
+    Run { durability, appends, log: shim.log(), sealings }
 }
 
 /// What a cut is to be survived with.
@@ -166,7 +167,7 @@ fn survive(
     }
     let folder = scratch();
     disk.cut(folder.path(), dice);
-    let (there, half_sealed) = check(folder.path(), &run.appends)?;
+    let (there, half_sealed) = check(folder.path(), run)?;
     if demand == Demand::Acknowledged && there < acknowledged {
         return Err(format!("{acknowledged} appends were acknowledged, {there} are there"));
     }
@@ -175,8 +176,10 @@ fn survive(
 
 /// Opens a store and answers how many of these appends are there, and whether sealing was under way; anything
 /// but a whole beginning of them is wrong.
-fn check(folder: &Path, appends: &[Append]) -> Result<(usize, bool), String> {
-    let store = SqliteStore::open(SqliteOptions::new(folder)).map_err(|fault| fault.to_string())?;
+fn check(folder: &Path, run: &Run) -> Result<(usize, bool), String> {
+    let options = SqliteOptions { durability: run.durability, ..SqliteOptions::new(folder) };
+    let store = SqliteStore::open(options).map_err(|fault| fault.to_string())?;
+    let appends = &run.appends;
     let half_sealed = is_half_sealed(folder);
     let told = |key: &str| -> Result<u64, String> {
         let row = block_on(store.row("told", key)).map_err(|fault| fault.to_string())?;
