@@ -27,8 +27,9 @@ cargo xtask <verb>
   bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
           figures against yardsticks, built in release; `docs/performance.md` says what they mean
   soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
+       | soak --log-damage [--minutes N] [--seed N] [--folder DIR]
           a real server under everything at once, killed now and then; or one large store and all that can be
-          done with it. Promises are checked, and any that is broken ends it with status 1
+          done with it; or damage to the logs of killed stores. Promises are checked, and any that is broken ends it with status 1
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements
   golden  runs the tests that rewrite their expectations, then shows what changed
   help    this text

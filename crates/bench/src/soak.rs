@@ -1,10 +1,11 @@
 //! Hours in minutes: a real server under everything at once, killed now and then, while promises are checked.
 //!
 //! [`load`] makes the load and keeps the books, [`watch`] looks at the server from outside, [`million`] walks one
-//! large store through everything that can be done with it. A promise that is broken is a sentence; any ends the
+//! large store through everything that can be done with it, [`log_damage`] damages the write-ahead logs of killed stores. A promise that is broken is a sentence; any ends the
 //! program with status 1.
 
 mod load;
+mod log_damage;
 mod million;
 mod watch;
 
@@ -25,12 +26,14 @@ use crate::process::Server;
 const HELP: &str = "\
 recount-bench soak [--minutes N] [--events N] [--seed N] [--folder DIR]
 recount-bench soak --million [--events N] [--folder DIR]
+recount-bench soak --log-damage [--minutes N] [--seed N] [--folder DIR]
 
   --minutes  how long the load lasts (10)
   --events   ends it earlier, when so many events were acknowledged; with --million the size of the store
   --seed     another course of kills and choices
   --folder   where stores are made
   --million  makes a store of a million events, reads it in every way, seals, backs up, verifies and restarts
+  --log-damage  damages the write-ahead logs of killed stores, and checks that every loss is named
 ";
 
 /// Kills in the whole time, and backups; never more often than [`PAUSE_SECONDS_MIN`].
@@ -84,6 +87,7 @@ struct Plan {
     seed: u64,
     folder: PathBuf,
     million: bool,
+    log_damage: bool,
 }
 
 pub(crate) fn run(words: &[String]) -> Result<bool> {
@@ -93,6 +97,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
         seed: 1,
         folder: std::env::temp_dir().join(format!("recount-soak-{}", std::process::id())),
         million: false,
+        log_damage: false,
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -103,6 +108,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
             "--seed" => plan.seed = value()?.parse().context("--seed takes a number")?,
             "--folder" => plan.folder = value()?.into(),
             "--million" => plan.million = true,
+            "--log-damage" => plan.log_damage = true,
             other => bail!("`soak` does not know {other:?}\n{HELP}"),
         }
     }
@@ -110,7 +116,9 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
     std::fs::create_dir_all(&plan.folder)?;
     crate::process::raise_file_limit()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = if plan.million {
+    let outcome = if plan.log_damage {
+        runtime.block_on(log_damage::run(&plan.folder, plan.seed, plan.minutes))
+    } else if plan.million {
         runtime.block_on(million::run(&plan.folder, plan.events.unwrap_or(million::EVENTS)))
     } else {
         runtime.block_on(soak(&plan))

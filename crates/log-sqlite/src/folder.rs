@@ -75,13 +75,30 @@ impl Folder {
     pub(crate) fn make_database(&self) -> Result<(), Fault> {
         let path = self.database();
         let empty = std::fs::metadata(&path).map_or(true, |database| database.len() == 0);
-        if empty && self.blobs().is_dir() {
+        if empty && (self.blobs().is_dir() || self.high_water().exists()) {
             return Err(corrupt(format!(
                 "{} is missing or empty, but its folder has held a store; put a copy of it back",
                 path.display()
             )));
         }
         make_database_at(&path)
+    }
+
+    /// Refuses a folder that is no whole store: half a backup, or one whose blobs are not there. The folder of blobs is
+    /// made before the first append.
+    pub(crate) fn check_blobs(&self, last_position: u64) -> Result<(), Fault> {
+        if last_position == 0 || self.blobs().is_dir() {
+            return Ok(());
+        }
+        Err(corrupt(format!(
+            "{} is missing, so {} is not a whole store; put a whole copy of the data folder there",
+            self.blobs().display(),
+            self.path.display()
+        )))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Makes the names in the folder durable.

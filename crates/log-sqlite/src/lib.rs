@@ -47,6 +47,7 @@ pub mod limits;
 mod line;
 mod load;
 mod loss;
+mod marker;
 mod meters;
 mod offline;
 mod options;
@@ -68,6 +69,7 @@ mod wal;
 mod write_back;
 mod writer;
 
+pub use marker::BACKUP_MARKER;
 pub use offline::{Glance, SCHEMA, copy, glance, high_water, inspect, kept_logs};
 pub use options::{Durability, SqliteOptions};
 pub use store::SqliteStore;

@@ -224,6 +224,9 @@ pub const LOST_GROUPS_MAX: usize = 64 << 10;
 /// Runs that a report of missing events names; of more the count is given.
 pub const LOST_RUNS_NAMED: usize = 5;
 
+/// Bytes of a backup's marker that are read; what follows makes it unreadable, and the folder is refused.
+pub const MARKER_BYTES_MAX: u64 = 4096;
+
 /// Copies of damaged write-ahead logs that are kept beside the database. With as many, no further one is made, and no
 /// start gives up what is missing until some were moved elsewhere.
 pub const WAL_COPIES_MAX: usize = 4;

@@ -14,7 +14,7 @@ use crate::high_water::{self, Found};
 use crate::loss::{self, Evidence, Verdict};
 use crate::options::SqliteOptions;
 use crate::schema::{self, Refusal};
-use crate::{backup, examine, limits};
+use crate::{backup, examine, layout, limits, marker};
 
 /// What a first look at a data folder found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,7 @@ pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
     let connection = place.open(Role::Salvager)?;
     let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
     check_end(&evidence, &connection)?;
+    marker::check(data_dir)?;
     let database_bytes = std::fs::metadata(folder.database()).map_or(0, |database| database.len());
     let pages_checked = database_bytes <= limits::OPEN_CHECK_BYTES_MAX;
     if pages_checked {
@@ -53,18 +54,49 @@ pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
     let end = check_end(&evidence, &connection);
     let blobs = Blobs::at(folder.blobs());
     let mut found = examine::examine(connection, Some(&blobs), &std::sync::Arc::default())?;
-    found.problems.splice(0..0, end.err().map(|fault| fault.message));
+    let whole = marker::check(data_dir).map(drop);
+    found.problems.splice(0..0, [end, whole].into_iter().filter_map(Result::err).map(|fault| fault.message));
     Ok(found)
 }
 
-/// Copies a store, of whatever released schema, to a folder that is not there yet.
+/// Copies a store, of whatever released schema, to a folder that is not there yet, and reads the copy. A damaged store
+/// is not copied.
 pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
     let (folder, place) = take(data_dir)?;
     let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
-    schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
     check_end(&evidence, &connection)?;
-    backup::backup(&connection, &Blobs::at(folder.blobs()), to, &AtomicBool::new(false))
+    marker::check(data_dir)?;
+    folder.check_blobs(layout::last_position(&connection).unwrap_or(0))?;
+    backup::backup(&connection, &Blobs::at(folder.blobs()), to, &AtomicBool::new(false))?;
+    let sound = check_copy(to, schema);
+    if sound.is_err()
+        && let Err(error) = std::fs::remove_dir_all(to)
+    {
+        tracing::warn!(%error, folder = %to.display(), "the copy of a damaged store could not be removed");
+    }
+    sound
+}
+
+/// Refuses a copy that is not sound: then what it was copied from is not, either.
+fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
+    let place = place_in(copy);
+    let connection = place.open(Role::Salvager)?;
+    if schema < SCHEMA {
+        // Its records can be read when it was brought forward.
+        return examine::check_pages(&connection);
+    }
+    let found =
+        examine::examine(connection, Some(&Blobs::at(folder::blobs_in(copy))), &std::sync::Arc::default())?;
+    let Some(first) = found.problems.first() else { return Ok(()) };
+    let more = match found.problems.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more problems)"),
+    };
+    Err(corrupt(format!(
+        "the store is damaged, so no backup was made: {first}{more}; see what is whole with `recount verify --data`, save it with `recount salvage`"
+    )))
 }
 
 /// The position that the high-water mark of a data folder names; `None` where there is no readable mark.
@@ -95,9 +127,12 @@ fn take(data_dir: &Path) -> Result<(Folder, Place), Fault> {
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
     let folder = Folder::take(data_dir)?;
+    Ok((folder, place_in(data_dir)))
+}
+
+fn place_in(data_dir: &Path) -> Place {
     let options = SqliteOptions::new(data_dir);
-    let place = Place { database: folder.database(), durability: options.durability, vfs: options.vfs };
-    Ok((folder, place))
+    Place { database: folder::database_in(data_dir), durability: options.durability, vfs: options.vfs }
 }
 
 fn of_refusal(refusal: Refusal) -> Fault {

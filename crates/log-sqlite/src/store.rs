@@ -30,7 +30,9 @@ use crate::pool::{Bounds, Pool};
 use crate::schema::Refusal;
 use crate::write_back::WriteBack;
 use crate::writer::{Beside, Done, Job, Shared, Task, Writer};
-use crate::{backup, changes, checkpoint, examine, layout, limits, load, reading, rows, schema, sealer};
+use crate::{
+    backup, changes, checkpoint, examine, layout, limits, load, marker, reading, rows, schema, sealer,
+};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
@@ -40,6 +42,8 @@ pub struct SqliteStore {
     blobs: Pool<Blobs>,
     /// For a look at the whole store.
     place: Place,
+    /// The folder has the marker of a backup still, which counts its blobs.
+    is_backup: AtomicBool,
     blob_folder: Blobs,
     closing: Arc<AtomicBool>,
     /// Hangs up when the folder was let go.
@@ -60,6 +64,7 @@ impl SqliteStore {
     pub fn open(options: SqliteOptions) -> Result<SqliteStore, Fault> {
         check_version()?;
         let folder = Arc::new(Folder::take(&options.data_dir)?);
+        let is_backup = marker::check(folder.path())?;
         let place = place(&folder, &options);
         let blob_folder = Blobs::at(folder.blobs());
         let Opened { writer, hot, fresh, journal } =
@@ -67,6 +72,7 @@ impl SqliteStore {
                 Refusal::Damaged(fault) => with_salvage(fault, &place),
                 Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
             })?;
+        folder.check_blobs(hot.ends().last_position)?;
         blob_folder.prepare()?;
         folder.sync()?;
         let readers = (0..limits::READERS).map(|_| place.open(Role::Reader)).collect::<Result<_, _>>()?;
@@ -116,6 +122,7 @@ impl SqliteStore {
             pages: Arc::default(),
             blobs,
             place,
+            is_backup: AtomicBool::new(is_backup),
             blob_folder,
             closing: Arc::default(),
             ended,
@@ -268,6 +275,13 @@ impl Store for SqliteStore {
     }
 
     fn remove_blob(&self, hash: &str) -> Answer<()> {
+        if self.is_backup.load(Ordering::Relaxed) {
+            let folder = self.place.database.parent().unwrap_or(Path::new("."));
+            if let Err(fault) = marker::remove(folder) {
+                return Box::pin(std::future::ready(Err(fault)));
+            }
+            self.is_backup.store(false, Ordering::Relaxed);
+        }
         let hash = hash.to_owned();
         self.blobs.ask(0, move |blobs| blobs.remove(&hash))
     }

@@ -15,6 +15,7 @@ mod dying;
 mod forged;
 mod future;
 mod guide;
+mod lost_log;
 mod moving;
 mod offline;
 mod prompts;

@@ -3,6 +3,7 @@
 //! One binary, one file a subject. `shim.rs` is the way to the disk that can be cut, filled and broken.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+mod backups;
 mod conformance;
 mod damage;
 mod disk;

@@ -167,6 +167,10 @@ fn survive(
     }
     let folder = scratch();
     disk.cut(folder.path(), dice);
+    if opened {
+        // Made, and its name synced, before the first append.
+        std::fs::create_dir(folder.path().join("blobs")).unwrap();
+    }
     let (there, half_sealed) = check(folder.path(), run)?;
     if demand == Demand::Acknowledged && there < acknowledged {
         return Err(format!("{acknowledged} appends were acknowledged, {there} are there"));
@@ -361,6 +365,7 @@ fn an_append_whose_sync_failed_does_not_come_back() {
         }
         let found = scratch();
         disk.cut(found.path(), &mut Dice(seed));
+        std::fs::create_dir(found.path().join("blobs")).unwrap();
         let reopened = open(found.path());
         let feed = block_on(reopened.read_feed(1, ALL)).unwrap();
         assert_eq!(feed.iter().map(|feed| &feed.record.bytes[..]).collect::<Vec<_>>(), [b"kept"]);
