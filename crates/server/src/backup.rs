@@ -17,6 +17,7 @@ use recount_api::admin::{Backup, MakeBackup};
 use recount_api::reply::One;
 use recount_event::{Code, time};
 use recount_face_aep::Refusal;
+use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
 use crate::access::{Tenants, tenant_folders};
@@ -145,10 +146,15 @@ fn copy_stores(data: &Path, to: &Path) -> Result<(), StartError> {
         return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
     }
     let failed = |why: &dyn std::fmt::Display| StartError::failed(why.to_string());
-    recount_log_sqlite::copy(data, to).map_err(|fault| failed(&fault))?;
+    let copy = |data: &Path, to: &Path| {
+        recount_log_sqlite::copy(data, to).map_err(|fault| match fault.kind {
+            FaultKind::Corrupt => StartError::damaged(fault.message),
+            _ => failed(&fault),
+        })
+    };
+    copy(data, to)?;
     for (name, folder) in tenant_folders(data).map_err(|why| failed(&why))? {
-        let copy = Tenants::folder_within(to, &name);
-        recount_log_sqlite::copy(&folder, &copy).map_err(|fault| failed(&fault))?;
+        copy(&folder, &Tenants::folder_within(to, &name))?;
     }
     Ok(())
 }

@@ -32,7 +32,12 @@ impl StartError {
         StartError { message: message.into(), exit_code: 1 }
     }
 
-    /// 2 when something was asked for that cannot be, 1 when the world failed.
+    /// What was asked for is not done, because the store is not as it should be.
+    pub(crate) fn damaged(message: impl Into<String>) -> Self {
+        StartError { message: message.into(), exit_code: 3 }
+    }
+
+    /// 2 when something was asked for that cannot be, 3 when a store is not as it should be, 1 when the world failed.
     pub fn exit_code(&self) -> u8 {
         self.exit_code
     }
