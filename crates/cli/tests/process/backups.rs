@@ -174,11 +174,12 @@ async fn with_blobs(data: &Path) {
 
 const BLOBS: u8 = 60;
 
+/// Whether a copy has come so far, as can be seen from outside.
+type Step = Box<dyn Fn(&Path) -> bool>;
+
 /// What can be seen of a copy while it is made, in order.
-fn steps() -> Vec<Box<dyn Fn(&Path) -> bool>> {
-    let is_there = |name: &'static str| -> Box<dyn Fn(&Path) -> bool> {
-        Box::new(move |copy: &Path| copy.join(name).exists())
-    };
+fn steps() -> Vec<Step> {
+    let is_there = |name: &'static str| -> Step { Box::new(move |copy: &Path| copy.join(name).exists()) };
     let mut steps = vec![is_there(""), is_there("backup"), is_there("recount.db"), is_there("blobs")];
     for count in [1, 9, 30, usize::from(BLOBS) - 1] {
         steps.push(Box::new(move |copy: &Path| {
