@@ -13,7 +13,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use recount_log::Fault;
@@ -87,7 +87,7 @@ pub(crate) struct HighWater {
     position: Arc<AtomicU64>,
     news: SyncSender<()>,
     /// Hanging up ends a pause of the thread.
-    _alive: Sender<()>,
+    _alive: SyncSender<()>,
 }
 
 impl HighWater {
@@ -118,7 +118,7 @@ impl HighWater {
         let shared = Arc::new(AtomicU64::new(position));
         let theirs = shared.clone();
         let (news, inbox) = sync_channel(limits::HIGH_WATER_NEWS_MAX);
-        let (alive, end) = channel();
+        let (alive, end) = sync_channel(limits::SIGNS_OF_LIFE_MAX);
         let thread = recount_world::thread("recount-high", move || {
             keep(&mut written, &theirs, &inbox, &end);
             drop(written);
