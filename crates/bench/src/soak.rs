@@ -1,11 +1,13 @@
 //! Hours in minutes: a real server under everything at once, killed now and then, while promises are checked.
 //!
 //! [`load`] makes the load and keeps the books, [`watch`] looks at the server from outside, [`million`] walks one
-//! large store through everything that can be done with it, [`bits`] damages a store bit by bit. A promise that is broken is a sentence; any ends the
+//! large store through everything that can be done with it, [`bits`] damages a store bit by bit, [`log_damage`] damages
+//! the write-ahead logs of killed stores. A promise that is broken is a sentence; any ends the
 //! program with status 1.
 
 mod bits;
 mod load;
+mod log_damage;
 mod million;
 mod watch;
 
@@ -27,6 +29,7 @@ const HELP: &str = "\
 recount-bench soak [--minutes N] [--events N] [--seed N] [--folder DIR]
 recount-bench soak --million [--events N] [--folder DIR]
 recount-bench soak --bits [--minutes N] [--seed N] [--folder DIR]
+recount-bench soak --log-damage [--minutes N] [--seed N] [--folder DIR]
 
   --minutes  how long the load lasts (10)
   --events   ends it earlier, when so many events were acknowledged; with --million the size of the store
@@ -34,6 +37,7 @@ recount-bench soak --bits [--minutes N] [--seed N] [--folder DIR]
   --folder   where stores are made
   --million  makes a store of a million events, reads it in every way, seals, backs up, verifies and restarts
   --bits     flips bits of a store's database and reads everything each time
+  --log-damage  damages the write-ahead logs of killed stores, and checks that every loss is named
 ";
 
 /// Kills in the whole time, and backups; never more often than [`PAUSE_SECONDS_MIN`].
@@ -88,6 +92,7 @@ struct Plan {
     folder: PathBuf,
     million: bool,
     bits: bool,
+    log_damage: bool,
 }
 
 pub(crate) fn run(words: &[String]) -> Result<bool> {
@@ -98,6 +103,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
         folder: std::env::temp_dir().join(format!("recount-soak-{}", std::process::id())),
         million: false,
         bits: false,
+        log_damage: false,
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -109,6 +115,7 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
             "--folder" => plan.folder = value()?.into(),
             "--million" => plan.million = true,
             "--bits" => plan.bits = true,
+            "--log-damage" => plan.log_damage = true,
             other => bail!("`soak` does not know {other:?}\n{HELP}"),
         }
     }
@@ -118,6 +125,8 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = if plan.bits {
         runtime.block_on(bits::run(&plan.folder, plan.minutes, plan.seed))
+    } else if plan.log_damage {
+        runtime.block_on(log_damage::run(&plan.folder, plan.seed, plan.minutes))
     } else if plan.million {
         runtime.block_on(million::run(&plan.folder, plan.events.unwrap_or(million::EVENTS)))
     } else {

@@ -102,6 +102,7 @@ impl From<recount_server::StartError> for Failure {
     fn from(why: recount_server::StartError) -> Self {
         match why.exit_code() {
             2 => Failure::Usage(why.to_string()),
+            3 => Failure::Refused(why.to_string()),
             _ => Failure::Own(why.to_string()),
         }
     }

@@ -1,7 +1,7 @@
 //! A copy of the whole store while it works: the database as it is at one moment, then the blobs.
 //!
 //! The database comes first: a blob is stored before what names it, so every blob that the copy names is
-//! copied. The copy is a data folder like any other.
+//! copied. The copy is a data folder like any other, with a marker that says whether it is whole (`marker.rs`).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,7 @@ use crate::blobs::Blobs;
 use crate::fault::{Doing as _, closed};
 use crate::folder::{self, make_folder, sync_folder};
 use crate::limits::BACKUP_STEP_PAGES;
+use crate::marker::{self, Contents};
 
 /// Copies to a folder that must not exist yet. What a failed backup has made is taken away again.
 pub(crate) fn backup(
@@ -27,7 +28,9 @@ pub(crate) fn backup(
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
     make_folder(to)?;
-    let copied = copy(connection, blobs, to, stop);
+    let copied = marker::begin(to)
+        .and_then(|()| copy(connection, blobs, to, stop))
+        .and_then(|contents| marker::finish(to, contents));
     if copied.is_err()
         && let Err(error) = std::fs::remove_dir_all(to)
     {
@@ -36,7 +39,7 @@ pub(crate) fn backup(
     copied
 }
 
-fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) -> Result<(), Fault> {
+fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) -> Result<Contents, Fault> {
     let doing = format!("copying the database to {}", to.display());
     let database = folder::database_in(to);
     folder::make_database_at(&database)?;
@@ -63,11 +66,13 @@ fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) ->
             }
         }
     }
-    let synced = std::fs::File::open(&database).and_then(|file| file.sync_all());
-    synced.doing(&doing)?;
-    blobs.copy_to(&Blobs::at(folder::blobs_in(to)), &|| stop.load(Ordering::Relaxed))?;
+    let synced =
+        std::fs::File::open(&database).and_then(|file| file.sync_all().and_then(|()| file.metadata()));
+    let database_bytes = synced.doing(&doing)?.len();
+    let blobs = blobs.copy_to(&Blobs::at(folder::blobs_in(to)), &|| stop.load(Ordering::Relaxed))?;
     if stop.load(Ordering::Relaxed) {
         return Err(closed());
     }
-    sync_folder(to)
+    sync_folder(to)?;
+    Ok(Contents { database_bytes, blobs })
 }

@@ -168,9 +168,10 @@ impl Blobs {
         }
     }
 
-    /// Stores every blob in another folder too. Stops early when told to.
-    pub(crate) fn copy_to(&self, other: &Blobs, stop: &dyn Fn() -> bool) -> Result<(), Fault> {
+    /// Stores every blob in another folder too, and answers how many. Stops early when told to.
+    pub(crate) fn copy_to(&self, other: &Blobs, stop: &dyn Fn() -> bool) -> Result<u64, Fault> {
         other.prepare()?;
+        let mut copied = 0;
         let doing = format!("copying {}", self.root.display());
         for folder in std::fs::read_dir(&self.root).doing(&doing)? {
             let folder = folder.doing(&doing)?.path();
@@ -179,16 +180,17 @@ impl Blobs {
             }
             for file in std::fs::read_dir(folder).doing(&doing)? {
                 if stop() {
-                    return Ok(());
+                    return Ok(copied);
                 }
                 let name = file.doing(&doing)?.file_name();
                 // What is not a blob was not made by us; a blob that is not right is told, not copied.
                 if let Some(bytes) = self.get(&name.to_string_lossy())? {
                     other.put(&bytes)?;
+                    copied += 1;
                 }
             }
         }
-        Ok(())
+        Ok(copied)
     }
 
     fn path(&self, hash: &str) -> PathBuf {

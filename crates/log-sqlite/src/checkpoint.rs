@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use recount_log::Fault;
+use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::Connection;
 
 use crate::fault::Doing as _;
@@ -215,6 +215,17 @@ fn work(connection: &Connection, database: &WriteBack, inbox: &Receiver<Ask>, sh
             }
         }
     }
+}
+
+/// Copies all of the log and cuts its file, at open.
+pub(crate) fn empty(connection: &Connection) -> Result<(), Fault> {
+    let hindered = checkpoint(connection, "TRUNCATE")?.hindered;
+    if hindered {
+        let message =
+            "another program reads the database, so its write-ahead log cannot be emptied; end that one";
+        return Err(Fault::new(FaultKind::Busy, Retry::Maybe, message));
+    }
+    Ok(())
 }
 
 struct Outcome {

@@ -14,6 +14,7 @@ const LOCK: &str = "lock";
 const DATABASE: &str = "recount.db";
 const BLOBS: &str = "blobs";
 const RESERVE: &str = "reserve";
+const HIGH_WATER: &str = "high-water";
 
 /// A data folder that is ours for as long as this lives.
 #[derive(Debug)]
@@ -68,6 +69,11 @@ impl Folder {
         self.path.join(RESERVE)
     }
 
+    /// Where the last acknowledged position is noted.
+    pub(crate) fn high_water(&self) -> PathBuf {
+        high_water_in(&self.path)
+    }
+
     /// Makes an empty database file, readable by its owner only, unless there is one.
     ///
     /// The blob folder is made last, so where it is there has been a whole store: then a database that is
@@ -75,13 +81,30 @@ impl Folder {
     pub(crate) fn make_database(&self) -> Result<(), Fault> {
         let path = self.database();
         let empty = std::fs::metadata(&path).map_or(true, |database| database.len() == 0);
-        if empty && self.blobs().is_dir() {
+        if empty && (self.blobs().is_dir() || self.high_water().exists()) {
             return Err(corrupt(format!(
                 "{} is missing or empty, but its folder has held a store; put a copy of it back",
                 path.display()
             )));
         }
         make_database_at(&path)
+    }
+
+    /// Refuses a folder that is no whole store: half a backup, or one whose blobs are not there. The folder of blobs is
+    /// made before the first append.
+    pub(crate) fn check_blobs(&self, last_position: u64) -> Result<(), Fault> {
+        if last_position == 0 || self.blobs().is_dir() {
+            return Ok(());
+        }
+        Err(corrupt(format!(
+            "{} is missing, so {} is not a whole store; put a whole copy of the data folder there",
+            self.blobs().display(),
+            self.path.display()
+        )))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Makes the names in the folder durable.
@@ -92,6 +115,10 @@ impl Folder {
 
 pub(crate) fn database_in(folder: &Path) -> PathBuf {
     folder.join(DATABASE)
+}
+
+pub(crate) fn high_water_in(folder: &Path) -> PathBuf {
+    folder.join(HIGH_WATER)
 }
 
 pub(crate) fn blobs_in(folder: &Path) -> PathBuf {

@@ -11,8 +11,9 @@
 //!   blobs ───▶ bounded queue ─▶ blob threads ─▶ one file a blob, named by its hash
 //! ```
 //!
-//! The data folder holds `lock`, `recount.db` (with `-wal` and `-shm` beside it) and `blobs/`. One process
-//! at a time has it. The writer takes whatever waits, checks each append before it writes anything of
+//! The data folder holds `lock`, `recount.db` (with `-wal` and `-shm` beside it), `high-water` and `blobs/`. One
+//! process at a time has it. Before SQLite opens the database, what lies there is compared with what was acknowledged
+//! (`loss.rs`). The writer takes whatever waits, checks each append before it writes anything of
 //! it, commits all of them at once and answers after the sync. The sync in flight is the gathering window; only
 //! where many append at once it waits a little for more of them (`company.rs`).
 //!
@@ -40,15 +41,19 @@ mod folder;
 mod fresh;
 mod gather;
 mod group;
+mod high_water;
 mod hot;
 mod layout;
 pub mod limits;
 mod line;
 mod load;
+mod loss;
+mod marker;
 mod meters;
 mod offline;
 mod options;
 mod packing;
+mod page_images;
 mod pages;
 mod parts;
 mod pool;
@@ -64,10 +69,12 @@ mod store;
 mod sum;
 mod sums;
 mod tails;
+mod wal;
 mod write_back;
 mod writer;
 
-pub use offline::{Glance, SCHEMA, copy, glance, inspect};
+pub use marker::BACKUP_MARKER;
+pub use offline::{Glance, SCHEMA, copy, glance, high_water, inspect, kept_logs};
 pub use options::{Durability, SqliteOptions};
 #[doc(hidden)]
 pub use reserve::ReserveGate;

@@ -216,3 +216,30 @@ pub const PAGES_KEPT_MAX: usize = 16;
 /// Rows that get their checksum between two looks at the table while an older schema is brought forward. They are held
 /// in memory meanwhile.
 pub const SUMS_BATCH_ROWS: i64 = 1024;
+/// Bytes of the write-ahead log that are read at a time when it is looked at before SQLite opens it.
+pub const WAL_READ_BYTES: usize = 256 << 10;
+
+/// How long the high-water mark rests after it was written. What was acknowledged meanwhile is not in it when the
+/// process is killed.
+pub const HIGH_WATER_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a written high-water mark waits to be synced. What was acknowledged meanwhile is not in it when the power
+/// fails.
+pub const HIGH_WATER_SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// Words to the thread of the high-water mark that wait; it needs no second one to look.
+pub const HIGH_WATER_NEWS_MAX: usize = 1;
+
+/// Commits, and streams, that are named by pages that a damaged write-ahead log holds and that are remembered to count
+/// what is missing; further ones are not counted.
+pub const LOST_GROUPS_MAX: usize = 64 << 10;
+
+/// Runs that a report of missing events names; of more the count is given.
+pub const LOST_RUNS_NAMED: usize = 5;
+
+/// Bytes of a backup's marker that are read; what follows makes it unreadable, and the folder is refused.
+pub const MARKER_BYTES_MAX: u64 = 4096;
+
+/// Copies of damaged write-ahead logs that are kept beside the database. With as many, no further one is made, and no
+/// start gives up what is missing until some were moved elsewhere.
+pub const WAL_COPIES_MAX: usize = 4;

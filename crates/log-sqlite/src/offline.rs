@@ -1,17 +1,20 @@
 //! A data folder that no server holds: looked at, or copied, and in neither case changed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use recount_log::{Fault, FaultKind, Integrity, Retry};
+use rusqlite::Connection;
 
-use crate::backup;
 use crate::blobs::Blobs;
 use crate::connection::{Place, Role, check_version};
-use crate::folder::Folder;
+use crate::fault::{Doing as _, corrupt};
+use crate::folder::{self, Folder};
+use crate::high_water::{self, Found};
+use crate::loss::{self, Evidence, Verdict};
 use crate::options::SqliteOptions;
 use crate::schema::{self, Refusal};
-use crate::{examine, limits};
+use crate::{backup, examine, layout, limits, marker};
 
 /// What a first look at a data folder found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +31,11 @@ pub const SCHEMA: i64 = schema::VERSION;
 /// Looks quickly whether the database is ours and sound. Finding that it is not is a fault.
 pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
     let (folder, place) = take(data_dir)?;
+    let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
     let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    check_end(&evidence, &connection)?;
+    marker::check(data_dir)?;
     let database_bytes = std::fs::metadata(folder.database()).map_or(0, |database| database.len());
     let pages_checked = database_bytes <= limits::OPEN_CHECK_BYTES_MAX;
     if pages_checked {
@@ -43,16 +49,75 @@ pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
 /// Where [`crate::SqliteStore::open`] refuses a damaged store, this says what is wrong and what can be read.
 pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
     let (folder, place) = take(data_dir)?;
+    let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
-    examine::examine(connection, Some(&Blobs::at(folder.blobs())), &std::sync::Arc::default())
+    let end = check_end(&evidence, &connection);
+    let blobs = Blobs::at(folder.blobs());
+    let mut found = examine::examine(connection, Some(&blobs), &std::sync::Arc::default())?;
+    let whole = marker::check(data_dir).map(drop);
+    found.problems.splice(0..0, [end, whole].into_iter().filter_map(Result::err).map(|fault| fault.message));
+    Ok(found)
 }
 
-/// Copies a store, of whatever released schema, to a folder that is not there yet.
+/// Copies a store, of whatever released schema, to a folder that is not there yet, and reads the copy. A damaged store
+/// is not copied.
 pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
     let (folder, place) = take(data_dir)?;
+    let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
-    schema::identify(&connection, &place.name()).map_err(of_refusal)?;
-    backup::backup(&connection, &Blobs::at(folder.blobs()), to, &AtomicBool::new(false))
+    let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    check_end(&evidence, &connection)?;
+    marker::check(data_dir)?;
+    folder.check_blobs(layout::last_position(&connection).unwrap_or(0))?;
+    backup::backup(&connection, &Blobs::at(folder.blobs()), to, &AtomicBool::new(false))?;
+    let sound = check_copy(to, schema);
+    if sound.is_err()
+        && let Err(error) = std::fs::remove_dir_all(to)
+    {
+        tracing::warn!(%error, folder = %to.display(), "the copy of a damaged store could not be removed");
+    }
+    sound
+}
+
+/// Refuses a copy that is not sound: then what it was copied from is not, either.
+fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
+    let place = place_in(copy);
+    let connection = place.open(Role::Salvager)?;
+    if schema < SCHEMA {
+        // Its records can be read when it was brought forward.
+        return examine::check_pages(&connection);
+    }
+    let found =
+        examine::examine(connection, Some(&Blobs::at(folder::blobs_in(copy))), &std::sync::Arc::default())?;
+    let Some(first) = found.problems.first() else { return Ok(()) };
+    let more = match found.problems.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more problems)"),
+    };
+    Err(corrupt(format!(
+        "the store is damaged, so no backup was made: {first}{more}; see what is whole with `recount verify --data`, save it with `recount salvage`"
+    )))
+}
+
+/// The position that the high-water mark of a data folder names; `None` where there is no readable mark.
+pub fn high_water(data_dir: &Path) -> Result<Option<u64>, Fault> {
+    Ok(match high_water::read(&folder::high_water_in(data_dir))? {
+        Found::Mark(mark) => Some(mark.position),
+        Found::Missing | Found::Unreadable => None,
+    })
+}
+
+/// Damaged write-ahead logs that were copied aside in a data folder.
+pub fn kept_logs(data_dir: &Path) -> Result<Vec<PathBuf>, Fault> {
+    loss::kept_logs(data_dir).doing(&format!("listing {}", data_dir.display()))
+}
+
+/// Refuses a store whose acknowledged end is missing, as opening it would.
+fn check_end(evidence: &Evidence, connection: &Connection) -> Result<(), Fault> {
+    match evidence.judge(connection) {
+        Verdict::Lost(loss) => Err(corrupt(loss.words)),
+        Verdict::Whole | Verdict::Torn(_) => Ok(()),
+    }
 }
 
 fn take(data_dir: &Path) -> Result<(Folder, Place), Fault> {
@@ -62,9 +127,12 @@ fn take(data_dir: &Path) -> Result<(Folder, Place), Fault> {
         return Err(Fault::new(FaultKind::Io, Retry::Never, message));
     }
     let folder = Folder::take(data_dir)?;
+    Ok((folder, place_in(data_dir)))
+}
+
+fn place_in(data_dir: &Path) -> Place {
     let options = SqliteOptions::new(data_dir);
-    let place = Place { database: folder.database(), durability: options.durability, vfs: options.vfs };
-    Ok((folder, place))
+    Place { database: folder::database_in(data_dir), durability: options.durability, vfs: options.vfs }
 }
 
 fn of_refusal(refusal: Refusal) -> Fault {

@@ -12,6 +12,8 @@ pub struct SqliteOptions {
     /// The data folder; made, for its owner only, when it does not exist.
     pub data_dir: PathBuf,
     pub durability: Durability,
+    /// Open a store whose acknowledged end is missing, where it ends at one of these positions.
+    pub accept_loss_after: Vec<u64>,
     /// Another way to the disk, by the name it is registered under. For tests that cut the power.
     #[doc(hidden)]
     pub vfs: Option<String>,
@@ -61,6 +63,7 @@ impl SqliteOptions {
         SqliteOptions {
             data_dir: data_dir.into(),
             durability: Durability::Strict,
+            accept_loss_after: Vec::new(),
             vfs: None,
             checkpoint_pages: limits::CHECKPOINT_PAGES,
             hot_records_max: limits::HOT_RECORDS_MAX,

@@ -151,6 +151,26 @@ pub(crate) fn index_is_sound(first_position: u64, text: bool, index: &[u8], join
     index.get(PART_BYTES..SUM_BYTES) == Some(&own[..]) || has_old_sum(index, joined)
 }
 
+/// The streams that the beginning of a group's index names, each once; what is cut off is not told.
+pub(crate) fn group_streams(index: &[u8]) -> Vec<i64> {
+    let mut rest = index.get(SUM_BYTES..).unwrap_or_default();
+    let mut streams = Vec::new();
+    while let Some(stream) = take(&mut rest).and_then(|stream| i64::try_from(stream).ok()) {
+        if stream != NOBODY {
+            streams.push(stream);
+            let Some(count) = take(&mut rest).and_then(|_| take(&mut rest)) else { break };
+            if (0..count).any(|_| take(&mut rest).is_none()) {
+                break;
+            }
+        } else if take(&mut rest).is_none() {
+            break;
+        }
+    }
+    streams.sort_unstable();
+    streams.dedup();
+    streams
+}
+
 /// Whether a group's bytes are those its index was made for.
 pub(crate) fn group_is_sound(index: &[u8], joined: &[u8]) -> bool {
     index.get(..PART_BYTES) == Some(&content_sum(joined).to_bytes()[..]) || has_old_sum(index, joined)

@@ -20,16 +20,20 @@ use crate::connection::{Place, Role, check_version};
 use crate::fault::{Doing as _, corrupt, no_space, stopped};
 use crate::folder::Folder;
 use crate::fresh::Fresh;
+use crate::high_water::HighWater;
 use crate::hot::Hot;
 use crate::line::Line;
+use crate::loss::Evidence;
 use crate::options::SqliteOptions;
 use crate::pages::Pages;
 use crate::pool::{Bounds, Pool};
 use crate::reserve::Reserve;
 use crate::schema::Refusal;
 use crate::write_back::WriteBack;
-use crate::writer::{Done, Job, Shared, Task, Writer};
-use crate::{backup, changes, examine, layout, limits, load, reading, rows, schema, sealer};
+use crate::writer::{Beside, Done, Job, Shared, Task, Writer};
+use crate::{
+    backup, changes, checkpoint, examine, layout, limits, load, marker, reading, rows, schema, sealer,
+};
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
@@ -39,6 +43,8 @@ pub struct SqliteStore {
     blobs: Pool<Blobs>,
     /// For a look at the whole store.
     place: Place,
+    /// The folder has the marker of a backup still, which counts its blobs.
+    is_backup: AtomicBool,
     blob_folder: Blobs,
     closing: Arc<AtomicBool>,
     /// Hangs up when the folder was let go.
@@ -59,14 +65,15 @@ impl SqliteStore {
     pub fn open(options: SqliteOptions) -> Result<SqliteStore, Fault> {
         check_version()?;
         let folder = Arc::new(Folder::take(&options.data_dir)?);
+        let is_backup = marker::check(folder.path())?;
         let place = place(&folder, &options);
         let blob_folder = Blobs::at(folder.blobs());
         let reserve = Reserve::at(folder.reserve(), options.reserve_bytes, options.reserve_gate.clone());
-        let opened = match open_database(&folder, &place) {
+        let opened = match open_database(&folder, &place, &options) {
             // Opening needs a little space itself.
             Err(Refusal::Failed(fault)) if fault.kind == FaultKind::Full && reserve.spend() => {
                 tracing::warn!(%fault, "the disk is full; the reserved space is used to open the store");
-                open_database(&folder, &place)
+                open_database(&folder, &place, &options)
             }
             opened => opened,
         };
@@ -74,6 +81,7 @@ impl SqliteStore {
             Refusal::Damaged(fault) => with_salvage(fault, &place),
             Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
         })?;
+        folder.check_blobs(hot.ends().last_position)?;
         blob_folder.prepare()?;
         if let Err(fault) = reserve.make() {
             tracing::warn!(%fault, "nothing can be appended until there is space for the reserve; pruning may work");
@@ -85,6 +93,7 @@ impl SqliteStore {
 
         let (ending, ended) = watch::channel(());
         let written_back = Arc::new(WriteBack::of(&place));
+        let mark = folder.high_water();
         let hold = Arc::new(Hold { _written_back: written_back.clone(), _folder: folder, _ended: ending });
         // Everything but the writer also holds the other end of what the writer waits for.
         let (in_use, others) = std::sync::mpsc::sync_channel::<()>(limits::SIGNS_OF_LIFE_MAX);
@@ -99,7 +108,10 @@ impl SqliteStore {
         let (asks, thread) = sealer::start(sealer, held.clone());
         threads.push(thread);
         let (checkpoints, thread) =
-            Checkpoints::start(checkpointer, written_back, options.checkpoint_pages, held);
+            Checkpoints::start(checkpointer, written_back, options.checkpoint_pages, held.clone());
+        threads.push(thread);
+        let (high_water, thread) =
+            HighWater::start(&mark, hot.ends().last_position, options.durability, held)?;
         threads.push(thread);
 
         let shared = Shared {
@@ -110,8 +122,8 @@ impl SqliteStore {
             meters: Arc::default(),
             reserve,
         };
-        let writer =
-            Writer::new(place.clone(), writer, journal, shared.clone(), checkpoints, asks, &options)?;
+        let beside = Beside { checkpoints, asks, high_water };
+        let writer = Writer::new(place.clone(), writer, journal, shared.clone(), beside, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
             let _hold = hold;
@@ -123,6 +135,7 @@ impl SqliteStore {
             pages: Arc::default(),
             blobs,
             place,
+            is_backup: AtomicBool::new(is_backup),
             blob_folder,
             closing: Arc::default(),
             ended,
@@ -275,6 +288,13 @@ impl Store for SqliteStore {
     }
 
     fn remove_blob(&self, hash: &str) -> Answer<()> {
+        if self.is_backup.load(Ordering::Relaxed) {
+            let folder = self.place.database.parent().unwrap_or(Path::new("."));
+            if let Err(fault) = marker::remove(folder) {
+                return Box::pin(std::future::ready(Err(fault)));
+            }
+            self.is_backup.store(false, Ordering::Relaxed);
+        }
         let hash = hash.to_owned();
         self.blobs.ask(0, move |blobs| blobs.remove(&hash))
     }
@@ -364,17 +384,39 @@ struct Opened {
     journal: Journal,
 }
 
-fn open_database(folder: &Folder, place: &Place) -> Result<Opened, Refusal> {
+fn open_database(folder: &Folder, place: &Place, options: &SqliteOptions) -> Result<Opened, Refusal> {
     folder.make_database()?;
     let name = place.name();
+    let evidence = Evidence::gather(folder, options.durability)?;
     let connection = place.connect(Role::Writer)?;
     // Before any setting: a database that is not ours stays as it is.
-    schema::identify(&connection, &name)?;
-    let size = std::fs::metadata(folder.database()).doing(&format!("reading the size of {name}"))?.len();
-    if size <= limits::OPEN_CHECK_BYTES_MAX {
-        examine::check_pages(&connection)?;
+    let identified = schema::identify(&connection, &name);
+    if matches!(identified, Err(Refusal::NotOurs(_))) {
+        return Err(identified.expect_err("it was just looked at"));
     }
+    let size = std::fs::metadata(folder.database()).doing(&format!("reading the size of {name}"))?.len();
+    let sound = match identified {
+        Ok(_) if size <= limits::OPEN_CHECK_BYTES_MAX => {
+            examine::check_pages(&connection).map_err(Refusal::from)
+        }
+        identified => identified.map(drop),
+    };
+    // And one whose end is missing: the first write would take the place of what the write-ahead log still holds. A
+    // damaged log may be why the database looks damaged.
+    let settle = || evidence.settle(&connection, &options.accept_loss_after).map_err(Refusal::Failed);
+    let begin_anew = if evidence.is_of_log() {
+        let begin_anew = settle()?;
+        sound?;
+        begin_anew
+    } else {
+        sound?;
+        settle()?
+    };
     place.settle(&connection, Role::Writer)?;
+    if begin_anew {
+        // Else what follows the end of the log would be taken for damage, or used, at a later start.
+        checkpoint::empty(&connection)?;
+    }
     schema::migrate(&connection, &name)?;
     let hot = Hot::default();
     hot.replace(load::load(&connection)?);

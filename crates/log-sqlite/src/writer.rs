@@ -35,6 +35,7 @@ use crate::connection::{Place, Role};
 use crate::fault::Doing as _;
 use crate::fresh::{Fresh, States};
 use crate::group::{self, Group, Proof, Written};
+use crate::high_water::HighWater;
 use crate::hot::Hot;
 use crate::layout::{self, Totals};
 use crate::limits;
@@ -107,6 +108,13 @@ pub(crate) struct Shared {
     pub(crate) reserve: Reserve,
 }
 
+/// The threads beside the writer that it asks things of.
+pub(crate) struct Beside {
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) asks: SyncSender<Ask>,
+    pub(crate) high_water: HighWater,
+}
+
 /// The writer's own things. [`Writer::run`] is its life.
 pub(crate) struct Writer {
     place: Place,
@@ -121,6 +129,7 @@ pub(crate) struct Writer {
     known: Option<i64>,
     shared: Shared,
     checkpoints: Checkpoints,
+    high_water: HighWater,
     /// Pages in the write-ahead log after the last commit, as SQLite told.
     wal_pages: Arc<AtomicU32>,
     sealing: Sealing,
@@ -220,10 +229,10 @@ impl Writer {
         mut connection: Connection,
         journal: Journal,
         shared: Shared,
-        checkpoints: Checkpoints,
-        asks: SyncSender<Ask>,
+        beside: Beside,
         options: &SqliteOptions,
     ) -> Result<Self, Fault> {
+        let Beside { checkpoints, asks, high_water } = beside;
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
         let known = layout::data_version(&connection).doing("reading where the store ends")?;
@@ -238,6 +247,7 @@ impl Writer {
             known: Some(known),
             shared,
             checkpoints,
+            high_water,
             wal_pages,
             sealing: Sealing::new(options, asks),
             fold_not_before: None,
@@ -278,7 +288,7 @@ impl Writer {
         }
         self.fold();
         drop(line);
-        drop((self.checkpoints, self.sealing));
+        drop((self.checkpoints, self.sealing, self.high_water));
         // Nobody ever sends: this returns when the last of the others has let go.
         if others.recv().is_err() {
             tracing::trace!("the other threads of the store have ended");
@@ -385,6 +395,7 @@ impl Writer {
                     // Whoever asked may have left.
                     drop(answer.send(fate.map(|first_position| Done { first_position, append })));
                 }
+                self.high_water.acknowledge(self.shared.hot.ends().last_position);
                 self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
             }
             Err(fault) => {

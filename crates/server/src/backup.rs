@@ -1,7 +1,10 @@
 //! Copies of the whole store: `POST /admin/backups` while the server runs, [`offline`] while none does.
 //!
 //! A server writes nowhere but below `backups` in its own data folder, whoever asks: where a copy goes from there
-//! is decided, and allowed or not, by whoever takes it.
+//! is decided, and allowed or not, by whoever takes it. A copy has its name when it is whole and synced
+//! (`unfinished.rs`), and a marker in each store.
+
+mod unfinished;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +17,14 @@ use recount_api::admin::{Backup, MakeBackup};
 use recount_api::reply::One;
 use recount_event::{Code, time};
 use recount_face_aep::Refusal;
+use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
 use crate::access::{Tenants, tenant_folders};
 use crate::{StartError, limits};
+
+pub(crate) use self::unfinished::{clear, discard, is_unfinished, leftovers};
+pub use self::unfinished::{finish, unfinished};
 
 /// The folder that backups stand in.
 const FOLDER: &str = "backups";
@@ -90,7 +97,16 @@ pub(crate) async fn make(
             format!("there is a backup {name:?} already; choose another name"),
         ));
     }
-    backups.tenants.backup(&path).await?;
+    // Of a copy that failed and could not be removed.
+    discard(&path);
+    if let Err(error) = backups.tenants.backup(&unfinished(&path)).await {
+        discard(&path);
+        return Err(error.into());
+    }
+    finish(&path).map_err(|why| {
+        let detail = format!("the backup is whole, but cannot be named {}: {why}", path.display());
+        Refusal::new(Code::StoreUnavailable, detail)
+    })?;
     let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
     tracing::info!(path, "a backup was made");
     let reply = One::new("backup", Backup { name, path });
@@ -106,16 +122,39 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Copies a data folder that no server holds to a folder that is not there yet. The original stays as it is, also
-/// when it is of an older release.
+/// when it is of an older release. A damaged one is not copied.
 pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
+    let unfinished = unfinished(to);
+    if unfinished.symlink_metadata().is_ok() {
+        return Err(StartError::usage(format!(
+            "{} is what an unfinished backup left; delete it, unless one is being made",
+            unfinished.display()
+        )));
+    }
+    let copied = copy_stores(data, &unfinished).and_then(|()| {
+        let failed = |why| StartError::failed(format!("the backup cannot be named {}: {why}", to.display()));
+        finish(to).map_err(failed)
+    });
+    if copied.is_err() {
+        discard(to);
+    }
+    copied
+}
+
+fn copy_stores(data: &Path, to: &Path) -> Result<(), StartError> {
     if !data.join("recount.db").is_file() {
         return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
     }
     let failed = |why: &dyn std::fmt::Display| StartError::failed(why.to_string());
-    recount_log_sqlite::copy(data, to).map_err(|fault| failed(&fault))?;
+    let copy = |data: &Path, to: &Path| {
+        recount_log_sqlite::copy(data, to).map_err(|fault| match fault.kind {
+            FaultKind::Corrupt => StartError::damaged(fault.message),
+            _ => failed(&fault),
+        })
+    };
+    copy(data, to)?;
     for (name, folder) in tenant_folders(data).map_err(|why| failed(&why))? {
-        let copy = Tenants::folder_within(to, &name);
-        recount_log_sqlite::copy(&folder, &copy).map_err(|fault| failed(&fault))?;
+        copy(&folder, &Tenants::folder_within(to, &name))?;
     }
     Ok(())
 }

@@ -35,6 +35,8 @@ pub struct Options {
     pub data: Option<PathBuf>,
     pub config: Option<PathBuf>,
     pub durability: Option<String>,
+    /// Positions after which what was acknowledged may be missing. On the command line alone: it is about one loss.
+    pub accept_loss_after: Vec<u64>,
     pub log: Option<String>,
     pub log_format: Option<String>,
     pub max_age: Option<String>,
@@ -60,6 +62,8 @@ pub struct Config {
     /// Whether nothing is kept. Not for operators: shows what the disk costs.
     pub in_memory: bool,
     pub durability: Durability,
+    /// Positions after which what was acknowledged may be missing.
+    pub accept_loss_after: Vec<u64>,
     /// How many events may be unsealed. Not for operators: for tests that want much sealing.
     pub hot_events_max: Option<u64>,
     /// What is pruned by itself, and how often it is looked for.
@@ -366,6 +370,7 @@ impl Config {
                 "relaxed" => Durability::Relaxed,
                 other => return Err(wrong("durability", other, "strict or relaxed")),
             },
+            accept_loss_after: options.accept_loss_after,
             hot_events_max: amount("hot_events_max", &hot_events_max, "off, or a number", count)?,
             retention: Policy {
                 max_age: amount("max_age", &max_age, "off, or one such as 30d or 12h", duration)?,

@@ -80,6 +80,7 @@ impl Server {
         if let Some(crew) = tenants.crew() {
             crew.checks(&mut checks, tenants.default_engine().world()).await;
         }
+        folder::leftovers(&mut checks, &self.home.data);
         folder::disk(&mut checks, &self.home.data);
         folder::permissions(&mut checks, &self.home.data);
         checks

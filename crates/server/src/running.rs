@@ -35,6 +35,8 @@ use crate::{
 pub struct Home {
     pub data: PathBuf,
     pub durability: Durability,
+    /// Positions after which what was acknowledged may be missing.
+    pub accept_loss_after: Vec<u64>,
     /// How many events of a store may be unsealed. For tests that want much sealing.
     #[doc(hidden)]
     pub hot_events_max: Option<u64>,
@@ -45,6 +47,7 @@ impl Home {
     pub(crate) fn options(&self, folder: PathBuf) -> SqliteOptions {
         let mut options = SqliteOptions::new(folder);
         options.durability = self.durability;
+        options.accept_loss_after.clone_from(&self.accept_loss_after);
         if let Some(events) = self.hot_events_max {
             options.hot_records_max = events;
         }

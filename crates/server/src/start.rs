@@ -15,7 +15,7 @@ use crate::agents::{self, Crew};
 use crate::config::{Config, LogFormat, Options};
 use crate::files::in_words;
 use crate::running::{Entry, claim};
-use crate::{Files, Home, Running, limits, logging};
+use crate::{Files, Home, Running, backup, limits, logging};
 
 /// Why the server did not start, or did not run to a good end.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +34,18 @@ impl StartError {
         StartError { message: message.into(), exit_code: 1 }
     }
 
+    /// What was asked for is not done, because the store is not as it should be.
+    pub(crate) fn damaged(message: impl Into<String>) -> Self {
+        StartError { message: message.into(), exit_code: 3 }
+    }
+
     /// Logs the message; the exit code stays for the caller.
     fn logged(self) -> Self {
         tracing::error!("{}", self.message);
         StartError { message: String::new(), exit_code: self.exit_code }
     }
 
-    /// 2 when something was asked for that cannot be, 1 when the world failed.
+    /// 2 when something was asked for that cannot be, 3 when a store is not as it should be, 1 when the world failed.
     pub fn exit_code(&self) -> u8 {
         self.exit_code
     }
@@ -48,13 +53,39 @@ impl StartError {
 
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
+    check_folder(&config.data)?;
     let options = config.home().options(config.data.clone());
-    SqliteStore::open(options).map_err(|fault| StartError::failed(fault.to_string()))
+    let store = SqliteStore::open(options).map_err(|fault| StartError::failed(fault.to_string()))?;
+    // The folder is ours now.
+    backup::clear(&config.data);
+    Ok(store)
+}
+
+/// Refuses a folder that is not a whole store, where the store itself cannot tell.
+fn check_folder(data: &Path) -> Result<(), StartError> {
+    let shown = data.display();
+    if backup::is_unfinished(data) {
+        return Err(StartError::failed(format!(
+            "{shown} is a backup that was not finished and not a whole store; delete it and use another backup"
+        )));
+    }
+    let rest = ["keys", "tenants"].into_iter().find(|rest| data.join(rest).is_dir());
+    if let Some(rest) = rest.filter(|_| !data.join("recount.db").is_file()) {
+        return Err(StartError::failed(format!(
+            "{shown} has the folder {rest} of a store but no recount.db; put a whole copy of the data folder there"
+        )));
+    }
+    Ok(())
 }
 
 impl Config {
     fn home(&self) -> Home {
-        Home { data: self.data.clone(), durability: self.durability, hot_events_max: self.hot_events_max }
+        Home {
+            data: self.data.clone(),
+            durability: self.durability,
+            accept_loss_after: self.accept_loss_after.clone(),
+            hot_events_max: self.hot_events_max,
+        }
     }
 }
 

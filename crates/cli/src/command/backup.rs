@@ -86,7 +86,10 @@ fn check_target(to: &Path) -> Result<(), Failure> {
 fn move_to(made: &Path, to: &Path) -> Result<PathBuf, Failure> {
     let moved = match fs::rename(made, to) {
         Err(why) if why.kind() == ErrorKind::CrossesDevices => {
-            copy(made, to).and_then(|()| fs::remove_dir_all(made))
+            let unfinished = recount_server::backup::unfinished(to);
+            copy(made, &unfinished)
+                .and_then(|()| recount_server::backup::finish(to))
+                .and_then(|()| fs::remove_dir_all(made))
         }
         outcome => outcome,
     };

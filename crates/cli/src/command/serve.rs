@@ -20,6 +20,9 @@ pub(super) struct Serve {
     /// strict: acknowledged means on disk. relaxed: faster, and a power cut may lose the last moments
     #[arg(long, value_parser = ["strict", "relaxed"])]
     durability: Option<String>,
+    /// Open a store whose acknowledged end is missing and that ends at this position; may be said again
+    #[arg(long, value_name = "POSITION")]
+    accept_loss_after: Vec<u64>,
     /// Prune runs that ended longer ago than this, such as 30d; off unless told
     #[arg(long, value_name = "TIME")]
     max_age: Option<String>,
@@ -70,6 +73,7 @@ impl Serve {
             data: self.data,
             config: self.config,
             durability: self.durability,
+            accept_loss_after: self.accept_loss_after,
             log: self.log,
             log_format: self.log_format,
             max_age: self.max_age,

@@ -157,3 +157,137 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
     assert!(!elsewhere.exists());
     Answer::of(recount().args(["backup", "--url", "http://127.0.0.1:1"]).arg(&elsewhere)).bad(3, "");
 }
+
+/// A store with a run and blobs enough that copying them takes some steps.
+async fn with_blobs(data: &Path) {
+    let mut server = Server::start(data);
+    story::whole(&client(&server), "one").await;
+    server.stop();
+    for n in 0..BLOBS {
+        let bytes = vec![n; 20_000];
+        let hash = blake3::hash(&bytes).to_hex().to_string();
+        let folder = data.join("blobs").join(&hash[..2]);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(&hash), bytes).unwrap();
+    }
+}
+
+const BLOBS: u8 = 60;
+
+/// Whether a copy has come so far, as can be seen from outside.
+type Step = Box<dyn Fn(&Path) -> bool>;
+
+/// What can be seen of a copy while it is made, in order.
+fn steps() -> Vec<Step> {
+    let is_there = |name: &'static str| -> Step { Box::new(move |copy: &Path| copy.join(name).exists()) };
+    let mut steps = vec![is_there(""), is_there("backup"), is_there("recount.db"), is_there("blobs")];
+    for count in [1, 9, 30, usize::from(BLOBS) - 1] {
+        steps.push(Box::new(move |copy: &Path| {
+            let folders = std::fs::read_dir(copy.join("blobs")).into_iter().flatten().flatten();
+            folders.filter(|folder| folder.path().is_dir()).count() >= count.min(40)
+        }));
+    }
+    steps
+}
+
+#[tokio::test]
+async fn a_backup_killed_at_any_step_is_never_taken_for_a_store() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    with_blobs(data.path()).await;
+    let mut broken = 0;
+    for (number, step) in steps().into_iter().enumerate() {
+        let to = place.path().join(format!("copy{number}"));
+        let half = place.path().join(format!(".unfinished-copy{number}"));
+        let mut child = recount().args(["backup", "--data"]).arg(data.path()).arg(&to).spawn().unwrap();
+        while !step(&half) && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        // It may have come to its end meanwhile.
+        drop(child.kill());
+        child.wait().unwrap();
+        if to.exists() {
+            Answer::of(recount().args(["verify", "--data"]).arg(&to)).good();
+            continue;
+        }
+        broken += 1;
+        let serve = Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&half));
+        serve.bad(5, "is a backup that was not finished");
+        let again = || Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&to));
+        again().bad(2, "is what an unfinished backup left");
+        std::fs::remove_dir_all(&half).unwrap();
+        again().good();
+        drop(Server::start(&to));
+    }
+    assert!(broken >= 4, "{broken} were killed before their end");
+}
+
+#[tokio::test]
+async fn a_server_killed_while_it_makes_a_backup_clears_away_what_is_left() {
+    let data = tempfile::tempdir().unwrap();
+    with_blobs(data.path()).await;
+    let backups = data.path().join("backups");
+    for step in steps() {
+        let mut server = Server::start(data.path());
+        let left = || -> Vec<std::path::PathBuf> {
+            let entries = std::fs::read_dir(&backups).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect()
+        };
+        assert!(left().iter().all(|path| !path.to_string_lossy().contains(".unfinished")), "{:?}", left());
+        let mut asking = recount().args(["--url", &server.url(), "backup"]).spawn().unwrap();
+        let half = || left().into_iter().find(|path| path.to_string_lossy().contains(".unfinished"));
+        while !half().is_some_and(|half| step(&half)) && asking.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        server.kill();
+        asking.wait().unwrap();
+        if let Some(half) = half() {
+            let doctor = Answer::of(recount().args(["doctor", "--data"]).arg(data.path()));
+            assert!(doctor.data.contains(&format!("{} was not finished", half.display())), "{doctor:?}");
+        }
+        for whole in left().into_iter().filter(|path| !path.to_string_lossy().contains(".unfinished")) {
+            Answer::of(recount().args(["verify", "--data"]).arg(&whole)).good();
+            std::fs::remove_dir_all(&whole).unwrap();
+        }
+    }
+    drop(Server::start(data.path()));
+    assert_eq!(std::fs::read_dir(&backups).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_a_whole_store_is_refused() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    with_blobs(data.path()).await;
+    let copy = place.path().join("copy");
+    Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
+    let blob = std::fs::read_dir(copy.join("blobs")).unwrap().next().unwrap().unwrap().path();
+    let count = std::fs::read_dir(&blob).unwrap().count();
+    std::fs::remove_dir_all(&blob).unwrap();
+    let told = format!("is a backup with {BLOBS} blobs, but {} are there", usize::from(BLOBS) - count);
+    let verified = Answer::of(recount().args(["verify", "--data"]).arg(&copy));
+    assert!(verified.status == 1 && verified.data.contains(&told), "{verified:?}");
+    let serve =
+        |folder: &Path| Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(folder));
+    serve(&copy).bad(5, &told);
+    for rest in ["blobs", "keys", "tenants"] {
+        let part = place.path().join(rest);
+        std::fs::create_dir_all(part.join(rest)).unwrap();
+        serve(&part).bad(5, "recount.db");
+        assert!(!part.join("recount.db").exists(), "{rest}: nothing was made");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_not_backed_up_without_a_word() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let run = {
+        let mut server = Server::start(data.path());
+        let run = story::whole(&client(&server), "one").await;
+        server.stop();
+        run
+    };
+    crate::tamper::change_first_event(data.path(), &run).await;
+    let copy = place.path().join("copy");
+    Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&copy))
+        .bad(1, "the store is damaged, so no backup was made");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}

@@ -18,6 +18,7 @@ mod forged;
 mod future;
 mod guide;
 mod logging;
+mod lost_log;
 mod moving;
 mod offline;
 mod prompts;

@@ -73,6 +73,7 @@ fn compare(store: &SqliteStore, model: &MemoryStore, dice: &mut Dice, what: &str
 
 /// The files as they are now: what a process that ends now leaves behind.
 fn leave(from: &Path, to: &Path) {
+    std::fs::create_dir(to.join("blobs")).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let is_made_anew = |name: &str| ["lock", "recount.db-shm", "reserve"].contains(&name);

@@ -3,6 +3,7 @@
 //! One binary, one file a subject. `shim.rs` is the way to the disk that can be cut, filled and broken.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+mod backups;
 mod bits;
 mod conformance;
 mod damage;
@@ -16,4 +17,5 @@ mod releases;
 mod sealing;
 mod shim;
 mod tools;
+mod wal;
 mod work;

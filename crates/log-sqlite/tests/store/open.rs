@@ -57,7 +57,7 @@ fn a_closed_store_is_one_database_file() {
         std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.collect();
     names.sort();
-    assert_eq!(names, ["blobs", "lock", "recount.db", "reserve"]);
+    assert_eq!(names, ["blobs", "high-water", "lock", "recount.db", "reserve"]);
 }
 
 #[cfg(unix)]
@@ -71,7 +71,9 @@ fn what_is_made_is_for_its_owner_only() {
     let hash = block_on(store.put_blob(Bytes::from_static(b"x"))).unwrap();
     let mode = |name: &str| path.join(name).metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(""), mode("blobs"), mode(&format!("blobs/{}", &hash[..2]))), (0o700, 0o700, 0o700));
-    for name in ["lock", "recount.db", "recount.db-wal", &format!("blobs/{}/{hash}", &hash[..2])] {
+    for name in
+        ["high-water", "lock", "recount.db", "recount.db-wal", &format!("blobs/{}/{hash}", &hash[..2])]
+    {
         assert_eq!(mode(name), 0o600, "{name}");
     }
 }

@@ -26,6 +26,7 @@ const CLOSED: u64 = u64::MAX - 1;
 
 /// One run: what was appended, in order, and what reached the disk when.
 struct Run {
+    durability: Durability,
     appends: Vec<Append>,
     log: Vec<Note>,
     /// How often the sealed part was seen larger than after the group before.
@@ -122,7 +123,7 @@ fn run(seed: u64, durability: Durability) -> Run {
     );
     block_on(store.close()).unwrap();
     shim.mark(CLOSED);
-    Run { appends, log: shim.log(), sealings }
+    Run { durability, appends, log: shim.log(), sealings }
 }
 
 /// What a cut is to be survived with.
@@ -166,7 +167,11 @@ fn survive(
     }
     let folder = scratch();
     disk.cut(folder.path(), dice);
-    let (there, half_sealed) = check(folder.path(), &run.appends)?;
+    if opened {
+        // Made, and its name synced, before the first append.
+        std::fs::create_dir(folder.path().join("blobs")).unwrap();
+    }
+    let (there, half_sealed) = check(folder.path(), run)?;
     if demand == Demand::Acknowledged && there < acknowledged {
         return Err(format!("{acknowledged} appends were acknowledged, {there} are there"));
     }
@@ -175,9 +180,11 @@ fn survive(
 
 /// Opens a store and answers how many of these appends are there, and whether sealing was under way; anything
 /// but a whole beginning of them is wrong.
-fn check(folder: &Path, appends: &[Append]) -> Result<(usize, bool), String> {
-    let options = SqliteOptions { reserve_bytes: 4096, ..SqliteOptions::new(folder) };
+fn check(folder: &Path, run: &Run) -> Result<(usize, bool), String> {
+    let (durability, reserve_bytes) = (run.durability, 4096);
+    let options = SqliteOptions { durability, reserve_bytes, ..SqliteOptions::new(folder) };
     let store = SqliteStore::open(options).map_err(|fault| fault.to_string())?;
+    let appends = &run.appends;
     let half_sealed = is_half_sealed(folder);
     let told = |key: &str| -> Result<u64, String> {
         let row = block_on(store.row("told", key)).map_err(|fault| fault.to_string())?;
@@ -359,6 +366,7 @@ fn an_append_whose_sync_failed_does_not_come_back() {
         }
         let found = scratch();
         disk.cut(found.path(), &mut Dice(seed));
+        std::fs::create_dir(found.path().join("blobs")).unwrap();
         let reopened = open(found.path());
         let feed = block_on(reopened.read_feed(1, ALL)).unwrap();
         assert_eq!(feed.iter().map(|feed| &feed.record.bytes[..]).collect::<Vec<_>>(), [b"kept"]);

@@ -120,6 +120,7 @@ fn a_store_killed_between_chunks_and_their_groups_is_whole() {
             land(&store, both(cut("a", 66), cut("b", 40)));
         }
         let killed = scratch();
+        std::fs::create_dir(killed.path().join("blobs")).unwrap();
         for name in ["recount.db", "recount.db-wal"] {
             std::fs::copy(folder.path().join(name), killed.path().join(name)).unwrap();
         }

@@ -4,12 +4,11 @@ use std::path::Path;
 
 use recount_api::admin::Check;
 use recount_log::{Fault, FaultKind};
-use recount_log_sqlite::{SCHEMA, glance, inspect};
+use recount_log_sqlite::{SCHEMA, glance, inspect, kept_logs};
 
 use super::{bytes, clock_check, files, priority, versions};
 use crate::access::tenant_folders;
-use crate::audit;
-use crate::{Files, limits};
+use crate::{Files, audit, backup, limits};
 
 /// What to do about damage.
 pub(super) const DAMAGE: &str = "stop the server, keep a copy of the folder as it is, see what `recount verify --data` can read, and put a backup in its place";
@@ -23,9 +22,30 @@ pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     checks.push(clock_check(recount_world::World::real().clock.now_ms(), None));
     priority(&mut checks);
     files(&mut checks, Files::now());
+    leftovers(&mut checks, data);
     disk(&mut checks, data);
     permissions(&mut checks, data);
     checks
+}
+
+/// What a backup that broke off and a damaged write-ahead log left behind.
+pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
+    for folder in backup::leftovers(data).unwrap_or_default() {
+        let value = format!("{} was not finished", folder.display());
+        checks.push(Check::note("backup", value, "the next start of the server removes it"));
+    }
+    if backup::is_unfinished(data) {
+        let value = format!("{} was not finished and is not a whole store", data.display());
+        checks.push(Check::problem("backup", value, "delete it and use another backup"));
+    }
+    let stores = tenant_folders(data).unwrap_or_default().into_values();
+    for store in std::iter::once(data.to_owned()).chain(stores) {
+        for log in kept_logs(&store).unwrap_or_default() {
+            let value = format!("{} is a copy of a damaged write-ahead log", log.display());
+            let advice = "move it elsewhere once what it holds is not needed any more";
+            checks.push(Check::note("kept log", value, advice));
+        }
+    }
 }
 
 /// The same look at the store of each tenant.

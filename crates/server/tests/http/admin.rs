@@ -18,7 +18,12 @@ async fn at_home(data: &std::path::Path) -> House {
 /// The same with rules for who may come in.
 pub(crate) async fn at_home_with(data: &std::path::Path, access: Access) -> House {
     let store = Arc::new(SqliteStore::open(SqliteOptions::new(data)).unwrap());
-    let home = Home { data: data.to_owned(), durability: Durability::Relaxed, hot_events_max: None };
+    let home = Home {
+        data: data.to_owned(),
+        durability: Durability::Relaxed,
+        accept_loss_after: Vec::new(),
+        hot_events_max: None,
+    };
     let bind = "127.0.0.1:0".parse().unwrap();
     let running = Running::start_at_home(store, World::real(), bind, home, access).await.unwrap();
     House { address: running.address, running }

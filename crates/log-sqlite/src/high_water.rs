@@ -1,0 +1,237 @@
+//! The high-water mark: a small file beside the database with the last acknowledged position.
+//!
+//! The database and its write-ahead log cannot show that their end was cut off, or that they were replaced by an
+//! older copy; this file can. A thread of its own writes it, so no append waits for it, and it lags behind what was
+//! acknowledged by [`limits::HIGH_WATER_EVERY`] after a kill, and by [`limits::HIGH_WATER_SYNC_EVERY`] more after a
+//! power cut. It is written only after a commit, so it never names more than was committed. It has two slots in two
+//! sectors that are written in turn: a torn write leaves the other one.
+//!
+//! This module must not know the database. Begin with [`read`] and [`HighWater`].
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use recount_log::Fault;
+
+use crate::fault::Doing as _;
+use crate::folder::{private, sync_folder};
+use crate::limits;
+use crate::options::Durability;
+
+const MAGIC: &[u8; 8] = b"rcnthw\0\x01";
+/// Magic, count, position, durability, sum.
+const SLOT: usize = 8 + 8 + 8 + 8 + 16;
+const SLOTS: [u64; 2] = [0, 512];
+const FILE_BYTES: u64 = 1024;
+
+/// What one slot says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// How often the mark was written; the higher one counts.
+    count: u64,
+    pub(crate) position: u64,
+    pub(crate) durability: Durability,
+}
+
+/// What the file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Missing,
+    /// The file exists, and neither slot is as it was written.
+    Unreadable,
+    Mark(Mark),
+}
+
+/// Reads the newest mark.
+pub(crate) fn read(path: &Path) -> Result<Found, Fault> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES).read_to_end(&mut bytes));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        read => read.doing(&format!("reading {}", path.display()))?,
+    };
+    let marks = SLOTS.iter().filter_map(|place| {
+        let place = usize::try_from(*place).ok()?;
+        Mark::decode(bytes.get(place..place + SLOT)?)
+    });
+    Ok(marks.max_by_key(|mark| mark.count).map_or(Found::Unreadable, Found::Mark))
+}
+
+impl Mark {
+    fn encode(self) -> [u8; SLOT] {
+        let mut slot = [0; SLOT];
+        slot[..8].copy_from_slice(MAGIC);
+        slot[8..16].copy_from_slice(&self.count.to_be_bytes());
+        slot[16..24].copy_from_slice(&self.position.to_be_bytes());
+        slot[24] = u8::from(self.durability == Durability::Relaxed);
+        let sum = blake3::hash(&slot[..32]);
+        slot[32..].copy_from_slice(&sum.as_bytes()[..16]);
+        slot
+    }
+
+    fn decode(slot: &[u8]) -> Option<Self> {
+        let number = |place: usize| Some(u64::from_be_bytes(*slot.get(place..)?.first_chunk()?));
+        let durability = if slot[24] == 0 { Durability::Strict } else { Durability::Relaxed };
+        let mark = Mark { count: number(8)?, position: number(16)?, durability };
+        (mark.encode() == slot).then_some(mark)
+    }
+}
+
+/// The writer's side. Dropping it has the last position written and synced.
+pub(crate) struct HighWater {
+    position: Arc<AtomicU64>,
+    news: SyncSender<()>,
+    /// Hanging up ends a pause of the thread.
+    _alive: SyncSender<()>,
+}
+
+impl HighWater {
+    /// Writes the mark of a store that was just opened, and starts the thread; it keeps `held` until it ends.
+    pub(crate) fn start(
+        path: &Path,
+        position: u64,
+        durability: Durability,
+        held: impl Send + 'static,
+    ) -> Result<(Self, JoinHandle<()>), Fault> {
+        let doing = format!("writing {}", path.display());
+        let found = read(path)?;
+        let count = match found {
+            Found::Mark(mark) => mark.count,
+            Found::Missing | Found::Unreadable => 0,
+        };
+        let file =
+            private(OpenOptions::new().write(true).create(true).truncate(false)).open(path).doing(&doing)?;
+        file.set_len(FILE_BYTES).doing(&doing)?;
+        let mut written = MarkFile { file, mark: Mark { count, position, durability } };
+        written.write(position).doing(&doing)?;
+        written.file.sync_all().doing(&doing)?;
+        if found == Found::Missing
+            && let Some(folder) = path.parent()
+        {
+            sync_folder(folder)?;
+        }
+        let shared = Arc::new(AtomicU64::new(position));
+        let theirs = shared.clone();
+        let (news, inbox) = sync_channel(limits::HIGH_WATER_NEWS_MAX);
+        let (alive, end) = sync_channel(limits::SIGNS_OF_LIFE_MAX);
+        let thread = recount_world::thread("recount-high", move || {
+            keep(&mut written, &theirs, &inbox, &end);
+            drop(written);
+            drop(held);
+        });
+        Ok((HighWater { position: shared, news, _alive: alive }, thread))
+    }
+
+    /// Everything up to this position was committed. Does not wait.
+    pub(crate) fn acknowledge(&self, position: u64) {
+        if self.position.swap(position, Ordering::Relaxed) != position {
+            // Where one is waiting already, the thread reads the newest position when it takes it.
+            let _full = self.news.try_send(());
+        }
+    }
+}
+
+struct MarkFile {
+    file: File,
+    /// As it was written last.
+    mark: Mark,
+}
+
+impl MarkFile {
+    fn write(&mut self, position: u64) -> io::Result<()> {
+        self.mark = Mark { count: self.mark.count + 1, position, ..self.mark };
+        let slot = SLOTS[usize::from(!self.mark.count.is_multiple_of(2))];
+        self.file.seek(SeekFrom::Start(slot))?;
+        self.file.write_all(&self.mark.encode())
+    }
+}
+
+fn keep(written: &mut MarkFile, position: &AtomicU64, inbox: &Receiver<()>, end: &Receiver<()>) {
+    let mut synced = recount_world::moment();
+    let mut unsynced = false;
+    loop {
+        let news = match unsynced {
+            true => inbox.recv_timeout(limits::HIGH_WATER_SYNC_EVERY),
+            false => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        if news == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
+        let mut outcome = Ok(());
+        if news.is_ok() {
+            outcome = written.write(position.load(Ordering::Relaxed));
+            unsynced = true;
+        }
+        if outcome.is_ok() && synced.elapsed() >= limits::HIGH_WATER_SYNC_EVERY {
+            outcome = written.file.sync_data();
+            (synced, unsynced) = (recount_world::moment(), false);
+        }
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "the high-water mark was not written; it is tried again with the next commit");
+        }
+        if end.recv_timeout(limits::HIGH_WATER_EVERY) == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
+    }
+    let last = written.write(position.load(Ordering::Relaxed)).and_then(|()| written.file.sync_data());
+    if let Err(error) = last {
+        tracing::warn!(%error, "the high-water mark was not written at the end");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(path: &Path, positions: &[u64]) {
+        let (mark, thread) = HighWater::start(path, 0, Durability::Strict, ()).unwrap();
+        positions.iter().for_each(|position| mark.acknowledge(*position));
+        drop(mark);
+        thread.join().unwrap();
+    }
+
+    fn position(path: &Path) -> Option<u64> {
+        match read(path).unwrap() {
+            Found::Mark(mark) => Some(mark.position),
+            Found::Missing | Found::Unreadable => None,
+        }
+    }
+
+    #[test]
+    fn the_last_position_is_there_after_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mark");
+        assert_eq!(read(&path), Ok(Found::Missing));
+        for last in [1, 7, 7, 12] {
+            marked(&path, &[last]);
+            assert_eq!(position(&path), Some(last));
+        }
+        let (mark, thread) = HighWater::start(&path, 5, Durability::Relaxed, ()).unwrap();
+        let Ok(Found::Mark(found)) = read(&path) else { panic!("a mark") };
+        assert_eq!((found.position, found.durability), (5, Durability::Relaxed), "a start sets it anew");
+        drop(mark);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_damaged_slot_leaves_the_one_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mark");
+        marked(&path, &[3]);
+        let whole = std::fs::read(&path).unwrap();
+        assert_eq!(whole.len() as u64, FILE_BYTES);
+        for place in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1;
+            std::fs::write(&path, &bytes).unwrap();
+            assert!(matches!(position(&path), Some(0 | 3)), "{place}");
+        }
+        std::fs::write(&path, vec![0; 1024]).unwrap();
+        assert_eq!(read(&path), Ok(Found::Unreadable));
+    }
+}

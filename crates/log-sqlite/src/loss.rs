@@ -1,0 +1,253 @@
+//! Finding acknowledged commits that are missing, before SQLite writes anything.
+//!
+//! Two witnesses are asked. The write-ahead log: commits of this round that follow a bad frame ([`wal`]). And the
+//! high-water mark: the last position that was acknowledged ([`high_water`]). A power cut may leave the last commit
+//! torn, as it was not synced and so not acknowledged; that is reported and is no loss. Where commits are not synced
+//! (`relaxed`), a power cut may leave any end of the log like that, so a loss is reported there and the store opens.
+//!
+//! What is found is copied aside before the store may go on without it. This module must not know what a record
+//! contains. Begin with [`Evidence`].
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use recount_log::Fault;
+use rusqlite::{Connection, ErrorCode};
+
+use crate::fault::{Doing as _, corrupt};
+use crate::folder::{Folder, sync_folder};
+use crate::high_water::{self, Found, Mark};
+use crate::layout;
+use crate::limits;
+use crate::options::Durability;
+use crate::page_images::Seen;
+use crate::wal::{self, Survey};
+
+/// What lay in the folder before SQLite opened the database.
+pub(crate) struct Evidence {
+    database: PathBuf,
+    survey: Option<Survey>,
+    mark: Option<Mark>,
+    durability: Durability,
+}
+
+/// What the evidence says once the end of the store is known.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Whole,
+    /// The last commit in the log is not whole, and nothing says that it was acknowledged.
+    Torn(String),
+    Lost(Loss),
+}
+
+/// Acknowledged commits that are missing.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    /// What is missing, in words.
+    pub(crate) words: String,
+    /// Where the store ends without them; `None` when that cannot be read.
+    pub(crate) last_position: Option<u64>,
+    /// Relaxed durability allows it.
+    allowed: bool,
+}
+
+impl Evidence {
+    /// To be called before SQLite opens the database.
+    pub(crate) fn gather(folder: &Folder, durability: Durability) -> Result<Self, Fault> {
+        let database = folder.database();
+        let log = wal::beside(&database);
+        let survey = wal::survey(&database).doing(&format!("reading {}", log.display()))?;
+        let path = folder.high_water();
+        let mark = match high_water::read(&path)? {
+            Found::Mark(mark) => Some(mark),
+            Found::Missing => None,
+            Found::Unreadable => {
+                tracing::warn!(
+                    file = %path.display(),
+                    "the high-water mark is damaged, so whether the end of the store is missing is not known"
+                );
+                None
+            }
+        };
+        // That of the process that wrote what is there.
+        let durability = mark.map_or(durability, |mark| mark.durability);
+        Ok(Evidence { database, survey, mark, durability })
+    }
+
+    /// Whether the write-ahead log itself shows that something is wrong.
+    pub(crate) fn is_of_log(&self) -> bool {
+        self.survey.as_ref().is_some_and(|survey| survey.beyond.is_some())
+    }
+
+    /// Compares with the end of the store. The connection must not have written anything yet.
+    pub(crate) fn judge(&self, connection: &Connection) -> Verdict {
+        let last_position = self.last_position(connection);
+        let (mut clauses, mut seen) = (Vec::new(), Seen::default());
+        let mut torn = None;
+        if let Some((survey, beyond)) =
+            self.survey.as_ref().and_then(|survey| Some((survey, survey.beyond.as_ref()?)))
+        {
+            let log = wal::beside(&self.database);
+            if let Err(error) = survey.pages_beyond(&self.database, |page| seen.take(page)) {
+                tracing::warn!(%error, "what a damaged write-ahead log still holds was not read to its end");
+            }
+            let (bad, frames, commits) = (beyond.first_bad, beyond.last, beyond.commits);
+            let place = match bad {
+                0 => "its header".to_owned(),
+                bad => format!("frame {bad}"),
+            };
+            let damage = format!(
+                "{} is damaged at {place}, and the {commits} commits from there to frame {frames} cannot be used",
+                log.display()
+            );
+            // An old log whose new header is torn looks like this too, but all it holds is in the database.
+            let is_missing = match bad {
+                0 => last_position.is_none_or(|last| seen.last_position() > last),
+                _ => beyond.was_synced,
+            };
+            match is_missing {
+                true => clauses.push(damage),
+                false => torn = Some(damage),
+            }
+        }
+        if let (Some(mark), Some(last)) = (self.mark, last_position)
+            && mark.position > last
+        {
+            clauses.extend(torn.take());
+            clauses.push(format!(
+                "position {} was acknowledged, but {} ends at position {last}",
+                mark.position,
+                self.database.display()
+            ));
+        }
+        if clauses.is_empty() {
+            return match torn {
+                Some(damage) => Verdict::Torn(damage),
+                None => Verdict::Whole,
+            };
+        }
+        let marked = self.mark.map_or(0, |mark| mark.position);
+        clauses.extend(missing(last_position, marked.max(seen.last_position()), &seen, connection));
+        let allowed = self.durability == Durability::Relaxed;
+        Verdict::Lost(Loss { words: clauses.join("; "), last_position, allowed })
+    }
+
+    /// `None` where it cannot be read. A store that acknowledged events had its tables by then: without them nothing
+    /// is left.
+    fn last_position(&self, connection: &Connection) -> Option<u64> {
+        match layout::last_position(connection) {
+            Ok(last) => Some(last),
+            Err(rusqlite::Error::SqliteFailure(failure, _)) if failure.code == ErrorCode::Unknown => {
+                self.mark.map(|_| 0)
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Decides whether the store may be opened, and copies the write-ahead log aside where commits are missing.
+    /// Answers whether the log has to be emptied before it is written to.
+    pub(crate) fn settle(&self, connection: &Connection, given_up: &[u64]) -> Result<bool, Fault> {
+        let loss = match self.judge(connection) {
+            Verdict::Whole => return Ok(false),
+            Verdict::Torn(words) => {
+                tracing::warn!(
+                    "{words}; a power cut leaves a commit that was under way like this, and then it was not acknowledged"
+                );
+                return Ok(true);
+            }
+            Verdict::Lost(loss) => loss,
+        };
+        let kept = self.keep_log();
+        let is_given_up = loss.last_position.is_some_and(|last| given_up.contains(&last));
+        let copy = match (&kept, &self.survey) {
+            (Ok(Some(path)), _) => format!("the write-ahead log was copied to {}", path.display()),
+            (Ok(None), _) => "there is no write-ahead log to keep".to_owned(),
+            (Err(fault), _) => format!("the write-ahead log could not be copied aside ({})", fault.message),
+        };
+        if is_given_up || loss.allowed {
+            let why = if is_given_up { "as asked" } else { "as relaxed durability allows" };
+            kept?;
+            tracing::error!("{}; {copy}; going on without it, {why}", loss.words);
+            return Ok(true);
+        }
+        let way_out = match loss.last_position {
+            Some(last) => {
+                format!(", or give up what is missing with `recount serve --accept-loss-after {last}`")
+            }
+            None => String::new(),
+        };
+        Err(corrupt(format!(
+            "{}; {copy}, and nothing else was changed; start on a backup, save what is left with `recount salvage`{way_out}",
+            loss.words
+        )))
+    }
+
+    /// Copies the write-ahead log, unless that was done before. Answers where the copy is.
+    fn keep_log(&self) -> Result<Option<PathBuf>, Fault> {
+        let Some(survey) = &self.survey else { return Ok(None) };
+        let log = wal::beside(&self.database);
+        let doing = format!("copying {} aside", log.display());
+        let bytes = log.metadata().doing(&doing)?.len();
+        let copy = beside(&log, &format!("{KEPT}{}-{bytes}", survey.round()));
+        if copy.metadata().is_ok_and(|copy| copy.len() == bytes) {
+            return Ok(Some(copy));
+        }
+        let folder = self.database.parent().unwrap_or(Path::new("."));
+        let kept = kept_logs(folder).doing(&doing)?.len();
+        if kept >= limits::WAL_COPIES_MAX {
+            return Err(corrupt(format!(
+                "{kept} damaged write-ahead logs are kept in {} already; move some elsewhere",
+                folder.display()
+            )));
+        }
+        let unfinished = beside(&log, UNFINISHED);
+        std::fs::copy(&log, &unfinished).doing(&doing)?;
+        File::open(&unfinished).and_then(|file| file.sync_all()).doing(&doing)?;
+        std::fs::rename(&unfinished, &copy).doing(&doing)?;
+        sync_folder(folder)?;
+        Ok(Some(copy))
+    }
+}
+
+const KEPT: &str = "-damaged-";
+const UNFINISHED: &str = "-damaged.unfinished";
+
+fn beside(log: &Path, ending: &str) -> PathBuf {
+    let mut name = log.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Damaged write-ahead logs that were copied aside in a folder.
+pub(crate) fn kept_logs(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let begin = format!("recount.db-wal{KEPT}");
+    let mut kept = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&begin) {
+            kept.push(entry.path());
+        }
+    }
+    kept.sort();
+    Ok(kept)
+}
+
+/// Which events are missing, and of which runs, as far as that is known.
+fn missing(last_position: Option<u64>, end: u64, seen: &Seen, connection: &Connection) -> Option<String> {
+    let last = last_position.filter(|last| *last < end)?;
+    let mut words = format!("the {} events at positions {} to {end} are missing", end - last, last + 1);
+    let streams = seen.streams_after(last);
+    if streams.is_empty() {
+        return Some(words);
+    }
+    let name = |(id, named): (&i64, &Option<&str>)| {
+        let stored = || layout::stream_of(connection, *id).ok().flatten().map(|(key, _)| key.to_string());
+        named.map(str::to_owned).or_else(stored).unwrap_or_else(|| format!("run number {id}"))
+    };
+    let named: Vec<String> = streams.iter().take(limits::LOST_RUNS_NAMED).map(name).collect();
+    words += &format!(", of {} runs or more ({}", streams.len(), named.join(", "));
+    if streams.len() > named.len() {
+        words += &format!(" and {} more", streams.len() - named.len());
+    }
+    Some(words + ")")
+}

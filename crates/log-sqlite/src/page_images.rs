@@ -1,0 +1,221 @@
+//! Rows read from single page images, without the tree they belong to: which commits and streams a page names.
+//!
+//! A leaf of a table holds its rows whole, or their beginnings. The rows of `groups` and `streams` are told by their
+//! columns alone. What is damaged or continues on another page is passed over. This module must not know where a
+//! page comes from.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::limits;
+use crate::packing;
+
+/// The mark of a page that is a leaf of a table.
+const TABLE_LEAF: u8 = 13;
+/// The first page of a database begins with a header.
+const DATABASE_HEADER: usize = 100;
+
+/// What was named by the pages seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// By first position.
+    groups: BTreeMap<u64, SeenGroup>,
+    names: HashMap<i64, String>,
+}
+
+#[derive(Debug)]
+struct SeenGroup {
+    records: u64,
+    /// Streams with records in it, as far as the page tells.
+    streams: Vec<i64>,
+}
+
+impl Seen {
+    pub(crate) fn take(&mut self, page: &[u8]) {
+        let header = if page.starts_with(b"SQLite format 3\0") { DATABASE_HEADER } else { 0 };
+        if page.get(header) != Some(&TABLE_LEAF) {
+            return;
+        }
+        let cells = short(page, header + 3).unwrap_or(0);
+        for cell in 0..cells {
+            let row = short(page, header + 8 + 2 * cell).and_then(|place| Row::at(page, place));
+            if let Some(row) = row {
+                self.take_row(&row);
+            }
+        }
+    }
+
+    fn take_row(&mut self, row: &Row<'_>) {
+        match row.columns[..] {
+            // groups: first_position, records, index, events.
+            [Column::Null, Column::Number(records), Column::Bytes(index), _, ..]
+                if self.groups.len() < limits::LOST_GROUPS_MAX =>
+            {
+                let streams = packing::group_streams(index);
+                let records = u64::try_from(records).unwrap_or(0);
+                if let Ok(first) = u64::try_from(row.id) {
+                    self.groups.insert(first, SeenGroup { records, streams });
+                }
+            }
+            // streams: id, key, next_sequence, last_position, head.
+            [Column::Null, Column::Text(key), Column::Number(_), Column::Number(_), Column::Bytes(_), ..]
+                if self.names.len() < limits::LOST_GROUPS_MAX =>
+            {
+                self.names.insert(row.id, String::from_utf8_lossy(key).into_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// The last position that a group has.
+    pub(crate) fn last_position(&self) -> u64 {
+        self.groups.iter().map(|(first, group)| (first + group.records).saturating_sub(1)).max().unwrap_or(0)
+    }
+
+    /// Streams with records after a position, by number, and their names where a page has them.
+    pub(crate) fn streams_after(&self, position: u64) -> BTreeMap<i64, Option<&str>> {
+        let after = self.groups.iter().filter(|(first, group)| **first + group.records > position + 1);
+        let streams = after.flat_map(|(_, group)| &group.streams);
+        streams.map(|id| (*id, self.names.get(id).map(String::as_str))).collect()
+    }
+}
+
+/// A row of a table, as far as it is on its page.
+struct Row<'p> {
+    id: i64,
+    columns: Vec<Column<'p>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Column<'p> {
+    Null,
+    Number(i64),
+    Real,
+    /// Perhaps only the beginning.
+    Bytes(&'p [u8]),
+    Text(&'p [u8]),
+}
+
+impl<'p> Row<'p> {
+    fn at(page: &'p [u8], place: usize) -> Option<Self> {
+        let mut rest = page.get(place..)?;
+        let payload = usize::try_from(varint(&mut rest)?).ok()?;
+        let id = varint(&mut rest)?;
+        let local = rest.get(..local_bytes(payload, page.len()))?;
+        let mut header = local;
+        let length = usize::try_from(varint(&mut header)?).ok()?;
+        let mut body = local.get(length..)?;
+        let mut types = local.get(local.len() - header.len()..length)?;
+        let mut columns = Vec::new();
+        while !types.is_empty() {
+            let kind = varint(&mut types)?;
+            let bytes = match kind {
+                0 | 8 | 9 => 0,
+                1..=4 => usize::try_from(kind).ok()?,
+                5 => 6,
+                6 | 7 => 8,
+                _ => usize::try_from(kind.checked_sub(12)? / 2).ok()?,
+            };
+            let (value, after) = body.split_at(bytes.min(body.len()));
+            body = after;
+            columns.push(match kind {
+                0 => Column::Null,
+                7 => Column::Real,
+                8 => Column::Number(0),
+                9 => Column::Number(1),
+                1..=6 => Column::Number(signed(value)),
+                _ if kind % 2 == 0 => Column::Bytes(value),
+                _ => Column::Text(value),
+            });
+        }
+        Some(Row { id, columns })
+    }
+}
+
+/// How much of a row is on its page, by the rule of the format.
+fn local_bytes(payload: usize, page: usize) -> usize {
+    let most = page.saturating_sub(35);
+    if payload <= most {
+        return payload;
+    }
+    let least = page.saturating_sub(12) * 32 / 255 - 23;
+    let wanted = least + (payload - least) % (page - 4);
+    if wanted <= most { wanted } else { least }
+}
+
+fn short(page: &[u8], place: usize) -> Option<usize> {
+    Some(usize::from(u16::from_be_bytes([*page.get(place)?, *page.get(place + 1)?])))
+}
+
+fn signed(bytes: &[u8]) -> i64 {
+    let begin = if bytes.first().is_some_and(|first| first & 0x80 != 0) { -1 } else { 0 };
+    bytes.iter().fold(begin, |number, byte| number << 8 | i64::from(*byte))
+}
+
+/// SQLite's number of variable length: seven bits a byte, the ninth whole.
+fn varint(rest: &mut &[u8]) -> Option<i64> {
+    let mut number = 0_u64;
+    for place in 0..9 {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        if place == 8 {
+            number = number << 8 | u64::from(*byte);
+        } else {
+            number = number << 7 | u64::from(byte & 0x7f);
+            if byte & 0x80 != 0 {
+                continue;
+            }
+        }
+        return Some(number.cast_signed());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All leaves of a database that SQLite made.
+    fn seen_in(sql: &str) -> Seen {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        let mut seen = Seen::default();
+        std::fs::read(&path).unwrap().chunks(4096).for_each(|page| seen.take(page));
+        seen
+    }
+
+    #[test]
+    fn groups_and_streams_are_known_by_their_columns() {
+        // A sum of 16 bytes, then stream 7 from sequence 0 with one record of 3 bytes, whatever is in the rest.
+        let index = format!("x'{}07000103'", "00".repeat(16));
+        let seen = seen_in(&format!(
+            r#"CREATE TABLE groups (first_position INTEGER PRIMARY KEY, records INTEGER, "index" BLOB, events ANY);
+            INSERT INTO groups VALUES (300, 1, {index}, 'short'), (301, 5, {index}, zeroblob(100000));
+            CREATE TABLE streams (id INTEGER PRIMARY KEY, key TEXT, next INTEGER, last INTEGER, head BLOB);
+            INSERT INTO streams VALUES (7, 'run_seven', 0, 0, x'00'), (8, 'run_eight', -70000, 1, x'00');
+            CREATE TABLE changes (slot INTEGER PRIMARY KEY, number INTEGER, first INTEGER, changes BLOB);
+            INSERT INTO changes VALUES (900, 70000, 1, x'00');
+            CREATE TABLE feed (first INTEGER PRIMARY KEY, last INTEGER, spans BLOB);
+            INSERT INTO feed VALUES (900, 5, x'00');"#
+        ));
+        assert_eq!(seen.last_position(), 305);
+        assert_eq!(seen.streams_after(300), BTreeMap::from([(7, Some("run_seven"))]));
+        assert_eq!(seen.streams_after(305), BTreeMap::new());
+        assert_eq!(seen.names.len(), 2);
+    }
+
+    #[test]
+    fn a_page_of_nonsense_is_passed_over() {
+        let mut number = 1_u64;
+        for _ in 0..2000 {
+            let mut page: Vec<u8> = (0..512)
+                .map(|_| {
+                    number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (number >> 56) as u8
+                })
+                .collect();
+            page[0] = TABLE_LEAF;
+            Seen::default().take(&page);
+        }
+    }
+}
