@@ -88,6 +88,10 @@ pub(crate) fn database_in(folder: &Path) -> PathBuf {
     folder.join(DATABASE)
 }
 
+pub(crate) fn lock_in(folder: &Path) -> PathBuf {
+    folder.join(LOCK)
+}
+
 pub(crate) fn blobs_in(folder: &Path) -> PathBuf {
     folder.join(BLOBS)
 }

@@ -55,6 +55,7 @@ mod quick;
 mod reading;
 mod rounds;
 mod rows;
+pub mod salvage;
 mod schema;
 mod seal;
 mod sealer;
