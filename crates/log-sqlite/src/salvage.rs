@@ -56,7 +56,7 @@ pub struct Damage {
     pub rows: u64,
     /// Frames of the write-ahead log that were changed.
     pub frames: u64,
-    /// Whether commits are missing whose content nobody knows.
+    /// Whether the newest commits may be missing, and nobody knows what they held.
     pub commits: bool,
     /// Records whose stream cannot be named.
     pub nameless_records: u64,
@@ -129,11 +129,12 @@ impl Salvage {
         let mut image = Image::open(&database)?;
         let mut gathered = Gathered::default();
         gathered.gather(&mut image, claim);
+        let short = image.pages_noted().saturating_sub(image.pages());
         let damage = Damage {
             pages: gathered.unreadable_pages(),
             rows: gathered.broken,
             frames: image.log_state.damaged,
-            commits: image.log_state.lost,
+            commits: image.log_state.lost || short > 0 || gathered.lost_end(),
             nameless_records: 0,
         };
         let mut salvage = Salvage {
@@ -280,7 +281,11 @@ struct Gathered {
     positions: Vec<(u64, u64)>,
     broken: u64,
     children: BTreeSet<u32>,
+    /// Those of them that hold the last rows of a table.
+    last_children: BTreeSet<u32>,
     trees: BTreeSet<u32>,
+    /// Positions from which on something is there that cannot be read; `u64::MAX` where that is not known.
+    unreadable_from: Vec<u64>,
 }
 
 impl Gathered {
@@ -289,13 +294,20 @@ impl Gathered {
         while number < image.pages() {
             number += 1;
             let page = rows_of(image, number);
-            self.broken += page.broken;
+            self.broken += page.broken.len() as u64;
+            self.unreadable_from.extend(
+                page.broken
+                    .iter()
+                    .map(|number| number.and_then(|number| u64::try_from(number).ok()).unwrap_or(u64::MAX)),
+            );
             if page.in_tree {
                 self.trees.insert(number);
                 self.children.extend(page.children);
+                self.last_children.extend(page.last_child);
             }
             for row in page.rows {
-                self.take(sift(row), claim);
+                let number = row.number;
+                self.take(sift(row), number, claim);
             }
         }
     }
@@ -305,7 +317,14 @@ impl Gathered {
         self.children.difference(&self.trees).count() as u64
     }
 
-    fn take(&mut self, row: Sifted, claim: &Claim) {
+    /// Whether what was written last may be among what cannot be read. Numbers of rows are positions in the hot part, and
+    /// never larger elsewhere.
+    fn lost_end(&self) -> bool {
+        let last = self.positions.iter().map(|(_, last)| *last).max().unwrap_or(0);
+        self.unreadable_from.iter().any(|from| *from > last) || !self.last_children.is_subset(&self.trees)
+    }
+
+    fn take(&mut self, row: Sifted, number: Option<i64>, claim: &Claim) {
         match row {
             Sifted::Stream(row) => {
                 let stream = self.streams.entry(row.id).or_default();
@@ -359,7 +378,14 @@ impl Gathered {
                     *kept = (version, value);
                 }
             }
-            Sifted::Damaged => self.broken += 1,
+            Sifted::Root(page) => {
+                self.children.insert(page);
+                self.last_children.insert(page);
+            }
+            Sifted::Damaged => {
+                self.broken += 1;
+                self.unreadable_from.extend(number.and_then(|number| u64::try_from(number).ok()));
+            }
             Sifted::Foreign => {}
         }
     }
@@ -370,6 +396,7 @@ impl Gathered {
             self.positions.push((group.first_position, last));
         } else {
             self.broken += 1;
+            self.unreadable_from.push(last);
         }
         let mut open: HashMap<i64, Piece> = HashMap::new();
         for (position, slot) in (group.first_position..).zip(&group.slots).filter(|(_, slot)| !slot.is_gone())

@@ -43,10 +43,12 @@ pub(super) struct StoredRow {
 #[derive(Default)]
 pub(super) struct PageRows {
     pub(super) rows: Vec<StoredRow>,
-    /// Rows that are there and cannot be read.
-    pub(super) broken: u64,
+    /// Rows that are there and cannot be read, by number as far as that can be told.
+    pub(super) broken: Vec<Option<i64>>,
     /// Pages that this one says are part of the same tree.
     pub(super) children: Vec<u32>,
+    /// Of them the one with the last rows of a table.
+    pub(super) last_child: Option<u32>,
     /// Whether it is part of a tree at all.
     pub(super) in_tree: bool,
 }
@@ -61,13 +63,14 @@ pub(super) fn rows_of(image: &mut Image, number: u32) -> PageRows {
     let Some(page) = Page::parse(number, &bytes) else { return found };
     found.in_tree = true;
     found.children.extend(page.last_child());
+    found.last_child = page.last_child().filter(|_| page.kind == TABLE_INTERIOR);
     for cell in 0..page.cells {
         match page.cell(image, cell) {
             Some((child, row)) => {
                 found.children.extend(child);
                 found.rows.extend(row);
             }
-            None => found.broken += 1,
+            None => found.broken.push(page.row_number(cell)),
         }
     }
     found
@@ -113,11 +116,22 @@ impl<'b> Page<'b> {
         self.is_interior().then(|| number_at(self.bytes, self.header + 8))?
     }
 
-    /// The page that a cell leads to, and its row where it has one. `None` when it makes no sense.
-    fn cell(&self, image: &mut Image, cell: u16) -> Option<(Option<u32>, Option<StoredRow>)> {
+    fn cell_bytes(&self, cell: u16) -> Option<&'b [u8]> {
         let pointer = self.pointers() + 2 * usize::from(cell);
         let begin = usize::from(u16::from_be_bytes(*self.bytes.get(pointer..)?.first_chunk()?));
-        let mut rest = self.bytes.get(begin..).filter(|_| begin >= self.pointers())?;
+        self.bytes.get(begin..).filter(|_| begin >= self.pointers())
+    }
+
+    /// The number of a row of a table, also when the row itself cannot be read.
+    fn row_number(&self, cell: u16) -> Option<i64> {
+        let mut rest = self.cell_bytes(cell).filter(|_| self.kind == TABLE_LEAF)?;
+        take_number(&mut rest)?;
+        take_number(&mut rest)
+    }
+
+    /// The page that a cell leads to, and its row where it has one. `None` when it makes no sense.
+    fn cell(&self, image: &mut Image, cell: u16) -> Option<(Option<u32>, Option<StoredRow>)> {
+        let mut rest = self.cell_bytes(cell)?;
         let child = if self.is_interior() { Some(take_u32(&mut rest)?) } else { None };
         if self.kind == TABLE_INTERIOR {
             return Some((child, None));

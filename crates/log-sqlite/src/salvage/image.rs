@@ -16,6 +16,9 @@ use crate::fault::Doing as _;
 /// Bytes of a page: every store is made with SQLite's default. A damaged header cannot be asked.
 pub(super) const PAGE_BYTES: usize = 4096;
 
+/// Where the database's header says how many pages there are.
+const PAGES_AT: usize = 28;
+
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
@@ -74,6 +77,13 @@ impl Image {
         let Some(file) = file else { return false };
         // The last page of a file that was cut short is what is left of it.
         number > 0 && fill(file, offset, page).is_ok_and(|filled| filled > 0)
+    }
+
+    /// How many pages there should be, by the database's own header.
+    pub(super) fn pages_noted(&mut self) -> u32 {
+        let mut page = [0; PAGE_BYTES];
+        let is_header = self.read(1, &mut page) && page.starts_with(b"SQLite format 3\0");
+        if is_header { word(&page, PAGES_AT) } else { 0 }
     }
 
     fn read_log(&mut self) {

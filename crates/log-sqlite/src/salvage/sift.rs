@@ -28,6 +28,8 @@ pub(super) enum Sifted {
         rows: Vec<NewRow>,
     },
     Row(NewRow),
+    /// Where the tree of a table begins.
+    Root(u32),
     /// It has the shape of one of ours, but what it says makes no sense.
     Damaged,
     /// None of ours.
@@ -111,6 +113,9 @@ pub(super) fn sift(row: StoredRow) -> Sifted {
             or_damaged(row_of(space, key, *version, value).map(Sifted::Row))
         }
         (None, [Text(key), Number(id)]) => or_damaged(text(key).map(|key| Sifted::Name { id: *id, key })),
+        (Some(_), [Text(kind), Text(_), Text(_), Number(root), Text(_)]) if kind == b"table" => {
+            or_damaged(u32::try_from(*root).ok().map(Sifted::Root))
+        }
         _ => Sifted::Foreign,
     }
 }

@@ -142,6 +142,10 @@ fn check(original: &Original, what: &str) -> Option<Count> {
             count.lost += 1;
             continue;
         };
+        if stream.is_lost() {
+            count.lost += 1;
+            continue;
+        }
         let found = block_on(store.read(&stream.key, 0, ALL)).unwrap();
         let proven = found.iter().filter(|record| record.sequence < stream.proven_end);
         for record in proven.clone() {
@@ -159,8 +163,7 @@ fn check(original: &Original, what: &str) -> Option<Count> {
                 assert_eq!(found.len(), all.len(), "{what}: {key}");
                 count.whole += 1;
             }
-            false if stream.erased || !found.is_empty() => count.part += 1,
-            false => count.lost += 1,
+            false => count.part += 1,
         }
     }
     close(store);
