@@ -16,7 +16,9 @@ payload! {
     EventsDamaged {
         /// The first event of the former account that is lost or not proven.
         first_damaged_sequence: u64,
-        reason: DamageReason,
+        /// `damaged`: they are gone, and so is what followed them. `unproven`: they are here, and nothing is left to
+        /// compare them with. `may_be_missing`: whether there were any is not known.
+        reason: String,
         /// When that was found, RFC 3339.
         found_at: String,
     } {
@@ -37,18 +39,6 @@ payload! {
         /// When it was taken away, RFC 3339.
         removed_at: String,
     } {}
-}
-
-words! {
-    /// What became of damaged events.
-    pub enum DamageReason {
-        /// They are gone, and so is what followed them.
-        Damaged = "damaged",
-        /// They are here, and nothing is left to compare them with.
-        Unproven = "unproven",
-        /// Whether there were any is not known: what was written last in the store is gone.
-        MayBeMissing = "may_be_missing",
-    }
 }
 
 part! {
