@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::blobs::{Blobs, named};
 pub(crate) use self::keep::Quotas;
 pub use self::keep::{Keep, Kept, Target};
-pub use self::lost::{MissingBlob, missing_blobs};
+pub use self::lost::{MissingBlob, kept_blobs, missing_blobs};
 pub(crate) use self::uploads::used;
 pub use self::uploads::{Upload, UploadRow};
 use crate::catalogue::{ArtifactChange, ArtifactRow};

@@ -57,7 +57,8 @@ mod writer;
 mod writers;
 
 pub use artifact::{
-    ArtifactFilter, Keep, Kept as KeptArtifact, MissingBlob, Target, Upload, UploadRow, missing_blobs,
+    ArtifactFilter, Keep, Kept as KeptArtifact, MissingBlob, Target, Upload, UploadRow, kept_blobs,
+    missing_blobs,
 };
 pub use catalogue::{
     ApprovalRow, ArtifactRow, ClarificationRow, HandoffRow, RunRow, check as check_catalogue,

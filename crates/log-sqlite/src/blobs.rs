@@ -86,6 +86,11 @@ impl Blobs {
         Ok(Some(Bytes::from(bytes)))
     }
 
+    /// Whether there is a file of this name, right or not.
+    pub(crate) fn is_there(&self, hash: &str) -> bool {
+        is_hash(hash) && self.path(hash).is_file()
+    }
+
     /// Takes a blob away; what is not there is gone already.
     pub(crate) fn remove(&self, hash: &str) -> Result<(), Fault> {
         if !is_hash(hash) {

@@ -20,6 +20,7 @@ use std::fs::{File, TryLockError};
 use std::ops::Range;
 use std::path::Path;
 
+use bytes::Bytes;
 use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, Retry, StreamKey};
 
@@ -74,7 +75,8 @@ pub struct Stream {
     pub proven_end: u64,
     /// The records before this are known to have existed.
     pub known_end: u64,
-    /// The chain over what is kept.
+    /// The chain before the first record that is kept, and after the last.
+    pub start: ChainValue,
     pub head: ChainValue,
     /// Nothing but its tombstone is left.
     pub erased: bool,
@@ -90,6 +92,11 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Of the last record that is kept; 0 when none is.
+    pub fn last_position(&self) -> u64 {
+        self.tombstone.map_or(self.woven.last_position(), |tombstone| tombstone.last_position)
+    }
+
     /// Whether nothing of it can be kept.
     pub fn is_lost(&self) -> bool {
         !self.erased && self.end == self.first_sequence
@@ -164,12 +171,30 @@ impl Salvage {
         self.rows.iter().map(|((space, key), (_, value))| SalvagedRow { space, key, value })
     }
 
+    /// Whether there is a blob of this name, right or not.
+    pub fn has_blob(&self, hash: &str) -> bool {
+        self.blobs.is_there(hash)
+    }
+
     /// Shows the records of a stream that are kept.
     pub fn kept(&mut self, stream: &Stream, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), Fault> {
         show(&mut self.image, stream.id, &stream.woven.kept, &mut |sequence, _, bytes| {
             each(sequence, bytes);
             Ok(())
         })
+    }
+
+    /// Some of the records of a stream that are kept, from a sequence on: those of one row of the store.
+    pub fn page(&mut self, stream: &Stream, from: u64) -> Result<Vec<Bytes>, Fault> {
+        let mut page = Vec::new();
+        let piece = stream.woven.kept.iter().find(|(_, range)| range.contains(&from));
+        let piece: Vec<_> =
+            piece.map(|(piece, range)| (piece.clone(), from..range.end)).into_iter().collect();
+        show(&mut self.image, stream.id, &piece, &mut |_, _, bytes| {
+            page.push(Bytes::copy_from_slice(bytes));
+            Ok(())
+        })?;
+        Ok(page)
     }
 
     /// Shows the records of a stream that are readable and not kept, because others are missing before them.
@@ -258,6 +283,7 @@ impl Salvage {
             end: woven.end,
             proven_end: woven.proven_end,
             known_end: woven.known_end,
+            start: woven.start,
             head,
             erased: tombstone.is_some(),
             lost_beginning: woven.lost_beginning || chained.is_err(),

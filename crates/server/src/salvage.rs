@@ -66,7 +66,10 @@ pub enum Outcome {
     Erased,
     Part(Damage),
     /// Nothing of it is in the new store. The number of events it is known to have had.
-    Lost { events: Option<u64>, why: String },
+    Lost {
+        events: Option<u64>,
+        why: String,
+    },
 }
 
 impl Report {
@@ -93,7 +96,9 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Report, StartError> {
     let unfinished = unfinished(to);
     if unfinished.symlink_metadata().is_ok() {
         let shown = unfinished.display();
-        return Err(StartError::usage(format!("{shown} is left of a salvage that was interrupted; remove it")));
+        return Err(StartError::usage(format!(
+            "{shown} is left of a salvage that was interrupted; remove it"
+        )));
     }
     let made = all(from, &unfinished, &world);
     if made.is_err()
@@ -102,8 +107,9 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Report, StartError> {
         tracing::debug!(%error, folder = %unfinished.display(), "nothing was left of a salvage that failed");
     }
     let report = made?;
-    std::fs::rename(&unfinished, to)
-        .map_err(|why| StartError::failed(format!("{} cannot be named {}: {why}", unfinished.display(), to.display())))?;
+    std::fs::rename(&unfinished, to).map_err(|why| {
+        StartError::failed(format!("{} cannot be named {}: {why}", unfinished.display(), to.display()))
+    })?;
     Ok(report)
 }
 
@@ -133,7 +139,7 @@ fn all(from: &Path, to: &Path, world: &World) -> Result<Report, StartError> {
 /// One store, into a folder that is made.
 fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreReport, StartError> {
     let mut report = StoreReport { tenant: tenant.to_owned(), ..StoreReport::default() };
-    let mut salvage = match Salvage::read(from, &claim) {
+    let mut salvage = match read(from) {
         Ok(salvage) => salvage,
         Err(fault) if fault.kind == FaultKind::Locked => return Err(StartError::usage(fault.message)),
         Err(fault) => {
@@ -144,8 +150,7 @@ fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreRep
         }
     };
     report.damage = salvage.damage.clone();
-    let listed: BTreeMap<String, bool> =
-        salvage.rows().filter_map(|row| engine::listed_run(row.space, row.value)).collect();
+    let listed = listed(&salvage);
     let mut plans = Vec::new();
     for stream in salvage.streams().to_vec() {
         plans.push(plan(&mut salvage, stream, &listed, world)?);
@@ -163,7 +168,9 @@ fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreRep
         *records.entry(kind.to_owned()).or_default() += 1;
     }
     report.records = records;
-    let blobs = salvage.write(to, &|stream| kept.contains(&*stream.key), &keeps_row).map_err(|fault| failed(&fault))?;
+    let blobs = salvage
+        .write(to, &|stream| kept.contains(&*stream.key), &keeps_row)
+        .map_err(|fault| failed(&fault))?;
     (report.blobs, report.blobs_damaged) = (blobs.copied, blobs.damaged);
     report.blobs_missing = close_runs(to, &plans)?;
     report.blobs_missing.retain(|name| !report.blobs_damaged.contains(name));
@@ -181,6 +188,33 @@ fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreRep
     }));
     report.runs.sort_by(|one, other| one.run_id.cmp(&other.run_id));
     Ok(report)
+}
+
+/// Reads what can be read of one store.
+pub(crate) fn read(data: &Path) -> Result<Salvage, Fault> {
+    Salvage::read(data, &claim)
+}
+
+/// The runs that are whole, erased ones among them, and the names of those that are not.
+pub(crate) fn whole_runs(salvage: &mut Salvage) -> Result<(Vec<Stream>, Vec<String>), StartError> {
+    let listed = listed(salvage);
+    let world = World::real();
+    let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+    for stream in salvage.streams().to_vec() {
+        let plan = plan(salvage, stream, &listed, &world)?;
+        match plan.outcome {
+            Outcome::Whole | Outcome::Erased => whole.push(plan.stream),
+            Outcome::Part(_) | Outcome::Lost { .. } => damaged.push(plan.stream.key.to_string()),
+        }
+    }
+    let unread = |run: &&String| !salvage.streams().iter().any(|stream| *stream.key == ***run);
+    damaged.extend(listed.keys().filter(unread).cloned());
+    Ok((whole, damaged))
+}
+
+/// The runs that lists name, and whether they had ended.
+fn listed(salvage: &Salvage) -> BTreeMap<String, bool> {
+    salvage.rows().filter_map(|row| engine::listed_run(row.space, row.value)).collect()
 }
 
 /// What a record says of its own place.

@@ -29,7 +29,7 @@ const STAGE: &str = "salvage-stage.db";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tombstone {
     next_sequence: u64,
-    last_position: u64,
+    pub(super) last_position: u64,
     head: ChainValue,
     start: Option<ChainValue>,
 }
@@ -149,7 +149,7 @@ fn first_tail(id: i64, stream: &Stream) -> StreamTail {
             ..fresh
         };
     }
-    let (first, start) = (stream.first_sequence, stream.woven.start);
+    let (first, start) = (stream.first_sequence, stream.start);
     StreamTail { next_sequence: first, first_sequence: first, head: start, start, ..fresh }
 }
 
