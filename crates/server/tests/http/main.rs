@@ -24,6 +24,7 @@ mod prompts;
 mod readers;
 mod retention;
 mod routes;
+mod salvage;
 mod sessions;
 mod sockets;
 mod stored_bytes;
