@@ -159,7 +159,7 @@ async fn check(original: &Original, what: &str) -> [usize; 3] {
                     count[1] += 1;
                 }
                 Outcome::Lost { .. } => {
-                    check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunNotFound);
+                    check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunNotFound, run);
                     count[2] += 1;
                 }
                 Outcome::Erased => panic!("{what}: nothing was erased"),
@@ -253,7 +253,7 @@ async fn lost_bytes_of_an_artifact_are_told_by_salvage_verify_doctor_and_over_ht
         assert!(checks.iter().any(|check| check.value.contains(&original.blob)), "{checks:?}");
         let house = House::sqlite(original.folder.path()).await;
         let target = format!("/v1/artifacts/{}/bytes", original.artifact);
-        check_problem(&house.get(&target).await, Code::ArtifactBytesLost);
+        check_problem(&house.get(&target).await, Code::ArtifactBytesLost, &original.artifact);
         let told = house.get(&format!("/v1/artifacts/{}", original.artifact)).await;
         assert_eq!(text(&told.data()["id"]), original.artifact);
         house.running.stop().await;
