@@ -129,7 +129,9 @@ impl Engine {
                 Err(lost(format!("blob {name} is missing")))
             }
             Ok(None) => Err(missing("its run was imported, or its producer kept them elsewhere")),
-            Err(fault) if fault.kind == FaultKind::Corrupt => Err(lost(fault.message)),
+            Err(fault) if fault.kind == FaultKind::Corrupt => {
+                Err(lost(format!("blob {name} was changed on the disk")))
+            }
             Err(fault) => Err(fault.into()),
         }
     }

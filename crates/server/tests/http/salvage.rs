@@ -193,11 +193,11 @@ async fn a_sound_folder_is_saved_whole_with_its_tenants_records_and_artifacts() 
     assert!(report.is_whole());
     assert_eq!((report.stores[0].blobs, report.stores[0].records["tasks"]), (1, 1));
     let house = House::sqlite(&to).await;
-    assert_eq!(house.get(&format!("/v1/artifacts/{}/bytes", original.artifact)).await.status, 200);
+    assert_eq!(house.get(&format!("/v1/artifacts/{}/raw", original.artifact)).await.status, 200);
     // What has not ended goes on.
     let (run, events) = original.runs[0].iter().filter(|(_, events)| events.len() == 4).last().unwrap();
     assert!(!events.last().unwrap().contains("run.finished"));
-    house.tell(run, 1, &[("run.finished", r#"{"final_status":"done"}"#)]).await;
+    house.tell(run, 1, &STORY[3..]).await;
     house.running.stop().await;
 }
 
@@ -252,7 +252,7 @@ async fn lost_bytes_of_an_artifact_are_told_by_salvage_verify_doctor_and_over_ht
         let checks = recount_server::doctor::offline(original.folder.path(), true);
         assert!(checks.iter().any(|check| check.value.contains(&original.blob)), "{checks:?}");
         let house = House::sqlite(original.folder.path()).await;
-        let target = format!("/v1/artifacts/{}/bytes", original.artifact);
+        let target = format!("/v1/artifacts/{}/raw", original.artifact);
         check_problem(&house.get(&target).await, Code::ArtifactBytesLost, &original.artifact);
         let told = house.get(&format!("/v1/artifacts/{}", original.artifact)).await;
         assert_eq!(text(&told.data()["id"]), original.artifact);
