@@ -505,13 +505,11 @@ fn last_missing(positions: &[(u64, u64)]) -> u64 {
     missing
 }
 
-/// Shows records of one stream, piece by piece, with sequence and position.
-fn show(
-    image: &mut Image,
-    stream: i64,
-    pieces: &[(Piece, Range<u64>)],
-    each: &mut dyn FnMut(u64, u64, &[u8]) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+/// Takes a record with its sequence and its position.
+type Each<'e> = &'e mut dyn FnMut(u64, u64, &[u8]) -> Result<(), Fault>;
+
+/// Shows records of one stream, piece by piece.
+fn show(image: &mut Image, stream: i64, pieces: &[(Piece, Range<u64>)], each: Each<'_>) -> Result<(), Fault> {
     for (piece, wanted) in pieces {
         let gone = || {
             corrupt(format!(
