@@ -159,7 +159,7 @@ routes! {
     GetArtifact = "GET" "/artifacts/{artifact}", [Read], "Shows an artifact, a small patch with its text.",
         [] NOTHING => [one::<Artifact>("artifact")], [];
     ReadArtifact = "GET" "/artifacts/{artifact}/raw", [Read], "Gives the bytes of an artifact, whole or in part.",
-        [] NOTHING => [Bytes], [ArtifactBytesMissing];
+        [] NOTHING => [Bytes], [ArtifactBytesLost, ArtifactBytesMissing];
     ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
     ListAgents = "GET" "/agents", [Read], "Lists the agents of this server, in the order of their names.",

@@ -23,6 +23,7 @@ mod partial;
 mod pin;
 mod prune;
 mod run;
+mod salvage;
 mod schema;
 mod serve;
 mod session;
@@ -101,6 +102,8 @@ enum Verb {
     Import(import::Import),
     /// Copy the whole store while it works, or a data folder that no server uses
     Backup(backup::Backup),
+    /// Make a new data folder of what can be read of a damaged one, and report what was saved
+    Salvage(salvage::Salvage),
     /// Tell whether all is well, and what to do where it is not
     Doctor(doctor::Doctor),
     /// Hand out tokens, list them, take them back
@@ -186,6 +189,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             return verify.offline(data, common.json);
         }
         Verb::Backup(backup) => return backup.run(&common),
+        Verb::Salvage(salvage) => return salvage.run(&common),
         Verb::Run(run) => {
             let is_named = was_said(matches, "url");
             return staying(run.run(common, is_named));
@@ -215,6 +219,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             | Verb::Export(_)
             | Verb::Import(_)
             | Verb::Backup(_)
+            | Verb::Salvage(_)
             | Verb::Doctor(_)
             | Verb::Token(_)
             | Verb::Aaep(_)

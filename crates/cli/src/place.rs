@@ -48,6 +48,14 @@ impl Place {
         }
     }
 
+    /// Runs of a damaged folder that cannot be read whole.
+    pub(crate) fn damaged(&self) -> &[String] {
+        match self {
+            Place::Server(..) => &[],
+            Place::Folder(folder) => folder.damaged(),
+        }
+    }
+
     /// The header of a run as it is now.
     pub(crate) async fn header(&self, run: &str) -> Result<Header, Failure> {
         match self {

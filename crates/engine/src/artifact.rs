@@ -9,15 +9,17 @@
 
 mod blobs;
 mod keep;
+mod lost;
 mod uploads;
 
 use recount_event::{Code, ForeignId, RunId, TaskId, time};
-use recount_log::RowRange;
+use recount_log::{FaultKind, RowRange};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::blobs::{Blobs, named};
 pub(crate) use self::keep::Quotas;
 pub use self::keep::{Keep, Kept, Target};
+pub use self::lost::{MissingBlob, kept_blobs, missing_blobs};
 pub(crate) use self::uploads::used;
 pub use self::uploads::{Upload, UploadRow};
 use crate::catalogue::{ArtifactChange, ArtifactRow};
@@ -117,8 +119,21 @@ impl Engine {
         let Some(name) = blob_of(hash) else {
             return Err(missing("its hash is not one of this server's; whoever reported it has them"));
         };
-        let bytes = self.store().blob(name).await?;
-        bytes.ok_or_else(|| missing("its run was imported, or its producer kept them elsewhere"))
+        let lost = |why: String| {
+            let message = format!("the bytes of artifact {} were kept here and are lost: {why}", row.id);
+            Error::rejected(Code::ArtifactBytesLost, message)
+        };
+        match self.store().blob(name).await {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) if lost::was_kept(self.store(), &row.run_id).await? => {
+                Err(lost(format!("blob {name} is missing")))
+            }
+            Ok(None) => Err(missing("its run was imported, or its producer kept them elsewhere")),
+            Err(fault) if fault.kind == FaultKind::Corrupt => {
+                Err(lost(format!("blob {name} was changed on the disk")))
+            }
+            Err(fault) => Err(fault.into()),
+        }
     }
 
     /// Artifacts that a filter takes, newest first.

@@ -265,6 +265,7 @@ async fn append(
             rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
             rows.extend(sessions::record_of(store, state, session).await?);
         }
+        rows.push(rows::put(rows::IMPORTED, import.run.to_string(), Guard::Any, &()));
         fits(import, &rows)?;
         let records =
             StreamAppend { stream: stream.clone(), expected_tail: 0, records: import.records.clone() };

@@ -42,6 +42,7 @@ mod redaction;
 mod remembered;
 mod retention;
 mod rows;
+pub mod salvage;
 mod say;
 mod scrub;
 mod sealed;
@@ -56,7 +57,10 @@ mod tokens;
 mod writer;
 mod writers;
 
-pub use artifact::{ArtifactFilter, Keep, Kept as KeptArtifact, Target, Upload, UploadRow};
+pub use artifact::{
+    ArtifactFilter, Keep, Kept as KeptArtifact, MissingBlob, Target, Upload, UploadRow, kept_blobs,
+    missing_blobs,
+};
 pub use catalogue::{
     ApprovalRow, ArtifactRow, ClarificationRow, HandoffRow, RunRow, check as check_catalogue,
 };

@@ -108,6 +108,8 @@ pub(crate) const UPLOADS: &str = "record.uploads";
 pub(crate) const UPLOADS_DUE: &str = "record.uploads_due";
 /// Record: which of those needs a blob. Key: its hash / artifact.
 pub(crate) const UPLOAD_BLOBS: &str = "record.upload_blobs";
+/// Record: that a run came in by an import, so that the bytes of its artifacts may be elsewhere. Key: run.
+pub(crate) const IMPORTED: &str = "record.imported";
 /// Record: that an artifact went with its run, or with the run's beginning, for good. Key: tenant / artifact.
 pub(crate) const ARTIFACTS_GONE: &str = "record.artifacts_gone";
 

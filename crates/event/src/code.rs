@@ -52,6 +52,7 @@ codes! {
     AgentNotFound = "agent_not_found", 400, final, "permanent", "No agent of this name is configured.", "Send one of the names that GET /v1/agents lists.";
     ApprovalNotFound = "approval_not_found", 404, final, "permanent", "No approval with this id exists.", "List pending approvals with GET /v1/approvals?status=pending.";
     ApprovalNotPending = "approval_not_pending", 409, final, "permanent", "The approval was decided before, by somebody else or by its timeout.", "Read the approval to see what was decided; the first valid answer wins.";
+    ArtifactBytesLost = "artifact_bytes_lost", 500, final, "permanent", "The artifact's bytes were kept here, and are gone or were changed on the disk.", "Put its blob back from a backup; recount verify --data and doctor --full name it.";
     ArtifactBytesMissing = "artifact_bytes_missing", 404, final, "permanent", "The artifact is known, but its bytes are not here: its run was imported, or its producer kept them elsewhere.", "Ask where the run comes from.";
     ArtifactNotFound = "artifact_not_found", 404, final, "permanent", "No artifact with this id exists.", "List artifacts with GET /v1/artifacts; what was sent in and not used by a run is forgotten after a day.";
     ArtifactPruned = "artifact_pruned", 410, final, "permanent", "The artifact went with the beginning of its run, which was pruned.", "Pin runs whose artifacts are to stay.";

@@ -300,6 +300,7 @@ registry! {
     ErrorToolUnavailable(error::ToolUnavailable) = "error.tool_unavailable", Core, Producer, aap "silent", aaep "sentence, where tool.refused does not say the same";
     ErrorModelCapabilityMissing(error::ModelCapabilityMissing) = "error.model_capability_missing", Core, Producer, aap "silent", aaep "state.changed with a sentence";
     ErrorUpstream(error::Upstream) = "error.upstream", Core, Producer, aap "silent", aaep "state.changed with a sentence";
+    GapEventsDamaged(gap::EventsDamaged) = "gap.events_damaged", Core, Runtime, aap "silent", aaep "silent";
     GapEventsPruned(gap::EventsPruned) = "gap.events_pruned", Core, Runtime, aap "silent", aaep "silent";
     GapRunDisconnected(gap::RunDisconnected) = "gap.run_disconnected", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
     GapWorkspaceRemoved(gap::WorkspaceRemoved) = "gap.workspace_removed", Core, Runtime, aap "silent", aaep "silent";

@@ -15,6 +15,7 @@ use recount_log::limits::BLOB_BYTES_MAX;
 
 use crate::fault::{Doing as _, corrupt};
 use crate::folder::{make_folder, private, sync_folder};
+use crate::salvage::BlobsCopied;
 
 /// What a file is called until it is complete.
 const UNFINISHED: &str = "unfinished-";
@@ -83,6 +84,11 @@ impl Blobs {
             )));
         }
         Ok(Some(Bytes::from(bytes)))
+    }
+
+    /// Whether there is a file of this name, right or not.
+    pub(crate) fn is_there(&self, hash: &str) -> bool {
+        is_hash(hash) && self.path(hash).is_file()
     }
 
     /// Takes a blob away; what is not there is gone already.
@@ -191,6 +197,27 @@ impl Blobs {
             }
         }
         Ok(copied)
+    }
+
+    /// Stores every blob that is whole in another folder too, and names those that are not.
+    pub(crate) fn salvage_to(&self, other: &Blobs) -> Result<BlobsCopied, Fault> {
+        other.prepare()?;
+        let mut salvaged = BlobsCopied::default();
+        // A folder that is missing or cannot be read holds no blob that could be copied; what names them tells which.
+        let folders = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
+        for file in folders.flat_map(|folder| std::fs::read_dir(folder.path())).flatten().flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            match self.get(&name) {
+                Ok(Some(bytes)) => {
+                    other.put(&bytes)?;
+                    salvaged.copied += 1;
+                }
+                Ok(None) => {}
+                Err(_) => salvaged.damaged.push(name),
+            }
+        }
+        salvaged.damaged.sort();
+        Ok(salvaged)
     }
 
     fn path(&self, hash: &str) -> PathBuf {

@@ -121,6 +121,10 @@ pub(crate) fn high_water_in(folder: &Path) -> PathBuf {
     folder.join(HIGH_WATER)
 }
 
+pub(crate) fn lock_in(folder: &Path) -> PathBuf {
+    folder.join(LOCK)
+}
+
 pub(crate) fn blobs_in(folder: &Path) -> PathBuf {
     folder.join(BLOBS)
 }

@@ -62,6 +62,7 @@ mod reading;
 mod reserve;
 mod rounds;
 mod rows;
+pub mod salvage;
 mod schema;
 mod seal;
 mod sealer;

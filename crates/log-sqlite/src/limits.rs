@@ -198,8 +198,11 @@ pub const FEED_ROW_RECORDS_MAX: usize = 1024;
 /// Bytes of chunks that one page of the feed keeps at hand; when there are more they are read again.
 pub const FEED_CHUNKS_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of records sealed at once while an older schema is brought forward.
+/// Bytes of records sealed at once while an older schema is brought forward, or a store is salvaged.
 pub const MIGRATION_BATCH_BYTES: u64 = 4 << 20;
+
+/// Records written at once while a store is salvaged; what follows is written next.
+pub const SALVAGE_BATCH_RECORDS: u64 = 64 << 10;
 
 /// Pages a backup copies before it looks whether the store is closing.
 pub const BACKUP_STEP_PAGES: i32 = 1024;

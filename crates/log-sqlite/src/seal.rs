@@ -41,7 +41,7 @@ pub(crate) fn land(connection: &Connection, pieces: &[Piece]) -> Result<Totals, 
     Ok(new)
 }
 
-fn land_one(connection: &Connection, piece: &Piece) -> Result<(), Fault> {
+pub(crate) fn land_one(connection: &Connection, piece: &Piece) -> Result<(), Fault> {
     let key = &piece.key;
     let doing = format!("sealing records of stream {key}");
     let moved = || {

@@ -135,6 +135,12 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         }
         Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
     }
+    match engine.missing_blobs().await {
+        Ok(missing) => {
+            checks.extend(missing.iter().map(|blob| Check::problem(NAME, blob.to_string(), folder::LOST)))
+        }
+        Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
+    }
 }
 
 fn sizes(checks: &mut Vec<Check>, stats: &EngineStats) {

@@ -1,15 +1,17 @@
 //! Whole runs as files: adding up what is written, and a data folder that no server holds.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use bytes::Bytes;
 use recount_engine::Import;
 use recount_log::chain::ChainValue;
-use recount_log::{Fault, ReadBound, Store, StreamKey, Tail};
+use recount_log::{Fault, FaultKind, ReadBound, Store, StreamKey, Tail};
 use recount_log_sqlite::SqliteStore;
+use recount_log_sqlite::salvage::{Salvage, Stream};
 
 use crate::config::{Config, Options};
-use crate::start::open_store;
+use crate::start::{open_store, open_store_or_fault};
 use crate::{StartError, limits};
 
 /// Adds a run's events up while they are written, one by one, and compares in the end.
@@ -68,11 +70,21 @@ pub enum NotImported {
 
 /// A data folder that no server holds, and none can hold until this is dropped.
 pub struct Folder {
-    store: SqliteStore,
+    source: Source,
+}
+
+enum Source {
+    Store(SqliteStore),
+    /// The store is refused as damaged, and what is whole of it is read past the damage.
+    Damaged {
+        salvage: RefCell<Salvage>,
+        whole: Vec<Stream>,
+        damaged: Vec<String>,
+    },
 }
 
 impl Folder {
-    /// Opens a folder that holds a store already.
+    /// Opens a folder that holds a store already. Of a damaged one the runs that are whole can be read.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         if !data.join("recount.db").is_file() {
             return Err(StartError::usage(format!(
@@ -80,25 +92,47 @@ impl Folder {
                 data.display()
             )));
         }
-        Folder::open_or_make(data)
+        match open_store_or_fault(&config(data)?) {
+            Ok(store) => Ok(Folder { source: Source::Store(store) }),
+            Err(fault) if fault.kind == FaultKind::Corrupt => {
+                let mut salvage = crate::salvage::read(data).map_err(failed)?;
+                let (whole, damaged) = crate::salvage::whole_runs(&mut salvage)?;
+                Ok(Folder { source: Source::Damaged { salvage: RefCell::new(salvage), whole, damaged } })
+            }
+            Err(fault) => Err(failed(fault)),
+        }
     }
 
-    /// The same, where a folder that is not there is made.
+    /// The same, where a folder that is not there is made. A damaged one is refused.
     pub fn open_or_make(data: &Path) -> Result<Self, StartError> {
-        let options = Options { data: Some(data.to_owned()), ..Options::default() };
-        Ok(Folder { store: open_store(&Config::settle(options, |_| None)?)? })
+        Ok(Folder { source: Source::Store(open_store(&config(data)?)?) })
+    }
+
+    /// Runs that cannot be read whole; only where the store is damaged.
+    pub fn damaged(&self) -> &[String] {
+        match &self.source {
+            Source::Store(_) => &[],
+            Source::Damaged { damaged, .. } => damaged,
+        }
     }
 
     /// The ids of all runs, oldest first, and how many were erased.
     pub async fn runs(&self) -> Result<(Vec<String>, u64), StartError> {
+        let store = match &self.source {
+            Source::Store(store) => store,
+            Source::Damaged { whole, .. } => {
+                let (erased, runs): (Vec<&Stream>, Vec<&Stream>) = whole.iter().partition(|run| run.erased);
+                return Ok((runs.iter().map(|run| run.key.to_string()).collect(), erased.len() as u64));
+            }
+        };
         let (mut runs, mut erased) = (Vec::new(), 0);
         let mut after: Option<StreamKey> = None;
         loop {
-            let page = self.store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(failed)?;
+            let page = store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(failed)?;
             let Some(last) = page.last() else { return Ok((runs, erased)) };
             after = Some(last.clone());
             for stream in &page {
-                match self.store.tail(stream).await.map_err(failed)? {
+                match store.tail(stream).await.map_err(failed)? {
                     Some(tail) if tail.erased => erased += 1,
                     _ => runs.push(stream.to_string()),
                 }
@@ -108,14 +142,36 @@ impl Folder {
 
     /// Where a run begins and ends and what it adds up to, when there is such a run.
     pub async fn tail(&self, run: &str) -> Result<Option<Tail>, StartError> {
-        self.store.tail(&run.into()).await.map_err(failed)
+        match &self.source {
+            Source::Store(store) => store.tail(&run.into()).await.map_err(failed),
+            Source::Damaged { damaged, .. } if damaged.iter().any(|damaged| damaged == run) => {
+                Err(StartError::failed(format!(
+                    "{run} cannot be read whole; recount salvage saves what is left of it"
+                )))
+            }
+            Source::Damaged { whole, .. } => Ok(find(whole, run).map(|stream| Tail {
+                next_sequence: stream.end,
+                last_position: stream.last_position(),
+                head: stream.head,
+                first_sequence: stream.first_sequence,
+                start: stream.start,
+                erased: stream.erased,
+            })),
+        }
     }
 
     /// Some of a run's events as they are stored, from sequence `from` on; none when there are none.
     pub async fn events(&self, run: &str, from: u64) -> Result<Vec<Bytes>, StartError> {
+        let store = match &self.source {
+            Source::Store(store) => store,
+            Source::Damaged { salvage, whole, .. } => {
+                let Some(stream) = find(whole, run) else { return Ok(Vec::new()) };
+                return salvage.borrow_mut().page(stream, from.max(stream.first_sequence)).map_err(failed);
+            }
+        };
         let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
         let stream: StreamKey = run.into();
-        let page = self.store.read(&stream, from, bound).await.map_err(failed)?;
+        let page = store.read(&stream, from, bound).await.map_err(failed)?;
         Ok(page.into_iter().map(|record| record.bytes).collect())
     }
 
@@ -124,7 +180,10 @@ impl Folder {
         let import: Import = recount_face_aep::read_export(lines).map_err(|refusal| {
             NotImported::Refused { code: refusal.code.as_str(), detail: refusal.detail }
         })?;
-        recount_engine::import::import(&self.store, import).await.map_err(|error| match error {
+        let Source::Store(store) = &self.source else {
+            return Err(NotImported::Failed(StartError::failed("a damaged store takes nothing in")));
+        };
+        recount_engine::import::import(store, import).await.map_err(|error| match error {
             recount_engine::Error::Rejected(rejection) => {
                 NotImported::Refused { code: rejection.code.as_str(), detail: rejection.message }
             }
@@ -136,8 +195,19 @@ impl Folder {
 
     /// Lets go of the folder.
     pub async fn close(self) -> Result<(), StartError> {
-        self.store.close().await.map_err(failed)
+        match self.source {
+            Source::Store(store) => store.close().await.map_err(failed),
+            Source::Damaged { .. } => Ok(()),
+        }
     }
+}
+
+fn config(data: &Path) -> Result<Config, StartError> {
+    Config::settle(Options { data: Some(data.to_owned()), ..Options::default() }, |_| None)
+}
+
+fn find<'s>(streams: &'s [Stream], run: &str) -> Option<&'s Stream> {
+    streams.iter().find(|stream| *stream.key == *run)
 }
 
 fn failed(fault: Fault) -> StartError {

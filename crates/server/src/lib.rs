@@ -23,6 +23,7 @@ mod logging;
 mod metrics;
 mod redaction;
 mod running;
+pub mod salvage;
 mod settings;
 mod start;
 mod tokens;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
-use recount_log::{MemoryStore, Store};
+use recount_log::{Fault, MemoryStore, Store};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 use serde_json::json;
@@ -54,8 +54,7 @@ impl StartError {
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     check_folder(&config.data)?;
-    let options = config.home().options(config.data.clone());
-    let store = SqliteStore::open(options).map_err(|fault| StartError::failed(fault.to_string()))?;
+    let store = open_store_or_fault(config).map_err(|fault| StartError::failed(fault.to_string()))?;
     // The folder is ours now.
     backup::clear(&config.data);
     Ok(store)
@@ -76,6 +75,11 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
         )));
     }
     Ok(())
+}
+
+/// The same, where it matters why it was refused.
+pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault> {
+    SqliteStore::open(config.home().options(config.data.clone()))
 }
 
 impl Config {

@@ -46,6 +46,7 @@ impl Export {
             let header = write(&place, &run, &mut sink).await?;
             told.push(header);
         }
+        let damaged = if self.all { place.damaged().to_vec() } else { Vec::new() };
         place.close().await?;
         if let Sink::File(partial) = sink {
             partial.finish()?;
@@ -62,7 +63,10 @@ impl Export {
             erased => format!("; {erased} erased runs left out"),
         };
         note(&format!("{runs} exported, {events} events{erased}"));
-        Ok(())
+        for run in &damaged {
+            note(&format!("{run} is damaged and was left out; recount salvage saves what is left of it"));
+        }
+        if damaged.is_empty() { Ok(()) } else { Err(Failure::No) }
     }
 }
 

@@ -161,6 +161,7 @@ impl Writer {
             rows::delete(rows::RUNS, rows::tenant_key(&run)),
             rows::delete(rows::DEADLINES, run.as_str()),
             rows::delete(rows::PINS, run.as_str()),
+            rows::delete(rows::IMPORTED, run.as_str()),
         ];
         if let Some(task) = awake.state.task_id() {
             rows.push(rows::delete(rows::TASK_RUNS, format!("{}{run}", rows::task_runs_prefix(task))));

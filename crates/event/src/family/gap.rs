@@ -11,6 +11,23 @@ payload! {
         catalogue: Json,
     }
 
+    /// Events of the run were damaged where it was stored before. They are not in this account, or not proven to be as
+    /// they were written. May stand behind the ending.
+    EventsDamaged {
+        /// The first event of the former account that is lost or not proven.
+        first_damaged_sequence: u64,
+        /// `damaged`: they are gone, and so is what followed them. `unproven`: they are here, and nothing is left to
+        /// compare them with. `may_be_missing`: whether there were any is not known.
+        reason: String,
+        /// When that was found, RFC 3339.
+        found_at: String,
+    } {
+        /// The last event that is known to have been there; missing where nobody knows.
+        last_damaged_sequence: u64,
+        /// Events of the former account that follow the damage and could be read. They are kept beside the store.
+        readable_events: u64,
+    }
+
     /// Nobody drove the run for a while.
     RunDisconnected { since_sequence: u64, since_at: String, reason: String } {}
 

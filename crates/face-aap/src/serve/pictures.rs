@@ -35,7 +35,7 @@ pub(super) async fn of(
                 let mime = mime.or(row.mime.clone()).unwrap_or_else(|| "application/octet-stream".into());
                 pictures.put(artifact_id, data_url(&mime, &bytes));
             }
-            Err(error) if error.code() == Code::ArtifactBytesMissing => {}
+            Err(error) if matches!(error.code(), Code::ArtifactBytesLost | Code::ArtifactBytesMissing) => {}
             Err(error) => return Err(error),
         }
     }

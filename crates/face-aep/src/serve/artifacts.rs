@@ -170,7 +170,9 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
         // Those that are not here are told by asking for them.
         true => match face.engine.artifact_bytes(&row).await {
             Ok(bytes) => String::from_utf8(bytes.to_vec()).ok(),
-            Err(error) if error.code() == Code::ArtifactBytesMissing => None,
+            Err(error) if matches!(error.code(), Code::ArtifactBytesLost | Code::ArtifactBytesMissing) => {
+                None
+            }
             Err(error) => return Err(error.into()),
         },
         false => None,

@@ -14,6 +14,7 @@ mod model;
 mod open;
 mod power;
 mod releases;
+mod salvage;
 mod sealing;
 mod shim;
 mod tools;

@@ -13,6 +13,9 @@ use crate::{Files, audit, backup, limits};
 /// What to do about damage.
 pub(super) const DAMAGE: &str = "stop the server, keep a copy of the folder as it is, see what `recount verify --data` can read, and put a backup in its place";
 
+/// What to do about bytes of artifacts that are missing.
+pub(super) const LOST: &str = "put the file back below blobs/ from a backup; without one the bytes are lost, and asking for them says so";
+
 /// Looks at a data folder that no server holds, sound or not, and changes nothing. With `full` every byte is read.
 pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     let mut checks = Vec::new();
@@ -124,6 +127,14 @@ fn integrity(checks: &mut Vec<Check>, data: &Path) {
             let value =
                 format!("{} runs whole, {} events readable", found.readable_streams, found.readable_records);
             checks.push(Check::fine(NAME, value));
+            match crate::salvage::read(data) {
+                Ok(read) => {
+                    let rows = read.rows().map(|row| (row.space, row.key, row.value));
+                    let missing = recount_engine::kept_blobs(rows).filter(|blob| !read.has_blob(&blob.hash));
+                    checks.extend(missing.map(|blob| Check::problem(NAME, blob.to_string(), LOST)));
+                }
+                Err(fault) => checks.push(Check::problem(NAME, plain(&fault), advice_for(fault.kind))),
+            }
         }
         Err(fault) => checks.push(Check::problem(NAME, plain(&fault), advice_for(fault.kind))),
     }

@@ -169,6 +169,7 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<Report>, Vec<String>), Unre
             let streams =
                 store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(Unread::Store)?;
             let Some(last) = streams.last() else {
+                missing_blobs(&store, &mut reports).await;
                 let sound = reports.iter().all(|report: &Report| report.problems.is_empty());
                 let astray = if sound { catalogue(&store).await } else { Vec::new() };
                 return Ok((reports, astray));
@@ -179,6 +180,31 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<Report>, Vec<String>), Unre
             }
         }
     })
+}
+
+/// Says of each run which bytes of its artifacts were kept here and are missing; of what no run has used, the store
+/// says it.
+async fn missing_blobs(store: &dyn Store, reports: &mut Vec<Report>) {
+    let missing = match recount_engine::missing_blobs(store).await {
+        Ok(missing) => missing,
+        Err(error) => {
+            let sentence = format!("whether blobs are missing cannot be told: {error}");
+            return add(reports, None, sentence);
+        }
+    };
+    for blob in missing {
+        add(reports, blob.run_id.clone(), blob.to_string());
+    }
+}
+
+fn add(reports: &mut Vec<Report>, run_id: Option<String>, problem: String) {
+    match reports.iter_mut().find(|report| report.run_id == run_id) {
+        Some(report) => report.problems.push(problem),
+        None => {
+            let problems = vec![problem];
+            reports.push(Report { run_id, events: 0, head: String::new(), problems, unseen: Vec::new() });
+        }
+    }
 }
 
 /// What lists would say that the log does not.

@@ -139,7 +139,7 @@ async fn bytes_come_whole_or_in_part_and_nothing_of_them_runs() {
     // What was changed behind our back is told, not given.
     let name = text(&hash).replace("blake3:", "");
     std::fs::write(folder.path().join("blobs").join(&name[..2]).join(&name), b"other").unwrap();
-    check_problem(&get(&[]).await, Code::StoreCorrupt, "damaged");
+    check_problem(&get(&[]).await, Code::ArtifactBytesLost, "damaged");
     house.running.stop().await;
 }
 

@@ -25,6 +25,7 @@ mod prompts;
 mod readers;
 mod retention;
 mod routes;
+mod salvage;
 mod sessions;
 mod shares;
 mod sockets;

@@ -76,6 +76,15 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             let (used, budget) = spending(data)?;
             Said::line(format!("used up: {used} of {budget}, then {}", data.text("action")?))
         }
+        "gap.events_damaged" => {
+            let first = data.number("first_damaged_sequence")?;
+            let last =
+                data.number("last_damaged_sequence").map_or(String::new(), |last| format!(" to {last}"));
+            Said::with(
+                format!("events from {first}{last} of the former store are lost or not proven"),
+                data.text("reason"),
+            )
+        }
         "gap.events_pruned" => {
             let (first, last) = (data.number("first_pruned_sequence")?, data.number("last_pruned_sequence")?);
             Said::with(format!("events {first} to {last} were taken away"), data.text("reason"))

@@ -1,0 +1,155 @@
+//! `recount salvage`: makes a new data folder of what can be read of a damaged one, and reports what was saved.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use recount_server::salvage::{Outcome, Report, RunReport, StoreReport, salvage};
+use serde_json::json;
+
+use super::Common;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Salvage {
+    /// The damaged data folder, while no server uses it; it is not changed
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// A new folder for what is saved
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+}
+
+impl Salvage {
+    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+        let report = salvage(&self.data, &self.to)?;
+        let mut out = Output::new();
+        for store in &report.stores {
+            if common.json {
+                store.runs.iter().try_for_each(|run| out.value(&run_as_json(&store.tenant, run)))?;
+                out.value(&store_as_json(store))?;
+            } else {
+                let lines = store.runs.iter().filter_map(run_line);
+                let lines: Vec<String> = lines.chain(store_lines(store)).collect();
+                lines.iter().try_for_each(|line| out.line(&clean::line(line)))?;
+            }
+        }
+        note(&format!("{} is a data folder; recount serve --data starts on it", self.to.display()));
+        note("workspaces and backups were not copied");
+        verdict(&report)
+    }
+}
+
+fn verdict(report: &Report) -> Result<(), Failure> {
+    if report.is_whole() { Ok(()) } else { Err(Failure::No) }
+}
+
+/// Runs by outcome: whole, in part, lost, erased before.
+fn counts(store: &StoreReport) -> [usize; 4] {
+    let count = |is: fn(&Outcome) -> bool| store.runs.iter().filter(|run| is(&run.outcome)).count();
+    [
+        count(|outcome| *outcome == Outcome::Whole),
+        count(|outcome| matches!(outcome, Outcome::Part(_))),
+        count(|outcome| matches!(outcome, Outcome::Lost { .. })),
+        count(|outcome| *outcome == Outcome::Erased),
+    ]
+}
+
+/// What became of a run that is not whole.
+fn run_line(run: &RunReport) -> Option<String> {
+    let aside = run.aside.as_ref().map_or(String::new(), |(file, events)| {
+        format!("; {events} other events are readable, in {}", file.display())
+    });
+    match &run.outcome {
+        Outcome::Whole | Outcome::Erased => None,
+        Outcome::Part(damage) => {
+            let last = damage.last.map_or(" on".to_owned(), |last| format!(" to {last}"));
+            let (run_id, events, first) = (&run.run_id, run.events, damage.first);
+            let reason = damage.reason.as_str().replace('_', " ");
+            Some(format!("{run_id} in part: {events} events saved, from {first}{last} {reason}{aside}"))
+        }
+        Outcome::Lost { events, why } => {
+            let known = events.map_or(String::new(), |events| format!(" of {events} events"));
+            Some(format!("{}{known} lost: {why}{aside}", run.run_id))
+        }
+    }
+}
+
+fn store_lines(store: &StoreReport) -> Vec<String> {
+    let tenant = &store.tenant;
+    if let Some(why) = &store.unreadable {
+        return vec![format!("tenant {tenant}: nothing saved: {why}")];
+    }
+    let [whole, part, lost, erased] = counts(store);
+    let events: u64 = store.runs.iter().map(|run| run.events).sum();
+    let records = store.records.iter().map(|(kind, count)| format!("{count} {}", kind.replace('_', " ")));
+    let records: Vec<String> = records.collect();
+    let records = if records.is_empty() { "none".to_owned() } else { records.join(", ") };
+    let (damaged, missing) = (store.blobs_damaged.len(), store.blobs_missing.len());
+    let mut lines = vec![
+        format!(
+            "tenant {tenant}: {whole} runs whole, {part} in part, {lost} lost, {erased} erased before; {events} events saved"
+        ),
+        format!("tenant {tenant}: records saved: {records}"),
+        format!("tenant {tenant}: blobs: {} saved, {damaged} damaged, {missing} missing", store.blobs),
+    ];
+    let found = &store.damage;
+    if *found != Default::default() {
+        let newest = if found.commits { "; the newest commits may be missing" } else { "" };
+        lines.push(format!(
+            "tenant {tenant}: unreadable: {} pages, {} rows, {} frames of the write-ahead log, {} events of unnamed runs{newest}",
+            found.pages, found.rows, found.frames, found.nameless_records
+        ));
+    }
+    let blobs = store.blobs_damaged.iter().map(|name| (name, "damaged"));
+    let blobs = blobs.chain(store.blobs_missing.iter().map(|name| (name, "missing")));
+    lines.extend(blobs.map(|(name, what)| format!("tenant {tenant}: blob {name} {what}")));
+    lines
+}
+
+fn run_as_json(tenant: &str, run: &RunReport) -> serde_json::Value {
+    let mut value = json!({
+        "object": "run", "tenant": tenant, "run_id": run.run_id, "events": run.events,
+    });
+    let outcome = match &run.outcome {
+        Outcome::Whole => "whole",
+        Outcome::Erased => "erased",
+        Outcome::Part(damage) => {
+            value["first_damaged_sequence"] = json!(damage.first);
+            value["last_damaged_sequence"] = json!(damage.last);
+            value["reason"] = json!(damage.reason.as_str());
+            "part"
+        }
+        Outcome::Lost { events, why } => {
+            value["events_known"] = json!(events);
+            value["reason"] = json!(why);
+            "lost"
+        }
+    };
+    value["outcome"] = json!(outcome);
+    if let Some(head) = &run.head {
+        value["head"] = json!(head);
+    }
+    if let Some((file, events)) = &run.aside {
+        value["aside"] = json!({ "file": file, "events": events });
+    }
+    value
+}
+
+fn store_as_json(store: &StoreReport) -> serde_json::Value {
+    let [whole, part, lost, erased] = counts(store);
+    let events: u64 = store.runs.iter().map(|run| run.events).sum();
+    let found = &store.damage;
+    json!({
+        "object": "store", "tenant": store.tenant,
+        "runs": { "whole": whole, "part": part, "lost": lost, "erased": erased },
+        "events": events, "records": store.records,
+        "blobs": { "saved": store.blobs, "damaged": store.blobs_damaged, "missing": store.blobs_missing },
+        "unreadable": {
+            "pages": found.pages, "rows": found.rows, "frames": found.frames,
+            "nameless_events": found.nameless_records, "newest_commits": found.commits,
+        },
+        "nothing_saved": store.unreadable,
+    })
+}

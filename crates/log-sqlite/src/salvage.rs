@@ -1,0 +1,554 @@
+//! Reading everything that can be read of a damaged store, and writing it into a new one.
+//!
+//! ```text
+//!   recount.db, recount.db-wal ─▶ image: pages ─▶ cells: rows ─▶ sift: tables ─▶ weave: streams ─▶ plant: a new store
+//! ```
+//!
+//! The old store is opened for reading only, and not by SQLite, which would recover its log and stop at damage.
+//! Trees and schema are not trusted: each page is looked at by itself, each record is kept only when a sum or the chain
+//! says that its bytes are those that were written. Streams keep names, sequences, positions, bytes and heads.
+//! This must never know what a record contains. Entry point: [`Salvage::read`].
+
+mod cells;
+mod image;
+mod plant;
+mod sift;
+mod weave;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{File, TryLockError};
+use std::ops::Range;
+use std::path::Path;
+
+use bytes::Bytes;
+use recount_log::chain::ChainValue;
+use recount_log::{Fault, FaultKind, Retry, StreamKey};
+
+use self::cells::{row_at, rows_of};
+use self::image::Image;
+use self::sift::{NewRow, Sifted, sift};
+use self::weave::{Piece, Pieces, Proof, Woven, weave};
+use crate::blobs::Blobs;
+use crate::fault::corrupt;
+use crate::folder::{blobs_in, database_in, lock_in};
+use crate::packing::NOBODY;
+
+/// What a record tells of itself: its stream and its sequence there; `None` when it is no record that can be. The index
+/// that says where a record of the hot part belongs is compared with it.
+pub type Claim = dyn Fn(&[u8]) -> Option<(String, u64)>;
+
+/// A store as far as it can be read. It is held until this is dropped.
+pub struct Salvage {
+    image: Image,
+    _lock: Option<File>,
+    streams: Vec<Stream>,
+    rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
+    blobs: Blobs,
+    /// What could not be read.
+    pub damage: Damage,
+}
+
+/// Damage that cannot be counted in streams.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Pages of the database that belong to it and cannot be read.
+    pub pages: u64,
+    /// Rows of tables that cannot be read, of whatever table.
+    pub rows: u64,
+    /// Frames of the write-ahead log that were changed.
+    pub frames: u64,
+    /// Whether the newest commits may be missing, and nobody knows what they held.
+    pub commits: bool,
+    /// Records whose stream cannot be named.
+    pub nameless_records: u64,
+}
+
+/// A stream and what can be kept of it.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    pub key: StreamKey,
+    /// Where it begins: 0, or where it was cut.
+    pub first_sequence: u64,
+    /// The end of what is kept: each record from the first one to this is there.
+    pub end: u64,
+    /// Up to here the bytes are proven to be those that were written.
+    pub proven_end: u64,
+    /// The records before this are known to have existed.
+    pub known_end: u64,
+    /// The chain before the first record that is kept, and after the last.
+    pub start: ChainValue,
+    pub head: ChainValue,
+    /// Nothing but its tombstone is left.
+    pub erased: bool,
+    /// Its first records are missing although nothing says that they were taken away.
+    pub lost_beginning: bool,
+    /// Records that follow what is kept, but not without a gap.
+    pub beyond: u64,
+    /// Whether records at later positions than its last one are missing, which may have been its own.
+    pub may_have_gone_on: bool,
+    id: i64,
+    woven: Woven,
+    tombstone: Option<plant::Tombstone>,
+}
+
+impl Stream {
+    /// Of the last record that is kept; 0 when none is.
+    pub fn last_position(&self) -> u64 {
+        self.tombstone.map_or(self.woven.last_position(), |tombstone| tombstone.last_position)
+    }
+
+    /// Whether nothing of it can be kept.
+    pub fn is_lost(&self) -> bool {
+        !self.erased && self.end == self.first_sequence
+    }
+
+    /// Whether everything that is known to have been there is kept and proven.
+    pub fn is_whole(&self) -> bool {
+        self.erased || (!self.is_lost() && !self.lost_beginning && self.proven_end == self.known_end)
+    }
+}
+
+/// One row of a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SalvagedRow<'s> {
+    pub space: &'s str,
+    pub key: &'s str,
+    pub value: &'s [u8],
+}
+
+/// What became of blobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BlobsCopied {
+    pub copied: u64,
+    /// Names of those whose bytes are not those of their name, or cannot be read.
+    pub damaged: Vec<String>,
+}
+
+impl Salvage {
+    /// Reads a data folder that no server holds. `claim` says what a record tells of its own place.
+    pub fn read(data_dir: &Path, claim: &Claim) -> Result<Self, Fault> {
+        let database = database_in(data_dir);
+        if !data_dir.is_dir() || !(database.exists() || image::log_of(&database).exists()) {
+            let message = format!("{} holds no store; name the data folder of one", data_dir.display());
+            return Err(Fault::new(FaultKind::Io, Retry::Never, message));
+        }
+        let lock = hold(data_dir)?;
+        let mut image = Image::open(&database)?;
+        let mut gathered = Gathered::default();
+        gathered.gather(&mut image, claim);
+        let short = image.pages_noted().saturating_sub(image.pages());
+        let damage = Damage {
+            pages: gathered.unreadable_pages(),
+            rows: gathered.broken,
+            frames: image.log_state.damaged,
+            commits: image.log_state.lost || short > 0 || gathered.lost_end(),
+            nameless_records: 0,
+        };
+        let mut salvage = Salvage {
+            image,
+            _lock: lock,
+            streams: Vec::new(),
+            rows: std::mem::take(&mut gathered.journal).over(std::mem::take(&mut gathered.rows)),
+            blobs: Blobs::at(blobs_in(data_dir)),
+            damage,
+        };
+        salvage.weave(gathered, claim);
+        if salvage.streams.is_empty() && salvage.rows.is_empty() {
+            return Err(corrupt(format!(
+                "nothing of a store can be read in {}; it is of schema 1, or of another program, or damaged everywhere",
+                data_dir.display()
+            )));
+        }
+        Ok(salvage)
+    }
+
+    /// All streams of which anything is known, by name.
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = SalvagedRow<'_>> {
+        self.rows.iter().map(|((space, key), (_, value))| SalvagedRow { space, key, value })
+    }
+
+    /// Whether there is a blob of this name, right or not.
+    pub fn has_blob(&self, hash: &str) -> bool {
+        self.blobs.is_there(hash)
+    }
+
+    /// Shows the records of a stream that are kept.
+    pub fn kept(&mut self, stream: &Stream, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), Fault> {
+        show(&mut self.image, stream.id, &stream.woven.kept, &mut |sequence, _, bytes| {
+            each(sequence, bytes);
+            Ok(())
+        })
+    }
+
+    /// Some of the records of a stream that are kept, from a sequence on: those of one row of the store.
+    pub fn page(&mut self, stream: &Stream, from: u64) -> Result<Vec<Bytes>, Fault> {
+        let mut page = Vec::new();
+        let piece = stream.woven.kept.iter().find(|(_, range)| range.contains(&from));
+        let piece: Vec<_> =
+            piece.map(|(piece, range)| (piece.clone(), from..range.end)).into_iter().collect();
+        show(&mut self.image, stream.id, &piece, &mut |_, _, bytes| {
+            page.push(Bytes::copy_from_slice(bytes));
+            Ok(())
+        })?;
+        Ok(page)
+    }
+
+    /// Shows the records of a stream that are readable and not kept, because others are missing before them.
+    pub fn beyond(&mut self, stream: &Stream, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), Fault> {
+        show(&mut self.image, stream.id, &stream.woven.beyond, &mut |sequence, _, bytes| {
+            each(sequence, bytes);
+            Ok(())
+        })
+    }
+
+    /// Writes the streams and rows that are chosen into a new store, at a place where there is nothing yet. Streams of
+    /// which no record is kept are left out.
+    pub fn write(
+        &mut self,
+        to: &Path,
+        streams: &dyn Fn(&Stream) -> bool,
+        rows: &dyn Fn(SalvagedRow<'_>) -> bool,
+    ) -> Result<BlobsCopied, Fault> {
+        let chosen: Vec<Stream> =
+            self.streams.iter().filter(|stream| !stream.is_lost() && streams(stream)).cloned().collect();
+        plant::plant(self, to, &chosen, rows)?;
+        let blobs = self.blobs.clone();
+        blobs.salvage_to(&Blobs::at(blobs_in(to)))
+    }
+
+    fn weave(&mut self, gathered: Gathered, claim: &Claim) {
+        let Gathered { streams, names, mut positions, .. } = gathered;
+        positions.sort_unstable();
+        let mut found: BTreeMap<String, Stream> = BTreeMap::new();
+        for (id, pieces) in streams {
+            let Some(key) = self.name(id, &pieces, names.get(&id), claim) else {
+                self.damage.nameless_records +=
+                    pieces.pieces.iter().map(|one| one.end - one.first_sequence).sum::<u64>();
+                continue;
+            };
+            let stream = self.stream(id, &key, &pieces);
+            // Two numbers of one name: one row of the two is damaged, and what has more records is the stream.
+            match found.get(&key) {
+                Some(other) if other.end >= stream.end => {}
+                _ => drop(found.insert(key, stream)),
+            }
+        }
+        let last_missing = last_missing(&positions);
+        self.streams = found.into_values().collect();
+        for stream in &mut self.streams {
+            let missing = self.damage.commits || stream.woven.last_position() < last_missing;
+            stream.may_have_gone_on = missing && !stream.erased;
+        }
+    }
+
+    /// The name of a stream: the one that its chain begins with, else what its row, the index or its records say.
+    fn name(&mut self, id: i64, found: &Pieces, indexed: Option<&String>, claim: &Claim) -> Option<String> {
+        let first =
+            found.pieces.iter().min_by_key(|piece| (piece.first_sequence, piece.proof != Proof::Sound));
+        let mut claimed = None;
+        if let Some(first) = first {
+            let only = [(first.clone(), first.first_sequence..first.first_sequence + 1)];
+            let shown = show(&mut self.image, id, &only, &mut |_, _, bytes| {
+                claimed = claim(bytes).map(|(name, _)| name);
+                Ok(())
+            });
+            shown.ok()?;
+        }
+        let stored = found.row.as_ref().map(|row| row.key.clone());
+        let names: Vec<String> = [stored, claimed, indexed.cloned()].into_iter().flatten().collect();
+        let begins = |name: &&String| {
+            let start = ChainValue::start(name);
+            found.pieces.iter().any(|piece| {
+                piece.first_sequence == 0 && piece.chain.is_some_and(|(before, _)| before == start)
+            })
+        };
+        names.iter().find(begins).or(names.first()).cloned()
+    }
+
+    fn stream(&mut self, id: i64, key: &str, pieces: &Pieces) -> Stream {
+        let woven = weave(key, pieces);
+        let mut head = woven.start;
+        let chained = show(&mut self.image, id, &woven.kept, &mut |_, _, bytes| {
+            head = head.then(bytes);
+            Ok(())
+        });
+        let tombstone = pieces.row.as_ref().filter(|row| row.erased).map(plant::Tombstone::of);
+        Stream {
+            key: key.into(),
+            first_sequence: woven.first_sequence,
+            end: woven.end,
+            proven_end: woven.proven_end,
+            known_end: woven.known_end,
+            start: woven.start,
+            head,
+            erased: tombstone.is_some(),
+            lost_beginning: woven.lost_beginning || chained.is_err(),
+            beyond: woven.beyond.iter().map(|(_, range)| range.end - range.start).sum(),
+            may_have_gone_on: false,
+            id,
+            woven,
+            tombstone,
+        }
+    }
+}
+
+/// Everything that was found, before it is put together.
+#[derive(Default)]
+struct Gathered {
+    streams: BTreeMap<i64, Pieces>,
+    names: HashMap<i64, String>,
+    rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
+    journal: Journal,
+    /// First and last of positions that are accounted for: their records are here, or were taken away.
+    positions: Vec<(u64, u64)>,
+    broken: u64,
+    children: BTreeSet<u32>,
+    /// Those of them that hold the last rows of a table.
+    last_children: BTreeSet<u32>,
+    trees: BTreeSet<u32>,
+    /// Positions from which on something is there that cannot be read; `u64::MAX` where that is not known.
+    unreadable_from: Vec<u64>,
+}
+
+impl Gathered {
+    fn gather(&mut self, image: &mut Image, claim: &Claim) {
+        let mut number = 0;
+        while number < image.pages() {
+            number += 1;
+            let page = rows_of(image, number);
+            self.broken += page.broken.len() as u64;
+            self.unreadable_from.extend(
+                page.broken
+                    .iter()
+                    .map(|number| number.and_then(|number| u64::try_from(number).ok()).unwrap_or(u64::MAX)),
+            );
+            if page.in_tree {
+                self.trees.insert(number);
+                self.children.extend(page.children);
+                self.last_children.extend(page.last_child);
+            }
+            for row in page.rows {
+                let number = row.number;
+                self.take(sift(row), number, claim);
+            }
+        }
+    }
+
+    /// Pages that a tree leads to and that are none of a tree.
+    fn unreadable_pages(&self) -> u64 {
+        self.children.difference(&self.trees).count() as u64
+    }
+
+    /// Whether what was written last may be among what cannot be read. Numbers of rows are positions in the hot part, and
+    /// never larger elsewhere.
+    fn lost_end(&self) -> bool {
+        let last = self.positions.iter().map(|(_, last)| *last).max().unwrap_or(0);
+        self.unreadable_from.iter().any(|from| *from > last) || !self.last_children.is_subset(&self.trees)
+    }
+
+    fn take(&mut self, row: Sifted, number: Option<i64>, claim: &Claim) {
+        match row {
+            Sifted::Stream(row) => {
+                let stream = self.streams.entry(row.id).or_default();
+                stream.known_end = stream.known_end.max(row.next_sequence);
+                let rank = |row: &sift::StreamRow| (row.erased, row.first_sequence, row.next_sequence);
+                if stream.row.as_ref().is_none_or(|other| rank(other) < rank(&row)) {
+                    stream.row = Some(row);
+                }
+            }
+            Sifted::Name { id, key } => drop(self.names.insert(id, key)),
+            Sifted::Chunk(chunk) => {
+                let end = chunk.first_sequence + chunk.records.len() as u64;
+                let head = chunk.records.iter().fold(chunk.start, |head, (_, bytes)| head.then(bytes));
+                for (position, _) in &chunk.records {
+                    match self.positions.last_mut() {
+                        Some((_, last)) if *last + 1 == *position => *last = *position,
+                        _ => self.positions.push((*position, *position)),
+                    }
+                }
+                let stream = self.streams.entry(chunk.stream).or_default();
+                stream.known_end = stream.known_end.max(end);
+                stream.pieces.push(Piece {
+                    place: chunk.place,
+                    first_sequence: chunk.first_sequence,
+                    end,
+                    last_position: chunk.records.last().map_or(0, |(position, _)| *position),
+                    chain: Some((chunk.start, head)),
+                    claimed: None,
+                    proof: Proof::Unknown,
+                });
+            }
+            Sifted::Group(group) => self.group(&group, claim),
+            Sifted::Feed { first, spans } => {
+                let mut position = first;
+                for span in spans {
+                    if span.stream != NOBODY {
+                        let stream = self.streams.entry(span.stream).or_default();
+                        stream.known_end = stream.known_end.max(span.first_sequence + span.count);
+                    }
+                    // Which record was there is known, so a missing one is told with its stream.
+                    self.positions.push((position, position + span.count.saturating_sub(1)));
+                    position += span.count;
+                }
+            }
+            Sifted::Changes { first_needed, rows } => self.journal.take(first_needed, rows),
+            Sifted::Row(row) => {
+                let NewRow { space, key, value, .. } = row;
+                let Some((version, value)) = value else { return };
+                let kept = self.rows.entry((space, key)).or_insert_with(|| (version, value.clone()));
+                if kept.0 < version {
+                    *kept = (version, value);
+                }
+            }
+            Sifted::Root(page) => {
+                self.children.insert(page);
+                self.last_children.insert(page);
+            }
+            Sifted::Damaged => {
+                self.broken += 1;
+                self.unreadable_from.extend(number.and_then(|number| u64::try_from(number).ok()));
+            }
+            Sifted::Foreign => {}
+        }
+    }
+
+    fn group(&mut self, group: &sift::GroupRow, claim: &Claim) {
+        let last = group.first_position + group.slots.len() as u64 - 1;
+        if group.sound {
+            self.positions.push((group.first_position, last));
+        } else {
+            self.broken += 1;
+            self.unreadable_from.push(last);
+        }
+        let mut open: HashMap<i64, Piece> = HashMap::new();
+        for (position, slot) in (group.first_position..).zip(&group.slots).filter(|(_, slot)| !slot.is_gone())
+        {
+            if !group.sound {
+                continue;
+            }
+            // The sum is over the records and not over what says whose they are.
+            let claimed = claim(&group.joined[slot.range.clone()]);
+            let Some((name, _)) = claimed.filter(|(_, sequence)| *sequence == slot.sequence) else {
+                self.broken += 1;
+                continue;
+            };
+            let stream = self.streams.entry(slot.stream).or_default();
+            stream.known_end = stream.known_end.max(slot.sequence + 1);
+            match open.get_mut(&slot.stream) {
+                Some(piece) if piece.end == slot.sequence && piece.claimed.as_ref() == Some(&name) => {
+                    (piece.end, piece.last_position) = (slot.sequence + 1, position);
+                }
+                _ => {
+                    let piece = Piece {
+                        place: group.place,
+                        first_sequence: slot.sequence,
+                        end: slot.sequence + 1,
+                        last_position: position,
+                        chain: None,
+                        claimed: Some(name),
+                        proof: Proof::Sound,
+                    };
+                    stream.pieces.extend(open.insert(slot.stream, piece));
+                }
+            }
+        }
+        for (stream, piece) in open {
+            self.streams.entry(stream).or_default().pieces.push(piece);
+        }
+    }
+}
+
+/// What commits made of rows, as long as it is not in their table.
+#[derive(Default)]
+struct Journal {
+    first_needed: u64,
+    rows: Vec<NewRow>,
+}
+
+impl Journal {
+    fn take(&mut self, first_needed: u64, rows: Vec<NewRow>) {
+        // Numbers begin again at 1 when the journal was emptied; then there are no others left.
+        self.first_needed = self.first_needed.max(first_needed);
+        self.rows.extend(rows);
+    }
+
+    /// The rows of the table with what the journal made of them.
+    fn over(
+        mut self,
+        mut rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
+    ) -> BTreeMap<(String, String), (u64, Vec<u8>)> {
+        self.rows.sort_by_key(|row| row.commit);
+        let needed = self.rows.into_iter().filter(|row| row.commit >= self.first_needed);
+        for NewRow { space, key, value, .. } in needed {
+            match value {
+                Some(value) => drop(rows.insert((space, key), value)),
+                None => drop(rows.remove(&(space, key))),
+            }
+        }
+        rows
+    }
+}
+
+/// The last position that is not accounted for; 0 when all up to the last one are.
+fn last_missing(positions: &[(u64, u64)]) -> u64 {
+    let (mut next, mut missing) = (1, 0);
+    for (first, last) in positions {
+        if *first > next {
+            missing = first - 1;
+        }
+        next = next.max(last + 1);
+    }
+    missing
+}
+
+/// Takes a record with its sequence and its position.
+type Each<'e> = &'e mut dyn FnMut(u64, u64, &[u8]) -> Result<(), Fault>;
+
+/// Shows records of one stream, piece by piece.
+fn show(image: &mut Image, stream: i64, pieces: &[(Piece, Range<u64>)], each: Each<'_>) -> Result<(), Fault> {
+    for (piece, wanted) in pieces {
+        let gone = || {
+            corrupt(format!(
+                "page {} reads otherwise than a moment ago; is the disk failing?",
+                piece.place.page
+            ))
+        };
+        let row = row_at(image, piece.place).ok_or_else(gone)?;
+        match sift(row) {
+            Sifted::Chunk(chunk) => {
+                for (sequence, (position, bytes)) in (chunk.first_sequence..).zip(&chunk.records) {
+                    if wanted.contains(&sequence) {
+                        each(sequence, *position, bytes)?;
+                    }
+                }
+            }
+            Sifted::Group(group) if group.sound => {
+                for (position, slot) in (group.first_position..).zip(&group.slots) {
+                    if slot.stream == stream && wanted.contains(&slot.sequence) {
+                        each(slot.sequence, position, &group.joined[slot.range.clone()])?;
+                    }
+                }
+            }
+            _ => return Err(gone()),
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that no server holds the folder, without changing anything in it. Where there is no lock, none does.
+fn hold(data_dir: &Path) -> Result<Option<File>, Fault> {
+    let Ok(lock) = File::open(lock_in(data_dir)) else { return Ok(None) };
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {
+            let message =
+                format!("the data folder {} is held by a server; stop that one", data_dir.display());
+            Err(Fault::new(FaultKind::Locked, Retry::Maybe, message))
+        }
+        // A file system without locks, or a folder that can only be read.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
+    }
+}

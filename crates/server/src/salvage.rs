@@ -1,0 +1,369 @@
+//! `recount salvage`: a new data folder made of what can be read of a damaged one, tenant by tenant.
+//!
+//! Runs of which everything is proven come as they were: ids, bytes, positions, heads. Runs of which a beginning is left
+//! come up to the damage, are closed there, and end with a gap event that says why; what else of them is readable lies as
+//! lines in `salvaged/`. The old folder is never written to. How pages are read is the store's business.
+//! Entry point: [`salvage`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use recount_engine::salvage::{self as engine, Closing, Damage, Reason};
+use recount_event::{RunId, Stamp, codec};
+use recount_log::{Fault, FaultKind, Store};
+use recount_log_sqlite::salvage::{Damage as StoreDamage, Salvage, Stream};
+use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_world::World;
+
+use crate::StartError;
+use crate::access::{TENANT_DEFAULT, Tenants, tenant_folders};
+
+/// Where readable events lie that are in no account, within the new folder.
+const ASIDE: &str = "salvaged";
+/// What originals are sealed with, within a data folder.
+const KEYS: &str = "keys";
+
+/// What came of it, store by store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub stores: Vec<StoreReport>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreReport {
+    pub tenant: String,
+    /// In order of their ids.
+    pub runs: Vec<RunReport>,
+    /// Records by kind, such as `tokens`.
+    pub records: BTreeMap<String, u64>,
+    pub blobs: u64,
+    /// Names of blobs whose bytes were changed, and of those that the saved log names and that are missing.
+    pub blobs_damaged: Vec<String>,
+    pub blobs_missing: Vec<String>,
+    pub damage: StoreDamage,
+    /// Why nothing of it could be read.
+    pub unreadable: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunReport {
+    pub run_id: String,
+    pub outcome: Outcome,
+    /// Events that are in the new store, those that close the run left out.
+    pub events: u64,
+    /// The head of a whole run.
+    pub head: Option<String>,
+    /// Readable events that are kept as lines in this file.
+    pub aside: Option<(PathBuf, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Whole,
+    /// It was erased before; its tombstone is kept.
+    Erased,
+    Part(Damage),
+    /// Nothing of it is in the new store. The number of events it is known to have had.
+    Lost {
+        events: Option<u64>,
+        why: String,
+    },
+}
+
+impl Report {
+    /// Whether everything that is known to have been there was saved.
+    pub fn is_whole(&self) -> bool {
+        self.stores.iter().all(StoreReport::is_whole)
+    }
+}
+
+impl StoreReport {
+    fn is_whole(&self) -> bool {
+        let runs = self.runs.iter().all(|run| matches!(run.outcome, Outcome::Whole | Outcome::Erased));
+        let blobs = self.blobs_damaged.is_empty() && self.blobs_missing.is_empty();
+        runs && blobs && self.damage == StoreDamage::default() && self.unreadable.is_none()
+    }
+}
+
+/// Makes a data folder at `to`, where there must be nothing, of what can be read at `from`. Blocks.
+pub fn salvage(from: &Path, to: &Path) -> Result<Report, StartError> {
+    if to.symlink_metadata().is_ok() {
+        return Err(StartError::usage(format!("{} exists already; name a new folder", to.display())));
+    }
+    let world = World::real();
+    let unfinished = unfinished(to);
+    if unfinished.symlink_metadata().is_ok() {
+        let shown = unfinished.display();
+        return Err(StartError::usage(format!(
+            "{shown} is left of a salvage that was interrupted; remove it"
+        )));
+    }
+    let made = all(from, &unfinished, &world);
+    if made.is_err()
+        && let Err(error) = std::fs::remove_dir_all(&unfinished)
+    {
+        tracing::debug!(%error, folder = %unfinished.display(), "nothing was left of a salvage that failed");
+    }
+    let report = made?;
+    std::fs::rename(&unfinished, to).map_err(|why| {
+        StartError::failed(format!("{} cannot be named {}: {why}", unfinished.display(), to.display()))
+    })?;
+    Ok(report)
+}
+
+fn unfinished(to: &Path) -> PathBuf {
+    let mut name = to.as_os_str().to_owned();
+    name.push(".unfinished");
+    name.into()
+}
+
+fn all(from: &Path, to: &Path, world: &World) -> Result<Report, StartError> {
+    let mut stores = vec![store(TENANT_DEFAULT, from, to, world)?];
+    let tenants = tenant_folders(from)
+        .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
+    for (name, folder) in tenants {
+        stores.push(store(&name, &folder, &Tenants::folder_within(to, &name), world)?);
+    }
+    if let Some(why) = stores.iter().find_map(|store| store.unreadable.clone())
+        && stores.iter().all(|store| store.unreadable.is_some())
+    {
+        return Err(StartError::usage(why));
+    }
+    copy_keys(from, to)
+        .map_err(|why| StartError::failed(format!("the folder {KEYS} cannot be copied: {why}")))?;
+    Ok(Report { stores })
+}
+
+/// One store, into a folder that is made.
+fn store(tenant: &str, from: &Path, to: &Path, world: &World) -> Result<StoreReport, StartError> {
+    let mut report = StoreReport { tenant: tenant.to_owned(), ..StoreReport::default() };
+    let mut salvage = match read(from) {
+        Ok(salvage) => salvage,
+        Err(fault) if fault.kind == FaultKind::Locked => return Err(StartError::usage(fault.message)),
+        Err(fault) => {
+            // The other tenants may be readable, and a server needs a store here.
+            SqliteStore::open(SqliteOptions::new(to)).map_err(|fault| failed(&fault))?;
+            report.unreadable = Some(fault.message);
+            return Ok(report);
+        }
+    };
+    report.damage = salvage.damage.clone();
+    let listed = listed(&salvage);
+    let mut plans = Vec::new();
+    for stream in salvage.streams().to_vec() {
+        plans.push(plan(&mut salvage, stream, &listed, world)?);
+    }
+    let goes_on: BTreeSet<&str> =
+        plans.iter().filter(|plan| plan.goes_on).map(|plan| &*plan.stream.key).collect();
+    let kept: BTreeSet<&str> =
+        plans.iter().filter(|plan| plan.is_kept()).map(|plan| &*plan.stream.key).collect();
+    let keeps_row = |row: recount_log_sqlite::salvage::SalvagedRow<'_>| {
+        engine::keeps_row(row.space, row.value, &|run| goes_on.contains(run))
+    };
+    let mut records: BTreeMap<String, u64> = BTreeMap::new();
+    for row in salvage.rows().filter(|row| keeps_row(*row)) {
+        let kind = engine::kind_of_record(row.space).unwrap_or(row.space);
+        *records.entry(kind.to_owned()).or_default() += 1;
+    }
+    report.records = records;
+    let blobs = salvage
+        .write(to, &|stream| kept.contains(&*stream.key), &keeps_row)
+        .map_err(|fault| failed(&fault))?;
+    (report.blobs, report.blobs_damaged) = (blobs.copied, blobs.damaged);
+    report.blobs_missing = close_runs(to, &plans)?;
+    report.blobs_missing.retain(|name| !report.blobs_damaged.contains(name));
+    for plan in plans {
+        report.runs.push(put_aside(&mut salvage, plan, to)?);
+    }
+    let found: BTreeSet<String> = report.runs.iter().map(|run| run.run_id.clone()).collect();
+    let only_listed = listed.into_keys().filter(|run| !found.contains(run));
+    report.runs.extend(only_listed.map(|run_id| RunReport {
+        run_id,
+        outcome: Outcome::Lost { events: None, why: "none of its events can be read".to_owned() },
+        events: 0,
+        head: None,
+        aside: None,
+    }));
+    report.runs.sort_by(|one, other| one.run_id.cmp(&other.run_id));
+    Ok(report)
+}
+
+/// Reads what can be read of one store.
+pub(crate) fn read(data: &Path) -> Result<Salvage, Fault> {
+    Salvage::read(data, &claim)
+}
+
+/// The runs that are whole, erased ones among them, and the names of those that are not.
+pub(crate) fn whole_runs(salvage: &mut Salvage) -> Result<(Vec<Stream>, Vec<String>), StartError> {
+    let listed = listed(salvage);
+    let world = World::real();
+    let (mut whole, mut damaged) = (Vec::new(), Vec::new());
+    for stream in salvage.streams().to_vec() {
+        let plan = plan(salvage, stream, &listed, &world)?;
+        match plan.outcome {
+            Outcome::Whole | Outcome::Erased => whole.push(plan.stream),
+            Outcome::Part(_) | Outcome::Lost { .. } => damaged.push(plan.stream.key.to_string()),
+        }
+    }
+    let unread = |run: &&String| !salvage.streams().iter().any(|stream| *stream.key == ***run);
+    damaged.extend(listed.keys().filter(unread).cloned());
+    Ok((whole, damaged))
+}
+
+/// The runs that lists name, and whether they had ended.
+fn listed(salvage: &Salvage) -> BTreeMap<String, bool> {
+    salvage.rows().filter_map(|row| engine::listed_run(row.space, row.value)).collect()
+}
+
+/// What a record says of its own place.
+fn claim(record: &[u8]) -> Option<(String, u64)> {
+    let event = codec::decode(record).ok()?;
+    Some((event.run_id.to_string(), event.sequence))
+}
+
+/// What is to become of one run.
+struct Plan {
+    stream: Stream,
+    outcome: Outcome,
+    closing: Vec<Bytes>,
+    goes_on: bool,
+}
+
+impl Plan {
+    fn is_kept(&self) -> bool {
+        !matches!(self.outcome, Outcome::Lost { .. })
+    }
+}
+
+fn plan(
+    salvage: &mut Salvage,
+    stream: Stream,
+    listed: &BTreeMap<String, bool>,
+    world: &World,
+) -> Result<Plan, StartError> {
+    let mut plan = Plan { outcome: Outcome::Whole, closing: Vec::new(), goes_on: false, stream };
+    let stream = &plan.stream;
+    if stream.erased {
+        plan.outcome = Outcome::Erased;
+        return Ok(plan);
+    }
+    let known = (stream.known_end > 0).then_some(stream.known_end);
+    if stream.is_lost() {
+        let why = "its beginning cannot be read".to_owned();
+        plan.outcome = Outcome::Lost { events: known, why };
+        return Ok(plan);
+    }
+    let mut closing = Closing::beginning_at(stream.first_sequence);
+    salvage.kept(stream, &mut |_, bytes| closing.event(bytes)).map_err(|fault| failed(&fault))?;
+    let ended = closing.has_ended();
+    let had_ended = listed.get(&*stream.key).copied().unwrap_or(false);
+    let last = (stream.known_end > stream.end).then(|| stream.known_end - 1);
+    let reason = match () {
+        () if last.is_some() || (had_ended && !ended) => Reason::Damaged,
+        () if stream.proven_end < stream.end || stream.lost_beginning => Reason::Unproven,
+        () if stream.may_have_gone_on && !ended => Reason::MayBeMissing,
+        () => {
+            plan.goes_on = !ended;
+            return Ok(plan);
+        }
+    };
+    let damage = Damage { first: stream.proven_end, last, reason, readable: stream.beyond };
+    let stamp = Stamp { now_ms: world.clock.now_ms(), entropy: world.entropy.draw() };
+    match closing.finish(&damage, stamp) {
+        Ok(records) => (plan.closing, plan.outcome) = (records, Outcome::Part(damage)),
+        Err(error) => {
+            let why = format!("what is left of it cannot be closed: {error}");
+            plan.outcome = Outcome::Lost { events: known, why };
+        }
+    }
+    Ok(plan)
+}
+
+/// Closes the runs that are kept in part, makes the catalogue, and names the blobs that are missing.
+fn close_runs(to: &Path, plans: &[Plan]) -> Result<Vec<String>, StartError> {
+    let store = SqliteStore::open(SqliteOptions::new(to)).map_err(|fault| failed(&fault))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|why| StartError::failed(format!("the runtime cannot start: {why}")))?;
+    let wrong = |error: recount_engine::Error| StartError::failed(error.to_string());
+    runtime.block_on(async {
+        for plan in plans.iter().filter(|plan| !plan.closing.is_empty()) {
+            let run: RunId = plan
+                .stream
+                .key
+                .parse()
+                .map_err(|why| StartError::failed(format!("{} is no run id: {why}", plan.stream.key)))?;
+            engine::append(&store, run, plan.stream.end, plan.closing.clone()).await.map_err(wrong)?;
+        }
+        engine::finish(&store).await.map_err(wrong)?;
+        let missing = recount_engine::missing_blobs(&store).await.map_err(wrong)?;
+        store.close().await.map_err(|fault| failed(&fault))?;
+        Ok(missing.into_iter().map(|blob| blob.hash).collect())
+    })
+}
+
+/// Writes the readable events of a run that are not in the new store, one a line.
+fn put_aside(salvage: &mut Salvage, plan: Plan, to: &Path) -> Result<RunReport, StartError> {
+    let Plan { stream, outcome, .. } = plan;
+    let is_lost = matches!(outcome, Outcome::Lost { .. });
+    let mut lines: Vec<u8> = Vec::new();
+    let mut count = 0;
+    let mut line = |_: u64, bytes: &[u8]| {
+        lines.extend_from_slice(bytes);
+        lines.push(b'\n');
+        count += 1;
+    };
+    if is_lost {
+        salvage.kept(&stream, &mut line).map_err(|fault| failed(&fault))?;
+    }
+    salvage.beyond(&stream, &mut line).map_err(|fault| failed(&fault))?;
+    let aside = match count {
+        0 => None,
+        count => {
+            let name = Path::new(ASIDE).join(format!("{}.jsonl", stream.key));
+            write_lines(&to.join(&name), &lines)
+                .map_err(|why| StartError::failed(format!("{} cannot be written: {why}", name.display())))?;
+            Some((name, count))
+        }
+    };
+    let head = (outcome == Outcome::Whole).then(|| stream.head.to_string());
+    let events = if is_lost || stream.erased { 0 } else { stream.end - stream.first_sequence };
+    Ok(RunReport { run_id: stream.key.to_string(), outcome, events, head, aside })
+}
+
+fn write_lines(path: &Path, lines: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    make_private(path.parent().unwrap_or(path))?;
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(lines)?;
+    file.sync_all()
+}
+
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Without them nothing can be opened that was sealed.
+fn copy_keys(from: &Path, to: &Path) -> std::io::Result<()> {
+    let keys = from.join(KEYS);
+    if !keys.is_dir() {
+        return Ok(());
+    }
+    make_private(&to.join(KEYS))?;
+    for file in std::fs::read_dir(keys)? {
+        let file = file?;
+        // With the rights of the original, which are its owner's.
+        if file.file_type()?.is_file() {
+            std::fs::copy(file.path(), to.join(KEYS).join(file.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(fault: &Fault) -> StartError {
+    StartError::failed(fault.message.clone())
+}

@@ -1,0 +1,262 @@
+//! Salvage: what is said to be saved of a damaged folder is as it was, over HTTP and by `verify`, and all else is named.
+//! And artifacts whose bytes were kept here and are lost.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use recount_engine::{Engine, Keep, NewRun};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{Code, RunId, door};
+use recount_run::Command;
+use recount_server::salvage::{Outcome, Report, salvage};
+use recount_server::verify;
+
+use crate::house::{House, STORY, check_problem, text};
+
+const PAGE: usize = 4096;
+const OTHER: &str = "tenants/acme";
+
+/// A closed folder with a store of the default tenant and one of another, and what both hold.
+struct Original {
+    folder: tempfile::TempDir,
+    /// The envelopes of each run, tenant by tenant.
+    runs: [BTreeMap<String, Vec<String>>; 2],
+    artifact: String,
+    blob: String,
+}
+
+impl Original {
+    async fn make() -> Original {
+        let folder = tempfile::tempdir().unwrap();
+        let (default, artifact, blob) = fill(folder.path(), 12).await;
+        let (acme, ..) = fill(&folder.path().join(OTHER), 4).await;
+        Original { folder, runs: [default, acme], artifact, blob }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.folder.path().join("recount.db")
+    }
+
+    fn blob_path(&self) -> PathBuf {
+        self.folder.path().join("blobs").join(&self.blob[..2]).join(&self.blob)
+    }
+
+    fn copy(&self) -> Original {
+        let folder = tempfile::tempdir().unwrap();
+        copy(self.folder.path(), folder.path());
+        Original { folder, runs: self.runs.clone(), artifact: self.artifact.clone(), blob: self.blob.clone() }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+async fn own_run(engine: &Engine, bytes: &str) -> (RunId, String) {
+    let new =
+        NewRun { queued: Queued::new(RunKind::AgentLoop), task: None, session: None, resumed_from: None };
+    let (run, _) = engine.create_run(new).await.unwrap();
+    let started = vec![door::draft("run.started", "{}").unwrap()];
+    engine.submit(run, Command::Progress { drafts: started }).await.unwrap();
+    let keep = Keep {
+        kind: "command_output".into(),
+        mime: "text/plain".into(),
+        summary: None,
+        name: None,
+        bytes: Bytes::from(bytes.to_owned()),
+        original_size_bytes: None,
+        call: None,
+        target: None,
+    };
+    let kept = engine.keep(run, keep).await.unwrap();
+    engine.submit(run, Command::Progress { drafts: vec![kept.created] }).await.unwrap();
+    (run, kept.id.to_string())
+}
+
+/// External runs that have ended and that have not, own ones with an artifact, a task and a session; the older half sealed.
+async fn fill(folder: &Path, count: usize) -> (BTreeMap<String, Vec<String>>, String, String) {
+    let mut ids = Vec::new();
+    let house = House::sqlite(folder).await;
+    for number in 0..count {
+        let run = house.told_run().await;
+        ids.push(run);
+        if number == count / 2 {
+            let reply = house.post("/v1/tasks", r#"{"title":"a task"}"#).await;
+            assert_eq!(reply.status, 201, "{}", reply.text());
+        }
+    }
+    let output = format!("what a command wrote, in {}", folder.display());
+    let (own, artifact) = own_run(&house.running.engine, &output).await;
+    ids.push(own.to_string());
+    house.running.stop().await;
+    verify::seal(folder).await.unwrap();
+    let house = House::sqlite(folder).await;
+    for number in 0..count {
+        let run = house.new_run().await;
+        house.tell(&run, 0, &STORY[..3 + number % 9]).await;
+        ids.push(run);
+    }
+    let mut runs = BTreeMap::new();
+    for run in ids {
+        let events = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+        runs.insert(run, events);
+    }
+    house.running.stop().await;
+    let blob = blake3::hash(output.as_bytes()).to_hex().to_string();
+    (runs, artifact, blob)
+}
+
+async fn salvaged(from: &Path, to: &Path) -> Report {
+    let (from, to) = (from.to_owned(), to.to_owned());
+    tokio::task::spawn_blocking(move || salvage(&from, &to).unwrap()).await.unwrap()
+}
+
+async fn problems(folder: &Path) -> Vec<String> {
+    let folder = folder.to_owned();
+    let survey = tokio::task::spawn_blocking(move || verify::offline(&folder, &[]).unwrap()).await.unwrap();
+    survey.reports.into_iter().flat_map(|report| report.problems).collect()
+}
+
+/// Salvages and compares everything with what there was. Answers runs whole, in part and lost.
+async fn check(original: &Original, what: &str) -> [usize; 3] {
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("new");
+    let report = salvaged(original.folder.path(), &to).await;
+    assert_eq!(report.stores.len(), 2, "{what}");
+    let mut count = [0; 3];
+    for (store, (runs, folder)) in
+        report.stores.iter().zip(original.runs.iter().zip([to.clone(), to.join(OTHER)]))
+    {
+        let house = House::sqlite(&folder).await;
+        for (run, events) in runs {
+            let Some(told) = store.runs.iter().find(|told| told.run_id == *run) else {
+                let nameless = store.damage.nameless_records > 0 || store.damage != Default::default();
+                assert!(nameless, "{what}: {run} is not named, and nothing is said to be lost");
+                count[2] += 1;
+                continue;
+            };
+            match &told.outcome {
+                Outcome::Whole => {
+                    let now = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+                    assert_eq!(now, *events, "{what}: {run}");
+                    count[0] += 1;
+                }
+                Outcome::Part(damage) => {
+                    let now = house.envelopes(&format!("/v1/runs/{run}/events")).await;
+                    let proven = usize::try_from(damage.first).unwrap();
+                    assert_eq!(now[..proven], events[..proven], "{what}: {run}");
+                    let last = now.last().unwrap();
+                    assert!(last.contains(r#""type":"gap.events_damaged""#), "{what}: {last}");
+                    count[1] += 1;
+                }
+                Outcome::Lost { .. } => {
+                    check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunNotFound, run);
+                    count[2] += 1;
+                }
+                Outcome::Erased => panic!("{what}: nothing was erased"),
+            }
+        }
+        assert_eq!(store.runs.len(), runs.len(), "{what}: each run is told once");
+        house.running.stop().await;
+    }
+    assert_eq!(
+        report.is_whole(),
+        count[1..] == [0, 0]
+            && report.stores.iter().all(|store| store.damage == Default::default()
+                && store.blobs_damaged.is_empty()
+                && store.blobs_missing.is_empty()),
+        "{what}"
+    );
+    let blobs_lost: usize =
+        report.stores.iter().map(|store| store.blobs_missing.len() + store.blobs_damaged.len()).sum();
+    assert_eq!(problems(&to).await.len(), blobs_lost, "{what}: {:?}", problems(&to).await);
+    count
+}
+
+#[tokio::test]
+async fn a_sound_folder_is_saved_whole_with_its_tenants_records_and_artifacts() {
+    let original = Original::make().await;
+    let total: usize = original.runs.iter().map(BTreeMap::len).sum();
+    assert_eq!(check(&original, "sound").await, [total, 0, 0]);
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("new");
+    let report = salvaged(original.folder.path(), &to).await;
+    assert!(report.is_whole());
+    assert_eq!((report.stores[0].blobs, report.stores[0].records["tasks"]), (1, 1));
+    let house = House::sqlite(&to).await;
+    assert_eq!(house.get(&format!("/v1/artifacts/{}/raw", original.artifact)).await.status, 200);
+    // What has not ended goes on.
+    let (run, events) = original.runs[0].iter().filter(|(_, events)| events.len() == 4).last().unwrap();
+    assert!(!events.last().unwrap().contains("run.finished"));
+    house.tell(run, 1, &STORY[3..]).await;
+    house.running.stop().await;
+}
+
+#[tokio::test]
+async fn each_kind_of_damage_costs_what_it_hit_and_is_told() {
+    let original = Original::make().await;
+    let total: usize = original.runs.iter().map(BTreeMap::len).sum();
+    let whole = std::fs::read(original.database()).unwrap();
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut below = |bound: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % bound as u64).unwrap()
+    };
+    let mut kept = 0;
+    for round in 0..16 {
+        let damaged = original.copy();
+        let mut bytes = whole.clone();
+        let what = if round % 2 == 0 {
+            let (place, bit) = (below(bytes.len()), below(8));
+            bytes[place] ^= 1 << bit;
+            format!("round {round}: bit {bit} of byte {place}")
+        } else {
+            let page = below(bytes.len() / PAGE);
+            bytes[page * PAGE..(page + 1) * PAGE].fill(0);
+            format!("round {round}: page {page} is zeros")
+        };
+        std::fs::write(damaged.database(), bytes).unwrap();
+        let count = check(&damaged, &what).await;
+        assert_eq!(count.iter().sum::<usize>(), total, "{what}");
+        kept += count[0];
+    }
+    assert!(kept > 16 * total / 2, "{kept} of {}", 16 * total);
+    // Half of the file.
+    let damaged = original.copy();
+    std::fs::write(damaged.database(), &whole[..whole.len() / PAGE / 2 * PAGE]).unwrap();
+    let count = check(&damaged, "half of the file").await;
+    assert!(count[0] < total, "{count:?}");
+}
+
+#[tokio::test]
+async fn lost_bytes_of_an_artifact_are_told_by_salvage_verify_doctor_and_over_http() {
+    for changed in [false, true] {
+        let original = Original::make().await;
+        match changed {
+            true => std::fs::write(original.blob_path(), "other bytes").unwrap(),
+            false => std::fs::remove_file(original.blob_path()).unwrap(),
+        }
+        let found = problems(original.folder.path()).await;
+        assert!(found.iter().any(|problem| problem.contains(&original.blob)), "{found:?}");
+        let checks = recount_server::doctor::offline(original.folder.path(), true);
+        assert!(checks.iter().any(|check| check.value.contains(&original.blob)), "{checks:?}");
+        let house = House::sqlite(original.folder.path()).await;
+        let target = format!("/v1/artifacts/{}/raw", original.artifact);
+        check_problem(&house.get(&target).await, Code::ArtifactBytesLost, &original.artifact);
+        let told = house.get(&format!("/v1/artifacts/{}", original.artifact)).await;
+        assert_eq!(text(&told.data()["id"]), original.artifact);
+        house.running.stop().await;
+        check(&original, "a lost blob").await;
+    }
+}
