@@ -145,7 +145,7 @@ impl Folder {
         match &self.source {
             Source::Store(store) => store.tail(&run.into()).await.map_err(failed),
             Source::Damaged { damaged, .. } if damaged.iter().any(|damaged| damaged == run) => {
-                Err(StartError::failed(format!(
+                Err(StartError::damaged(format!(
                     "{run} cannot be read whole; recount salvage saves what is left of it"
                 )))
             }
@@ -211,5 +211,8 @@ fn find<'s>(streams: &'s [Stream], run: &str) -> Option<&'s Stream> {
 }
 
 fn failed(fault: Fault) -> StartError {
-    StartError::failed(fault.to_string())
+    match fault.kind {
+        FaultKind::Corrupt => StartError::damaged(fault.to_string()),
+        _ => StartError::failed(fault.to_string()),
+    }
 }

@@ -1,4 +1,4 @@
-//! `docs/requirements/`: on each page every requirement has a row, and every row a test that exists, what it waits for,
+//! `docs/requirements/` and `docs/guarantees.md`: every promise names a test that exists. On each page of requirements every requirement has a row, and every row a test that exists, what it waits for,
 //! or why no test can show it.
 //!
 //! A test is named `path/to/file.rs::function`, `crate::path::function` (the crate's folder, then
@@ -52,9 +52,41 @@ impl Page {
     }
 }
 
+/// What is promised to users, each promise with its limits and its test.
+pub(super) const GUARANTEES: &str = "docs/guarantees.md";
+
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for page in &PAGES {
         check_page(tree, report, page);
+    }
+    check_guarantees(tree, report);
+}
+
+/// Rows of three cells, the last of which names tests. A promise without a test is none.
+fn check_guarantees(tree: &Tree, report: &mut Report) {
+    let Some(page) = tree.texts.get(GUARANTEES) else {
+        report.refuse(GUARANTEES, 1, RULE, "is missing");
+        return;
+    };
+    for (at, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        let Some(row) = line.strip_prefix("| ").and_then(|row| row.strip_suffix(" |")) else { continue };
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let [promise, limits, tests] = cells.as_slice() else {
+            report.refuse(GUARANTEES, at, RULE, format!("the row has {} cells, not 3", cells.len()));
+            continue;
+        };
+        if *promise == "promise" || promise.starts_with("--") {
+            continue;
+        }
+        if promise.is_empty() || limits.is_empty() {
+            report.refuse(GUARANTEES, at, RULE, "the row lacks the promise or its limits");
+        }
+        let waits = tests.starts_with("later:") || tests.starts_with("none:");
+        if let Err(why) =
+            judge_tests(tree, tests).and(if waits { Err("names no test".into()) } else { Ok(()) })
+        {
+            report.refuse(GUARANTEES, at, RULE, why);
+        }
     }
 }
 
@@ -195,6 +227,27 @@ mod tests {
                 assert_eq!(rules_at(&judge(&tree), page.path), [RULE], "{less}");
             }
         }
+    }
+
+    #[test]
+    fn a_guarantee_without_its_limits_or_its_test_is_refused() {
+        const KEPT: &str = "| told | once | `engine::story::it_is_told` |";
+        let text = &clean_tree().texts[GUARANTEES];
+        assert!(text.contains(KEPT));
+        for wrong in [
+            "| told | once |",
+            "| told |  | `engine::story::it_is_told` |",
+            "| told | once | later: when there is time |",
+            "| told | once | none: nobody knows how |",
+            "| told | once | `engine::story::it_is_not_told` |",
+            "| told | once | by hand |",
+        ] {
+            let tree = with(GUARANTEES, &text.replace(KEPT, wrong));
+            assert_eq!(rules_at(&judge(&tree), GUARANTEES), [RULE], "{wrong}");
+        }
+        let mut tree = clean_tree();
+        tree.texts.remove(GUARANTEES);
+        assert_eq!(rules_at(&judge(&tree), GUARANTEES), [RULE]);
     }
 
     #[test]

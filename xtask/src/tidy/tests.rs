@@ -39,6 +39,9 @@ fn texts() -> BTreeMap<String, String> {
             page.ids().map(|id| format!("| {id} | asked | `event` | later: ground |\n")).collect();
         texts.insert(page.path.into(), head.to_owned() + &rows);
     }
+    let promised =
+        "| promise | limits | test |\n| --- | --- | --- |\n| told | once | `engine::story::it_is_told` |\n";
+    texts.insert(super::requirements::GUARANTEES.into(), promised.into());
     texts
 }
 

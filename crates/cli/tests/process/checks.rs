@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use recount_client::Client;
+use recount_client::export::Header;
+use recount_server::export::Sum;
 
 use crate::server::{Answer, Server, recount};
 use crate::story;
-use crate::tamper;
 
 fn client(server: &Server) -> Client {
     Client::new(&server.url(), None).unwrap()
@@ -16,21 +17,29 @@ fn offline(data: &Path, more: &[&str]) -> Answer {
     Answer::of(recount().arg("verify").arg("--data").arg(data).args(more))
 }
 
-/// Changes the words of a run's first event, and what the store says the run adds up to: all of it fits.
-async fn rewrite(data: &Path, run: &str) {
-    tamper::change_first_event(data, run).await;
-    let store = rusqlite::Connection::open(data.join("recount.db")).unwrap();
-    let mut envelopes =
-        store.prepare("SELECT CAST(envelope AS BLOB) FROM log WHERE run_id = ?1 ORDER BY sequence").unwrap();
-    let mut head = blake3::hash(format!("recount.run.v1{run}").as_bytes());
-    for envelope in envelopes.query_map([run], |row| row.get::<_, Vec<u8>>(0)).unwrap() {
-        let envelope = envelope.unwrap();
-        let length = u32::try_from(envelope.len()).unwrap().to_le_bytes();
-        head = blake3::hash(&[&head.as_bytes()[..], &length, &envelope].concat());
+/// Another store with the same runs, in one of which the words of the first event are others: all of it fits.
+fn rewritten(data: &Path, run: &str) -> tempfile::TempDir {
+    let all = Answer::of(recount().args(["export", "--all", "--data"]).arg(data)).good();
+    let mut forged = String::new();
+    for part in
+        all.split_inclusive('\n').collect::<Vec<_>>().chunk_by(|_, line| !line.starts_with("{\"object\":"))
+    {
+        let events: String = part[1..].concat();
+        if !part[0].contains(run) {
+            forged.push_str(&part.concat());
+            continue;
+        }
+        let events = events.replace("say hello", "say jello");
+        let mut sum = Sum::new(run);
+        events.lines().for_each(|line| sum.event(line.as_bytes()).unwrap());
+        let header = Header::new(run, events.lines().count() as u64, &sum.head());
+        forged.push_str(&format!("{}\n{events}", header.line()));
     }
-    let changed =
-        store.execute("UPDATE streams SET head = ?1 WHERE key = ?2", (head.as_bytes(), run)).unwrap();
-    assert_eq!(changed, 1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("forged.jsonl");
+    std::fs::write(&file, forged).unwrap();
+    Answer::of(recount().arg("import").arg(&file).arg("--data").arg(folder.path())).good();
+    folder
 }
 
 #[tokio::test]
@@ -59,13 +68,13 @@ async fn a_head_noted_elsewhere_tells_what_the_store_cannot() {
     server.ask(&["verify", nobody, "--expect", head]).bad(1, "run_not_found");
     drop(server);
 
-    rewrite(data.path(), &touched).await;
-    offline(data.path(), &[]).good();
-    let found = offline(data.path(), &["--digests", heads]);
+    let forged = rewritten(data.path(), &touched);
+    offline(forged.path(), &[]).good();
+    let found = offline(forged.path(), &["--digests", heads]);
     let wrong = format!("{touched} wrong: its first 8 events add up to ");
     assert!(found.status == 1 && found.data.contains(&wrong), "{found:?}");
     assert!(found.data.contains(&format!("{grown} ok, ")), "{found:?}");
-    let server = Server::start(data.path());
+    let server = Server::start(forged.path());
     server.ask(&["verify", "--all"]).good();
     let changed = server.ask(&["verify", &touched, "--expect", head]);
     assert!(changed.status == 1 && changed.data.contains("they were changed"), "{changed:?}");

@@ -92,6 +92,7 @@ fn help_is_as_it_was() {
         "export",
         "import",
         "backup",
+        "salvage",
         "doctor",
         "token",
         "cancel",

@@ -109,7 +109,10 @@ async fn rows_that_contradict_the_log_are_found_and_a_lost_catalogue_comes_back(
     );
     let answer = check();
     assert_eq!(answer.status, 1, "{answer:?}");
-    assert!(answer.data.contains("is not what the log says"), "{answer:?}");
+    assert!(
+        answer.data.contains(&format!("catalogue.runs/default/{run} does not fit its checksum")),
+        "{answer:?}"
+    );
 
     edit(r#"DELETE FROM "rows" WHERE space LIKE 'catalogue.%'"#);
     let answer = check();

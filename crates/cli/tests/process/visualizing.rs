@@ -53,7 +53,9 @@ fn a_file_is_there_only_when_all_went_well() {
     visualize(&["no-such-file", "-o", page]).bad(2, "cannot be read");
     visualize(&[trip, "--session", "sess_none", "-o", page]).bad(2, "holds no session `sess_none`");
     assert_eq!(left(), 0);
-    assert_eq!(visualize(&[trip, "--session", "sess_ticket", "--format", "html", "-o", page]).good(), "");
+    // A finding is told by the status, and leaves the page whole.
+    let told = visualize(&[trip, "--session", "sess_ticket", "--format", "html", "-o", page]);
+    assert_eq!((told.status, told.data.as_str()), (1, ""), "{told:?}");
     assert_eq!(left(), 1);
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("sess_ticket") && !html.contains("sess_berlin"));
