@@ -165,14 +165,14 @@ routes! {
     ListAgents = "GET" "/agents", [Read], "Lists the agents of this server, in the order of their names.",
         [] NOTHING => [page::<Agent>()], [];
     CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session, in which runs can be made.",
-        [] perhaps::<CreateSession>() => [created::<Session>("session")], [LimitReached];
+        [] perhaps::<CreateSession>() => [created::<Session>("session")], [LimitReached, SessionErased];
     ListSessions = "GET" "/sessions", [Read], "Lists sessions, newest first.",
         [after("chat_"), LIST_LIMIT] NOTHING => [page::<Session>()], [];
     GetSession = "GET" "/sessions/{session}", [Read], "Shows a session.",
         [] NOTHING => [one::<Session>("session")], [];
     SendMessage = "POST" "/sessions/{session}/messages", [Run], "Says something in a session; a new run of kind agent_loop answers.",
         [] body::<SendMessage>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, SessionBusy, WorkspaceRefused];
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunErased, SessionBusy, WorkspaceRefused];
     ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists what was said and done in a session, oldest first.",
         [AFTER_MESSAGE, LIST_LIMIT] NOTHING => [page::<Message>()], [];
     DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",

@@ -12,7 +12,7 @@ use crate::patience::Patience;
 
 pub(crate) enum Place {
     Server(Client, Patience),
-    Folder(Folder),
+    Folder(Box<Folder>),
 }
 
 /// What became of a run that was to come in.
@@ -27,12 +27,12 @@ impl Place {
     }
 
     pub(crate) fn open(data: &Path) -> Result<Self, Failure> {
-        Ok(Place::Folder(Folder::open(data)?))
+        Ok(Place::Folder(Box::new(Folder::open(data)?)))
     }
 
     /// The same, where a folder that is not there is made.
     pub(crate) fn open_or_make(data: &Path) -> Result<Self, Failure> {
-        Ok(Place::Folder(Folder::open_or_make(data)?))
+        Ok(Place::Folder(Box::new(Folder::open_or_make(data)?)))
     }
 
     /// The ids of all runs, oldest first, and how many are known to have been erased.

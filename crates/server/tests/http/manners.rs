@@ -188,6 +188,11 @@ async fn what_is_erased_is_not_kept_in_an_answer() {
     assert_eq!(house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await.status, 200);
     let again = keyed(&house, "/v1/tasks", "k-1", body).await;
     check_problem(&again, Code::TaskErased, "what was made and erased");
+    let session =
+        text(&keyed(&house, "/v1/sessions", "k-3", r#"{"title":"canary-5d1f"}"#).await.data()["id"]);
+    assert_eq!(house.ask("DELETE", &format!("/v1/sessions/{session}"), &[], None).await.status, 200);
+    let again = keyed(&house, "/v1/sessions", "k-3", r#"{"title":"canary-5d1f"}"#).await;
+    check_problem(&again, Code::SessionErased, "a session that was made and erased");
     let shown = keyed(&house, "/v1/runs", "k-2", r#"{"kind":"external"}"#).await;
     assert!(is_replayed(&shown), "what was made is known still");
     assert_eq!(shown.data()["id"], other.data()["id"]);
