@@ -127,15 +127,15 @@ fn key(bytes: &[u8], at: usize) -> Option<&'static str> {
         .find(|key| {
             let Some(from) = at.checked_sub(key.offset) else { return false };
             let Some(rest) = bytes[from..].strip_prefix(key.begins.as_bytes()) else { return false };
-            let length = rest.iter().take_while(|byte| is_of_key(**byte)).count();
-            // A web token has three parts; of other words that begin like it one is all there is.
-            let whole =
-                key.begins != "eyJ" || rest.get(length..).is_some_and(|next| next.starts_with(b".eyJ"));
+            if before(bytes, from).is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+                return false;
+            }
+            let near = &rest[..rest.len().min(limits::SECRET_BYTES_MAX)];
+            let length = near.iter().take_while(|byte| is_of_key(**byte)).count();
+            // A web token has three parts; one alone may be anything in base 64.
+            let whole = key.begins != "eyJ" || rest[length..].starts_with(b".eyJ");
             let digit = !key.digit || rest[..length].iter().any(u8::is_ascii_digit);
-            length >= key.least
-                && digit
-                && whole
-                && !before(bytes, from).is_some_and(|byte| byte.is_ascii_alphanumeric())
+            length >= key.least && digit && whole
         })
         .map(|key| key.what)
 }
