@@ -198,7 +198,7 @@ fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut 
 /// it is of another type.
 fn is_plain(event: &Reading<'_>, spoken: &Spoken<'_>) -> bool {
     let typed = event.get(Field::ContentType).is_some_and(|node| !node.is("text/plain"));
-    !spoken.is(Field::RequestText) && !(spoken.is(Field::Chunk) && typed)
+    !(spoken.is(Field::RequestText) || spoken.is(Field::Chunk) && typed)
 }
 
 /// Texts in both directions that do not say so.
