@@ -7,6 +7,7 @@
 
 mod contract;
 mod golden;
+mod package;
 mod setup;
 mod steps;
 mod tidy;
@@ -33,6 +34,7 @@ cargo xtask <verb>
           stores damaged. Promises are checked, and any that is broken ends it with status 1
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements
   golden  runs the tests that rewrite their expectations, then shows what changed
+  package packs the library `recount-aaep`, and runs its tests from the package
   help    this text
 ";
 
@@ -63,6 +65,7 @@ fn run() -> Result<bool> {
         "soak" => steps::soak(&root()?, rest),
         "tidy" => steps::tidy(&root()?),
         "golden" => golden::run(&root()?),
+        "package" => package::run(&root()?),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

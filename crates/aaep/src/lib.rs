@@ -122,5 +122,10 @@ pub use reading::Reading;
 pub use table::MessageKind;
 pub use wire::{Body, Event, Message, ParseError};
 
+/// The examples of the README, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The version of the protocol that is spoken here.
 pub const VERSION: &str = "1.0.0";

@@ -60,6 +60,24 @@ pub const FINDING_BYTES_MAX: usize = 512;
 /// Bytes of a value quoted in a finding; the rest is cut off.
 pub const QUOTE_BYTES_MAX: usize = 80;
 
+/// Bytes of a value that are looked at when it may be a secret; the rest of a longer one is not.
+pub const SECRET_BYTES_MAX: usize = 512;
+
+/// Bytes from which a word after `Bearer` is a token even without a digit; shorter ones need a digit, or a header
+/// before them, to be reported.
+pub const TOKEN_BYTES_LEAST: usize = 24;
+
+/// Bytes after `<`, `[`, `&` or `*` in which markup has its end; what is longer is taken for text.
+pub const MARKUP_BYTES_MAX: usize = 512;
+
+/// Embeddings and isolates that may be open in a text, as Unicode says; one more is reported like one that is not
+/// closed.
+pub const EMBEDDED_DEPTH_MAX: usize = 125;
+
+/// Bytes before a number in which words may say that it is a social security number; words further away are not
+/// seen, and only `123-45-6789` is reported then.
+pub const NUMBER_NAME_BYTES: usize = 40;
+
 /// Bytes of one piece (a line, an element of an array) that [`crate::json::Splitter`] holds; of a longer one
 /// the rest is passed over, and it is reported as too long.
 pub const PIECE_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -6,6 +6,8 @@ mod finding;
 mod lint;
 mod message;
 mod page;
+mod secret;
+mod spoken;
 mod table;
 
 pub(crate) use check::{Risk, not_an_object, stakes, syntax};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 fn fullest(kind: Kind) -> Value {
     let name = kind.name().trim_start_matches("agent.");
-    let path = format!("../../testdata/aaep/events/good.{name}.full.json");
+    let path = format!("testdata/events/good.{name}.full.json");
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     serde_json::from_str(&text).unwrap()
 }

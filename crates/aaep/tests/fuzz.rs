@@ -23,7 +23,7 @@ impl Dice {
 }
 
 fn corpus() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let mut lines = Vec::new();
     for name in ["events", "sessions", "chapter4"] {
         let mut files: Vec<_> =

@@ -136,7 +136,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{way}: {events} events, {findings} findings");
         return Ok(());
     }
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep/sessions");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/sessions");
     for name in ["good.confirmed", "good.clarified", "good.output", "good.chapter46"] {
         let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl")))?;
         let lines: Vec<&str> = text.lines().collect();

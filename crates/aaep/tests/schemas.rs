@@ -67,7 +67,7 @@ fn the_protocols_own_ids_resolve_offline() {
 
 #[test]
 fn the_published_handoff_schema_and_its_examples_are_run_as_given() {
-    let path = folder("../../testdata/aaep/handoff/agent.handoff.requested.schema.json");
+    let path = folder("testdata/handoff/agent.handoff.requested.schema.json");
     let given: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let published = validator(&given);
     let examples = given["examples"].as_array().unwrap();
@@ -94,7 +94,7 @@ fn by_rules(text: &str) -> bool {
 }
 
 fn corpus() -> Vec<(String, Value)> {
-    let files = std::fs::read_dir(folder("../../testdata/aaep/events")).unwrap();
+    let files = std::fs::read_dir(folder("testdata/events")).unwrap();
     let mut events: Vec<(String, Value)> = files
         .filter_map(|file| {
             let path = file.unwrap().path();

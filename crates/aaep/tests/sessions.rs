@@ -11,7 +11,7 @@ use recount_aaep::rule::{Finding, Profile, Severity};
 use recount_aaep::session::{Checker, Options};
 
 fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
 }
 
 fn checked(text: &str, profile: Profile) -> Vec<Finding> {

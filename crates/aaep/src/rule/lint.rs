@@ -2,17 +2,17 @@
 
 use super::check::{Risk, sizes, stakes};
 use super::finding::quote;
-use super::{Findings, table as rules};
+use super::spoken::{self, Spoken};
+use super::{Findings, secret, table as rules};
 use crate::field::Field;
 use crate::json::Node;
 use crate::kind::Kind;
 use crate::limits;
 use crate::reading::Reading;
-use crate::table::FOR_PEOPLE;
 
 pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     sizes(event, text, findings);
-    secrets(event, text, findings);
+    spoken::each(event, |spoken| wording(event, spoken, text, findings));
     let Some(kind) = event.kind() else { return };
     let announced = matches!(
         kind,
@@ -150,11 +150,71 @@ fn is_combining(c: char) -> bool {
         | 0xFE00..=0xFE0F | 0xFE20..=0xFE2F | 0x1F3FB..=0x1F3FF | 0xE0100..=0xE01EF)
 }
 
+/// What one text for people says, and how.
+fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut Findings) {
+    let Some(words) = spoken.text() else { return };
+    let node = Some(spoken.node);
+    let found = secret::find(&words);
+    if let Some(what) = found.secret {
+        findings.add(
+            &rules::SECRET,
+            text,
+            node,
+            || spoken.path(),
+            || format!("holds what looks like {what}"),
+        );
+    }
+    if let Some(what) = found.personal {
+        findings.add(
+            &rules::PERSONAL,
+            text,
+            node,
+            || spoken.path(),
+            || format!("holds what looks like {what}"),
+        );
+    }
+    // Plain ASCII can hold one control character that JSON lets stand: U+007F.
+    if (!spoken.node.is_ascii() || words.contains('\u{7F}'))
+        && let Some(c) = spoken::control(&words)
+    {
+        let message = || format!("holds U+{:04X}", u32::from(c));
+        findings.add(&rules::CONTROL, text, node, || spoken.path(), message);
+    }
+    // A piece of output may open what a later piece closes.
+    if !spoken.node.is_ascii()
+        && let Some(c) = spoken::bidirectional(&words, !spoken.is(Field::Chunk))
+    {
+        let message = || format!("holds U+{:04X}, which is an override or has no counterpart", u32::from(c));
+        findings.add(&rules::BIDIRECTIONAL, text, node, || spoken.path(), message);
+    }
+    if is_plain(event, spoken)
+        && let Some(what) = spoken::markup(&words)
+    {
+        findings.add(&rules::MARKUP, text, node, || spoken.path(), || format!("holds {what}"));
+    }
+}
+
+/// Whether a text is to be read out as it is. What a person typed is repeated as it was typed, and output may say that
+/// it is of another type.
+fn is_plain(event: &Reading<'_>, spoken: &Spoken<'_>) -> bool {
+    let typed = event.get(Field::ContentType).is_some_and(|node| !node.is("text/plain"));
+    !(spoken.is(Field::RequestText) || spoken.is(Field::Chunk) && typed)
+}
+
 /// Texts in both directions that do not say so.
 fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    for field in Field::FOR_PEOPLE {
-        let Some(node) = event.get(*field).filter(|node| !node.is_ascii()) else { continue };
-        let Some(words) = node.str() else { continue };
+    let auto = || {
+        event
+            .get(Field::LocalizationHints)
+            .and_then(|hints| hints.get("text_direction"))
+            .is_some_and(|direction| direction.is("auto"))
+    };
+    let mut reported = false;
+    spoken::each(event, |spoken| {
+        if reported || spoken.node.is_ascii() {
+            return;
+        }
+        let Some(words) = spoken.text() else { return };
         let mut right = false;
         let mut left = false;
         let mut marked = false;
@@ -165,119 +225,10 @@ fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
                 _ => left |= c.is_ascii_alphabetic(),
             }
         }
-        let auto = || {
-            event
-                .get(Field::LocalizationHints)
-                .and_then(|hints| hints.get("text_direction"))
-                .is_some_and(|direction| direction.is("auto"))
-        };
         if right && left && !marked && !auto() {
             let message = || "letters of both directions and nothing that separates them".to_owned();
-            findings.add(&rules::DIRECTION, text, Some(node), || field.name().into(), message);
-            return;
+            findings.add(&rules::DIRECTION, text, Some(spoken.node), || spoken.path(), message);
+            reported = true;
         }
-    }
-}
-
-/// What a secret looks like: the words that the conformance suite looks for, and the beginnings of known keys.
-/// Each has a byte that is rare in prose, and where that stands in it.
-const SHAPES: &[(u8, usize, &str)] = &[
-    (b'w', 4, "password"),
-    (b'_', 3, "api_key"),
-    (b'_', 6, "secret_key"),
-    (b'_', 7, "private_key"),
-    (b'-', 1, "x-api-key"),
-    (b':', 13, "authorization:"),
-    (b'-', 3, "ssh-rsa"),
-    (b'-', 3, "ssh-ed25519"),
-    (b'_', 3, "aws_secret"),
-    (b'_', 6, "github_pat_"),
-    (b'_', 6, "github_token"),
-    (b'_', 3, "ghp_"),
-    (b'v', 9, "begin private key"),
-    (b'v', 13, "begin rsa private key"),
-    (b'b', 0, "bearer "),
-    (b'-', 2, "sk-"),
-];
-
-/// Which bytes are looked at twice.
-const RARE: [bool; 256] = {
-    let mut rare = [false; 256];
-    let mut at = 0;
-    while at < SHAPES.len() {
-        rare[SHAPES[at].0 as usize] = true;
-        rare[SHAPES[at].0.to_ascii_uppercase() as usize] = true;
-        at += 1;
-    }
-    rare
-};
-
-fn secrets(event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    let mut rest = event.set() & FOR_PEOPLE;
-    while rest != 0 {
-        let field = Field::ALL[rest.trailing_zeros() as usize];
-        rest &= rest - 1;
-        let Some(node) = event.get(field) else { continue };
-        if let Some(shape) = secret(node.raw()) {
-            let message = || format!("`{shape}` looks like the beginning of a secret");
-            findings.add(&rules::SECRET, text, Some(node), || field.name().into(), message);
-        }
-    }
-}
-
-/// The shape of a secret in a text.
-fn secret(text: &str) -> Option<&'static str> {
-    let bytes = text.as_bytes();
-    for (at, byte) in bytes.iter().enumerate() {
-        if !RARE[*byte as usize] {
-            continue;
-        }
-        for (rare, offset, shape) in SHAPES {
-            if !byte.eq_ignore_ascii_case(rare) || at < *offset {
-                continue;
-            }
-            let from = at - offset;
-            let same = bytes
-                .get(from..from + shape.len())
-                .is_some_and(|found| found.eq_ignore_ascii_case(shape.as_bytes()));
-            // "risk-free", "task-list" and "disk-full" are words; a key follows at least sixteen of its letters.
-            let word = *shape == "sk-" && {
-                let before = from.checked_sub(1).and_then(|at| bytes.get(at));
-                let key = bytes[at + 1..]
-                    .iter()
-                    .take_while(|b| b.is_ascii_alphanumeric() || **b == b'-' || **b == b'_');
-                before.is_some_and(u8::is_ascii_alphanumeric) || key.take(8).count() < 8
-            };
-            if same && !word {
-                return Some(shape);
-            }
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_and_words_that_look_alike() {
-        for text in
-            ["api_key=sk-test-12345", "PASSWORD: x", "Bearer abc", "key sk-live-0123456789", "ghp_0123"]
-        {
-            assert!(secret(text).is_some(), "{text}");
-        }
-        for text in
-            ["a risk-free plan", "the task-list", "disk-full", "sk-1", "barrier", "forward", "Balance: $1"]
-        {
-            assert_eq!(secret(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn each_rare_byte_is_where_it_is_said() {
-        for (rare, at, shape) in SHAPES {
-            assert_eq!(shape.as_bytes()[*at], *rare, "{shape}");
-        }
-    }
+    });
 }

@@ -176,6 +176,14 @@ rules! {
             "Small pieces of output say where they may be spoken, with `coalesce_hint`." => "Add `coalesce_hint`.";
         SECRET "text.secret" Suite "R-053 R-170 §4.3.1" warning warning:
             "Texts for people contain no secrets." => "Take the secret out; say what it is for instead.";
+        PERSONAL "text.personal" Lint "R-170 §4.3.1" warning warning:
+            "Texts for people contain no payment card numbers and no social security numbers." => "Leave the number out, or its last four digits only.";
+        CONTROL "text.control" Lint "§11.3" warning warning:
+            "Texts for people contain no control characters but tabs and line ends, and none that are as silent." => "Take the character out; escape sequences of terminals too.";
+        BIDIRECTIONAL "text.bidirectional" Lint "§11.4.2" warning warning:
+            "Texts for people contain no bidirectional overrides, and close each embedding and isolate." => "Use isolates (U+2066 to U+2068) and close each with U+2069, or leave the control out.";
+        MARKUP "text.markup" Lint "§4.3.3 §11.3" warning off:
+            "Texts that are spoken contain no markup." => "Say it in plain words; of output, name its type in `content_type`.";
         DIRECTION "text.direction" Prose "R-187 §11.4.2" warning off:
             "Texts that mix directions say so: `text_direction: auto`, or Unicode isolates." => "Write `\"text_direction\": \"auto\"`.";
     }

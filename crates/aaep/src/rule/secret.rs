@@ -1,0 +1,467 @@
+//! Finds what looks like a secret or like personal data in one text for people: keys, tokens, named passwords,
+//! payment cards, US social security numbers. It knows shapes only: no events, no rules, no findings. Entry: [`find`].
+//!
+//! Words alone are never enough ("password reset link", "the bearer of this ticket"): a value must follow them. What is
+//! found is named by its kind and never quoted, because findings are read aloud and logged too. The examples of both
+//! kinds are in `tests/texts/`; a new shape comes with examples of its own and of what only looks like it.
+
+use crate::limits;
+
+/// The first of each that a text holds, in words.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) secret: Option<&'static str>,
+    pub(super) personal: Option<&'static str>,
+}
+
+/// Looks at each byte once; only bytes that are rare in prose are looked at twice, and never far around, so that no
+/// text takes longer than its length.
+pub(super) fn find(text: &str) -> Found {
+    let bytes = text.as_bytes();
+    let mut found = Found::default();
+    for (at, byte) in bytes.iter().enumerate() {
+        match CLASS[*byte as usize] {
+            Class::Plain => {}
+            Class::Digit => found.personal = found.personal.or_else(|| number(bytes, at)),
+            Class::Separator => found.secret = found.secret.or_else(|| named(bytes, at)),
+            Class::Rare => {
+                found.secret = found.secret.or_else(|| key(bytes, at)).or_else(|| spoken(bytes, at))
+            }
+        }
+        if found.secret.is_some() && found.personal.is_some() {
+            break;
+        }
+    }
+    found
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Class {
+    Plain,
+    Digit,
+    /// `=` and `:` between a name and its value.
+    Separator,
+    /// A byte of [`KEYS`] or of what [`spoken`] looks for.
+    Rare,
+}
+
+const CLASS: [Class; 256] = {
+    let mut classes = [Class::Plain; 256];
+    let mut at = 0;
+    while at < KEYS.len() {
+        classes[KEYS[at].rare as usize] = Class::Rare;
+        at += 1;
+    }
+    let mut digit = b'0';
+    while digit <= b'9' {
+        classes[digit as usize] = Class::Digit;
+        digit += 1;
+    }
+    let spoken = *b"bBwW";
+    at = 0;
+    while at < spoken.len() {
+        classes[spoken[at] as usize] = Class::Rare;
+        at += 1;
+    }
+    classes[b'=' as usize] = Class::Separator;
+    classes[b':' as usize] = Class::Separator;
+    classes
+};
+
+/// A key that says by its beginning whose it is.
+struct Key {
+    /// A byte of the beginning that is rare in prose, and its place there.
+    rare: u8,
+    offset: usize,
+    begins: &'static str,
+    /// Bytes that follow at least, of letters, digits, `-` and `_`.
+    least: usize,
+    /// Whether a digit is among them; without it, hyphenated words look alike.
+    digit: bool,
+    what: &'static str,
+}
+
+const fn key_of(
+    rare: u8,
+    offset: usize,
+    begins: &'static str,
+    least: usize,
+    digit: bool,
+    what: &'static str,
+) -> Key {
+    Key { rare, offset, begins, least, digit, what }
+}
+
+const KEYS: &[Key] = &[
+    key_of(b'-', 2, "sk-", 8, true, "an API key (`sk-`)"),
+    key_of(b'_', 2, "sk_live_", 8, false, "an API key (`sk_live_`)"),
+    key_of(b'_', 2, "sk_test_", 8, false, "an API key (`sk_test_`)"),
+    key_of(b'_', 2, "rk_live_", 8, false, "an API key (`rk_live_`)"),
+    key_of(b'_', 3, "ghp_", 4, true, "a GitHub token (`ghp_`)"),
+    key_of(b'_', 3, "gho_", 4, true, "a GitHub token (`gho_`)"),
+    key_of(b'_', 3, "ghu_", 4, true, "a GitHub token (`ghu_`)"),
+    key_of(b'_', 3, "ghs_", 4, true, "a GitHub token (`ghs_`)"),
+    key_of(b'_', 3, "ghr_", 4, true, "a GitHub token (`ghr_`)"),
+    key_of(b'_', 6, "github_pat_", 4, false, "a GitHub token (`github_pat_`)"),
+    key_of(b'-', 5, "glpat-", 8, false, "a GitLab token (`glpat-`)"),
+    key_of(b'-', 4, "xoxb-", 8, true, "a Slack token (`xoxb-`)"),
+    key_of(b'-', 4, "xoxp-", 8, true, "a Slack token (`xoxp-`)"),
+    key_of(b'-', 4, "xoxa-", 8, true, "a Slack token (`xoxa-`)"),
+    key_of(b'-', 4, "xoxs-", 8, true, "a Slack token (`xoxs-`)"),
+    key_of(b'K', 1, "AKIA", 16, false, "an AWS key (`AKIA`)"),
+    key_of(b'I', 2, "ASIA", 16, true, "an AWS key (`ASIA`)"),
+    key_of(b'z', 2, "AIza", 30, false, "a Google key (`AIza`)"),
+    key_of(b'.', 4, "ya29.", 20, false, "a Google token (`ya29.`)"),
+    key_of(b'_', 3, "npm_", 30, false, "an npm token (`npm_`)"),
+    key_of(b'_', 2, "hf_", 30, false, "a Hugging Face token (`hf_`)"),
+    key_of(b'-', 4, "pypi-", 50, false, "a PyPI token (`pypi-`)"),
+    key_of(b'J', 2, "eyJ", 16, false, "a JSON web token"),
+    key_of(b'-', 3, "ssh-rsa AAAA", 8, false, "an SSH key"),
+    key_of(b'-', 3, "ssh-ed25519 AAAA", 8, false, "an SSH key"),
+];
+
+/// A key of [`KEYS`] whose rare byte stands at `at`.
+fn key(bytes: &[u8], at: usize) -> Option<&'static str> {
+    KEYS.iter()
+        .filter(|key| key.rare == bytes[at])
+        .find(|key| {
+            let Some(from) = at.checked_sub(key.offset) else { return false };
+            let Some(rest) = bytes[from..].strip_prefix(key.begins.as_bytes()) else { return false };
+            if before(bytes, from).is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+                return false;
+            }
+            let near = &rest[..rest.len().min(limits::SECRET_BYTES_MAX)];
+            let length = near.iter().take_while(|byte| is_of_key(**byte)).count();
+            // A web token has three parts; one alone may be anything in base 64.
+            let whole = key.begins != "eyJ" || rest[length..].starts_with(b".eyJ");
+            let digit = !key.digit || rest[..length].iter().any(u8::is_ascii_digit);
+            length >= key.least && digit && whole
+        })
+        .map(|key| key.what)
+}
+
+fn is_of_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
+}
+
+fn before(bytes: &[u8], at: usize) -> Option<u8> {
+    at.checked_sub(1).map(|at| bytes[at])
+}
+
+/// Names whose value is a secret. `_` stands for `_`, `-`, a space or nothing, and any letters may come before.
+const NAMES: &[&str] = &[
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "api_key",
+    "secret_key",
+    "private_key",
+    "access_key",
+    "account_key",
+    "encryption_key",
+    "client_secret",
+    "app_secret",
+    "api_secret",
+    "shared_secret",
+    "webhook_secret",
+    "aws_secret",
+    "access_token",
+    "auth_token",
+    "api_token",
+    "bearer_token",
+    "session_token",
+    "refresh_token",
+    "github_token",
+    "authorization",
+];
+
+/// What is said of a secret, or stands in its place, in lower case.
+const INNOCENT: &str = "accepted access auth authentication authorization bearer bond bonds bool boolean change changed \
+    confirmed correct denied done empty enabled disabled expired failed false forgotten hidden incorrect \
+    invalid key masked missing needed new nil no none null ok old omitted optional pass password pending \
+    present provided pwd redacted removed required reset revoked saved secret sent set share shares str \
+    string strong text token tokens true unchanged undefined unknown unset updated valid verified weak \
+    wrong yes";
+
+/// A value that follows its name, as in `api_key=…`, `"password": "…"`, and `https://name:…@host`.
+fn named(bytes: &[u8], at: usize) -> Option<&'static str> {
+    if bytes[at..].starts_with(b"://") {
+        return in_address(&bytes[at + 3..]);
+    }
+    // `==`, `=>` and `::` have no value after them.
+    let is_value = !matches!(bytes.get(at + 1), Some(b'=' | b'>' | b':')) && !bytes[..=at].ends_with(b"::");
+    if !is_value {
+        return None;
+    }
+    let spaced = bytes[..at].trim_ascii_end();
+    let left = spaced.strip_suffix(b":").unwrap_or(spaced);
+    let name = trim_quote(left);
+    let known = NAMES.iter().any(|known| start_of(name, known).is_some());
+    let secret = !known && start_of(name, "secret").is_some();
+    if !known && !secret {
+        return None;
+    }
+    let after = &bytes[at + 1..];
+    let quoted = name.len() < left.len() && after.trim_ascii_start().starts_with(&left[left.len() - 1..]);
+    let (value, rest) = value(after);
+    // Nothing but the name and the value, as arguments are often written.
+    let blank = |text: &[u8]| text.iter().rev().all(u8::is_ascii_whitespace);
+    let whole = rest.iter().all(u8::is_ascii_whitespace)
+        && NAMES.iter().any(|known| start_of(name, known).is_some_and(|from| blank(&name[..from])));
+    let outright = known && (bytes[at] == b'=' || quoted || whole);
+    if start_of(name, "authorization").is_some() && value.eq_ignore_ascii_case(b"basic") {
+        let (value, _) = self::value(rest);
+        return (value.len() >= 8 && !is_innocent(value)).then_some("credentials (`Authorization`)");
+    }
+    (!is_innocent(value) && (outright || is_odd(value))).then_some("a secret after its name")
+}
+
+fn trim_quote(text: &[u8]) -> &[u8] {
+    match text {
+        [text @ .., b'"' | b'\'' | b'`'] => text,
+        text => text,
+    }
+}
+
+/// Where the name begins with which a text ends.
+fn start_of(text: &[u8], name: &str) -> Option<usize> {
+    let mut end = text.len();
+    for byte in name.bytes().rev() {
+        let last = before(text, end);
+        match (byte, last) {
+            (b'_', Some(b'_' | b'-' | b' ')) => end -= 1,
+            (b'_', _) => {}
+            (byte, Some(last)) if last.eq_ignore_ascii_case(&byte) => end -= 1,
+            _ => return None,
+        }
+    }
+    Some(end)
+}
+
+/// The value at the beginning of a text, and what is after it.
+fn value(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = text.trim_ascii_start();
+    let inside = match text {
+        [b'"' | b'\'' | b'`', inside @ ..] => inside,
+        text => text,
+    };
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`,;&)]}".contains(byte);
+    let end = inside.iter().take(limits::SECRET_BYTES_MAX).position(ends);
+    let end = end.unwrap_or(inside.len().min(limits::SECRET_BYTES_MAX));
+    let (value, rest) = inside.split_at(end);
+    let kept = value.iter().rposition(|byte| !b".!?:".contains(byte)).map_or(0, |last| last + 1);
+    let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+    (&value[..kept], rest)
+}
+
+/// A word about a secret, a placeholder, a mask, a reference to where it is: everything but the secret.
+fn is_innocent(value: &[u8]) -> bool {
+    let Some(first) = value.first() else { return true };
+    let refers = b"$<{[%(*/".contains(first)
+        || [b"http".as_slice(), b"os.", b"process.", b"env.", b"self.", b"args."]
+            .iter()
+            .any(|with| value.starts_with(with))
+        || value.contains(&b'(');
+    let mask = value.len() >= 3
+        && (value.iter().all(|byte| byte == first) || value.iter().all(|byte| !byte.is_ascii()));
+    let flag = value.len() < 4 && value.iter().all(u8::is_ascii_digit);
+    refers
+        || mask
+        || flag
+        || !value.iter().any(u8::is_ascii_alphanumeric)
+        || INNOCENT.split(' ').any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Whether it is no word of a sentence: digits among letters, or nothing but many digits.
+fn is_odd(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let letters = value.iter().any(u8::is_ascii_alphabetic);
+    let marks = value.iter().any(|byte| b"!@#$%^&*".contains(byte));
+    (value.len() >= 4 && letters && (digits > 0 || marks)) || (value.len() >= 6 && digits == value.len())
+}
+
+/// The password in `name:password@host`, which is what an address has after `://`.
+fn in_address(rest: &[u8]) -> Option<&'static str> {
+    let end = rest
+        .iter()
+        .take(limits::SECRET_BYTES_MAX)
+        .position(|byte| byte.is_ascii_whitespace() || b"/?#\"'<>".contains(byte));
+    let authority = &rest[..end.unwrap_or(rest.len().min(limits::SECRET_BYTES_MAX))];
+    let login = &authority[..authority.iter().rposition(|byte| *byte == b'@')?];
+    let password = &login[login.iter().position(|byte| *byte == b':')? + 1..];
+    (!is_innocent(password)).then_some("a password in an address")
+}
+
+/// What is written as words: `Bearer …`, `the password is …`, `-----BEGIN PRIVATE KEY-----`.
+fn spoken(bytes: &[u8], at: usize) -> Option<&'static str> {
+    let begins = |from: usize, what: &str| {
+        bytes.get(from..from + what.len()).is_some_and(|found| found.eq_ignore_ascii_case(what.as_bytes()))
+    };
+    match bytes[at] {
+        b'b' | b'B' if begins(at, "bearer ") => {
+            let (value, rest) = value(&bytes[at + 7..]);
+            let head = bytes[..at].trim_ascii_end();
+            let whole = head.is_empty() && rest.iter().all(u8::is_ascii_whitespace);
+            let header =
+                head.strip_suffix(b":").is_some_and(|name| start_of(name, "authorization").is_some());
+            let odd = (value.len() >= 8 && is_odd(value)) || value.len() >= limits::TOKEN_BYTES_LEAST;
+            (!is_innocent(value) && (whole || header || odd)).then_some("a bearer token")
+        }
+        b'b' | b'B' if begins(at, "begin ") && bytes[..at].ends_with(b"-----") => {
+            let line = &bytes[at..bytes.len().min(at + 40)];
+            let private = line.windows(11).any(|words| words.eq_ignore_ascii_case(b"private key"));
+            private.then_some("a private key")
+        }
+        b'w' | b'W' if at >= 4 && begins(at - 4, "password is ") => {
+            let (value, _) = value(&bytes[at + 8..]);
+            (!is_innocent(value) && is_odd(value)).then_some("a secret after its name")
+        }
+        _ => None,
+    }
+}
+
+/// A payment card or a social security number whose first digit stands at `at`.
+fn number(bytes: &[u8], at: usize) -> Option<&'static str> {
+    let last = before(bytes, at);
+    // Digits of a longer number, of an identifier, of a path.
+    if last.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-_./#".contains(&byte)) {
+        return None;
+    }
+    if is_card(&bytes[at..]) {
+        return Some("a payment card number");
+    }
+    is_social_security(bytes, at).then_some("a US social security number")
+}
+
+/// Whether a number goes on after these digits, or is part of a word.
+fn goes_on(rest: &[u8]) -> bool {
+    match rest {
+        [next, ..] if next.is_ascii_alphanumeric() || *next == b'_' => true,
+        [b'-' | b'.' | b',' | b':' | b'/', digit, ..] => digit.is_ascii_digit(),
+        _ => false,
+    }
+}
+
+/// 13 to 19 digits, in one piece or as cards are printed, of a known kind of card and with a valid check digit.
+fn is_card(text: &[u8]) -> bool {
+    const GROUPS: &[&[usize]] = &[&[4, 4, 4, 4, 3], &[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4]];
+    let run = text.iter().take(20).take_while(|byte| byte.is_ascii_digit()).count();
+    if (13..=19).contains(&run) {
+        return !goes_on(&text[run..]) && is_card_number(&text[..run]);
+    }
+    let Some(separator) = text.get(run).filter(|byte| run == 4 && matches!(byte, b' ' | b'-')) else {
+        return false;
+    };
+    GROUPS.iter().any(|groups| {
+        let mut digits = Vec::with_capacity(19);
+        let mut at = 0;
+        for (number, length) in groups.iter().enumerate() {
+            if number > 0 {
+                if text.get(at) != Some(separator) {
+                    return false;
+                }
+                at += 1;
+            }
+            let group = text.get(at..at + length).filter(|group| group.iter().all(u8::is_ascii_digit));
+            let Some(group) = group else { return false };
+            digits.extend_from_slice(group);
+            at += length;
+        }
+        !goes_on(&text[at..]) && is_card_number(&digits)
+    })
+}
+
+fn is_card_number(digits: &[u8]) -> bool {
+    let number =
+        |count: usize| digits[..count].iter().fold(0_u32, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    let length = digits.len();
+    let issued = match number(4) {
+        4000..=4999 => matches!(length, 13 | 16 | 19),
+        2221..=2720 | 5100..=5599 => length == 16,
+        3400..=3499 | 3700..=3799 => length == 15,
+        3000..=3059 | 3600..=3699 | 3800..=3999 => length == 14,
+        3528..=3589 | 6011 | 6200..=6299 | 6440..=6599 => length >= 16,
+        _ => false,
+    };
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(place, digit)| {
+            let value = u32::from(digit - b'0') << (place % 2);
+            value / 10 + value % 10
+        })
+        .sum();
+    issued && sum.is_multiple_of(10)
+}
+
+/// `123-45-6789`; with spaces, or in one piece, only after words that say what it is.
+fn is_social_security(bytes: &[u8], at: usize) -> bool {
+    let text = &bytes[at..];
+    let (parts, length) = match text {
+        [_, _, _, b'-', _, _, b'-', ..] => ([0..3, 4..6, 7..11], 11),
+        [_, _, _, b' ', _, _, b' ', ..] if is_said_to_be(&bytes[..at]) => ([0..3, 4..6, 7..11], 11),
+        _ if is_said_to_be(&bytes[..at]) => ([0..3, 3..5, 5..9], 9),
+        _ => return false,
+    };
+    let [Some(area), Some(group), Some(serial)] = parts.map(|part| {
+        let digits = text.get(part)?;
+        digits
+            .iter()
+            .all(u8::is_ascii_digit)
+            .then(|| digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')))
+    }) else {
+        return false;
+    };
+    let issued = !matches!(area, 0 | 666 | 900..) && group != 0 && serial != 0;
+    issued && !goes_on(&text[length..])
+}
+
+/// Whether what comes before a number calls it a social security number.
+fn is_said_to_be(head: &[u8]) -> bool {
+    let near = &head[head.len().saturating_sub(limits::NUMBER_NAME_BYTES)..];
+    let says = |words: &[u8]| near.windows(words.len()).any(|found| found.eq_ignore_ascii_case(words));
+    says(b"ssn") || says(b"social security")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_words_that_look_alike() {
+        for text in
+            ["api_key=sk-test-12345", "PASSWORD: x", "Bearer abc", "key sk-live-0123456789", "ghp_0123"]
+        {
+            assert!(find(text).secret.is_some(), "{text}");
+        }
+        for text in
+            ["a risk-free plan", "the task-list", "disk-full", "sk-1", "barrier", "forward", "Balance: $1"]
+        {
+            assert_eq!(find(text), Found::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_rare_byte_is_where_it_is_said() {
+        for key in KEYS {
+            assert_eq!(key.begins.as_bytes()[key.offset], key.rare, "{}", key.begins);
+        }
+    }
+
+    /// Every single-digit error and every swap of neighbours but 0 and 9 breaks the check digit.
+    #[test]
+    fn a_card_number_with_one_wrong_digit_is_none() {
+        let card = b"4111111111111111";
+        assert!(is_card_number(card));
+        for at in 4..card.len() {
+            for digit in b'0'..=b'9' {
+                let mut other = *card;
+                other[at] = digit;
+                assert_eq!(is_card_number(&other), other == *card, "{at} {}", digit - b'0');
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The texts of an event that are shown or spoken to people, and what is wrong with one of them as a text: characters
+//! that nobody hears, and markup that is read out sign by sign. It knows neither rules nor findings. Entry: [`each`].
+
+use std::borrow::Cow;
+
+use super::check::is_localized;
+use crate::field::Field;
+use crate::json::Node;
+use crate::limits;
+use crate::reading::Reading;
+use crate::table::FOR_PEOPLE;
+
+/// One text for people and its place in the event.
+pub(super) struct Spoken<'d> {
+    pub(super) node: Node<'d>,
+    place: Place<'d>,
+}
+
+enum Place<'d> {
+    Top(Field),
+    ProgressDescription,
+    /// The label of this choice.
+    Label(usize),
+    /// `summary_normal_yo`.
+    Localized(Cow<'d, str>),
+}
+
+impl<'d> Spoken<'d> {
+    pub(super) fn path(&self) -> String {
+        match &self.place {
+            Place::Top(field) => field.name().to_owned(),
+            Place::ProgressDescription => "progress.description".to_owned(),
+            Place::Label(at) => format!("choices[{at}].label"),
+            Place::Localized(name) => name.clone().into_owned(),
+        }
+    }
+
+    pub(super) fn is(&self, field: Field) -> bool {
+        matches!(self.place, Place::Top(this) if this == field)
+    }
+
+    /// The text; copied only when it is written with escapes.
+    pub(super) fn text(&self) -> Option<Cow<'d, str>> {
+        self.node.str()
+    }
+}
+
+/// Goes through all texts for people of an event: those of its own, the description of its progress, the labels of its
+/// choices and texts for one language.
+pub(super) fn each<'d>(event: &Reading<'d>, mut look: impl FnMut(&Spoken<'d>)) {
+    let mut rest = event.set() & FOR_PEOPLE;
+    while rest != 0 {
+        let field = Field::ALL[rest.trailing_zeros() as usize];
+        rest &= rest - 1;
+        if let Some(node) = event.get(field) {
+            look(&Spoken { node, place: Place::Top(field) });
+        }
+    }
+    if let Some(node) = event.get(Field::Progress).and_then(|progress| progress.get("description")) {
+        look(&Spoken { node, place: Place::ProgressDescription });
+    }
+    if let Some(choices) = event.get(Field::Choices) {
+        for (at, choice) in choices.items().enumerate() {
+            if let Some(node) = choice.get("label") {
+                look(&Spoken { node, place: Place::Label(at) });
+            }
+        }
+    }
+    for (key, node) in event.others() {
+        if let Some(name) = key.str().filter(|name| is_localized(name)) {
+            look(&Spoken { node, place: Place::Localized(name) });
+        }
+    }
+}
+
+/// A control character, or one that is as silent. Tabs and ends of lines are how text is laid out; the tags after a
+/// black flag are a flag.
+pub(super) fn control(text: &str) -> Option<char> {
+    let mut in_flag = false;
+    text.chars().find(|c| {
+        let tag = matches!(c, '\u{E0020}'..='\u{E007F}');
+        let flagged = tag && in_flag;
+        in_flag = *c == '\u{1F3F4}' || flagged;
+        let silent = matches!(c, '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0001}');
+        (c.is_control() && !matches!(c, '\t' | '\n' | '\r')) || silent || (tag && !flagged)
+    })
+}
+
+/// A bidirectional control that makes people see something else than is there: an override wherever it is; an embedding
+/// or isolate that is not closed, or a closing without one, in a text that is whole.
+pub(super) fn bidirectional(text: &str, whole: bool) -> Option<char> {
+    let mut open = Vec::new();
+    for c in text.chars() {
+        match c {
+            '\u{202D}' | '\u{202E}' => return Some(c),
+            '\u{202A}' | '\u{202B}' | '\u{2066}'..='\u{2068}' if open.len() >= limits::EMBEDDED_DEPTH_MAX => {
+                return Some(c);
+            }
+            '\u{202A}' | '\u{202B}' | '\u{2066}'..='\u{2068}' => open.push(c),
+            '\u{202C}' | '\u{2069}' if whole => {
+                let closes = |opened: &char| (c == '\u{2069}') == (*opened >= '\u{2066}');
+                match open.pop() {
+                    Some(opened) if closes(&opened) => {}
+                    _ => return Some(c),
+                }
+            }
+            _ => {}
+        }
+    }
+    open.pop().filter(|_| whole)
+}
+
+/// Names of elements of HTML and SSML that are written into texts.
+const ELEMENTS: &str = "a audio b blockquote body br break button code div em emphasis font h1 h2 h3 h4 h5 h6 hr html i \
+    iframe img li ol p phoneme pre prosody s say-as script small span speak strong style sub sup svg \
+    table td th tr u ul voice";
+
+/// Markup in a text: what it is, in words. Signs that prose and code have too (a star, one backtick, `#` before a number)
+/// are none.
+pub(super) fn markup(text: &str) -> Option<&'static str> {
+    let bytes = text.as_bytes();
+    bytes.iter().enumerate().find_map(|(at, byte)| {
+        if !b"<&*`[#|".contains(byte) {
+            return None;
+        }
+        let rest = &text[at + 1..];
+        let rest = &rest[..rest.floor_char_boundary(limits::MARKUP_BYTES_MAX)];
+        match byte {
+            b'<' if is_element(rest) => Some("an HTML or SSML element"),
+            b'&' if is_entity(rest) => Some("an HTML entity"),
+            b'*' if is_bold(&text[..at], rest) => Some("bold of Markdown"),
+            b'`' if rest.starts_with("``") => Some("a code fence of Markdown"),
+            b'[' if is_link(rest) => Some("a link of Markdown"),
+            b'#' if starts_line(&text[..at]) && is_heading(rest) => Some("a heading of Markdown"),
+            b'|' if starts_line(&text[..at])
+                && rest.trim_start().trim_start_matches(':').starts_with("---") =>
+            {
+                Some("a table of Markdown")
+            }
+            _ => None,
+        }
+    })
+}
+
+fn starts_line(head: &str) -> bool {
+    head.is_empty() || head.ends_with('\n')
+}
+
+/// After `<`: a known name and then the end, or attributes. `a <b and c> d` compares.
+fn is_element(rest: &str) -> bool {
+    let closing = rest.starts_with('/');
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
+    let (name, after) = rest.split_at(end);
+    if !ELEMENTS.split(' ').any(|known| name.eq_ignore_ascii_case(known)) {
+        return false;
+    }
+    let Some((inside, _)) = after.split_once('>') else { return false };
+    let trimmed = inside.trim();
+    trimmed.is_empty()
+        || (!closing && (trimmed == "/" || (inside.starts_with([' ', '\n']) && trimmed.contains('='))))
+}
+
+fn is_entity(rest: &str) -> bool {
+    let Some((name, _)) = rest.split_once(';') else { return false };
+    let number = name.strip_prefix('#').is_some_and(|number| {
+        let digits = number.strip_prefix(['x', 'X']).unwrap_or(number);
+        (1..=6).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    number || ["amp", "apos", "gt", "hellip", "lt", "mdash", "nbsp", "ndash", "quot"].contains(&name)
+}
+
+/// `**so**`, and neither `2**3` nor `src/**/a` nor `**options`.
+fn is_bold(head: &str, rest: &str) -> bool {
+    let Some(inside) = rest.strip_prefix('*') else { return false };
+    if head.ends_with(|c: char| c.is_alphanumeric() || c == '/' || c == '*') {
+        return false;
+    }
+    let line = inside.lines().next().unwrap_or_default();
+    let Some((words, _)) = line.split_once("**") else { return false };
+    let last = |c: char| c.is_alphanumeric() || ".!?:;)".contains(c);
+    words.starts_with(char::is_alphanumeric) && words.ends_with(last)
+}
+
+fn is_heading(rest: &str) -> bool {
+    let after = rest.trim_start_matches('#');
+    (1..=5).contains(&(rest.len() - after.len())) && after.starts_with(' ')
+}
+
+/// `[words](address)`.
+fn is_link(rest: &str) -> bool {
+    let line = rest.lines().next().unwrap_or_default();
+    let Some((words, address)) = line.split_once("](") else { return false };
+    let leads =
+        ["http://", "https://", "mailto:", "/", "./", "#"].iter().any(|begin| address.starts_with(begin));
+    !words.contains(']') && leads && address.contains(')')
+}
