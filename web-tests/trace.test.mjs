@@ -31,8 +31,10 @@ after(() => browser?.close());
 
 /// The page of a file, on a server of its own.
 async function pageOf(t, file) {
+  // Status 1 says that the file has errors; its page is whole.
   const { stdout } = await promisify(execFile)(
-    BINARY, ['aaep', 'visualize', file, '--format', 'html'], { maxBuffer: 1 << 28 });
+    BINARY, ['aaep', 'visualize', file, '--format', 'html'], { maxBuffer: 1 << 28 })
+    .catch((ended) => (ended.code === 1 ? ended : Promise.reject(ended)));
   const server = createServer((_, answer) => {
     answer.setHeader('content-type', 'text/html');
     answer.end(stdout);
