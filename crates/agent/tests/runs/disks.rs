@@ -84,7 +84,7 @@ fn shell(command: &str) -> Order {
 async fn a_slow_disk_loses_no_output() {
     const BYTES: u64 = 1_900_000;
     let scene = Scene::with("").await;
-    scene.put("much.txt", "0123456789abcdef\n".repeat(120_000)[..1_900_000].as_bytes());
+    scene.put("much.txt", &"0123456789abcdef\n".repeat(120_000).as_bytes()[..1_900_000]);
     scene.disk.faults.slow(Duration::from_millis(400));
     let run = scene.call(RunKind::Shell, shell("cat much.txt")).await;
     let events = scene.ended(run).await;
@@ -100,7 +100,7 @@ const MUCH: usize = 1_200_000;
 #[tokio::test]
 async fn a_slow_disk_loses_no_output_when_the_time_is_up() {
     let scene = Scene::with("").await;
-    scene.put("much.txt", "0123456789abcdef\n".repeat(80_000)[..MUCH].as_bytes());
+    scene.put("much.txt", &"0123456789abcdef\n".repeat(80_000).as_bytes()[..MUCH]);
     scene.disk.faults.slow(Duration::from_millis(400));
     let order =
         Order { timeout_seconds: Some(1), ..shell("cat much.txt && touch written; sleep 1000; sleep 1000") };
@@ -194,13 +194,16 @@ async fn on_each(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>
 /// How many stories are told at once.
 const STORIES_AT_ONCE: usize = 12;
 
+/// A disk by what is wrong with it, and how it becomes so.
+type Disk = (String, Box<dyn Fn(&Faults)>);
+
 #[tokio::test]
 async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
     let calm = story().await;
     assert_eq!(tell(&calm, "a good disk").await, Some([2, 0]));
     let writes = calm.disk.faults.writes();
     assert!(writes > 15, "only {writes} writes");
-    let mut disks: Vec<(String, Box<dyn Fn(&Faults)>)> = Vec::new();
+    let mut disks: Vec<Disk> = Vec::new();
     for failure in [Failure::Full, Failure::Write, Failure::Sync] {
         // How output falls into appends is not the same each time; so many there are at least.
         for at in 1..=writes * 3 / 4 {
@@ -215,7 +218,7 @@ async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
 
 #[tokio::test]
 async fn a_disk_that_is_full_for_a_while_loses_nothing_silently() {
-    let disk = |at| -> (String, Box<dyn Fn(&Faults)>) {
+    let disk = |at| -> Disk {
         (format!("full from write {at} on"), Box::new(move |faults| faults.fail(at, 6, Failure::Full)))
     };
     on_each([3, 6, 8, 10, 12].map(disk)).await;
@@ -229,7 +232,7 @@ const SEEDS: u64 = 12;
 #[tokio::test]
 async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
     let variable = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-    let disk = |seed, delay_max| -> (String, Box<dyn Fn(&Faults)>) {
+    let disk = |seed, delay_max| -> Disk {
         (format!("seed {seed}"), Box::new(move |faults| faults.draw(seed, delay_max, 20, 3)))
     };
     let Some(seconds) = variable("RECOUNT_DISKS_SECONDS") else {

@@ -369,7 +369,7 @@ fn an_abandoned_answer_is_left_out_of_blocks_and_taken_back_in_pieces() {
     );
     let words = |mode| {
         let told = told(mode, 0, &text).into_iter().filter(|(name, _)| !name.starts_with("turn_"));
-        told.map(|(name, data)| (name, data)).collect::<Vec<_>>()
+        told.collect::<Vec<_>>()
     };
     let named = |name: &str, data: Value| (name.to_owned(), data);
     assert_eq!(words(Mode::Message), [named("text", json!({"text": "It ends in June."}))]);

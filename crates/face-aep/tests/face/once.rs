@@ -162,7 +162,7 @@ impl Names {
 }
 
 /// A process dies in the middle of a request, at the append with this number.
-async fn dies_at(number: usize, append: usize, lands: bool) -> (House, Option<Reply>) {
+async fn dies_at(number: usize, append: usize, lands: bool) -> (House, Option<Reply>, oneshot::Sender<()>) {
     let (mut house, names) = House::furnished().await;
     let (target, body) = names.requests().swap_remove(number);
     let mut fates: Vec<Fate> = (0..append).map(|_| Fate::Pass).collect();
@@ -171,9 +171,8 @@ async fn dies_at(number: usize, append: usize, lands: bool) -> (House, Option<Re
     house.process.store.next_appends(fates);
     let first = tokio::time::timeout(GIVEN_UP, house.post(&target, Some("k"), body)).await.ok();
     house.crash().await;
-    // What was held would land when this goes.
-    std::mem::forget(go);
-    (house, first)
+    // What is held would land if the last part were dropped.
+    (house, first, go)
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +186,7 @@ async fn a_request_that_is_sent_again_after_a_crash_is_answered_as_it_would_have
         assert!(expected.status.is_success() && !expected.replayed, "{target}: {expected:?}");
         let mut deaths = 0;
         loop {
-            let (house, first) = dies_at(number, deaths, true).await;
+            let (house, first, _held) = dies_at(number, deaths, true).await;
             // Others are not idle in the meantime.
             for _ in 0..2 {
                 house.id("/v1/runs", r#"{"kind":"external"}"#).await;
@@ -205,7 +204,7 @@ async fn a_request_that_is_sent_again_after_a_crash_is_answered_as_it_would_have
         assert!(deaths > 0, "{target} appends something");
         println!("{target}: {deaths} places to die at");
         for append in 0..deaths {
-            let (house, _) = dies_at(number, append, false).await;
+            let (house, _, _held) = dies_at(number, append, false).await;
             let again = house.post(&target, Some("k"), body).await;
             assert_eq!(again.status, expected.status, "{target}, before append {append}: {}", again.body);
         }

@@ -195,7 +195,7 @@ async fn a_sound_folder_is_saved_whole_with_its_tenants_records_and_artifacts() 
     let house = House::sqlite(&to).await;
     assert_eq!(house.get(&format!("/v1/artifacts/{}/raw", original.artifact)).await.status, 200);
     // What has not ended goes on.
-    let (run, events) = original.runs[0].iter().filter(|(_, events)| events.len() == 4).last().unwrap();
+    let (run, events) = original.runs[0].iter().rfind(|(_, events)| events.len() == 4).unwrap();
     assert!(!events.last().unwrap().contains("run.finished"));
     house.tell(run, 1, &STORY[3..]).await;
     house.running.stop().await;
