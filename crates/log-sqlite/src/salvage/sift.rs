@@ -8,6 +8,7 @@ use recount_log::chain::ChainValue;
 
 use super::cells::{Place, StoredRow, Value};
 use crate::packing::{self, Change, Slot, Span};
+use crate::rows;
 
 /// A row of one of our tables.
 pub(super) enum Sifted {
@@ -109,8 +110,8 @@ pub(super) fn sift(row: StoredRow) -> Sifted {
         (Some(_), [Null, Number(commit), Number(first_needed), Bytes(packed), ..]) => {
             or_damaged(changes(*commit, *first_needed, packed))
         }
-        (None, [Text(space), Text(key), Number(version), Bytes(value), ..]) => {
-            or_damaged(row_of(space, key, *version, value).map(Sifted::Row))
+        (None, [Text(space), Text(key), Number(version), Bytes(value), rest @ ..]) => {
+            or_damaged(row_of(space, key, *version, value, rest).map(Sifted::Row))
         }
         (None, [Text(key), Number(id)]) => or_damaged(text(key).map(|key| Sifted::Name { id: *id, key })),
         (Some(_), [Text(kind), Text(_), Text(_), Number(root), Text(_)]) if kind == b"table" => {
@@ -167,7 +168,8 @@ fn group(place: Place, first: i64, records: i64, index: &[u8], events: &Value) -
     let (joined, is_text) = joined(events)?;
     let slots = packing::group_slots(index, is_text, joined, unsigned(records)?)?;
     (!slots.is_empty() && first > 0).then_some(())?;
-    let sound = packing::group_is_sound(index, joined);
+    let sound = packing::group_is_sound(index, joined)
+        && packing::index_is_sound(unsigned(first)?, is_text, index, joined);
     Some(GroupRow { place, first_position: unsigned(first)?, slots, joined: joined.to_vec(), sound })
 }
 
@@ -190,9 +192,16 @@ fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<Sifted> {
     Some(Sifted::Changes { first_needed, rows: changes.into_iter().map(row).collect() })
 }
 
-fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8]) -> Option<NewRow> {
+/// Before schema 5 rows had no checksum; then nothing tells whether one was changed.
+fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Value]) -> Option<NewRow> {
     let version = unsigned(version).filter(|version| *version > 0)?;
-    Some(NewRow { commit: 0, space: text(space)?, key: text(key)?, value: Some((version, value.to_vec())) })
+    let (space, key) = (text(space)?, text(key)?);
+    let is_sound = match rest {
+        [] => true,
+        [Value::Number(sum), ..] => *sum == rows::sum(&space, &key, version, value),
+        _ => false,
+    };
+    is_sound.then(|| NewRow { commit: 0, space, key, value: Some((version, value.to_vec())) })
 }
 
 fn joined(events: &Value) -> Option<(&[u8], bool)> {
@@ -213,4 +222,24 @@ fn chain(bytes: &[u8]) -> Option<ChainValue> {
 
 fn unsigned(number: i64) -> Option<u64> {
     u64::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_row(version: i64, value: &[u8], rest: &[Value]) -> bool {
+        row_of(b"records", b"token/1", version, value, rest).is_some()
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_its_checksum_is_damaged() {
+        let sum = Value::Number(rows::sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
+        let fits = std::slice::from_ref(&sum);
+        assert!(is_row(3, b"{\"scopes\":[\"read\"]}", fits));
+        assert!(!is_row(3, b"{\"scopes\":[\"admin\"]}", fits), "it is still JSON");
+        assert!(!is_row(2, b"{\"scopes\":[\"read\"]}", fits), "the version is covered");
+        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Value::Null]), "the sum is gone");
+        assert!(is_row(3, b"anything", &[]), "rows of before schema 5 have none");
+    }
 }
