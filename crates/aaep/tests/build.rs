@@ -7,8 +7,8 @@ use recount_aaep::build::{self, Frame};
 use recount_aaep::rule::{Profile, Severity};
 use recount_aaep::session::{Checker, Options};
 use recount_aaep::wire::{
-    Boundary, CancelledBy, ErrorCategory, HandoffTarget, Level, Progress, ReplyToken, Reversibility,
-    ToolStatus,
+    Boundary, CancelledBy, ErrorCategory, HandoffTarget, Level, LocalizationHints, Producer, Progress,
+    ReplyToken, Reversibility, ToolStatus,
 };
 use recount_aaep::{Event, schema};
 
@@ -131,7 +131,7 @@ fn extensions_and_other_languages_come_with_what_they_need() {
 proptest! {
     #[test]
     fn whatever_is_built_is_right_by_every_measure(
-        which in 0_usize..8,
+        which in 0_usize..13,
         one in prop_oneof!["[a-z_]{0,12}", "\\PC{0,20}", Just("x".repeat(5_000))],
         two in "\\PC{0,20}",
         number in any::<u64>(),
@@ -148,6 +148,14 @@ proptest! {
             5 => frame.event(&id, millis, build::session_cancelled(CancelledBy::User, two).cancellation_reason(one)),
             6 => frame.event(&id, millis, build::clarification(one, ReplyToken::new("rpl_1").unwrap(),
                 u32::try_from(number % 100_000).unwrap()).choice(two.clone(), two)),
+            7 => frame.event(&id, millis, build::confirmation(one, two, ReplyToken::new("rpl_1").unwrap(),
+                u32::try_from(number % 100_000).unwrap()).irreversible(number % 2 == 0).default_accept()),
+            8 => frame.event(&id, millis, build::session_started(two).extension("https://example.org/x", one,
+                serde_json::json!({"deep": [number], "n": {}}).as_object().unwrap().clone())),
+            9 => frame.event(&id, millis, build::session_started(two.clone()).in_language("summary_normal", &one, two)),
+            10 => frame.clone().with_producer(Producer::named(one)).event(&id, millis, build::session_started(two)),
+            11 => frame.clone().with_hints(LocalizationHints::in_language(one)).with_correlation_id(two.clone())
+                .numbered(&id, millis, number, build::session_started(two)),
             _ => frame.event(&id, millis, build::handoff(one, HandoffTarget::from(two.as_str()), two.clone()).target_uri(two)),
         };
         if let Ok(event) = built {
