@@ -165,6 +165,7 @@ pub(crate) const SPACES: &[&str] = &[
     ARTIFACTS_GONE,
     SEALED,
     PROBE,
+    IMPORTED,
 ];
 
 /// All folds.
@@ -297,4 +298,22 @@ pub(crate) fn delete(space: &str, key: impl Into<Arc<str>>) -> RowPut {
 /// Changes nothing, and lets the append happen only when there is no such row.
 pub(crate) fn must_be_absent(space: &str, key: impl Into<Arc<str>>) -> RowPut {
     RowPut { guard: Guard::Absent, ..delete(space, key) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A space that is missing from the list is never looked at by the scrub.
+    #[test]
+    fn every_space_is_listed() {
+        let named = include_str!("rows.rs").lines().filter_map(|line| {
+            let (_, name) = line.strip_prefix("pub(crate) const ")?.split_once(": &str = \"")?;
+            let name = name.strip_suffix("\";")?;
+            (name.starts_with("catalogue.") || name.starts_with("record.")).then_some(name)
+        });
+        assert_eq!(named.collect::<BTreeSet<_>>(), SPACES.iter().copied().collect());
+    }
 }
