@@ -2,6 +2,9 @@
 // that somebody wrote to deceive them.
 
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
 import { launch, openPage } from './browser.mjs';
@@ -122,6 +125,52 @@ test('a prompt says all that helps to decide', TEST, async (t) => {
   const { height } = await prompt.locator('pre').boundingBox();
   assert.ok(height <= 200, `${height}`);
   assert.equal(await prompt.locator('pre').getAttribute('tabindex'), '0', 'the keyboard can scroll it');
+});
+
+test('a prompt shows all of what the call does, or how much is missing', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'edit');
+  const preview = `--- a/x\n+++ b/x\n${Array.from({ length: 200 }, (_, at) => `+line ${at}`).join('\n')}`;
+  await new Producer(server, run).append([
+    ...STARTED, proposal('c'), TURNED,
+    request('c', { preview, preview_kind: 'diff', preview_size_bytes: 70_000, preview_artifact_id: 'art_1' }),
+  ]);
+  const page = await open(t, server, run);
+  const prompt = page.getByRole('group', { name: 'May it do this: do c' });
+  const shown = prompt.getByLabel('What the call does');
+  assert.equal(await shown.textContent(), preview);
+  assert.equal(await shown.getAttribute('tabindex'), '0', 'the keyboard can scroll it');
+  assert.ok((await prompt.textContent()).includes('The whole has 70000 bytes; it is kept as artifact art_1.'));
+});
+
+test('a yes holds for as long as the page is told, and is given by keyboard', TEST, async (t) => {
+  const work = await mkdtemp(join(tmpdir(), 'recount-work-'));
+  t.after(() => rm(work, { recursive: true, force: true }));
+  const server = await startServer(t, ['--allow-workspace', work]);
+  // In the folder itself a command is asked about, with a sandbox and without.
+  const order = JSON.stringify({ kind: 'shell', command: 'echo hi', workspace: work, workspace_mode: 'in_place' });
+  const { data: { id: run } } = JSON.parse(await server.request('POST', '/v1/runs', order));
+  const page = await open(t, server, run);
+  const reach = page.getByLabel('When approved, it is allowed');
+  await reach.waitFor();
+  const choices = await reach.locator('option').allTextContents();
+  assert.deepEqual(choices, ['this once', 'always in this run', 'always in runs of this folder'], 'the run is in no session');
+  await reach.focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('.prompt').waitFor({ state: 'detached' });
+  const { data: [allowed] } = JSON.parse(await server.request('GET', '/v1/allowances'));
+  assert.deepEqual([allowed.scope, allowed.preview, allowed.run_id], ['workspace', 'echo hi', run]);
+});
+
+test('what is asked about every time offers no more than this once', TEST, async (t) => {
+  const server = await startServer(t);
+  const { run } = await waitingRun(server, 'grave', ['c'], { risk_level: 'high' });
+  const page = await open(t, server, run);
+  await page.locator('.prompt').waitFor();
+  assert.equal(await page.locator('.prompt select').count(), 0);
 });
 
 test('a prompt finds its call among events that are not shown', TEST, async (t) => {

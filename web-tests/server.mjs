@@ -19,8 +19,8 @@ const START_MS_MAX = 30_000;
 const STOP_MS_MAX = 20_000;
 
 /// A server for one test.
-export async function startServer(t) {
-  const server = await newServer(t);
+export async function startServer(t, options) {
+  const server = await newServer(t, options);
   await server.start('127.0.0.1:0');
   return server;
 }

@@ -2,7 +2,7 @@
 // decide, and the form that answers. Everything else of a prompt is the same for all: see `prompts.js`.
 
 import { element } from './page.js';
-import { beginning, said, visibleJson } from './visible.js';
+import { beginning, said, visibleJson, visibleLines } from './visible.js';
 
 /// The longest words on a button; all of them stand above the buttons.
 export const LABEL_LENGTH_MAX = 120;
@@ -19,10 +19,30 @@ function field(name, properties = {}) {
   return [element('label', name, { htmlFor: input.id }), input];
 }
 
+/// What may be chosen, each with its words, under a name.
+function chooser(name, choices) {
+  fields += 1;
+  const select = element('select', choices.map(([value, words]) => element('option', words, { value })), { id: `field-${fields}` });
+  return [element('label', name, { htmlFor: select.id }), select];
+}
+
+/// How far a yes may reach beyond one call.
+const REACHES = [['', 'this once'], ['run', 'always in this run'], ['session', 'always in this session'],
+  ['workspace', 'always in runs of this folder']];
+
 /// JSON for the eye, which the keyboard can scroll.
 function json(name, value) {
   const made = element('pre', visibleJson(value), { tabIndex: 0, dir: 'ltr' });
   made.setAttribute('aria-label', name);
+  return made;
+}
+
+const PREVIEWS = { command: 'Whole command', diff: 'Changes', input: 'Whole input' };
+
+/// A text of many lines, whole, which the keyboard can scroll.
+function whole(text) {
+  const made = element('pre', visibleLines(text), { tabIndex: 0, dir: 'ltr' });
+  made.setAttribute('aria-label', 'What the call does');
   return made;
 }
 
@@ -40,13 +60,23 @@ const approval = {
     text('Why it is asked', thing.policy_reason);
     text('Kind', thing.kind);
     text('Call', thing.tool_call_id);
+    if (thing.preview) fact(PREVIEWS[thing.preview_kind] ?? 'What it does', whole(thing.preview));
+    if (thing.preview_size_bytes) {
+      text('Not shown here', `The whole has ${thing.preview_size_bytes} bytes; ${
+        thing.preview_artifact_id ? `it is kept as artifact ${thing.preview_artifact_id}.` : 'the rest was not kept.'}`);
+    }
     fact('Input', input);
     until(thing.default_decision);
   },
-  form(thing, form) {
+  form(thing, form, { inSession }) {
     const summary = beginning(thing.summary, LABEL_LENGTH_MAX);
+    const [name, reach] = chooser('When approved, it is allowed', REACHES.filter(([scope]) => scope !== 'session' || inSession));
+    if (thing.can_be_remembered) form.append(name, reach);
     form.append(button('Approve', summary, 'approve'), button('Reject', summary, 'reject'));
-    return (decision) => ['resolve', { decision }];
+    return (decision) => {
+      const remember = decision === 'approve' && thing.can_be_remembered && reach.value;
+      return ['resolve', remember ? { decision, remember } : { decision }];
+    };
   },
 };
 

@@ -29,7 +29,8 @@ export class Prompts {
     for (const [key, prompt] of this.shown) {
       if (!keys.has(key)) this.drop(key, prompt);
     }
-    const fresh = asked.map((prompt, at) => ({ ...prompt, thing: answers[at].data })).filter(({ thing }) => thing.status === 'pending');
+    const inSession = Boolean(run.session_id);
+    const fresh = asked.map((prompt, at) => ({ ...prompt, inSession, thing: answers[at].data })).filter(({ thing }) => thing.status === 'pending');
     fresh.forEach((prompt) => this.add(prompt));
     const news = Object.values(KINDS).flatMap((kind) => {
       const words = fresh.filter((prompt) => prompt.kind === kind).map(({ thing }) => visible(beginning(kind.words(thing), LABEL_LENGTH_MAX)));
@@ -89,7 +90,7 @@ export class Prompts {
 
   form(prompt) {
     const form = element('form');
-    const answer = prompt.kind.form(prompt.thing, form);
+    const answer = prompt.kind.form(prompt.thing, form, prompt);
     form.addEventListener('submit', (submitted) => {
       submitted.preventDefault();
       const said = prompt.sent ? null : answer(submitted.submitter.value);

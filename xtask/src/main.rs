@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "it measures how long steps take, outside the product")]
 
 mod contract;
+mod disk;
 mod golden;
 mod package;
 mod setup;
@@ -28,10 +29,11 @@ cargo xtask <verb>
   bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
           figures against yardsticks, built in release; `docs/performance.md` says what they mean
   soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
-       | soak --disks|--bits|--log-damage [--minutes N] [--seed N] [--folder DIR]
+       | soak --bits|--log-damage|--salvage [--minutes N] [--seed N] [--folder DIR]
+       | soak --disks [--minutes N] [--seed N]
           a real server under everything at once, killed now and then; or one large store and all that can be
-          done with it; or runs of agents on slow and failing disks, a database damaged bit by bit, the logs of killed
-          stores damaged. Promises are checked, and any that is broken ends it with status 1
+          done with it; or a database damaged bit by bit, the logs of killed stores damaged, damaged folders salvaged;
+          or runs of agents on slow and failing disks, half of the time under SQLite. Promises are checked, and any that is broken ends it with status 1
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements
   golden  runs the tests that rewrite their expectations, then shows what changed
   package packs the library `recount-aaep`, and runs its tests from the package

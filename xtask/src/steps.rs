@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::contract;
+use crate::disk;
 use crate::setup::{Machine, Setup};
 use crate::tidy as rules;
 
@@ -39,6 +40,11 @@ impl Step {
             Step::Contract => "contract",
             Step::Browser => "browser",
         }
+    }
+
+    /// Whether it builds the product.
+    fn builds(self) -> bool {
+        !matches!(self, Step::Tidy | Step::Format)
     }
 }
 
@@ -103,6 +109,9 @@ enum Outcome {
 
 /// Runs every step asked for, also after one has failed, so that one run tells all.
 pub(crate) fn run(root: &Path, plan: &Plan) -> Result<bool> {
+    if plan.steps.iter().any(|step| step.builds()) {
+        println!("{}", disk::report(&Machine, &target_folder(root)?));
+    }
     let mut setup = Setup::new(Machine);
     let mut rows = Vec::new();
     for step in &plan.steps {
@@ -175,16 +184,17 @@ pub(crate) fn soak(root: &Path, arguments: &[String]) -> Result<bool> {
     cargo(root, &words)
 }
 
-/// The long form of a test: the same stories, on as many disks as there is time for.
+/// Agent runs on as many slow and failing disks as there is time for: for one half of it under a store in memory, where
+/// each append can fail, and for the other under SQLite, where each write and sync can.
 fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
-    let (mut minutes, mut seed) = (10, 1);
+    let (mut minutes, mut seed) = (10_u64, 1_u64);
     for pair in arguments.chunks(2) {
         match pair {
             [name, value] if name == "--minutes" => {
-                minutes = value.parse::<u64>().context("--minutes takes a whole number")?;
+                minutes = value.parse().context("--minutes takes a whole number")?;
             }
             [name, value] if name == "--seed" => {
-                seed = value.parse::<u64>().context("--seed takes a whole number")?;
+                seed = value.parse().context("--seed takes a whole number")?;
             }
             other => bail!("`soak --disks` does not know {other:?}; it takes --minutes N and --seed N"),
         }
@@ -192,9 +202,14 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
     let words = ["test", "--locked", "-p", "recount-agent", "--test", "runs", "--", "--nocapture", "--exact"];
     let mut cargo = command(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), root);
     cargo.args(words).arg("disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
-    cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60).to_string());
+    cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60 / 2).to_string());
     cargo.env("RECOUNT_DISKS_SEED", seed.to_string());
-    watch(cargo)
+    let in_memory = watch(cargo)?;
+    let (half, seed) = ((minutes as f64 / 2.0).to_string(), seed.to_string());
+    let words = ["run", "--release", "--locked", "-p", "recount-bench", "--", "soak", "--disks"];
+    let words = [&words[..], &["--minutes", &half, "--seed", &seed]].concat();
+    let under_sqlite = self::cargo(root, &words)?;
+    Ok(in_memory && under_sqlite)
 }
 
 /// Prints what the rules say of the tree.

@@ -3,6 +3,7 @@
 //! A rule is a function from a [`Tree`] to [`Finding`]s, one file a rule under `tidy/`. Rules know
 //! nothing of the disk. To add one: its file, its line in [`RULES`], its seeded violation in its tests.
 
+mod circles;
 mod edges;
 mod frozen;
 mod limits;
@@ -65,6 +66,7 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     limits::check,
     testing::check,
     edges::check,
+    circles::check,
     shape::check,
     words::check,
     supply::check,

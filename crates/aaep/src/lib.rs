@@ -55,6 +55,9 @@
 //! # Ok::<(), recount_aaep::build::Refused>(())
 //! ```
 //!
+//! [`produce::ProducerSession`] does the same for a whole session: order, numbers, positions, prompts with their replies
+//! and deadlines, and the ending. Its page has a session in ten lines.
+//!
 //! # Checking
 //!
 //! [`rule`] has the table of all rules: each with a stable id, the requirement it comes from, its gravity in the profiles
@@ -86,7 +89,7 @@
 //!
 //! # Whole programs
 //!
-//! `examples/` has four that can be joined by pipes: `make_events` is a producer, `check_stream` checks what comes,
+//! `examples/` has five that can be joined by pipes: `make_events` and `produce_session` are producers, `check_stream` checks what comes,
 //! `follow_session` says what a screen reader would say, and `ask_permission` answers a prompt.
 //!
 //! # Schemas and languages
@@ -108,6 +111,7 @@ pub mod language;
 pub mod lex;
 pub mod limits;
 pub mod negotiate;
+pub mod produce;
 mod reading;
 pub mod rule;
 pub mod schema;

@@ -41,6 +41,10 @@ pub const SESSIONS_ENDED_WINDOW: usize = 1 << 16;
 /// followed, which `limit.session` reports once a session.
 pub const SESSION_PARTS_MAX: usize = 4_096;
 
+/// Calls without a recorded reply to their prompt that are held until it is known whether the recording has replies;
+/// at it the oldest is judged by what is recorded until then.
+pub const PRESUMED_CALLS_MAX: usize = 4_096;
+
 /// Subscriptions whose terms are remembered; the oldest is forgotten.
 pub const SUBSCRIPTIONS_MAX: usize = 1_024;
 
@@ -135,3 +139,17 @@ pub const SHAPED_CRITICAL_PER_SECOND: u32 = 5;
 
 /// Seconds for which at most nothing goes out because more than the agreed rate had to go before something critical.
 pub const SHAPED_DEBT_SECONDS_MAX: u64 = 2;
+
+/// Calls that may be open in one [`crate::produce::ProducerSession`]; one more is refused.
+pub const PRODUCED_CALLS_MAX: usize = 256;
+
+/// Outputs that may be open in one [`crate::produce::ProducerSession`]; one more is refused.
+pub const PRODUCED_OUTPUTS_MAX: usize = 256;
+
+/// Accepted prompts of one [`crate::produce::ProducerSession`] whose calls have not begun; with so many, another
+/// confirmation is refused.
+pub const PRODUCED_GRANTS_MAX: usize = 256;
+
+/// Tokens of settled prompts that one [`crate::produce::ProducerSession`] remembers; the oldest is forgotten, and a reply
+/// with it is reported as unknown instead of settled.
+pub const PRODUCED_TOKENS_MAX: usize = 1_024;

@@ -7,6 +7,7 @@
 mod checker;
 mod handshake;
 pub mod order;
+mod presumed;
 mod prompts;
 mod reply;
 mod states;

@@ -14,6 +14,9 @@ mod follow_session;
 #[allow(dead_code, reason = "its program is not what is looked at")]
 #[path = "../examples/make_events.rs"]
 mod make_events;
+#[allow(dead_code, reason = "its program is not what is looked at")]
+#[path = "../examples/produce_session.rs"]
+mod produce_session;
 
 use recount_aaep::wire::Decision;
 
@@ -38,6 +41,18 @@ fn followed(text: &str) -> Vec<String> {
 #[test]
 fn the_session_that_is_made_breaks_no_rule() {
     assert_eq!(checked(&made()), (0, "0 errors\n".into()));
+}
+
+#[test]
+fn the_session_that_is_produced_breaks_no_rule_however_its_prompt_is_settled() {
+    for (decision, called) in [(Some(Decision::Accept), true), (Some(Decision::Reject), false), (None, false)]
+    {
+        let text = produce_session::lines(decision).unwrap().join("\n");
+        assert_eq!(text.contains("tool.invoked"), called);
+        let (errors, said) = checked(&text);
+        // That its time was not told while it ran down is worth a note.
+        assert!(errors == 0 && !said.contains("warning"), "{said}");
+    }
 }
 
 #[test]

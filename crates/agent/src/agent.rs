@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    Desk, Engine, Left, ListQuery, NewRun, Order, Performer, Profile, Profiles, RunRow, Unacceptable, Whose,
+    ApplyTo, Desk, Engine, HeldFolders, Left, ListQuery, NewRun, Order, Performer, Profile, Profiles, RunRow,
+    Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::workspace::{Failed, Provisioned};
@@ -18,16 +19,19 @@ use recount_event::{Code, Draft, ForeignId, Payload, RunId, SessionId, codec};
 use recount_world::{Kind, World};
 use tokio::time::Instant;
 
+use crate::budget::Budget;
 use crate::client;
 use crate::conversation::{Conversation, Picture};
 use crate::limits;
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::{Policy, Setting, WorkspaceMode};
 use crate::recall::{self, Recall, Remembered};
+use crate::system::CommandFacts;
 use crate::tool::{Terms, Tool};
 use crate::tools::places::ToolPlaces;
 use crate::tools::{Tools, UnknownTool};
 use crate::worker::{Done, Worker};
+use crate::workspace::claims::{Claims, Sort, StillHeld};
 use crate::workspace::{CLONE, IN_PLACE, NoWorkspace, Workspaces};
 
 /// What an agent works with.
@@ -41,8 +45,10 @@ pub struct Settings {
     /// Why no command may have the network, where it would reach more than it should.
     pub no_network: Option<String>,
     pub workspaces: Workspaces,
-    /// What a model is told when nothing else is said.
+    /// The system prompt of runs for which nothing else is said; without it [`default_system`](crate::default_system).
     pub system: Option<String>,
+    /// Whether runs read the `AGENTS.md` files of their workspaces, unless an order says no.
+    pub workspace_instructions: bool,
     /// The agents that are configured.
     pub profiles: Arc<Profiles>,
 }
@@ -53,6 +59,8 @@ pub struct Agent {
     settings: Arc<Settings>,
     world: World,
     recall: Arc<Recall>,
+    /// The folders that changes are being brought back to, and those that are being copied.
+    pub(crate) claims: Claims,
 }
 
 /// What was said before a run.
@@ -82,7 +90,7 @@ impl Chosen {
 
 impl Agent {
     pub fn new(settings: Settings, world: World) -> Self {
-        Agent { settings: Arc::new(settings), world, recall: Arc::default() }
+        Agent { settings: Arc::new(settings), world, recall: Arc::default(), claims: Claims::default() }
     }
 
     pub(crate) fn workspaces(&self) -> &Workspaces {
@@ -93,8 +101,19 @@ impl Agent {
         &self.settings.policy
     }
 
-    pub(crate) fn system(&self) -> Option<String> {
-        self.settings.system.clone()
+    pub(crate) fn system(&self) -> Option<&str> {
+        self.settings.system.as_deref()
+    }
+
+    pub(crate) fn reads_instructions(&self, order: &Order) -> bool {
+        self.settings.workspace_instructions && order.workspace_instructions != Some(false)
+    }
+
+    /// How commands of a run are held, where one of these tools runs any.
+    pub(crate) fn command_facts(&self, order: &Order, names: &[&str]) -> Option<CommandFacts> {
+        let runs = |name: &&str| self.tool(name).is_some_and(|tool| tool.kind() == "shell");
+        let facts = CommandFacts { sandboxed: self.settings.sandboxed, network: order.network };
+        names.iter().any(runs).then_some(facts)
     }
 
     pub(crate) fn profile(&self, name: &str) -> Option<&Profile> {
@@ -110,6 +129,11 @@ impl Agent {
 
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.settings.tools.get(name).ok()
+    }
+
+    /// Whether no call of a tool changes anything.
+    pub(crate) fn only_reads(&self, name: &str) -> bool {
+        self.tool(name).is_some_and(|tool| tool.reads_only())
     }
 
     pub(crate) fn tool_places(&self) -> &ToolPlaces {
@@ -339,11 +363,28 @@ async fn picture_bytes(engine: &Engine, picture: &Picture) -> Option<Bytes> {
     (bytes.len() <= limits::PICTURE_BYTES_MAX).then_some(bytes)
 }
 
+fn broke_off() -> Unacceptable {
+    Unacceptable { code: Code::Internal, message: "comparing the folders broke off".to_owned() }
+}
+
+impl Agent {
+    fn settle_workspace(&self, new: &mut NewRun, order: &mut Order) -> Result<(), Unacceptable> {
+        let lone = || format!("lone_{:032x}", self.world.entropy.draw());
+        self.settings.workspaces.settle(new, order.workspace_source.as_mut(), lone)
+    }
+}
+
+fn read_order(new: &NewRun) -> Result<Order, Unacceptable> {
+    Order::read(new.queued.config.as_ref()).map_err(|why| Unacceptable {
+        code: Code::OrderRefused,
+        message: format!("what is asked of the run cannot be read: {why}"),
+    })
+}
+
 impl Performer for Agent {
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
         let refused = |message: String| Unacceptable { code: Code::OrderRefused, message };
-        let mut order = Order::read(new.queued.config.as_ref())
-            .map_err(|why| refused(format!("what is asked of the run cannot be read: {why}")))?;
+        let mut order = read_order(new)?;
         if new.queued.kind == RunKind::AgentLoop {
             let chosen = self
                 .choose(&new.queued)
@@ -380,16 +421,92 @@ impl Performer for Agent {
             crate::schema::check(&tool.schema(), &input)
                 .map_err(|why| refused(format!("file.input does not fit {}: {why}", file.tool)))?;
         }
-        let lone = || format!("lone_{:032x}", self.world.entropy.draw());
-        self.settings.workspaces.settle(new, order.workspace_source.as_mut(), lone)?;
+        self.settle_workspace(new, &mut order)?;
         order.sandbox = Some(self.settings.sandbox_layer.clone());
         order.policy = self.settings.policy.digest().map(str::to_owned);
         new.queued.config = Some(order.written());
         Ok(())
     }
 
+    fn accept_workspace(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
+        let mut order = read_order(new)?;
+        self.settle_workspace(new, &mut order)?;
+        new.queued.config = Some(order.written());
+        Ok(())
+    }
+
+    fn afford(&self, queued: &Queued) -> Result<(), Unacceptable> {
+        if queued.kind != RunKind::AgentLoop {
+            return Ok(());
+        }
+        let refused = |code| move |message: String| Unacceptable { code, message };
+        let chosen = self.choose(queued).map_err(refused(Code::ModelUnknown))?;
+        let order = Order::read(queued.config.as_ref()).map_err(|why| {
+            refused(Code::OrderRefused)(format!("the order of the run cannot be read: {why}"))
+        })?;
+        let budget = Budget {
+            micros_usd: queued.task_budget_micros_usd,
+            tokens: queued.task_budget_tokens,
+            turns: order.budget_turns,
+        };
+        self.affords(&chosen, budget).map_err(refused(Code::BudgetUnpriced))
+    }
+
     fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>> {
         Box::pin(Worker::work(self.clone(), desk))
+    }
+
+    fn changes(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
+        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
+        Box::pin(async move {
+            let work = move || workspaces.changes(copy.mode.as_deref(), &copy.path);
+            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
+        })
+    }
+
+    fn folders(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<Vec<PathBuf>, Unacceptable>> {
+        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
+        Box::pin(async move {
+            let find = move || workspaces.both_folders(copy.mode.as_deref(), &copy.path);
+            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(broke_off()))?;
+            Ok(found.to_vec())
+        })
+    }
+
+    fn hold(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<HeldFolders, Unacceptable>> {
+        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
+        let claims = self.claims.clone();
+        Box::pin(async move {
+            let find = move || workspaces.both_folders(copy.mode.as_deref(), &copy.path);
+            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(broke_off()))?;
+            let claim = claims.claim(found.to_vec(), Sort::Sole).await.map_err(|StillHeld| {
+                let [copy, source] = found.each_ref().map(|folder| folder.display());
+                let message = format!(
+                    "a tool of a run still works in {copy}, or in {source} or in a folder above or below it; try again when \
+                     it has ended"
+                );
+                Unacceptable { code: Code::RunActive, message }
+            })?;
+            Ok(HeldFolders::new(found.to_vec(), claim))
+        })
+    }
+
+    fn apply(
+        &self,
+        copy: WorkspaceOf,
+        to: ApplyTo,
+        held: HeldFolders,
+    ) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
+        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
+        let id = world.entropy.draw();
+        Box::pin(async move {
+            // Held until the work is done, also when nobody waits for it any more.
+            let work = move || {
+                let _held = held;
+                workspaces.bring_back(copy.mode.as_deref(), &copy.path, &to, id)
+            };
+            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
+        })
     }
 
     fn forget(&self, whose: Whose) -> BoxFuture<'static, ()> {
@@ -429,11 +546,23 @@ impl Worker {
         let source = self.order.workspace_source.clone().map(PathBuf::from);
         let root = PathBuf::from(&path);
         let (mode_of, root_of, run) = (mode.clone(), root.clone(), self.desk.run());
+        let ignored_too = self.order.copy_ignored;
+        // Nothing is applied to a folder while it is copied, and no run begins in one that something is applied to.
+        let folders = [Some(root.clone()), source.clone()].into_iter().flatten().collect();
+        let Ok(claim) = self.agent.claims.claim(folders, Sort::Shared).await else {
+            let why = format!(
+                "changes are applied to {path} or what it is made of, and that goes on; try again later"
+            );
+            return self.no_workspace(opening, mode, NoWorkspace::new("workspace_failed", why)).await;
+        };
         let ready = self
             .desk
             .world()
             .tasks
-            .block(Kind::Effect, move || workspaces.ready(&mode_of, &root_of, source.as_deref(), run))
+            .block(Kind::Effect, move || {
+                let _claim = claim;
+                workspaces.ready(&mode_of, &root_of, source.as_deref(), ignored_too, run)
+            })
             .await
             .unwrap_or_else(|_| Err(NoWorkspace::new("workspace_failed", "making it ready broke off")));
         let made = match ready {

@@ -6,20 +6,26 @@
 //! Look at [`Worker::see_to_calls`]. How an allowed call is carried out stands in `execute`, which tools are an
 //! application's in `client`.
 
+use std::sync::Arc;
+
+use recount_engine::AllowanceRow;
 use recount_event::digest::call_digest;
-use recount_event::family::approval::{DefaultDecision, Requested, Reversibility};
+use recount_event::family::approval::Reversibility;
 use recount_event::family::error::ToolUnavailable;
 use recount_event::family::policy::ToolBlocked;
 use recount_event::family::run::{RunKind, WaitKind, Waiting, WaitsFor};
-use recount_event::family::tool::{Executor, Invoked, RefusalCode, Refused, RiskLevel, Started};
+use recount_event::family::tool::{Executor, Invoked, RefusalCode, Refused, Started};
 use recount_event::{Draft, ForeignId, Payload, time};
 use recount_run::{CallStage, Work, outstanding};
+use recount_world::Kind;
 use serde_json::{Value, json};
 
 use crate::client;
+use crate::leave::{Leave, LeaveTerms};
+use crate::limits;
 use crate::policy::Verdict;
 use crate::tool::{Ask, Assessment, Tool};
-use crate::turn::RAW;
+use crate::turn::{RAW, why_unreadable};
 use crate::worker::{Done, Worker};
 
 /// What is to be done with a call.
@@ -29,17 +35,30 @@ enum Fate {
         message: String,
         before: Vec<Draft>,
     },
-    Run(Box<Assessment>),
-    AskLeave(Box<Requested>),
+    Run(Box<Permit>),
+    AskLeave(Leave),
     /// The application carries it out.
     Client(Box<Invoked>),
     Question(Ask),
 }
 
+/// A call that needs nobody's answer.
+struct Permit {
+    assessment: Assessment,
+    /// The allowance by which nobody is asked, where the policy would ask.
+    allowance: Option<AllowanceRow>,
+}
+
+impl Permit {
+    fn by_policy(assessment: Assessment) -> Self {
+        Permit { assessment, allowance: None }
+    }
+}
+
 /// What others have to do before a run goes on.
 #[derive(Default)]
 struct Wanted {
-    leaves: Vec<Requested>,
+    leaves: Vec<Leave>,
     client: Vec<Invoked>,
     questions: Vec<Ask>,
 }
@@ -63,11 +82,15 @@ impl Worker {
         }
         let state = self.desk.state();
         let mut owed = Vec::new();
+        let mut invoked = Vec::new();
         for work in outstanding(state).work {
             let Work::RunTool { tool_call_id } = work else { continue };
             let Some(call) = state.call(&tool_call_id) else { continue };
             match call.stage {
-                CallStage::Invoked(_) => return self.carry_out(&tool_call_id).await,
+                CallStage::Invoked(_) => {
+                    let name = call.tool_name.as_deref().unwrap_or_default();
+                    invoked.push((tool_call_id, self.agent.only_reads(name)));
+                }
                 CallStage::Announced => return self.granted_only_call(tool_call_id).await,
                 CallStage::Proposed => owed.push(Open {
                     name: call.tool_name.as_deref().unwrap_or_default().to_owned(),
@@ -76,8 +99,13 @@ impl Worker {
                 }),
             }
         }
+        if !invoked.is_empty() {
+            return self.carry_out_first(invoked).await;
+        }
         let mut settled = Vec::new();
-        let mut next: Option<(Open, Box<Assessment>)> = None;
+        let mut next: Vec<(Open, Box<Permit>)> = Vec::new();
+        // Whether more calls may be run beside those.
+        let mut is_open = true;
         let mut wanted = Wanted::default();
         for open in owed {
             match self.judge(&open).await? {
@@ -86,22 +114,45 @@ impl Worker {
                     let refused = Refused::new(open.id.clone(), open.name.clone(), code, message);
                     settled.push(Payload::ToolRefused(Box::new(refused)).into());
                 }
-                Fate::Run(assessment) if next.is_none() => next = Some((open, assessment)),
-                Fate::Run(_) => {}
-                Fate::AskLeave(asked) => wanted.leaves.push(*asked),
+                Fate::Run(permit) => {
+                    let only_reads = self.agent.only_reads(&open.name) && !permit.assessment.writes;
+                    if is_open && (only_reads || next.is_empty()) {
+                        next.push((open, permit));
+                    }
+                    // What comes after a call that changes something may count on that.
+                    is_open &= only_reads && next.len() < limits::READS_AT_ONCE;
+                }
+                Fate::AskLeave(leave) => wanted.leaves.push(leave),
                 Fate::Client(invoked) => wanted.client.push(*invoked),
                 Fate::Question(ask) => wanted.questions.push(ask),
             }
         }
-        if let Some((open, assessment)) = next {
-            settled.extend(self.invocation(&open, &assessment));
+        if !next.is_empty() {
+            for (open, permit) in &next {
+                settled.extend(self.invocation(open, permit));
+            }
             self.report(settled).await?;
-            return self.carry_out(&open.id).await;
+            let ids: Vec<ForeignId> = next.into_iter().map(|(open, _)| open.id).collect();
+            return match ids.as_slice() {
+                [only] => self.carry_out(only).await,
+                several => self.carry_out_together(several).await,
+            };
         }
         if !settled.is_empty() {
             return self.report(settled).await;
         }
         self.ask(wanted).await
+    }
+
+    /// Carries out the first of the calls that are invoked, and beside it those after it, as far as all only read.
+    async fn carry_out_first(&mut self, invoked: Vec<(ForeignId, bool)>) -> Done<()> {
+        let reads = invoked.iter().take(limits::READS_AT_ONCE).take_while(|(_, only_reads)| *only_reads);
+        let ids: Vec<ForeignId> = reads.map(|(id, _)| id.clone()).collect();
+        match (ids.as_slice(), invoked.first()) {
+            ([_, _, ..], _) => self.carry_out_together(&ids).await,
+            (_, Some((first, _))) => self.carry_out(first).await,
+            (_, None) => Ok(()),
+        }
     }
 
     /// The beginning of a turn's only call, where nobody has to be asked first. Written with the end of the turn, it
@@ -114,7 +165,7 @@ impl Worker {
     ) -> Done<Vec<Draft>> {
         let open = Open { id, name, turn_index: Some(turn_index) };
         Ok(match self.judge(&open).await? {
-            Fate::Run(assessment) => self.invocation(&open, &assessment),
+            Fate::Run(permit) => self.invocation(&open, &permit),
             _ => Vec::new(),
         })
     }
@@ -142,9 +193,10 @@ impl Worker {
                 None => {}
             }
         }
-        for asked in leaves {
+        for Leave { asked, before } in leaves {
             wait(WaitKind::Approval, &asked.approval_id);
-            drafts.push(Payload::ApprovalRequested(Box::new(asked)).into());
+            drafts.extend(before);
+            drafts.push(Payload::ApprovalRequested(asked).into());
         }
         for invoked in client {
             wait(WaitKind::ClientTool, &invoked.tool_call_id);
@@ -154,7 +206,7 @@ impl Worker {
         self.report(drafts).await
     }
 
-    fn expires_at(&self, timeout_seconds: Option<u64>) -> Option<String> {
+    pub(crate) fn expires_at(&self, timeout_seconds: Option<u64>) -> Option<String> {
         let seconds = timeout_seconds?;
         let now = self.desk.world().clock.now_ms();
         Some(time::format_ms(now.saturating_add(seconds.saturating_mul(1_000)).min(time::LAST_MS)))
@@ -190,14 +242,12 @@ impl Worker {
         if let Some(ask) = tool.asks(&open.id, &input) {
             return Ok(Fate::Question(self.named(open, ask)));
         }
-        let assessment = tool.assess(&input);
-        let setting = self.setting();
-        let mut verdict = self.agent.policy().judge(&open.name, &assessment, &setting);
+        let (assessment, mut verdict) = self.assessed(&tool, &input).await;
         if self.order.ask_first.contains(&open.name) {
             verdict = verdict.only_with_leave(&assessment);
         }
         Ok(match verdict {
-            Verdict::Allow => Fate::Run(Box::new(assessment)),
+            Verdict::Allow => Fate::Run(Box::new(Permit::by_policy(assessment))),
             Verdict::Block { policy_id, reason } => {
                 let mut blocked = ToolBlocked::new(open.name.clone(), reason.clone());
                 blocked.tool_call_id = Some(open.id.clone());
@@ -213,10 +263,32 @@ impl Worker {
             Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason } => {
                 let logged = self.desk.state().call(&open.id).and_then(|call| call.input.clone());
                 let digest = logged.map(|input| call_digest(&open.name, input.text()));
-                let terms = Leave { risk, reversibility, timeout_seconds, default_decision, policy_reason };
-                Fate::AskLeave(Box::new(self.leave(&open.id, &open.name, &assessment, terms, digest)))
+                let terms =
+                    LeaveTerms { risk, reversibility, timeout_seconds, default_decision, policy_reason };
+                let shown = self.shown(&tool, &input, &terms).await;
+                match self.allowance(&open.id, &shown).await {
+                    Some(allowance) => Fate::Run(Box::new(Permit { assessment, allowance: Some(allowance) })),
+                    None => Fate::AskLeave(self.leave(open, &assessment, terms, digest, shown).await),
+                }
             }
         })
+    }
+
+    /// What a call would do, and what the policy says to it. A long input is judged where it holds up no other run.
+    async fn assessed(&self, tool: &Arc<dyn Tool>, input: &Value) -> (Assessment, Verdict) {
+        let (agent, tool, setting) = (self.agent.clone(), tool.clone(), self.setting());
+        let judge = Arc::new(move |input: &Value| {
+            let assessment = tool.assess(input);
+            let verdict = agent.policy().judge(tool.name(), &assessment, &setting);
+            (assessment, verdict)
+        });
+        if bytes(input) <= limits::JUDGED_AT_ONCE_BYTES {
+            return judge(input);
+        }
+        let (beside, long) = (judge.clone(), input.clone());
+        let judged = self.desk.world().tasks.block(Kind::Effect, move || beside(&long)).await;
+        // A panic is a bug and ends this worker, as it would have done at once.
+        judged.unwrap_or_else(|_| judge(input))
     }
 
     fn unavailable(&self, open: &Open, code: RefusalCode, reason: &str, message: String) -> Fate {
@@ -242,31 +314,8 @@ impl Worker {
         }
     }
 
-    /// A request for permission, bound to one exact call.
-    fn leave(
-        &self,
-        call: &ForeignId,
-        name: &str,
-        assessment: &Assessment,
-        terms: Leave,
-        digest: Option<String>,
-    ) -> Requested {
-        let id = self.desk.mint("appr_");
-        let mut asked = Requested::new(id, call.clone(), name.to_owned(), assessment.summary.clone());
-        asked.policy_reason = Some(terms.policy_reason);
-        asked.action = Some(assessment.action.clone());
-        asked.consequence = Some(assessment.consequence.clone());
-        asked.risk_level = Some(terms.risk);
-        asked.reversibility = Some(terms.reversibility);
-        asked.irreversible = Some(terms.reversibility == Reversibility::Irreversible);
-        asked.timeout_seconds = Some(terms.timeout_seconds);
-        asked.expires_at = self.expires_at(asked.timeout_seconds);
-        asked.default_decision = Some(terms.default_decision);
-        asked.call_digest = digest;
-        asked
-    }
-
-    fn invocation(&self, open: &Open, assessment: &Assessment) -> Vec<Draft> {
+    fn invocation(&self, open: &Open, permit: &Permit) -> Vec<Draft> {
+        let Permit { assessment, allowance } = permit;
         let kind = self.agent.tool(&open.name).map(|tool| tool.kind().to_owned());
         let mut invoked = Invoked::new(open.id.clone(), open.name.clone());
         invoked.kind = kind.clone();
@@ -276,6 +325,11 @@ impl Worker {
         invoked.irreversible = Some(assessment.reversibility == Reversibility::Irreversible)
             .filter(|irreversible| *irreversible);
         invoked.args_summary = Some(assessment.summary.clone());
+        if let Some(allowance) = allowance {
+            invoked.allowance_id = ForeignId::parse(&allowance.id).ok();
+            invoked.allowance_scope = Some(allowance.scope);
+            invoked.allowed_by = Some(allowance.given_by.clone());
+        }
         let mut started = Started::new(open.id.clone(), open.name.clone());
         started.kind = kind;
         started.turn_index = open.turn_index;
@@ -301,15 +355,10 @@ impl Worker {
             return self.fail("invalid_input", why, false).await;
         }
         let open = Open { id: self.desk.mint("call_"), name: name.clone(), turn_index: None };
-        let assessment = tool.assess(&input);
         let digest = Some(call_digest(&name, &input.to_string()));
-        match self.agent.policy().judge(&name, &assessment, &self.setting()) {
-            Verdict::Allow => {
-                opening.extend(self.invocation(&open, &assessment));
-                self.originals.insert(open.id.clone(), input);
-                self.report(opening).await?;
-                self.carry_out(&open.id).await
-            }
+        let (assessment, verdict) = self.assessed(&tool, &input).await;
+        match verdict {
+            Verdict::Allow => self.begin_only_call(open, Permit::by_policy(assessment), input, opening).await,
             Verdict::Block { policy_id, reason } => {
                 let mut blocked = ToolBlocked::new(name, reason.clone());
                 blocked.policy_id = Some(policy_id);
@@ -319,14 +368,35 @@ impl Worker {
                 self.report(opening).await
             }
             Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason } => {
-                let terms = Leave { risk, reversibility, timeout_seconds, default_decision, policy_reason };
-                let asked = self.leave(&open.id, &name, &assessment, terms, digest);
+                let terms =
+                    LeaveTerms { risk, reversibility, timeout_seconds, default_decision, policy_reason };
+                let shown = self.shown(&tool, &input, &terms).await;
+                if let Some(allowance) = self.allowance(&open.id, &shown).await {
+                    let permit = Permit { assessment, allowance: Some(allowance) };
+                    return self.begin_only_call(open, permit, input, opening).await;
+                }
+                let Leave { asked, before } = self.leave(&open, &assessment, terms, digest, shown).await;
+                opening.extend(before);
                 let waits_for = vec![WaitsFor { kind: WaitKind::Approval, id: asked.approval_id.clone() }];
-                opening.push(Payload::ApprovalRequested(Box::new(asked)).into());
+                opening.push(Payload::ApprovalRequested(asked).into());
                 opening.push(Payload::RunWaiting(Box::new(Waiting::new(waits_for))).into());
                 self.report(opening).await
             }
         }
+    }
+
+    /// Carries out the call that the run is, where nobody has to be asked.
+    async fn begin_only_call(
+        &mut self,
+        open: Open,
+        permit: Permit,
+        input: Value,
+        mut opening: Vec<Draft>,
+    ) -> Done<()> {
+        opening.extend(self.invocation(&open, &permit));
+        self.originals.insert(open.id.clone(), input);
+        self.report(opening).await?;
+        self.carry_out(&open.id).await
     }
 
     /// A person has allowed the call that the run is.
@@ -338,9 +408,9 @@ impl Worker {
         let Some(tool) = self.agent.tool(&name).cloned() else {
             return self.fail("tool_unavailable", self.agent.no_such_tool(&self.order, &name), false).await;
         };
-        let assessment = tool.assess(&input);
+        let (assessment, _) = self.assessed(&tool, &input).await;
         let open = Open { id, name, turn_index: None };
-        let invocation = self.invocation(&open, &assessment);
+        let invocation = self.invocation(&open, &Permit::by_policy(assessment));
         self.originals.insert(open.id.clone(), input);
         self.report(invocation).await?;
         self.carry_out(&open.id).await
@@ -368,13 +438,14 @@ impl Worker {
     }
 }
 
-/// On which terms a person is asked.
-struct Leave {
-    risk: RiskLevel,
-    reversibility: Reversibility,
-    timeout_seconds: u64,
-    default_decision: DefaultDecision,
-    policy_reason: String,
+/// About as many bytes as an input has.
+fn bytes(input: &Value) -> usize {
+    match input {
+        Value::Object(object) => object.iter().map(|(name, value)| name.len() + bytes(value)).sum(),
+        Value::Array(values) => values.iter().map(bytes).sum(),
+        Value::String(text) => text.len(),
+        _ => size_of::<Value>(),
+    }
 }
 
 fn fits(tool: &dyn Tool, input: &Value) -> Result<(), String> {
@@ -385,10 +456,9 @@ fn fits(tool: &dyn Tool, input: &Value) -> Result<(), String> {
 pub(crate) fn readable(input: &Value) -> Result<(), String> {
     let raw = input.as_object().filter(|object| object.len() == 1).and_then(|object| object.get(RAW));
     match raw.and_then(Value::as_str) {
-        Some(_) => {
-            Err("the input is not a JSON object that can be read; send one object without repeated keys, \
-                        and not too large"
-                .to_owned())
+        Some(kept) => {
+            let why = why_unreadable(kept);
+            Err(format!("the input is not a readable JSON object: {why}; send one complete object"))
         }
         None => Ok(()),
     }

@@ -9,6 +9,7 @@ mod compact;
 mod messages;
 mod packed;
 mod seed;
+mod trim;
 mod words;
 
 use recount_event::family::assistant::ToolCallProposed;
@@ -112,9 +113,11 @@ impl Conversation {
             Payload::TurnFailed(_) => self.open = Turn::default(),
             Payload::ContextCompacted(compacted) => {
                 if let Ok(run) = compacted.through_run_id.parse() {
-                    self.compact((run, compacted.through_sequence), &compacted.summary);
+                    let through = (run, compacted.through_sequence);
+                    self.compact(through, &compacted.summary, compacted.request_kept == Some(true));
                 }
             }
+            Payload::ContextTrimmed(trimmed) => self.trim(&trimmed.results),
             Payload::ArtifactCreated(created) if created.kind == "image" => {
                 if let Some(call) = &created.tool_call_id {
                     let mime = created.mime.clone().unwrap_or_default();
@@ -264,8 +267,12 @@ impl Said {
 
     /// Bytes of its texts.
     fn bytes(&self) -> usize {
-        let texts: &[String] = if let Said::Turn(turn) = self { &turn.texts } else { &[] };
-        texts.iter().map(String::len).sum::<usize>()
+        let (texts, inputs): (&[String], usize) = match self {
+            Said::Turn(turn) => (&turn.texts, turn.input_bytes()),
+            Said::User(_) => (&[], 0),
+        };
+        inputs
+            + texts.iter().map(String::len).sum::<usize>()
             + self.words().map(|words| words.text().len()).sum::<usize>()
     }
 }

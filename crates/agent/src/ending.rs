@@ -5,8 +5,9 @@ use recount_event::family::run::{Cancelled, Failed, Finished, RunKind, Started};
 use recount_event::family::turn::StopReason;
 use recount_event::family::user::{Attachment, Message};
 use recount_event::{Draft, Payload, time};
-use recount_run::CancelledBy;
+use recount_run::{CancelledBy, Totals};
 
+use crate::budget::BUDGET_EXCEEDED;
 use crate::worker::{Done, Ended, Worker};
 
 impl Worker {
@@ -66,7 +67,7 @@ impl Worker {
     pub(crate) async fn conclude(&mut self) -> Done<()> {
         if self.desk.state().budget_exceeded() {
             let message = "the task's budget is used up; raise it and run again".to_owned();
-            return self.fail("budget_exceeded", message, false).await;
+            return self.fail(BUDGET_EXCEEDED, message, false).await;
         }
         match self.desk.state().kind() {
             RunKind::AgentLoop | RunKind::External => {
@@ -92,7 +93,7 @@ impl Worker {
                 }
             },
             Ended::Badly { code, error } => {
-                let retriable = code != "invalid_input";
+                let retriable = !matches!(code.as_str(), "invalid_input" | "output_cap" | "signal");
                 self.fail(&code, error, retriable).await
             }
             Ended::Refused { code, message } if code == "denied" => {
@@ -102,6 +103,16 @@ impl Worker {
             }
             Ended::Refused { code, message } => self.fail(&code, message, false).await,
         }
+    }
+
+    /// The figures as they are with what is reported together with the ending: turns that were completed, and what the
+    /// open turn has used.
+    fn figures_after(&self, turns: u64, spent: Totals) -> (Option<u64>, Option<u64>, Option<u64>) {
+        let state = self.desk.state();
+        let (completed, cost, duration) = self.figures();
+        let total = state.totals_of_closed_turns().plus(spent).cost_micros_usd;
+        let cost = cost.map(|_| total.saturating_sub(state.totals_before().cost_micros_usd));
+        (completed.map(|completed| completed + turns), cost, duration)
     }
 
     pub(crate) fn figures(&self) -> (Option<u64>, Option<u64>, Option<u64>) {
@@ -114,24 +125,36 @@ impl Worker {
         Payload::RunFinished(Box::new(ending)).into()
     }
 
-    /// The ending behind a turn that is reported with it: one turn more, and what it cost.
-    pub(crate) fn finished_with_turn(&self, stop: StopReason, cost_micros_usd: u64) -> Draft {
+    /// The ending behind a turn that is reported with it: one turn more, and what it used.
+    pub(crate) fn finished_with_turn(&self, stop: StopReason, spent: Totals) -> Draft {
         let final_status = match stop {
             StopReason::MaxTokens => "truncated",
             StopReason::Refusal => "refused",
             StopReason::EndTurn | StopReason::ToolUse | StopReason::Error => "completed",
         };
         let mut ending = Finished::new(final_status.to_owned());
-        let (turns, cost, duration) = self.figures();
-        ending.turns = turns.map(|turns| turns + 1);
-        ending.cost_micros_usd = cost.map(|cost| cost.saturating_add(cost_micros_usd));
-        ending.duration_ms = duration;
+        (ending.turns, ending.cost_micros_usd, ending.duration_ms) = self.figures_after(1, spent);
         Payload::RunFinished(Box::new(ending)).into()
     }
 
     pub(crate) fn failed(&self, code: &str, message: String, retriable: bool) -> Draft {
         let mut failed = Failed::new(code.to_owned(), message, retriable);
         (failed.turns, failed.cost_micros_usd, failed.duration_ms) = self.figures();
+        failed.by = Some("system".to_owned());
+        Payload::RunFailed(Box::new(failed)).into()
+    }
+
+    /// The same behind a turn that is reported with it.
+    pub(crate) fn failed_after(
+        &self,
+        turns: u64,
+        spent: Totals,
+        code: &str,
+        message: String,
+        retriable: bool,
+    ) -> Draft {
+        let mut failed = Failed::new(code.to_owned(), message, retriable);
+        (failed.turns, failed.cost_micros_usd, failed.duration_ms) = self.figures_after(turns, spent);
         failed.by = Some("system".to_owned());
         Payload::RunFailed(Box::new(failed)).into()
     }

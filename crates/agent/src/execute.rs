@@ -1,7 +1,8 @@
 //! Carries one allowed call out: runs the tool, lets it tell what it does, breaks it off when the run ends, and
-//! writes down how it ended.
+//! writes down how it ended. Look at [`Worker::carry_out`]; calls that run side by side stand in `together`.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{Desk, Keep as EngineKeep, Watch};
@@ -12,8 +13,9 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::limits;
-use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller};
+use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller, Terms, Tool};
 use crate::worker::{Done, Worker};
+use crate::workspace::claims::{Claim, Sort, StillHeld};
 
 /// What waiting for a tool's place is called in `run.throttled`.
 const THROTTLED: &str = "tools_at_once";
@@ -59,51 +61,34 @@ impl Worker {
 
     /// Runs an invoked call to its end.
     pub(crate) async fn carry_out(&mut self, id: &ForeignId) -> Done<()> {
-        let Some(call) = self.desk.state().call(id) else { return Ok(()) };
-        let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
-        let mut ended = Ended::new(id.clone(), name.clone());
-        ended.turn_index = turn_index;
-        let Some(tool) = self.agent.tool(&name).cloned() else {
-            let error = self.agent.no_such_tool(&self.order, &name);
-            return self.settle(ended, outcome_failed("tool_unavailable", error)).await;
-        };
-        ended.kind = Some(tool.kind().to_owned());
-        if turn_index.is_some() && !self.agent.offers(&self.order, &name) {
-            // It was allowed, and what was chosen anew since took it away.
-            let error = format!("{name} is not among the tools of this run any more");
-            return self.settle(ended, outcome_failed("not_offered", error)).await;
-        }
-        let input = match turn_index {
-            // Of a run that is one call the order says it.
-            None => {
-                self.originals.get(id).cloned().or_else(|| self.only_input().ok().map(|(_, input)| input))
-            }
-            Some(_) => self.input(id).await?,
-        };
-        let Some(input) = input else {
-            let error = "its input held a secret that was not kept, so it cannot be carried out".to_owned();
-            return self.settle(ended, outcome_failed("input_lost", error)).await;
-        };
-        let Some(terms) = self.terms() else {
-            return self
-                .settle(ended, outcome_failed("workspace_gone", "there is no workspace".into()))
-                .await;
-        };
+        let Some((ready, terms)) = self.make_ready(id).await? else { return Ok(()) };
+        let Ready { id, name, tool, input, mut ended } = ready;
         let _place = self.tool_place().await?;
+        let claim = match self.claim_folder(&terms).await? {
+            Ok(claim) => claim,
+            Err(busy) => return self.settle(ended, busy).await,
+        };
+        // The wait for a place may have been long.
+        if let Some(error) = self.changed_since_approval(&id, &tool, &input).await {
+            return self.settle(ended, outcome_failed("changed_since_approval", error)).await;
+        }
         let began = recount_world::moment();
         let world = self.desk.world().clone();
         let redactor = self.desk.redactor().clone();
-        let keeper = RunKeeper { desk_engine: self.desk.engine().clone(), run: self.desk.run() };
+        let keeper = self.keeper();
+        let (approved, rewritten) = (self.approved(&id), self.rewritten.clone());
         let watch = self.desk.watch();
         let (tell_cancel, cancel) = Cancel::new();
         let mut seen = Vec::new();
         let mut teller = DeskTeller { desk: &mut self.desk, seen: &mut seen, left: None };
         let outcome = {
             let job = Job {
-                call: id,
+                call: &id,
                 tool_name: &name,
-                turn_index,
+                turn_index: ended.turn_index,
                 input: &input,
+                approved,
+                rewritten,
                 terms: &terms,
                 teller: &mut teller,
                 keeper: &keeper,
@@ -113,6 +98,7 @@ impl Worker {
             };
             finish(tool.run(job), watch, &tell_cancel).await
         };
+        drop(claim);
         let left = teller.left.take();
         self.see(&seen);
         if let Some(left) = left {
@@ -123,8 +109,53 @@ impl Worker {
         self.settle(ended, outcome).await
     }
 
+    /// All that an invoked call needs to be run. `None`: it cannot be run, and was settled.
+    pub(crate) async fn make_ready(&mut self, id: &ForeignId) -> Done<Option<(Ready, Terms)>> {
+        let Some(call) = self.desk.state().call(id) else { return Ok(None) };
+        let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
+        let mut ended = Ended::new(id.clone(), name.clone());
+        ended.turn_index = turn_index;
+        let Some(tool) = self.agent.tool(&name).cloned() else {
+            let error = self.agent.no_such_tool(&self.order, &name);
+            self.settle(ended, outcome_failed("tool_unavailable", error)).await?;
+            return Ok(None);
+        };
+        ended.kind = Some(tool.kind().to_owned());
+        if turn_index.is_some() && !self.agent.offers(&self.order, &name) {
+            // It was allowed, and what was chosen anew since took it away.
+            let error = format!("{name} is not among the tools of this run any more");
+            self.settle(ended, outcome_failed("not_offered", error)).await?;
+            return Ok(None);
+        }
+        let input = match turn_index {
+            // Of a run that is one call the order says it.
+            None => {
+                self.originals.get(id).cloned().or_else(|| self.only_input().ok().map(|(_, input)| input))
+            }
+            Some(_) => self.input(id).await?,
+        };
+        let Some(input) = input else {
+            let error = "its input held a secret that was not kept, so it cannot be carried out".to_owned();
+            self.settle(ended, outcome_failed("input_lost", error)).await?;
+            return Ok(None);
+        };
+        let Some(terms) = self.terms() else {
+            self.settle(ended, outcome_failed("workspace_gone", "there is no workspace".into())).await?;
+            return Ok(None);
+        };
+        if let Some(error) = self.changed_since_approval(id, &tool, &input).await {
+            self.settle(ended, outcome_failed("changed_since_approval", error)).await?;
+            return Ok(None);
+        }
+        Ok(Some((Ready { id: id.clone(), name, tool, input, ended }, terms)))
+    }
+
+    pub(crate) fn keeper(&self) -> RunKeeper {
+        RunKeeper { desk_engine: self.desk.engine().clone(), run: self.desk.run() }
+    }
+
     /// Waits until a tool may run, and says so in the log where that is not at once.
-    async fn tool_place(&mut self) -> Done<OwnedSemaphorePermit> {
+    pub(crate) async fn tool_place(&mut self) -> Done<OwnedSemaphorePermit> {
         let places = self.agent.tool_places();
         if let Some(place) = places.try_take() {
             return Ok(place);
@@ -140,8 +171,27 @@ impl Worker {
         }
     }
 
+    /// Says that a tool works in its folder, until the answer is dropped: a tool may be alive when its run has ended, and
+    /// nothing is applied there meanwhile.
+    pub(crate) async fn claim_folder(&mut self, terms: &Terms) -> Done<Result<Option<Claim>, Outcome>> {
+        if terms.root.as_os_str().is_empty() {
+            // What needs no folder is given none.
+            return Ok(Ok(None));
+        }
+        let mut watch = self.desk.watch();
+        let claim = self.agent.claims.claim(vec![terms.root.clone()], Sort::Shared);
+        tokio::select! {
+            biased;
+            () = watch.ended() => Err(recount_engine::Left::Ended),
+            claim = claim => Ok(claim.map(Some).map_err(|StillHeld| {
+                let root = terms.root.display();
+                outcome_failed("workspace_busy", format!("changes are applied to {root}, and that goes on; try again later"))
+            })),
+        }
+    }
+
     /// Writes down how a call ended.
-    async fn settle(&mut self, mut ended: Ended, outcome: Outcome) -> Done<()> {
+    pub(crate) async fn settle(&mut self, mut ended: Ended, outcome: Outcome) -> Done<()> {
         let mut drafts = outcome.events;
         let summary = one_line(&outcome.summary);
         ended.summary = (!summary.is_empty()).then_some(summary);
@@ -229,6 +279,16 @@ impl Worker {
     }
 }
 
+/// A call that can be run.
+pub(crate) struct Ready {
+    pub(crate) id: ForeignId,
+    pub(crate) name: String,
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) input: Value,
+    /// The beginning of its outcome.
+    pub(crate) ended: Ended,
+}
+
 /// Waits for a call, and breaks it off when the run ends. `None` when it did not come to an end then.
 async fn finish(
     call: BoxFuture<'_, Outcome>,
@@ -247,7 +307,7 @@ async fn finish(
 
 fn because(mut ended: Box<Ended>, code: &str, error: String) -> Box<Ended> {
     ended.code = Some(code.to_owned());
-    ended.error = Some(error);
+    ended.error = Some(crate::tools::cut_bytes(error, limits::CALL_ERROR_BYTES_MAX));
     ended
 }
 
@@ -285,10 +345,7 @@ impl Teller for DeskTeller<'_> {
             }
             match self.desk.report(drafts).await {
                 Ok(events) => {
-                    // Output is not looked at again, and there may be much of it.
-                    let is_output =
-                        |event: &Event| matches!(event.payload(), Payload::ToolShellOutputChunk(_));
-                    self.seen.extend(events.into_iter().filter(|event| !is_output(event)));
+                    self.seen.extend(without_output(events));
                     Ok(())
                 }
                 Err(left) => {
@@ -300,8 +357,13 @@ impl Teller for DeskTeller<'_> {
     }
 }
 
+/// Output is not looked at again, and there may be much of it.
+pub(crate) fn without_output(events: Vec<Event>) -> impl Iterator<Item = Event> {
+    events.into_iter().filter(|event| !matches!(event.payload(), Payload::ToolShellOutputChunk(_)))
+}
+
 /// Keeps what calls bring for their run.
-struct RunKeeper {
+pub(crate) struct RunKeeper {
     desk_engine: recount_engine::Engine,
     run: RunId,
 }

@@ -7,12 +7,17 @@
 //! It must never know faces or stores.
 
 mod agent;
+mod approved;
 mod budget;
 mod calls;
 mod client;
 pub mod conversation;
 mod ending;
 mod execute;
+mod git;
+mod given;
+mod instructions;
+mod leave;
 pub mod limits;
 pub mod model;
 pub mod paths;
@@ -23,6 +28,8 @@ mod request;
 mod said;
 pub mod sandbox;
 pub mod schema;
+mod system;
+mod together;
 pub mod tool;
 pub mod tools;
 mod turn;
@@ -30,4 +37,5 @@ mod worker;
 mod workspace;
 
 pub use agent::{Agent, Settings};
+pub use system::{CommandFacts, SystemFacts, WorkspaceFacts, default_system};
 pub use workspace::Workspaces;

@@ -45,6 +45,17 @@ pub const MODEL_CALLS_MAX: usize = 128;
 /// Bytes of the inputs of all calls of an answer; more fails the attempt with `model_malformed`.
 pub const MODEL_CALL_BYTES_MAX: usize = 4 << 20;
 
+/// Tokens that one figure of a provider's usage may be; a larger one counts as this, and `turn.completed` says so. More
+/// than any model takes or writes, and small enough that the figures of a whole run stay below 2^53.
+pub const MODEL_TOKENS_MAX: u64 = 1 << 32;
+
+/// Millionths of a dollar that one turn may cost; a higher figure, which only a wrong price gives, counts as this.
+pub const TURN_COST_MICROS_MAX: u64 = 1 << 36;
+
+/// Bytes of a provider's name for a call; of a call with a longer one, or with control characters in it, our own id is
+/// sent back, and `turn.completed` says so.
+pub const MODEL_CALL_ID_BYTES_MAX: usize = 512;
+
 /// Characters of a tool's name that a provider is told; the rest is left out, and where two would be one the second is
 /// numbered.
 pub const MODEL_TOOL_NAME_CHARS_MAX: usize = 64;
@@ -160,6 +171,9 @@ pub const LINE_TOLD_CHARS: usize = 160;
 /// with `memory_limit`.
 pub const COMMAND_MEMORY_BYTES: u64 = 4 << 30;
 
+/// Memory of the warden, which is counted with the command's where the kernel bounds it.
+pub const COMMAND_MEMORY_SLACK_BYTES: u64 = 32 << 20;
+
 /// Processes and threads of a command, where the settings do not say; one that starts more is killed and fails
 /// with `process_limit`.
 pub const COMMAND_PROCESSES: u32 = 512;
@@ -168,11 +182,78 @@ pub const COMMAND_PROCESSES: u32 = 512;
 /// command is allowed; then the command can start no more.
 pub const COMMAND_PROCESSES_SLACK: u64 = 2_048;
 
+/// The same where the command has a user of its own, as where the server is root; then the command can start no more.
+pub const COMMAND_PROCESSES_ALONE_SLACK: u64 = 8;
+
+/// Names that are tried for the control group of a command, where others are left of processes with the same number; then the
+/// command has none, and is not started where the log says that it has.
+pub const COMMAND_GROUP_NAMES: usize = 16;
+
+/// Files that one process of a command may have open; then it can open no more.
+pub const COMMAND_OPEN_FILES: u64 = 65_536;
+
+/// Memory that the processes of a command may keep from being put on a disk; more is refused.
+pub const COMMAND_LOCKED_BYTES: u64 = 64 << 20;
+
+/// Signals that may wait for the processes of a user, its timers among them, when one of a command queues another; then that
+/// is refused.
+pub const COMMAND_SIGNALS_WAITING: u64 = 32_768;
+
+/// Bytes of queues of messages that a user may have when a command makes another; then that is refused.
+pub const COMMAND_QUEUE_BYTES: u64 = 800 << 10;
+
 /// The longest file that a command may write, where the settings do not say; writing on fails.
 pub const COMMAND_FILE_BYTES: u64 = 8 << 30;
 
 /// What a command's own `/tmp` holds, where it is memory and the settings do not say; writing on fails.
 pub const COMMAND_TMP_BYTES: u64 = 1 << 30;
+
+/// What a workspace may hold on the disk, where the settings do not say: a copy in all, a folder that is worked in itself
+/// beside what was there. A command that writes more is killed and fails with `workspace_limit`; the next one may remove and
+/// not write.
+pub const COMMAND_WORKSPACE_BYTES: u64 = 10 << 30;
+
+/// Files and folders that a workspace may hold, counted in the same way; more fail with `workspace_limit`, too.
+pub const COMMAND_WORKSPACE_ENTRIES: u64 = 2_000_000;
+
+/// Bytes of the workspace's disk that commands leave to others, and never more than a fiftieth of it; a command with which
+/// it comes to less is killed and fails with `workspace_limit`, and one that begins then may remove and not write.
+pub const COMMAND_DISK_RESERVE_BYTES: u64 = 256 << 20;
+
+/// Files and folders for which the workspace's disk has places that commands leave to others, and never more than a fiftieth
+/// of all it has; the same happens then. A disk that does not count them bounds none.
+pub const COMMAND_DISK_RESERVE_ENTRIES: u64 = 16_384;
+
+/// Bytes that a full workspace may grow by while a command removes something from it; then that is killed, too.
+pub const WORKSPACE_REMOVING_BYTES: u64 = 16 << 20;
+
+/// Files and folders by which it may grow meanwhile; then that is killed, too.
+pub const WORKSPACE_REMOVING_ENTRIES: u64 = 1_000;
+
+/// Files and folders that are measured between two looks at a command; the rest waits for the next look.
+pub const WORKSPACE_ENTRIES_AT_ONCE: usize = 2_000;
+
+/// Files with several names that a measurement remembers; beyond that each name counts as a file.
+pub const WORKSPACE_LINKS_MAX: usize = 400_000;
+
+/// Links that are followed from one `.git`; what is behind more, the operating system does not follow either.
+pub const GIT_LINKS_MAX: usize = 40;
+
+/// How long a workspace is measured before a command begins or after it ended. Then a command begins, bounded by how much
+/// fuller the disk gets while the measurement goes on beside it; and after one there is an estimate.
+pub const WORKSPACE_MEASURE_WAIT: Duration = Duration::from_secs(2);
+
+/// How long it is measured before a command where it is full by such an estimate; then the command may remove and not write.
+pub const WORKSPACE_MEASURE_WAIT_IN_DOUBT: Duration = Duration::from_secs(10);
+
+/// How long a command runs until its workspace is measured although the disk did not get fuller.
+pub const WORKSPACE_MEASURE_EVERY: Duration = Duration::from_secs(60);
+
+/// How long what a command left in its workspace counts as known; then it is measured again before the next one.
+pub const WORKSPACE_KNOWN_FOR: Duration = Duration::from_secs(600);
+
+/// Workspaces of which is remembered what they hold; beyond that all of them are measured again.
+pub const WORKSPACES_KNOWN_MAX: usize = 10_000;
 
 /// Bytes of a command line; a longer one is refused with `invalid_input`. The operating system takes less than
 /// this in one argument.
@@ -255,16 +336,42 @@ pub const OUTPUT_KEPT_BYTES_MAX: usize = 4 << 20;
 /// Bytes of one argument of a tool that runs git; a longer one is refused with `invalid_input`.
 pub const GIT_ARGUMENT_BYTES_MAX: usize = 16 << 10;
 
+/// Settings of a repository that name programs and are replaced; with more, git is not run (`git_settings_refused`).
+pub const GIT_OVERRIDES_MAX: usize = 500;
+
+/// Bytes of the names of a repository's settings; with more, git is not run (`git_settings_unreadable`).
+pub const GIT_SETTINGS_BYTES_MAX: usize = 1 << 20;
+
+/// How long a call of git that is our own may take; then it is killed.
+pub const OWN_GIT_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes that a call of git that is our own may write; then it is killed.
+pub const OWN_GIT_OUTPUT_BYTES_MAX: usize = 64 << 20;
+
 /// Arguments of a tool that runs git; more are refused with `invalid_input`.
 pub const GIT_ARGUMENTS_MAX: usize = 256;
 
 // Policy.
 
-/// Commands of one command line that are told apart; a line with more counts as one that cannot be read.
+/// Commands of one command line that are judged one by one; a line with more cannot be judged in full, so people are
+/// asked about it.
 pub const COMMANDS_MAX: usize = 200;
 
-/// How deep commands may stand in one another; deeper ones count as ones that cannot be read.
+/// How deep commands may stand in one another; a line with deeper ones cannot be judged in full, so people are asked
+/// about it.
 pub const COMMAND_DEPTH_MAX: usize = 8;
+
+/// Programs that run a command one in another, as `sudo env nice ls` has three; a line with more cannot be judged in
+/// full, so people are asked about it.
+pub const COMMAND_WRAPPERS_MAX: usize = 8;
+
+/// Bytes of text and words that are gone through to read one command line, counted each time; a line that needs more
+/// cannot be judged in full, so people are asked about it. The longest line may be read about eight times, once for each
+/// command that stands in another.
+pub const COMMAND_STEPS_MAX: usize = 8 * COMMAND_BYTES_MAX;
+
+/// Bytes of a call's input that are judged at once; a longer one is judged beside the threads that serve others.
+pub const JUDGED_AT_ONCE_BYTES: usize = 4 << 10;
 
 /// Bytes of a policy's file; a larger one is refused.
 pub const POLICY_BYTES_MAX: usize = 256 * 1024;
@@ -277,6 +384,18 @@ pub const RULE_ID_CHARS_MAX: usize = 64;
 
 /// Characters of any other text in a rule; a longer one is refused.
 pub const RULE_TEXT_CHARS_MAX: usize = 500;
+
+/// Bytes of what people are shown of a call in the request for their permission; of more the beginning is shown, the
+/// request says how much there is, and the whole is kept as an artifact.
+pub const PREVIEW_BYTES_MAX: usize = 64 << 10;
+
+/// Ways in which allowed changes of the same run may have led to the files that an allowed change finds; of more only
+/// the files as they were shown are accepted.
+pub const APPROVED_BASES_MAX: usize = 64;
+
+/// Changes of files that were allowed and made which a run remembers while it runs; a change that was shown before a
+/// later one was made has to be asked about again.
+pub const REWRITTEN_MAX: usize = 1_000;
 
 /// How long people have to answer when a rule does not say.
 pub const APPROVAL_TIMEOUT_SECONDS: u64 = 3_600;
@@ -358,14 +477,34 @@ pub const SAYING_BYTES_MAX: usize = 64 << 10;
 /// Bytes of one text block; a longer text goes on in another. Less than the rules of a run allow.
 pub const BLOCK_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes of one text block as JSON has it, where control characters take six; a longer text goes on in another block.
+/// Less than one event may hold.
+pub const BLOCK_QUOTED_BYTES_MAX: usize = 768 << 10;
+
+/// Bytes of a text that are taken in at once; a longer piece is taken in parts.
+pub const TEXT_PIECE_BYTES_MAX: usize = 16 << 10;
+
+/// Blocks of text and thoughts of one turn, its retries included; a turn that begins more has failed with
+/// `model_malformed`. Less than the rules of a run allow.
+pub const TURN_BLOCKS_MAX: u64 = 4_000;
+
 /// Bytes that count as a token where nobody has counted.
 pub const BYTES_PER_TOKEN: usize = 4;
 
-/// Calls that one turn may make; a turn with more has failed with `model_malformed`.
+/// Calls that one turn may make; those after them are refused and the model is told, up to [`MODEL_CALLS_MAX`].
 pub const CALLS_PER_TURN_MAX: usize = 64;
+
+/// Read-only calls of one turn that run side by side; further ones run after them.
+pub const READS_AT_ONCE: usize = 8;
+
+/// Calls that side by side wait for their events to be written: one each.
+pub const READS_TELLING: usize = READS_AT_ONCE;
 
 /// Bytes of a call's input; a call with more is refused and the model told why.
 pub const CALL_INPUT_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes, as JSON has it, of an input that cannot be read and is kept as the text that it is; the rest is left out.
+pub const CALL_INPUT_QUOTED_BYTES_MAX: usize = 512 << 10;
 
 /// Characters of the name of a tool that an application brings; a longer one is refused.
 pub const CLIENT_TOOL_NAME_CHARS_MAX: usize = 128;
@@ -390,11 +529,22 @@ pub const BUDGET_WARNING_PCT: u64 = 80;
 
 // ---- calls ---------------------------------------------------------------------------------------
 
+/// Bytes of why a call failed; the rest is left out.
+pub const CALL_ERROR_BYTES_MAX: usize = 16 << 10;
+
 /// Bytes of a call's output that the model is told and the log holds; the rest is kept as an artifact.
 pub const OUTPUT_TOLD_BYTES: usize = 32 << 10;
 
 /// How long a call that was broken off may take to clean up after itself; then it is left.
 pub const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an apply waits for tools that still work in the folder or its copy, which those of a run that was cancelled do
+/// for up to [`CANCEL_PATIENCE`]; then it is refused with `run_active`.
+pub const CLAIM_SOLE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a run waits for an apply that writes to its folder; then making the folder ready fails with
+/// `workspace_failed`, and a call with `workspace_busy`.
+pub const CLAIM_SHARED_WAIT: Duration = Duration::from_secs(600);
 
 /// How long a command may take when nothing else is said.
 pub const COMMAND_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10 * 60);
@@ -419,8 +569,29 @@ pub const WORKSPACE_BYTES_MAX: u64 = 4 << 30;
 /// Files and folders that a workspace may be made of; a folder with more is not copied.
 pub const WORKSPACE_FILES_MAX: u64 = 400_000;
 
+/// Bytes of a disk that making a workspace leaves to others; where it cannot, nothing is copied (`workspace_full`).
+pub const WORKSPACE_DISK_RESERVE_BYTES: u64 = 64 << 20;
+
+/// Bytes of one block of a file that is copied or digested; a block of zeros is not written.
+pub const COPY_BLOCK_BYTES: usize = 64 << 10;
+
 /// How deep its folders may lie in one another.
 pub const WORKSPACE_DEPTH_MAX: usize = 128;
+
+/// Bytes of the diff that shows what a run changed in its copy; the rest is left out, and the answer says so.
+pub const CHANGES_DIFF_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a file that such a diff shows line by line; of a larger one it says that it differs.
+pub const CHANGES_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Changes that are listed; the rest is counted.
+pub const CHANGES_TOLD_MAX: usize = 2_000;
+
+/// Bytes of the journal that says where what an apply moves belongs; more changes than fit are not applied.
+pub const APPLY_JOURNAL_BYTES_MAX: u64 = 256 << 20;
+
+/// Changes that a message names; the rest is counted.
+pub const CHANGES_NAMED_MAX: usize = 10;
 
 /// Bytes of a picture that a model is shown; of a larger one it is told that it is there.
 pub const PICTURE_BYTES_MAX: usize = 5 << 20;
@@ -451,6 +622,38 @@ pub const EXTRACT_BYTES_MAX: usize = 64 << 10;
 
 /// Characters of a message that its line in an extract has; the rest is left out.
 pub const EXTRACT_LINE_CHARS: usize = 200;
+
+/// Bytes of one `AGENTS.md` file that a model is given; the rest is left out, and the log says that it was cut.
+pub const INSTRUCTION_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of all `AGENTS.md` files of a workspace that a model is given together; the rest is left out likewise.
+pub const INSTRUCTIONS_BYTES_MAX: usize = 32 << 10;
+
+/// Bytes of an `AGENTS.md` file; a larger one is not read, and the log says so.
+pub const INSTRUCTION_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// `AGENTS.md` files of a workspace that are read, those nearest to its root first; of more the log says that there may
+/// be others.
+pub const INSTRUCTION_FILES_MAX: usize = 16;
+
+/// How deep `AGENTS.md` files are looked for; deeper folders are not visited, and the log says that there may be others.
+pub const INSTRUCTIONS_DEPTH_MAX: usize = 4;
+
+/// Files and folders that are looked at for `AGENTS.md` files; then the search stops, and the log says so.
+pub const INSTRUCTIONS_ENTRIES_MAX: usize = 5_000;
+
+/// How long `AGENTS.md` files are looked for; then the search stops, and the log says so.
+pub const INSTRUCTIONS_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes of a result of a call that is never shortened further for the model; a shorter result stays as it is.
+pub const TRIMMED_BYTES_MIN: u64 = 512;
+
+/// Results that one event shortens; the newest beyond that stay until the conversation is too long again.
+pub const TRIMMED_RESULTS_MAX: usize = 1_000;
+
+/// How often in a row a provider may refuse a conversation as too long, each time with a shorter one; then the run fails
+/// with `model_context_full`.
+pub const CONTEXT_REFUSALS_MAX: u64 = 8;
 
 /// Events of an earlier run that are read at a time.
 pub const EARLIER_PAGE: usize = 500;

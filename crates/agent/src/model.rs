@@ -34,6 +34,8 @@ use futures_util::future::BoxFuture;
 use recount_event::family::turn::StopReason;
 use serde_json::Value;
 
+use crate::limits;
+
 /// A conversation to go on with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
@@ -105,6 +107,10 @@ pub enum Piece {
         name: String,
         input: String,
     },
+    /// What the provider says that the answer has used so far. Totals; a later one replaces an earlier one.
+    Usage(Usage),
+    /// Something of the answer is not passed on as it was sent; the word for it in `turn.completed`.
+    Adjusted(&'static str),
     /// The answer is over; nothing follows.
     Finish {
         stop: StopReason,
@@ -119,6 +125,42 @@ pub struct Usage {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cached_input_tokens: u64,
+}
+
+impl Usage {
+    /// Whether anything was reported at all.
+    pub(crate) fn is_reported(self) -> bool {
+        self.input_tokens > 0 || self.output_tokens > 0
+    }
+
+    /// The larger of both figures, each for itself: what was reported is never taken back.
+    pub(crate) fn at_least(self, other: Usage) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens.max(other.input_tokens),
+            output_tokens: self.output_tokens.max(other.output_tokens),
+            cached_input_tokens: self.cached_input_tokens.max(other.cached_input_tokens),
+        }
+    }
+
+    /// The same with each figure no larger than a model can have.
+    pub(crate) fn bounded(self) -> Usage {
+        let most = limits::MODEL_TOKENS_MAX;
+        Usage {
+            input_tokens: self.input_tokens.min(most),
+            output_tokens: self.output_tokens.min(most),
+            cached_input_tokens: self.cached_input_tokens.min(most),
+        }
+    }
+}
+
+/// Words for what of an answer is not recorded as it was sent, as `turn.completed` has them.
+pub(crate) mod adjusted {
+    pub(crate) const CALL_ID_REPLACED: &str = "call_id_replaced";
+    pub(crate) const TEXT_REPLACED: &str = "text_replaced";
+    pub(crate) const TOOL_NAME_SHORTENED: &str = "tool_name_shortened";
+    pub(crate) const USAGE_BOUNDED: &str = "usage_bounded";
+    pub(crate) const USAGE_ESTIMATED: &str = "usage_estimated";
+    pub(crate) const USAGE_UNREADABLE: &str = "usage_unreadable";
 }
 
 /// Why an attempt came to nothing.

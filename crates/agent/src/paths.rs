@@ -59,11 +59,11 @@ pub enum Links {
 
 /// Opens something to look at it or to go on from it, and no more.
 #[cfg(target_os = "linux")]
-const LOOK: OFlags = OFlags::PATH;
+pub(crate) const LOOK: OFlags = OFlags::PATH;
 
 /// The same where a thing must be opened to be looked at: without waiting for it.
 #[cfg(not(target_os = "linux"))]
-const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+pub(crate) const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 impl Root {
     pub fn open(path: &Path) -> Result<Self, PathError> {
@@ -192,8 +192,14 @@ pub(crate) fn io_failed(place: &Place, error: &io::Error) -> PathError {
     PathError::new("io_failed", format!("{place}: {error}"))
 }
 
+/// Opens what is at a path below an open folder.
 #[cfg(target_os = "linux")]
-fn open_beneath(dir: BorrowedFd<'_>, path: &Path, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    links: Links,
+) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
 
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -213,7 +219,12 @@ fn open_beneath(dir: BorrowedFd<'_>, path: &Path, flags: OFlags, links: Links) -
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_beneath(dir: BorrowedFd<'_>, path: &Path, flags: OFlags, _links: Links) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    _links: Links,
+) -> Result<OwnedFd, Errno> {
     open_by_parts(dir, path, flags)
 }
 

@@ -182,12 +182,28 @@ impl<'a> Call<'a> {
     }
 }
 
+impl Call<'_> {
+    /// Why the call cannot be judged in full, where it cannot.
+    fn unjudged(&self) -> Option<&'static str> {
+        self.line.as_ref().and_then(|line| line.unjudged)
+    }
+
+    /// What cannot be judged in full is of high risk, whatever the tool says.
+    fn risk(&self) -> RiskLevel {
+        if self.unjudged().is_some() { RiskLevel::High } else { self.assessment.risk }
+    }
+}
+
+fn in_part(why: &str) -> String {
+    format!("what cannot be judged in full is always asked about: {why}")
+}
+
 impl Rule {
     /// What allows must fit all of a call; for what asks or blocks a part of it is enough.
     fn fits(&self, call: &Call<'_>) -> bool {
         let all = self.action == Action::Allow;
         self.tool.fits(call.tool)
-            && self.risk_at_least.is_none_or(|least| call.assessment.risk >= least)
+            && self.risk_at_least.is_none_or(|least| call.risk() >= least)
             && self.path.as_ref().is_none_or(|glob| some(all, &call.paths, |path| glob.is_match(path)))
             && self
                 .host
@@ -195,19 +211,21 @@ impl Rule {
                 .is_none_or(|host| some(all, &call.assessment.targets.hosts, |named| host_fits(host, named)))
             && self.command_prefix.as_ref().is_none_or(|prefix| {
                 call.line.as_ref().is_some_and(|line| {
-                    let told = !line.opaque && line.redirects.is_empty();
+                    if !all {
+                        return some(false, &line.commands, |command| may_begin(&command.words, prefix));
+                    }
+                    let shown = line.unjudged.is_none() && !line.twisted && line.redirects.is_empty();
                     let fits = |command: &command::Command| {
-                        begins(&command.words, prefix)
-                            && (!all || (!command.raised && command.sets.is_empty()))
+                        begins(&command.words, prefix) && !command.raised && command.sets.is_empty()
                     };
-                    (told || !all) && some(all, &line.commands, fits)
+                    shown && some(true, &line.commands, fits)
                 })
             })
     }
 
     fn judge(&self, call: &Call<'_>) -> Verdict {
         // A rule may call a call graver than its tool does, never less grave.
-        let risk = self.risk.map_or(call.assessment.risk, |risk| risk.max(call.assessment.risk));
+        let risk = self.risk.map_or(call.risk(), |risk| risk.max(call.risk()));
         let reversibility = self
             .reversibility
             .map_or(call.assessment.reversibility, |said| said.max(call.assessment.reversibility));
@@ -228,11 +246,14 @@ impl Rule {
                     _ => DefaultDecision::Reject,
                 },
                 policy_reason: match (self.action, reason) {
-                    (Action::Allow, _) => format!(
-                        "the rule `{}` allows it, but what is {} is always asked about",
-                        self.id,
-                        gravely(risk, reversibility)
-                    ),
+                    (Action::Allow, _) => match call.unjudged() {
+                        Some(why) => format!("the rule `{}` allows it, but {}", self.id, in_part(why)),
+                        None => format!(
+                            "the rule `{}` allows it, but what is {} is always asked about",
+                            self.id,
+                            gravely(risk, reversibility)
+                        ),
+                    },
                     (_, Some(reason)) => reason,
                     (_, None) => format!("the rule `{}` of the policy asks", self.id),
                 },
@@ -242,7 +263,7 @@ impl Rule {
 }
 
 /// Whether a mistake could not be mended.
-fn is_grave(risk: RiskLevel, reversibility: Reversibility) -> bool {
+pub(crate) fn is_grave(risk: RiskLevel, reversibility: Reversibility) -> bool {
     risk == RiskLevel::High || reversibility == Reversibility::Irreversible
 }
 
@@ -259,12 +280,33 @@ fn some<T>(all: bool, things: &[T], wanted: impl Fn(&T) -> bool) -> bool {
     !things.is_empty() && if all { things.iter().all(wanted) } else { things.iter().any(wanted) }
 }
 
-/// Word by word: `git push` begins `git push origin` and not `git pushy`. A program fits by its name alone.
-fn begins(words: &[String], prefix: &[String]) -> bool {
+/// Word by word: `git push` begins `git push origin` and not `git pushy`. An installed program fits by its name alone.
+fn begins(words: &[command::Word], prefix: &[String]) -> bool {
     words.len() >= prefix.len()
         && words.iter().zip(prefix).enumerate().all(|(at, (word, wanted))| {
-            word == wanted || (at == 0 && !wanted.contains('/') && command::base(word) == wanted)
+            !word.dynamic
+                && (**word == **wanted
+                    || (at == 0
+                        && !wanted.contains('/')
+                        && command::is_installed(word)
+                        && command::base(word) == wanted))
         })
+}
+
+/// The same where a word that is only known when the command runs may be the one that is wanted, or several, or none.
+fn may_begin(words: &[command::Word], prefix: &[String]) -> bool {
+    for (at, wanted) in prefix.iter().enumerate() {
+        let Some(word) = words.get(at) else { return false };
+        if word.dynamic {
+            // A command of an unknown name is asked about in any case.
+            return at > 0;
+        }
+        let named = at == 0 && !wanted.contains('/') && command::base(word) == wanted;
+        if **word != **wanted && !named {
+            return false;
+        }
+    }
+    true
 }
 
 /// The host itself, or with `*.` those below it.
@@ -279,10 +321,12 @@ fn host_fits(pattern: &str, named: &str) -> bool {
 
 /// Where no rule fits.
 fn by_default(call: &Call<'_>) -> Verdict {
-    let (risk, reversibility) = (call.assessment.risk, call.assessment.reversibility);
+    let (risk, reversibility) = (call.risk(), call.assessment.reversibility);
     let grave = is_grave(risk, reversibility);
     let in_place = call.setting.workspace_mode == WorkspaceMode::InPlace;
-    let why = if grave {
+    let why = if let Some(why) = call.unjudged() {
+        in_part(why)
+    } else if grave {
         format!("what is {} is always asked about", gravely(risk, reversibility))
     } else if READING.contains(&call.tool) {
         return Verdict::Allow;

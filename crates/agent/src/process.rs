@@ -14,7 +14,8 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use crate::limits;
-pub use crate::sandbox::plan::{Exit, Limit};
+use crate::sandbox::known::Workspace;
+pub use crate::sandbox::plan::{Exit, Full, FullWorkspace, Limit};
 use crate::sandbox::plan::{News, Plan, Wish};
 
 /// A command that runs. Dropping it kills it.
@@ -30,7 +31,7 @@ pub struct Process {
 
 #[derive(Debug)]
 enum Holder {
-    Warden { warden: Child, line: UnixStream, heard: Vec<u8> },
+    Warden { warden: Child, line: UnixStream, heard: Vec<u8>, workspace: Workspace },
     Group { leader: Child, group: Pid },
 }
 
@@ -47,7 +48,12 @@ pub enum StartError {
 
 impl Process {
     /// Starts a command under a warden, which is `helper` started for that.
-    pub(crate) async fn warded(helper: &std::path::Path, plan: &Plan) -> Result<Process, StartError> {
+    /// What it comes to know of the workspace is noted there.
+    pub(crate) async fn warded(
+        helper: &std::path::Path,
+        plan: &Plan,
+        workspace: Workspace,
+    ) -> Result<Process, StartError> {
         let spawn = |source| StartError::Spawn { program: helper.display().to_string(), source };
         let mut text = serde_json::to_vec(plan).map_err(|error| StartError::Refused(error.to_string()))?;
         text.push(b'\n');
@@ -66,7 +72,7 @@ impl Process {
             .envs(std::env::var_os("TMPDIR").map(|at| ("TMPDIR", at)));
         command.stdin(Stdio::from(OwnedFd::from(theirs)));
         let (stdout, stderr, warden) = spawn_with_pipes(command).map_err(spawn)?;
-        let holder = Holder::Warden { warden, line, heard: Vec::new() };
+        let holder = Holder::Warden { warden, line, heard: Vec::new(), workspace };
         let mut process =
             Process { stdout: Some(stdout), stderr: Some(stderr), holder, kill_at: None, exit: None };
         let started = async {
@@ -83,7 +89,7 @@ impl Process {
                 said if said.is_empty() => why,
                 said => format!("{why}: {said}"),
             })),
-            Some(News::Ended(_)) | None => Err(StartError::Refused(format!(
+            Some(News::Ended(..)) | None => Err(StartError::Refused(format!(
                 "{} has no entrance for sandboxes: {}",
                 helper.display(),
                 process.complaint()
@@ -220,9 +226,12 @@ impl Drop for Process {
 
 async fn end_of(holder: &mut Holder) -> Exit {
     match holder {
-        Holder::Warden { warden, line, heard } => loop {
+        Holder::Warden { warden, line, heard, workspace } => loop {
             match hear(line, heard).await {
-                Ok(Some(News::Ended(exit))) => return exit,
+                Ok(Some(News::Ended(exit, known))) => {
+                    workspace.note(known);
+                    return exit;
+                }
                 Ok(Some(_)) => {}
                 // The warden itself was killed; what it held died with it.
                 Ok(None) | Err(_) => {
@@ -236,7 +245,7 @@ async fn end_of(holder: &mut Holder) -> Exit {
             let status = leader.wait().await;
             rustix::process::kill_process_group(*group, Signal::KILL).ok();
             match status {
-                Ok(status) => Exit { code: status.code(), signal: status.signal(), limit: None },
+                Ok(status) => Exit { code: status.code(), signal: status.signal(), ..Exit::default() },
                 Err(_) => Exit { signal: Some(Signal::KILL.as_raw()), ..Exit::default() },
             }
         }

@@ -6,15 +6,45 @@
 use std::sync::Arc;
 
 use recount_engine::{Error, Purpose};
-use recount_event::family::error::ModelCapabilityMissing;
+use recount_event::family::error::{ModelCapabilityMissing, Upstream};
 use recount_event::family::policy::ModelRewrote;
+use recount_event::family::turn::Failed;
 use recount_event::{Code, Draft, Payload};
 
 use crate::agent::Chosen;
 use crate::conversation::Conversation;
 use crate::limits;
-use crate::model::{Capability, Request, Secret, ToolSpec};
+use crate::model::{Capability, Failure, Message, Part, Request, Secret, ToolSpec};
 use crate::worker::{Done, Worker};
+
+/// The code of a provider that refuses a conversation as too long.
+const CONTEXT_FULL: &str = "model_context_full";
+
+/// What providers refused as too long in this run, as its log says it.
+#[derive(Default)]
+pub(crate) struct RefusedContext {
+    /// What the turn under way was estimated at.
+    asked: Option<u64>,
+    /// The least that was refused.
+    tokens: Option<u64>,
+    /// How often since the last answer.
+    in_a_row: u64,
+}
+
+impl RefusedContext {
+    /// Takes an event in.
+    pub(crate) fn see(&mut self, payload: &Payload) {
+        match payload {
+            Payload::TurnStarted(started) => self.asked = started.input_tokens_estimate,
+            Payload::TurnFailed(failed) if failed.code == CONTEXT_FULL => {
+                self.tokens = self.tokens.into_iter().chain(self.asked).min();
+                self.in_a_row += 1;
+            }
+            Payload::TurnCompleted(_) => self.in_a_row = 0,
+            _ => {}
+        }
+    }
+}
 
 impl Worker {
     /// Adds what is to be told before a turn begins: who answers instead of whom, what they cannot do, and what of a long
@@ -31,12 +61,10 @@ impl Worker {
         let mut tokens = self.conversation.tokens_estimate_with(&said);
         let has_pictures = self.conversation.has_pictures() || said.has_pictures();
         // Only a long one is looked at as a whole: it would have to be copied for it.
-        let above = self.order.compact_above.filter(|above| tokens > *above);
-        let compacted =
-            above.and_then(|above| self.taking(self.conversation.clone(), opening).compaction(above));
-        if let Some(compacted) = compacted {
-            tokens = compacted.tokens_after.unwrap_or(tokens);
-            opening.push(Payload::ContextCompacted(Box::new(compacted)).into());
+        if let Some(above) = self.context_bound().filter(|above| tokens > *above) {
+            let events = self.taking(self.conversation.clone(), opening).shortening(above);
+            opening.extend(events.into_iter().map(Draft::from));
+            tokens = self.taking(self.conversation.clone(), opening).tokens_estimate();
         }
         if !chosen.can(Capability::Tools) && !self.agent.tool_specs(&self.order).is_empty() {
             self.missing(chosen, "tool_use", "answers_without_tools", opening);
@@ -45,6 +73,38 @@ impl Worker {
             self.missing(chosen, "image_input", "told_that_there_is_a_picture", opening);
         }
         tokens
+    }
+
+    /// The most tokens that the model is sent: what the order says, and less than what its provider refused.
+    fn context_bound(&self) -> Option<u64> {
+        let refused = self.refused.tokens.map(|tokens| tokens.saturating_sub(1));
+        self.order.compact_above.into_iter().chain(refused).min()
+    }
+
+    /// Whether a turn is begun again with a shorter conversation after its provider refused this one as too long. If so,
+    /// the turn has failed in the log, from which the next worker learns the bound, too.
+    pub(crate) async fn shortens_after(
+        &mut self,
+        chosen: &Chosen,
+        index: u64,
+        failure: &Failure,
+    ) -> Done<bool> {
+        let tokens = self.conversation.tokens_estimate();
+        let is_last = self.refused.in_a_row + 1 >= limits::CONTEXT_REFUSALS_MAX;
+        if failure.code != CONTEXT_FULL
+            || is_last
+            || self.conversation.shortening(tokens.saturating_sub(1)).is_empty()
+        {
+            return Ok(false);
+        }
+        let mut upstream = Upstream::new(chosen.provider.clone(), failure.message.clone(), false);
+        upstream.status = failure.status.map(u64::from);
+        let mut drafts = vec![Payload::ErrorUpstream(Box::new(upstream)).into()];
+        drafts.extend(self.desk.state().cut_texts().into_iter().map(Draft::from));
+        let failed = Failed::new(index, failure.code.to_owned(), failure.message.clone(), true);
+        drafts.push(Payload::TurnFailed(Box::new(failed)).into());
+        self.report(drafts).await?;
+        Ok(true)
     }
 
     /// A conversation with what is about to be reported.
@@ -62,24 +122,26 @@ impl Worker {
         if chosen.can(Capability::Images) {
             pictures = Some(self.agent.fetch(&self.desk, &self.conversation.pictures()).await);
         }
+        let instructions = self.workspace_words().map(|words| Message::User(vec![Part::Text(words)]));
+        let messages = instructions.into_iter().chain(self.conversation.messages(pictures.as_ref()));
         Arc::new(Request {
             model: chosen.model.clone(),
             system: self.system(),
-            messages: self.conversation.messages(pictures.as_ref()),
+            messages: messages.collect(),
             tools: self.tools_for(chosen),
             max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
             key,
         })
     }
 
-    fn tools_for(&self, chosen: &Chosen) -> Vec<ToolSpec> {
+    pub(crate) fn tools_for(&self, chosen: &Chosen) -> Vec<ToolSpec> {
         if chosen.can(Capability::Tools) { self.agent.tool_specs(&self.order) } else { Vec::new() }
     }
 
     /// What the model is told before the conversation: its agent's words, then what the session began with.
     fn system(&self) -> Option<String> {
-        let own = self.order.system.clone().or_else(|| self.agent.system());
-        let words: Vec<String> = own.into_iter().chain(self.conversation.system().iter().cloned()).collect();
+        let words: Vec<String> =
+            self.own_system().into_iter().chain(self.conversation.system().iter().cloned()).collect();
         (!words.is_empty()).then(|| words.join("\n\n"))
     }
 

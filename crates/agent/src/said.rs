@@ -24,6 +24,8 @@ pub(crate) struct Saying {
     ready_bytes: usize,
     /// The texts of complete blocks, as they were told.
     texts: Vec<String>,
+    /// Whether the turn wanted to begin more blocks than it may.
+    pub(crate) has_too_many_blocks: bool,
     /// Whether what the model thinks is told.
     pub(crate) tells_thinking: bool,
     /// Looks for the key of this run alone, which the configured redactor does not know.
@@ -35,6 +37,9 @@ struct Block {
     kind: Kind,
     masking: Masking,
     told: String,
+    /// Bytes of all that was taken in, as it is and as JSON has it.
+    bytes: usize,
+    quoted: usize,
     /// Not among what is ready yet.
     gathered: String,
     since: Option<Instant>,
@@ -92,6 +97,7 @@ impl Saying {
             ready: Vec::new(),
             ready_bytes: 0,
             texts: Vec::new(),
+            has_too_many_blocks: false,
             tells_thinking: false,
             key: None,
         }
@@ -123,12 +129,30 @@ impl Saying {
         wanted
     }
 
+    /// Takes a piece of any size in: a large one in parts, none of which is too large for a block.
     fn piece(&mut self, kind: Kind, piece: &str, now: Instant) {
-        let is_other = |block: &Block| block.kind != kind || block.would_be(piece) > limits::BLOCK_BYTES_MAX;
+        let mut rest = piece;
+        while rest.len() > limits::TEXT_PIECE_BYTES_MAX {
+            let mut end = limits::TEXT_PIECE_BYTES_MAX;
+            while !rest.is_char_boundary(end) {
+                end -= 1;
+            }
+            self.part(kind, &rest[..end], now);
+            rest = &rest[end..];
+        }
+        self.part(kind, rest, now);
+    }
+
+    fn part(&mut self, kind: Kind, piece: &str, now: Instant) {
+        let is_other = |block: &Block| block.kind != kind || !block.has_room_for(piece);
         if self.block.as_ref().is_some_and(is_other) {
             self.close();
         }
         if self.block.is_none() {
+            if self.next_block >= limits::TURN_BLOCKS_MAX {
+                self.has_too_many_blocks = true;
+                return;
+            }
             self.block = Some(Block {
                 index: self.next_block,
                 kind,
@@ -137,6 +161,8 @@ impl Saying {
                     all: StreamRedactor::new(self.redactor.clone()),
                 },
                 told: String::new(),
+                bytes: 0,
+                quoted: 0,
                 gathered: String::new(),
                 since: None,
                 held_since: None,
@@ -144,6 +170,8 @@ impl Saying {
             self.next_block += 1;
         }
         let Some(block) = &mut self.block else { return };
+        block.bytes += piece.len();
+        block.quoted += quoted_bytes(piece);
         let certain = block.masking.push(piece);
         block.held_since = (block.masking.held() > 0).then_some(now);
         block.gather(&certain, now);
@@ -227,8 +255,10 @@ impl Saying {
 }
 
 impl Block {
-    fn would_be(&self, piece: &str) -> usize {
-        self.told.len() + self.masking.held() + piece.len()
+    /// Masking keeps the length of a text, so what was taken in says how long the block will be.
+    fn has_room_for(&self, piece: &str) -> bool {
+        self.bytes + piece.len() <= limits::BLOCK_BYTES_MAX
+            && self.quoted + quoted_bytes(piece) <= limits::BLOCK_QUOTED_BYTES_MAX
     }
 
     fn gather(&mut self, certain: &str, now: Instant) {
@@ -259,9 +289,52 @@ impl Block {
     }
 }
 
+/// Bytes of a text within a JSON string.
+pub(crate) fn quoted_bytes(text: &str) -> usize {
+    let quoted = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(quoted).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quoted_text_is_as_long_as_it_is_counted() {
+        let all: String = (0..300).filter_map(char::from_u32).collect();
+        assert_eq!(quoted_bytes(&all) + 2, serde_json::to_string(&all).unwrap().len());
+    }
+
+    #[test]
+    fn a_piece_of_any_size_fits_into_blocks() {
+        for text in ["x".repeat(1 << 20), "\u{1}é".repeat(200_000)] {
+            let mut saying = saying();
+            saying.text(&text, recount_world::moment());
+            saying.close();
+            let blocks: Vec<String> =
+                said(&saying.take()).into_iter().filter(|part| part.2).map(|part| part.1).collect();
+            assert_eq!(blocks.concat(), text);
+            assert!(blocks.iter().all(|block| block.len() <= limits::BLOCK_BYTES_MAX));
+            assert!(blocks.iter().all(|block| quoted_bytes(block) <= limits::BLOCK_QUOTED_BYTES_MAX));
+            assert!(!saying.has_too_many_blocks);
+        }
+    }
+
+    #[test]
+    fn a_turn_has_so_many_blocks_and_no_more() {
+        let mut saying = Saying::new(0, limits::TURN_BLOCKS_MAX - 1, Arc::new(Redactor::shapes()));
+        let now = recount_world::moment();
+        saying.text("the last", now);
+        assert!(!saying.has_too_many_blocks);
+        saying.close();
+        saying.text("one more", now);
+        assert!(saying.has_too_many_blocks);
+        assert_eq!(saying.whole(), "the last");
+    }
 
     fn saying() -> Saying {
         Saying::new(3, 0, Arc::new(Redactor::shapes()))

@@ -11,20 +11,36 @@ mod absent;
 #[cfg(target_os = "linux")]
 mod bwrap;
 #[cfg(target_os = "linux")]
+mod calls;
+#[cfg(target_os = "linux")]
 mod confine;
 #[cfg(target_os = "linux")]
 pub(crate) mod crowd;
 #[cfg(target_os = "linux")]
+mod delegated;
+mod gaps;
+pub(crate) mod known;
+#[cfg(target_os = "linux")]
 mod landlock;
+#[cfg(target_os = "linux")]
+mod measure;
 #[cfg(target_os = "linux")]
 mod modes;
 mod places;
 pub(crate) mod plan;
 #[cfg(target_os = "linux")]
+mod room;
+#[cfg(target_os = "linux")]
 mod seccomp;
 mod settings;
 #[cfg(target_os = "linux")]
+mod stage;
+#[cfg(target_os = "linux")]
 mod tree;
+#[cfg(target_os = "linux")]
+mod user;
+#[cfg(target_os = "linux")]
+mod view;
 #[cfg(target_os = "linux")]
 mod warden;
 
@@ -34,9 +50,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(not(target_os = "linux"))]
 use self::absent as warden;
+pub use self::gaps::Gap;
+use self::known::KnownWorkspaces;
 use self::places::Places;
 pub use self::plan::Layer;
-use self::plan::Plan;
+use self::plan::{Plan, RoomPlan};
 pub use self::settings::{Mode, SandboxSettings};
 pub(crate) use self::warden::WORD;
 use crate::process::{Exit, Process, StartError};
@@ -71,6 +89,10 @@ pub struct Sandbox {
     places: Places,
     helper: Option<PathBuf>,
     bwrap: Option<PathBuf>,
+    known: KnownWorkspaces,
+    /// Whether the kernel bounds the memory of a command as a whole.
+    memory_is_kept: bool,
+    _bounds: warden::Bounds,
 }
 
 /// A command to run.
@@ -131,6 +153,8 @@ impl Sandbox {
             return Err(Unavailable { why, remedy: Remedy::OtherSystem });
         }
         let mut tried = Vec::new();
+        let bounds =
+            if settings.mode == Mode::Off { warden::Bounds::default() } else { warden::take_bounds() };
         for layer in candidates {
             let bwrap = places::program("bwrap");
             let mut sandbox = Sandbox {
@@ -140,8 +164,18 @@ impl Sandbox {
                 places: places.clone(),
                 helper: helper.clone(),
                 bwrap,
+                known: KnownWorkspaces::default(),
+                memory_is_kept: *layer != Layer::Off && warden::bounds_memory(),
+                _bounds: bounds.clone(),
             };
-            match sandbox.try_out().await {
+            let mut tried_out = sandbox.try_out().await;
+            if tried_out.is_err() && sandbox.memory_is_kept {
+                // A group that can be made and not joined bounds nothing, and the label must say so.
+                sandbox.memory_is_kept = false;
+                tried_out = sandbox.try_out().await;
+            }
+            let tried_out = tried_out.and_then(|()| sandbox.is_strict_enough());
+            match tried_out {
                 Ok(()) => {
                     sandbox.detail = sandbox.describe();
                     return Ok(sandbox);
@@ -180,6 +214,26 @@ impl Sandbox {
         }
     }
 
+    /// Whether a layer that works keeps in all that the settings ask for.
+    fn is_strict_enough(&self) -> Result<(), String> {
+        match self.gaps() {
+            gaps if self.settings.strict && !gaps.is_empty() => {
+                let gaps: Vec<_> = gaps.iter().map(|gap| gap.describe()).collect();
+                Err(format!("sandbox.strict is set, and {}", gaps.join("; ")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the layer does not keep in on this machine.
+    pub fn gaps(&self) -> Vec<Gap> {
+        let sockets = !self.settings.strict && !self.places.granted.is_empty();
+        // Landlock allows all that lies below what may be written.
+        let is_below = |path: &PathBuf| places::WRITTEN.iter().any(|folder| path.starts_with(folder));
+        let landlock = warden::has_landlock() && !self.places.granted.iter().any(is_below);
+        Gap::of(self.layer, landlock, sockets)
+    }
+
     pub fn layer(&self) -> Layer {
         self.layer
     }
@@ -191,8 +245,14 @@ impl Sandbox {
 
     /// What stands in `sandbox_layer`: the layer's name, and after it what is less than the layer promises.
     pub fn label(&self, network: bool) -> String {
-        let network = if network && self.layer != Layer::Off { " network=host" } else { "" };
-        format!("{}{network}", self.layer.name())
+        if self.layer == Layer::Off {
+            return self.layer.name().to_owned();
+        }
+        let network = if network { " network=host" } else { "" };
+        let open: Vec<_> = self.gaps().iter().map(|gap| gap.name()).collect();
+        let open = if open.is_empty() { String::new() } else { format!(" open={}", open.join(",")) };
+        let memory = if self.memory_is_kept { "" } else { " memory=watched" };
+        format!("{}{network}{memory}{open}", self.layer.name())
     }
 
     /// Whether commands reach servers on this machine, so that a token must keep them from answering for people.
@@ -224,7 +284,7 @@ impl Sandbox {
     pub async fn start(&self, order: Order<'_>) -> Result<Process, StartError> {
         let plan = self.plan(&order)?;
         match (&self.helper, self.layer) {
-            (Some(helper), _) => Process::warded(helper, &plan).await,
+            (Some(helper), _) => Process::warded(helper, &plan, self.known.workspace(&plan.workspace)).await,
             (None, Layer::Off) => Process::grouped(&plan),
             (None, _) => Err(StartError::Refused("this program has no entrance for sandboxes".into())),
         }
@@ -245,12 +305,21 @@ impl Sandbox {
             argv: order.argv.clone(),
             cwd: workspace.clone(),
             environment: self.environment(order),
+            room: RoomPlan {
+                bytes: self.settings.workspace_bytes,
+                entries: crate::limits::COMMAND_WORKSPACE_ENTRIES,
+                in_place: !self.places.is_copy(&workspace),
+                known: self.known.of(&workspace),
+            },
             workspace,
             readable: self.places.readable(order.network),
             hidden: self.places.hidden.clone(),
+            granted: self.places.granted.clone(),
             links: self.places.links.clone(),
             network: order.network,
+            strict: self.settings.strict,
             memory_bytes: self.settings.memory_bytes,
+            memory_is_kept: self.memory_is_kept,
             processes: self.settings.processes,
             file_bytes: self.settings.file_bytes,
             tmp_bytes: self.settings.tmp_bytes,
@@ -281,19 +350,30 @@ impl Sandbox {
     }
 
     fn describe(&self) -> String {
-        let kept = warden::bounds_processes() || !rustix::process::geteuid().is_root();
+        // Under bubblewrap even root's command is a user whose processes the kernel counts.
+        let kept =
+            warden::bounds_processes() || self.layer == Layer::Bwrap || !rustix::process::geteuid().is_root();
         let bounds = format!(
-            "at most {} processes, bounded {}, and {} MiB of memory",
+            "at most {} processes, bounded {}, {} MiB of memory, bounded {}, and {} MiB in a \
+             workspace, bounded by looking",
             self.settings.processes,
             if kept { "by the kernel" } else { "by looking" },
-            self.settings.memory_bytes >> 20
+            self.settings.memory_bytes >> 20,
+            if self.memory_is_kept { "by the kernel" } else { "by looking, files in memory not counted" },
+            self.settings.workspace_bytes >> 20,
         );
+        let open: Vec<_> = self.gaps().iter().map(|gap| gap.describe()).collect();
+        let open =
+            if open.is_empty() { String::new() } else { format!("; not kept in: {}", open.join("; ")) };
+        let user = if warden::drops_root() { "a user of their own without rights; " } else { "" };
         match self.layer {
             Layer::Bwrap => format!(
-                "bubblewrap: own mounts, processes, network, users; system calls filtered; no capabilities; {bounds}"
+                "bubblewrap: own mounts, processes, network, users; {user}listed system calls only; no \
+                 capabilities; {bounds}{open}"
             ),
             Layer::Landlock => format!(
-                "Landlock: paths, signals and sockets; system calls filtered, no network; no capabilities; {bounds}"
+                "Landlock: paths, signals and sockets; listed system calls only, no network; no capabilities; \
+                 {bounds}{open}"
             ),
             Layer::Off if self.helper.is_some() => {
                 "nothing is enforced; what a command leaves behind is killed".to_owned()

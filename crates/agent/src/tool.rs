@@ -3,7 +3,7 @@
 //! Look at [`Tool`]. A tool reports its own typed events; `tool.invoked` and the outcome are written by who runs
 //! it. It must never know models, policy or faces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,6 +18,9 @@ use recount_world::World;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::approved;
+pub use crate::approved::{Approved, FileChange, Rewritten};
+
 /// One tool.
 pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &'static str;
@@ -31,8 +34,19 @@ pub trait Tool: Send + Sync + 'static {
     /// A JSON Schema of its input: an object that admits no unknown property.
     fn schema(&self) -> Value;
 
+    /// Whether no call ever changes anything, so that several may run side by side.
+    fn reads_only(&self) -> bool {
+        false
+    }
+
     /// What a call would do. Pure; `input` fits the schema.
     fn assess(&self, input: &Value) -> Assessment;
+
+    /// What a person reads before allowing a call: all of what it will do. May read files of the workspace, and waits
+    /// for them.
+    fn preview(&self, input: &Value, _root: &Path) -> Preview {
+        Preview::of_input(input)
+    }
 
     /// A tool that asks a person is not run: this is asked instead, and the answer is its output.
     fn asks(&self, _call: &ForeignId, _input: &Value) -> Option<Ask> {
@@ -66,6 +80,36 @@ pub struct Assessment {
     pub writes: bool,
 }
 
+/// What a call will do, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// `command`, `diff` or `input`.
+    pub kind: &'static str,
+    pub text: String,
+    /// Of a difference: the files that it changes.
+    pub changes: Vec<FileChange>,
+}
+
+impl Preview {
+    pub fn command(line: &str) -> Self {
+        Preview { kind: "command", text: line.to_owned(), changes: Vec::new() }
+    }
+
+    /// The input, for tools that have nothing better to show.
+    pub fn of_input(input: &Value) -> Self {
+        let text = serde_json::to_string_pretty(input).unwrap_or_else(|_| input.to_string());
+        Preview { kind: "input", text, changes: Vec::new() }
+    }
+
+    /// What an approval is bound to: of a difference the files as they are and what becomes of them.
+    pub fn binding(&self) -> String {
+        if self.kind != approved::DIFF {
+            return self.text.clone();
+        }
+        approved::binding(&self.changes)
+    }
+}
+
 /// What rules of a policy look at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
@@ -81,6 +125,10 @@ pub struct Job<'a> {
     pub tool_name: &'a str,
     pub turn_index: Option<u64>,
     pub input: &'a Value,
+    /// What a person allowed of it, where one was asked: files are changed so and not otherwise.
+    pub approved: Option<Approved>,
+    /// The files that calls of this run changed, to which it adds its own.
+    pub rewritten: Rewritten,
     pub terms: &'a Terms,
     pub teller: &'a mut dyn Teller,
     pub keeper: &'a dyn Keeper,

@@ -8,9 +8,9 @@
 mod ask_user;
 mod change;
 mod command;
-mod diff;
+pub(crate) mod diff;
 mod edit_file;
-mod ending;
+pub(crate) mod ending;
 mod git;
 pub mod git_diff;
 pub mod git_exec;
@@ -26,7 +26,7 @@ mod read_file;
 mod replace;
 pub mod shell;
 mod todo_write;
-mod walk;
+pub(crate) mod walk;
 mod write_file;
 
 use std::collections::BTreeMap;
@@ -124,6 +124,19 @@ fn spec(tool: &dyn Tool) -> ToolSpec {
         description: tool.description().to_owned(),
         schema: tool.schema(),
     }
+}
+
+/// The beginning of a text, marked when something was left out.
+pub(crate) fn cut_bytes(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let mut end = most;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// Names come from outside and go into messages.

@@ -3,6 +3,7 @@
 //! A turn that fails is tried again where that may help, and every failed attempt is told. Look at
 //! [`Worker::turn`]. Budgets stand in `budget`, what becomes of calls in `calls`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +11,17 @@ use futures_util::FutureExt as _;
 use recount_event::family::assistant::{FinalAnswer, ToolCallProposed};
 use recount_event::family::error::Upstream;
 use recount_event::family::run::CheckpointSaved;
+use recount_event::family::tool::{RefusalCode, Refused};
 use recount_event::family::turn::{Completed, Failed, Started, StopReason};
-use recount_event::{Draft, Json, Payload, door};
-use serde_json::{Value, json};
+use recount_event::{Code, Draft, Json, Payload, door};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::agent::Chosen;
+use crate::budget::{BUDGET_EXCEEDED, TurnEnd};
 use crate::limits;
-use crate::model::{Failure, Piece, Reply, Request, Secret, Usage};
-use crate::said::Saying;
+use crate::model::{Failure, Piece, Reply, Request, Secret, Usage, adjusted};
+use crate::said::{Saying, quoted_bytes};
 use crate::worker::{Done, Worker};
 
 /// What an attempt brought.
@@ -28,6 +31,7 @@ enum Attempt {
     Failed {
         failure: Failure,
         told: bool,
+        usage: Usage,
     },
 }
 
@@ -37,6 +41,7 @@ struct Answer {
     calls: Vec<Wanted>,
     stop: StopReason,
     usage: Usage,
+    adjusted: BTreeSet<&'static str>,
 }
 
 /// A call as the model wrote it.
@@ -58,6 +63,9 @@ impl Worker {
             let message = format!("the model went on for {most} turns without coming to an end");
             return self.fail_behind(opening, "turn_limit", message).await;
         }
+        if let Some(message) = self.is_full() {
+            return self.fail_behind(opening, "run_full", message).await;
+        }
         if self.lacks_workspace() && !self.provision(&mut opening).await? {
             return Ok(());
         }
@@ -65,6 +73,10 @@ impl Worker {
             Ok(chosen) => chosen,
             Err(message) => return self.fail_behind(opening, "model_unknown", message).await,
         };
+        let budget = self.budget().await?;
+        if let Err(message) = self.agent.affords(&chosen, budget) {
+            return self.fail_behind(opening, Code::BudgetUnpriced.as_str(), message).await;
+        }
         let key = match self.key().await? {
             Ok(key) => key,
             Err(message) => return self.fail_behind(opening, "secret_lost", message).await,
@@ -73,19 +85,21 @@ impl Worker {
         let index = self.begin(&chosen, opening, tokens).await?;
         let request = self.request_for(&chosen, key).await;
         let began = recount_world::moment();
-        let mut index = index;
         for attempt in 1.. {
             match self.attempt(&chosen, &request, index).await? {
                 Attempt::Answered(answer) => {
                     let took = began.elapsed();
                     return self.complete(&chosen, index, answer, took).await;
                 }
-                Attempt::Failed { failure, told } => {
+                Attempt::Failed { failure, .. } if self.shortens_after(&chosen, index, &failure).await? => {
+                    return Ok(());
+                }
+                Attempt::Failed { failure, told, usage } => {
                     let again = failure.retriable
                         && attempt < limits::ATTEMPTS_MAX
                         && failure.retry_after.is_none_or(|wait| wait <= limits::RETRY_AFTER_MAX);
-                    index = self.failed_attempt(&chosen, index, attempt, &failure, told, again).await?;
-                    if !again {
+                    let failed = FailedAttempt { attempt, failure: &failure, told, usage, again };
+                    if !self.failed_attempt(&chosen, index, failed).await? {
                         return Ok(());
                     }
                     self.pause(attempt, failure.retry_after).await;
@@ -93,6 +107,17 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Why no further turn may begin, in a run that has nearly as much in it as the rules allow.
+    fn is_full(&self) -> Option<String> {
+        let room = self.desk.state().room();
+        let is_full = room.turns <= limits::ATTEMPTS_MAX
+            || room.calls < limits::MODEL_CALLS_MAX as u64
+            || room.prompts < limits::CALLS_PER_TURN_MAX as u64;
+        is_full.then(|| {
+            "the run has reached its limit of turns, calls or prompts; continue it in a new run".to_owned()
+        })
     }
 
     /// Writes `turn.started`, and before it what there is to say first.
@@ -103,7 +128,9 @@ impl Worker {
             opening.push(Payload::RunCheckpointSaved(Box::new(checkpoint)).into());
         }
         let index = state.retry_turn().unwrap_or_else(|| state.next_turn_index());
-        opening.push(turn_started(chosen, index, tokens));
+        let mut started = turn_started(chosen, index, tokens);
+        self.give_instructions(chosen, &mut started).await;
+        opening.push(Payload::TurnStarted(Box::new(started)).into());
         self.report(opening).await?;
         Ok(index)
     }
@@ -116,8 +143,9 @@ impl Worker {
         saying.key = request.key.as_ref().and_then(Secret::searched);
         let mut reply = chosen.provides.begin(request.clone());
         let mut watch = self.desk.watch();
-        let mut heard = Heard { calls: Vec::new(), over: None };
+        let mut heard = Heard::default();
         let mut told = false;
+        let mut usage_told = Usage::default();
         while heard.over.is_none() || saying.has_more() {
             if heard.over.is_none() && !saying.has_more() {
                 tokio::select! {
@@ -140,54 +168,65 @@ impl Worker {
                 break;
             }
             told = true;
-            let drafts = saying.take();
+            let mut drafts = saying.take();
+            if heard.tells_usage_after(usage_told) {
+                // What was reported counts even when nobody gets to write down how the turn ended.
+                usage_told = heard.usage;
+                drafts.insert(0, self.open_turn_tick(chosen, heard.usage).await?);
+            }
             // While this is under way, what comes gathers.
             let events = listen(self.desk.report(drafts), &mut *reply, &mut saying, &mut heard).await?;
             self.see(&events);
         }
         self.next_block = saying.next_block();
-        match heard.over {
-            Some(Ok((stop, usage))) => {
-                Ok(Attempt::Answered(Box::new(Answer { saying, calls: heard.calls, stop, usage })))
+        let Heard { calls, over, usage, adjusted } = heard;
+        // A turn that has used something has to be failed, or nobody would know.
+        told |= usage.is_reported();
+        match over {
+            Some(Ok(stop)) => {
+                Ok(Attempt::Answered(Box::new(Answer { saying, calls, stop, usage, adjusted })))
             }
-            Some(Err(failure)) => Ok(Attempt::Failed { failure, told }),
+            Some(Err(failure)) => Ok(Attempt::Failed { failure, told, usage }),
             None => {
                 let message = "the provider said nothing more and did not finish".to_owned();
                 let failure =
                     Failure { code: "model_cut", message, status: None, retriable: true, retry_after: None };
-                Ok(Attempt::Failed { failure, told })
+                Ok(Attempt::Failed { failure, told, usage })
             }
         }
     }
 
-    /// Tells of an attempt that came to nothing. Answers the index under which the turn goes on, if it does.
-    async fn failed_attempt(
-        &mut self,
-        chosen: &Chosen,
-        index: u64,
-        attempt: u64,
-        failure: &Failure,
-        told: bool,
-        again: bool,
-    ) -> Done<u64> {
+    /// Tells of an attempt that came to nothing. Answers whether the turn is tried again.
+    async fn failed_attempt(&mut self, chosen: &Chosen, index: u64, failed: FailedAttempt<'_>) -> Done<bool> {
+        let FailedAttempt { attempt, failure, told, usage, again } = failed;
         let mut upstream = Upstream::new(chosen.provider.clone(), failure.message.clone(), failure.retriable);
         upstream.status = failure.status.map(u64::from);
         upstream.attempt = Some(attempt);
         upstream.max_attempts = Some(limits::ATTEMPTS_MAX);
         let mut drafts = vec![Payload::ErrorUpstream(Box::new(upstream)).into()];
-        if told || !again {
-            // Texts that were begun are closed as cut off.
-            drafts.extend(self.desk.state().cut_texts().into_iter().map(Draft::from));
-            let failed = Failed::new(index, failure.code.to_owned(), failure.message.clone(), again);
-            drafts.push(Payload::TurnFailed(Box::new(failed)).into());
+        if !told && again {
+            self.report(drafts).await?;
+            return Ok(true);
         }
-        if !again {
-            drafts.push(self.failed(failure.code, failure.message.clone(), failure.retriable));
-        } else if told {
-            drafts.push(turn_started(chosen, index, self.conversation.tokens_estimate()));
+        // Texts that were begun are closed as cut off.
+        drafts.extend(self.desk.state().cut_texts().into_iter().map(Draft::from));
+        let spent = self.spent(chosen, usage);
+        let end = if again { TurnEnd::Again } else { TurnEnd::Failed };
+        let exceeded = usage.is_reported() && self.tick(&mut drafts, spent, end).await?;
+        let again = again && !exceeded;
+        let failed = Failed::new(index, failure.code.to_owned(), failure.message.clone(), again);
+        drafts.push(Payload::TurnFailed(Box::new(failed)).into());
+        if exceeded {
+            drafts.push(self.failed_after(0, spent, BUDGET_EXCEEDED, budget_message(), false));
+        } else if !again {
+            let message = failure.message.clone();
+            drafts.push(self.failed_after(0, spent, failure.code, message, failure.retriable));
+        } else {
+            let started = turn_started(chosen, index, self.conversation.tokens_estimate());
+            drafts.push(Payload::TurnStarted(Box::new(started)).into());
         }
         self.report(drafts).await?;
-        Ok(index)
+        Ok(again)
     }
 
     /// Waits before the next attempt, unless the run ends meanwhile.
@@ -211,7 +250,7 @@ impl Worker {
         answer: Box<Answer>,
         took: Duration,
     ) -> Done<()> {
-        let Answer { mut saying, mut calls, stop, usage } = *answer;
+        let Answer { mut saying, mut calls, stop, usage, mut adjusted } = *answer;
         for wanted in &mut calls {
             wanted.name =
                 self.agent.meant(&self.order, &wanted.name).unwrap_or(std::mem::take(&mut wanted.name));
@@ -220,8 +259,14 @@ impl Worker {
         let mut sealed = Vec::new();
         let only = calls.first().filter(|_| calls.len() == 1).map(|wanted| tool_name(&wanted.name));
         let called = calls.len();
-        for wanted in calls {
-            let (proposed, original) = self.proposed(index, saying.masked(wanted));
+        let written: usize = calls.iter().map(|wanted| wanted.name.len() + wanted.input.len()).sum();
+        let usage = self.usage_of(usage, saying.whole().len() + written, &mut adjusted).await?;
+        let mut refused = Vec::new();
+        for (place, wanted) in calls.into_iter().enumerate() {
+            let (proposed, original) = self.proposed(index, saying.masked(wanted), &mut adjusted);
+            if place >= limits::CALLS_PER_TURN_MAX {
+                refused.push(one_too_many(&proposed));
+            }
             sealed.push((proposed.tool_call_id.clone(), original));
             drafts.push(Payload::AssistantToolCallProposed(Box::new(proposed)).into());
         }
@@ -231,12 +276,14 @@ impl Worker {
             (StopReason::ToolUse, true) => StopReason::EndTurn,
             (stop, _) => stop,
         };
-        let cost = self.agent.cost(&chosen.provider, &chosen.model, usage);
+        let spent = self.spent(chosen, usage);
         let mut completed = Completed::new(index, stop);
-        completed.input_tokens = Some(usage.input_tokens);
-        completed.output_tokens = Some(usage.output_tokens);
+        completed.input_tokens = Some(spent.input_tokens);
+        completed.output_tokens = Some(spent.output_tokens);
         completed.cached_input_tokens = Some(usage.cached_input_tokens);
-        completed.cost_micros_usd = cost;
+        completed.cost_micros_usd = self.agent.has_price(chosen).then_some(spent.cost_micros_usd);
+        completed.adjusted =
+            (!adjusted.is_empty()).then(|| adjusted.into_iter().map(str::to_owned).collect());
         completed.duration_ms = u64::try_from(took.as_millis()).ok();
         completed.tool_calls = Some(called as u64);
         if last && stop == StopReason::EndTurn {
@@ -244,14 +291,17 @@ impl Worker {
             drafts.push(Payload::AssistantFinalAnswer(Box::new(FinalAnswer::new(index, summary))).into());
         }
         drafts.push(Payload::TurnCompleted(Box::new(completed)).into());
-        self.tick(&mut drafts, usage, cost.unwrap_or(0), last).await?;
-        if last {
-            drafts.push(self.finished_with_turn(stop, cost.unwrap_or(0)));
+        let end = if last { TurnEnd::Last } else { TurnEnd::Calls };
+        let halts = self.tick(&mut drafts, spent, end).await?;
+        drafts.extend(refused);
+        if last && halts {
+            drafts.push(self.failed_after(1, spent, BUDGET_EXCEEDED, budget_message(), false));
+        } else if last {
+            drafts.push(self.finished_with_turn(stop, spent));
         }
         let only = only.filter(|_| stop == StopReason::ToolUse);
         let only = sealed.first().map(|(id, _)| id.clone()).zip(only);
         self.keep_originals(&mut drafts, sealed).await?;
-        let halts = drafts.iter().any(|draft| matches!(draft.payload, Payload::CostBudgetExceeded(_)));
         if let Some((id, name)) = only.filter(|_| !halts) {
             drafts.extend(self.begun_at_once(id, name, index).await?);
         }
@@ -259,22 +309,36 @@ impl Worker {
     }
 
     /// The call for the log, and what it really asks for.
-    fn proposed(&self, index: u64, wanted: Wanted) -> (ToolCallProposed, Value) {
+    fn proposed(
+        &self,
+        index: u64,
+        wanted: Wanted,
+        adjusted: &mut BTreeSet<&'static str>,
+    ) -> (ToolCallProposed, Value) {
         let original = read_input(&wanted.input);
         let input = Json::of(&original).unwrap_or_else(|_| empty());
         let id = self.desk.mint("call_");
-        let mut proposed = ToolCallProposed::new(index, id, tool_name(&wanted.name), input);
-        proposed.provider_call_id = Some(wanted.provider_call_id);
+        let name = tool_name(&wanted.name);
+        if name != wanted.name {
+            adjusted.insert(adjusted::TOOL_NAME_SHORTENED);
+        }
+        let mut proposed = ToolCallProposed::new(index, id, name, input);
+        let its_own = wanted.provider_call_id;
+        if its_own.len() > limits::MODEL_CALL_ID_BYTES_MAX || its_own.chars().any(char::is_control) {
+            adjusted.insert(adjusted::CALL_ID_REPLACED);
+        } else {
+            proposed.provider_call_id = Some(its_own).filter(|id| !id.is_empty());
+        }
         (proposed, original)
     }
 }
 
-fn turn_started(chosen: &Chosen, index: u64, tokens: u64) -> Draft {
+fn turn_started(chosen: &Chosen, index: u64, tokens: u64) -> Started {
     let mut started = Started::new(index);
     started.model = Some(chosen.model.clone());
     started.provider = Some(chosen.provider.clone());
     started.input_tokens_estimate = Some(tokens);
-    Payload::TurnStarted(Box::new(started)).into()
+    started
 }
 
 async fn until(due: Option<Instant>) {
@@ -301,39 +365,78 @@ async fn listen(
     }
 }
 
+/// An attempt that came to nothing, and whether another one follows.
+struct FailedAttempt<'a> {
+    attempt: u64,
+    failure: &'a Failure,
+    told: bool,
+    usage: Usage,
+    again: bool,
+}
+
 /// What came of the model beside its texts.
+#[derive(Default)]
 struct Heard {
     calls: Vec<Wanted>,
-    over: Option<Result<(StopReason, Usage), Failure>>,
+    over: Option<Result<StopReason, Failure>>,
+    /// What the provider has reported so far.
+    usage: Usage,
+    adjusted: BTreeSet<&'static str>,
 }
 
 impl Heard {
+    /// Whether usage is reported that the log should have before the turn ends: the first of it, and then whenever
+    /// it has doubled, so that a provider which reports it all the time costs few events.
+    fn tells_usage_after(&self, told: Usage) -> bool {
+        let sum = |usage: Usage| u128::from(usage.input_tokens) + u128::from(usage.output_tokens);
+        self.usage.is_reported() && sum(self.usage) >= 2 * sum(told)
+    }
+
+    fn fail(&mut self, message: String) {
+        self.over = Some(Err(Failure {
+            code: "model_malformed",
+            message,
+            status: None,
+            retriable: false,
+            retry_after: None,
+        }));
+    }
+
+    fn used(&mut self, usage: Usage) {
+        let bounded = usage.bounded();
+        if bounded != usage {
+            self.adjusted.insert(adjusted::USAGE_BOUNDED);
+        }
+        self.usage = self.usage.at_least(bounded);
+    }
+
     fn take(&mut self, piece: Result<Piece, Failure>, saying: &mut Saying) {
         match piece {
             Ok(Piece::Text(text)) => saying.text(&text, recount_world::moment()),
             Ok(Piece::Thinking(text)) => saying.thinking(&text, recount_world::moment()),
             Ok(Piece::Call { provider_call_id, name, input }) => {
                 saying.close();
-                if self.calls.len() == limits::CALLS_PER_TURN_MAX {
-                    let message =
-                        format!("the model made more than {} calls in one turn", limits::CALLS_PER_TURN_MAX);
-                    let failure = Failure {
-                        code: "model_malformed",
-                        message,
-                        status: None,
-                        retriable: false,
-                        retry_after: None,
-                    };
-                    self.over = Some(Err(failure));
+                if self.calls.len() == limits::MODEL_CALLS_MAX {
+                    let most = limits::MODEL_CALLS_MAX;
+                    self.fail(format!("the model made more than {most} calls in one turn"));
                 } else {
                     self.calls.push(Wanted { provider_call_id, name, input });
                 }
             }
+            Ok(Piece::Usage(usage)) => self.used(usage),
+            Ok(Piece::Adjusted(what)) => {
+                self.adjusted.insert(what);
+            }
             Ok(Piece::Finish { stop, usage }) => {
                 saying.close();
-                self.over = Some(Ok((stop, usage)));
+                self.used(usage);
+                self.over = Some(Ok(stop));
             }
             Err(failure) => self.over = Some(Err(failure)),
+        }
+        if saying.has_too_many_blocks && !matches!(self.over, Some(Err(_))) {
+            let most = limits::TURN_BLOCKS_MAX;
+            self.fail(format!("the model started more than {most} text and thinking blocks in one turn"));
         }
     }
 }
@@ -345,20 +448,61 @@ pub(crate) const RAW: &str = "raw";
 /// as a text.
 fn read_input(text: &str) -> Value {
     let text = if text.trim().is_empty() { "{}" } else { text };
-    let raw = |text: &str| {
-        let mut end = text.len().min(limits::CALL_INPUT_BYTES_MAX);
-        while !text.is_char_boundary(end) {
-            end -= 1;
+    match parse_input(text) {
+        Ok(input) => Value::Object(input),
+        Err(_) => json!({ RAW: beginning_of(text) }),
+    }
+}
+
+/// What the input of a call says, or why it is refused.
+fn parse_input(text: &str) -> Result<Map<String, Value>, String> {
+    let most = limits::CALL_INPUT_BYTES_MAX;
+    if text.len() > most {
+        return Err(format!("it has {} bytes, and at most {most} are taken", text.len()));
+    }
+    door::compact(text).map_err(|why| why.to_string())?;
+    // It stands within the event's own object, which counts as a level, too.
+    door::compact(&format!("[{text}]")).map_err(|why| why.reason)?;
+    serde_json::from_str(text).map_err(|_| "it is no object".to_owned())
+}
+
+/// Why the input of a call could not be read, by what is kept of it.
+pub(crate) fn why_unreadable(kept: &str) -> String {
+    if kept.len() < beginning_of(&format!("{kept}    ")).len() {
+        return parse_input(kept).err().unwrap_or_else(|| "it cannot be read".to_owned());
+    }
+    format!("it has more than {} bytes", limits::CALL_INPUT_BYTES_MAX)
+}
+
+/// As much of a text as is kept of an input that cannot be read.
+fn beginning_of(text: &str) -> &str {
+    let (mut bytes, mut quoted) = (0, 0);
+    for letter in text.chars() {
+        let mut room = [0; 4];
+        quoted += quoted_bytes(letter.encode_utf8(&mut room));
+        if bytes + letter.len_utf8() > limits::CALL_INPUT_BYTES_MAX
+            || quoted > limits::CALL_INPUT_QUOTED_BYTES_MAX
+        {
+            break;
         }
-        json!({ RAW: text[..end] })
-    };
-    if text.len() > limits::CALL_INPUT_BYTES_MAX {
-        return raw(text);
+        bytes += letter.len_utf8();
     }
-    match door::compact(text).ok().and_then(|compact| serde_json::from_str(&compact).ok()) {
-        Some(Value::Object(input)) => Value::Object(input),
-        _ => raw(text),
-    }
+    &text[..bytes]
+}
+
+/// The refusal of a call that came after as many as a turn may make.
+fn one_too_many(proposed: &ToolCallProposed) -> Draft {
+    let most = limits::CALLS_PER_TURN_MAX;
+    let message = format!(
+        "a turn may make at most {most} calls, so this call was not executed; repeat it in the next turn if it is \
+         still needed"
+    );
+    let (id, name) = (proposed.tool_call_id.clone(), proposed.tool_name.clone());
+    Payload::ToolRefused(Box::new(Refused::new(id, name, RefusalCode::Unavailable, message))).into()
+}
+
+fn budget_message() -> String {
+    "the task's budget is used up; raise it and run again".to_owned()
 }
 
 fn empty() -> Json {

@@ -10,6 +10,7 @@ use recount_engine::{Desk, Left, Order, OrderChange};
 use recount_event::family::approval::Decision;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::tool::{self, RefusalCode};
+use recount_event::family::turn::Instruction;
 use recount_event::{Draft, Event, ForeignId, Json, Payload};
 use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
@@ -17,7 +18,10 @@ use tokio::time::Instant;
 
 use crate::Agent;
 use crate::agent::Past;
+use crate::approved::Rewritten;
 use crate::conversation::Conversation;
+use crate::leave::AllowedCall;
+use crate::request::RefusedContext;
 use crate::tool::Terms;
 
 /// See the file's head.
@@ -33,8 +37,12 @@ pub(crate) struct Worker {
     pub(crate) seen: u64,
     /// What calls were really asked to do, where the log holds it masked. Of calls that are not settled.
     pub(crate) originals: HashMap<ForeignId, Value>,
+    /// Calls that an allowance lets through. Of calls that are not settled.
+    pub(crate) allowed: HashMap<ForeignId, AllowedCall>,
     /// What holds for calls, once there is a workspace.
     pub(crate) terms: Option<Terms>,
+    /// Files that allowed calls changed.
+    pub(crate) rewritten: Rewritten,
     /// How the last call ended, for runs that are one call.
     pub(crate) last_call: Option<LastCall>,
     /// Blocks of the turn that may be begun again: its next attempt goes on behind them.
@@ -46,6 +54,10 @@ pub(crate) struct Worker {
     pub(crate) provisioned: bool,
     /// Calls whose input the log holds masked.
     pub(crate) masked: HashSet<ForeignId>,
+    /// What was refused as too long.
+    pub(crate) refused: RefusedContext,
+    /// What the model is given before the conversation, once the log says it.
+    pub(crate) instructions: Option<Vec<Instruction>>,
 }
 
 /// How a call ended.
@@ -88,13 +100,17 @@ impl Worker {
             past: None,
             seen: 0,
             originals: HashMap::new(),
+            allowed: HashMap::new(),
             terms: None,
+            rewritten: Rewritten::default(),
             last_call: None,
             next_block: 0,
             model_told: false,
             missing_told: HashSet::new(),
             provisioned: false,
             masked: HashSet::new(),
+            refused: RefusedContext::default(),
+            instructions: None,
         };
         match worker.work_on().await {
             Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.hand_back()),
@@ -161,12 +177,16 @@ impl Worker {
         for event in events {
             self.seen = event.sequence + 1;
             self.conversation.event(event);
+            self.refused.see(event.payload());
             match event.payload() {
                 Payload::ErrorModelCapabilityMissing(missing) => {
                     self.missing_told.insert(missing.missing_capability.clone());
                 }
                 Payload::WorkspaceProvisioned(_) => self.provisioned = true,
-                Payload::TurnStarted(_) => self.model_told = true,
+                Payload::TurnStarted(started) => {
+                    self.model_told = true;
+                    self.instructions.get_or_insert_with(|| started.instructions.clone().unwrap_or_default());
+                }
                 Payload::AssistantToolCallProposed(proposed)
                     if proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty()) =>
                 {
@@ -207,6 +227,7 @@ impl Worker {
         }
         let state = self.desk.state();
         self.originals.retain(|call, _| state.call(call).is_some());
+        self.allowed.retain(|call, _| state.call(call).is_some());
         self.masked.retain(|call| state.call(call).is_some());
     }
 
@@ -221,9 +242,13 @@ impl Worker {
                         // Its name says whose it is.
                         (queued.provider, queued.model) = (None, Some(model));
                         self.model_told = false;
+                        // Another model may take more.
+                        self.refused = RefusedContext::default();
                     }
                 }
                 self.order = self.order.changed(change);
+                // Tools and words may be others.
+                self.instructions = None;
             }
             Err(why) => {
                 let run = self.desk.run();

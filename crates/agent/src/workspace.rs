@@ -4,7 +4,17 @@
 //! is deleted or they have not been used for long. What was made is marked when it is whole, so a copy that a crash
 //! cut off is made again. It must never know what runs do in it.
 
+mod apply;
+mod back;
+mod base;
+mod branch;
+mod changes;
+pub(crate) mod claims;
 mod copy;
+mod folder;
+mod gits;
+mod ignored;
+mod stage;
 mod sweep;
 
 use std::io;
@@ -15,6 +25,7 @@ use std::time::Duration;
 use recount_engine::{NewRun, Unacceptable};
 use recount_event::{Code, RunId};
 
+use self::base::Base;
 use self::copy::Copied;
 
 pub(crate) const CLONE: &str = "clone";
@@ -149,6 +160,7 @@ impl Workspaces {
         mode: &str,
         path: &Path,
         source: Option<&Path>,
+        ignored_too: bool,
         run: RunId,
     ) -> Result<Ready, NoWorkspace> {
         if mode == IN_PLACE {
@@ -183,10 +195,16 @@ impl Workspaces {
         }
         std::fs::create_dir_all(house).map_err(failed)?;
         let made = match source {
-            Some(source) => copy::tree(source, path)?,
-            None => {
-                std::fs::create_dir(path).map_err(failed)?;
-                Copied::default()
+            Some(source) => copy::tree(source, path, ignored_too),
+            None => std::fs::create_dir(path).map(|()| <(Copied, Base)>::default()).map_err(failed),
+        };
+        let made = made.and_then(|(made, base)| base.write(house).map(|()| made).map_err(failed));
+        let made = match made {
+            Ok(made) => made,
+            Err(none) => {
+                // Nothing is left of what could not be made.
+                std::fs::remove_dir_all(house).ok();
+                return Err(none);
             }
         };
         // Who used it last, and when, is seen from this.

@@ -1,7 +1,7 @@
 //! `recount.export.v1`: whole runs as lines, for files and for `POST /v1/imports`.
 //!
-//! Each run is a [`Header`] on a line of its own, then its envelopes as they are stored, one a line.
-//! `docs/export.md` describes it for users.
+//! Each run is a [`Header`] on a line of its own, then its envelopes as they are stored, one a line. The last line is an
+//! [`End`], without which a reader cannot know whether runs are missing. `docs/export.md` describes it for users.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,56 @@ impl Header {
     }
 }
 
+/// The last line of an export: what stands before it. Exports of older releases have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    pub runs: u64,
+    /// Lines of events, of all these runs.
+    pub events: u64,
+    /// Runs that were left out because they are damaged.
+    pub left_out: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EndLine {
+    object: String,
+    runs: u64,
+    events: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    left_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+const END_OBJECT: &str = "end";
+/// What the last line begins with, and no header of a run does.
+const END_BEGINNING: &[u8] = b"{\"object\":\"end\"";
+
+impl End {
+    /// The last line, without its line feed.
+    pub fn line(&self) -> String {
+        let End { runs, events, left_out } = *self;
+        let line = EndLine { object: END_OBJECT.to_owned(), runs, events, left_out };
+        serde_json::to_string(&line).expect("numbers can always be written as JSON")
+    }
+
+    /// Reads a last line. Members that a later release may add are ignored. An error is a sentence.
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        let line: EndLine =
+            serde_json::from_slice(line).map_err(|why| format!("no last line of an export: {why}"))?;
+        let EndLine { runs, events, left_out, .. } = line;
+        Ok(End { runs, events, left_out })
+    }
+
+    /// Whether a line is meant as the last one of an export.
+    pub fn is_meant_by(line: &[u8]) -> bool {
+        line.starts_with(END_BEGINNING)
+    }
+}
+
 /// The lines of an export, without their ends. The last one may lack its end.
 pub fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -127,6 +177,23 @@ mod tests {
         }
         assert!(Header::parse(b"").is_err());
         assert!(Header::parse(br#"["run","run_1",2,"recount.run.v1","ab"]"#).is_err(), "a list");
+    }
+
+    #[test]
+    fn a_last_line_is_read_as_it_was_written() {
+        for (left_out, line) in [
+            (0, r#"{"object":"end","runs":2,"events":31}"#),
+            (3, r#"{"object":"end","runs":2,"events":31,"left_out":3}"#),
+        ] {
+            let end = End { runs: 2, events: 31, left_out };
+            assert_eq!(end.line(), line);
+            assert_eq!(End::parse(line.as_bytes()), Ok(end));
+            assert!(End::is_meant_by(line.as_bytes()) && Header::parse(line.as_bytes()).is_err());
+        }
+        assert!(!End::is_meant_by(LINE.as_bytes()));
+        assert_eq!(End::parse(br#"{"object":"end","runs":0,"events":0,"more":1}"#).unwrap().runs, 0);
+        assert!(End::parse(br#"{"object":"end","runs":2}"#).is_err());
+        assert!(End::parse(br#"{"object":"end","runs":2,"eve"#).is_err());
     }
 
     #[test]

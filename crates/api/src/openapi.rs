@@ -215,7 +215,13 @@ impl Builder {
                     "type": ["string", "null"],
                     "description": "The cursor for what follows; it never moves back, and is null only where nothing was ever seen.",
                 });
-                (page_about().to_owned(), json_type, Some(page_schema(of(&mut self.given), next)))
+                let mut schema = page_schema(of(&mut self.given), next);
+                schema["properties"]["damaged"] = json!({
+                    "type": "array",
+                    "items": { "type": "string" },
+                    "description": "Rows, as space and key, that belong to the list or may, and are not shown because their stored bytes are damaged.",
+                });
+                (page_about().to_owned(), json_type, Some(schema))
             }
             Gives::EventsPage => {
                 let next = json!({
@@ -397,6 +403,7 @@ fn in_path(name: &str) -> Value {
         "task" => ("task_", "The id of a task."),
         "session" => ("chat_", "The id of a session."),
         "approval" => ("", "The id of an approval."),
+        "allowance" => ("", "The id of an allowance."),
         "clarification" => ("", "The id of a question."),
         "handoff" => ("", "The id of a handoff."),
         "artifact" => ("", "The id of an artifact."),

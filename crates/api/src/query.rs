@@ -18,6 +18,8 @@ pub const TASK_ID: &str = "task_id";
 pub const RUN_ID: &str = "run_id";
 /// Only what is of this session.
 pub const SESSION_ID: &str = "session_id";
+/// Only what reaches so far.
+pub const SCOPE: &str = "scope";
 /// Only events of these types.
 pub const TYPE: &str = "type";
 /// Only what is of runs of this kind.
@@ -49,6 +51,8 @@ pub const LIST_LIMIT_MAX: usize = 200;
 pub const RUN_STATUSES: [&str; 6] = ["queued", "running", "waiting", "finished", "failed", "cancelled"];
 /// What can become of a request for permission.
 pub const APPROVAL_STATUSES: [&str; 5] = ["pending", "approved", "rejected", "cancelled", "timed_out"];
+/// How far an allowance can reach.
+pub const ALLOWANCE_SCOPES: [&str; 3] = ["run", "session", "workspace"];
 /// What can become of a question.
 pub const CLARIFICATION_STATUSES: [&str; 4] = ["pending", "answered", "timed_out", "cancelled"];
 /// What can become of a handoff.

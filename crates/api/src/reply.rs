@@ -29,6 +29,10 @@ pub struct Page<T> {
     /// follows, in this page or after `next`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
+    /// Rows of the store that belong to the list, or may, and are not shown because their stored bytes are damaged: the
+    /// name of their space and their key. Callers that see only a part of things get the name of the space alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// Events that are not given. On streams the data of a `gap` frame.
@@ -83,7 +87,7 @@ impl DamagedRange {
 
 impl<T> Page<T> {
     pub fn new(data: Vec<T>, next: Option<serde_json::Value>, has_more: bool) -> Self {
-        Page { object: "list".to_owned(), data, next, has_more, gap: None }
+        Page { object: "list".to_owned(), data, next, has_more, gap: None, damaged: Vec::new() }
     }
 }
 
@@ -314,6 +318,52 @@ pub struct Receipt {
     pub position: u64,
 }
 
+/// What a run changed in the copy that it worked in, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {
+    pub run_id: String,
+    /// The copy, on the server's machine.
+    pub path: String,
+    /// The folder that was copied.
+    pub source: String,
+    /// In the order of their paths; fewer than `count` where there are very many.
+    pub changes: Vec<Change>,
+    pub count: u64,
+    /// Files and folders in the copy that git is told to ignore; they are not brought back.
+    pub ignored: u64,
+    /// What is not in the folder yet, as a unified diff.
+    pub diff: String,
+    /// Whether something is left out of the diff.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub diff_cut: bool,
+    /// The branch that the changes were put on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that holds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// A run that works in the copy, or in the folder, and has not ended. Nothing can be applied before it ends, and there
+    /// may be more changes by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_run_id: Option<String>,
+    /// Files that an earlier apply had moved away when it was cut off, and that were put back before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub put_back: u64,
+}
+
+/// One path that a run changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// Relative to the folder.
+    pub path: String,
+    /// `added`, `changed` or `deleted`.
+    pub change: String,
+    /// `file`, `folder` or `link`.
+    pub kind: String,
+    /// `open`: not in the folder yet; `applied`: in it; `conflict`: the folder was changed in the same place.
+    pub state: String,
+}
+
 /// What a run's bytes add up to. Note the head elsewhere to detect later edits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Digest {
@@ -404,6 +454,21 @@ pub struct Approval {
     pub consequence: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub irreversible: Option<bool>,
+    /// Binds the request to one exact call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_digest: Option<String>,
+    /// What a person has to read before deciding: the whole command, the difference of the files, or the input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// `command`, `diff` or `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_kind: Option<String>,
+    /// Bytes of the whole preview, where `preview` is only its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_size_bytes: Option<u64>,
+    /// The artifact that is the whole preview, where `preview` is only its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_artifact_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -412,6 +477,49 @@ pub struct Approval {
     pub decided_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// Whether an approval may carry `remember`. Not there for what is asked about every time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_be_remembered: bool,
+    /// The allowance that the decision made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance_id: Option<String>,
+    /// How far it reaches: `run`, `session` or `workspace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance_scope: Option<String>,
+}
+
+/// A yes that holds for later calls, too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Allowance {
+    pub id: String,
+    /// How far it reaches: `run`, `session` or `workspace`.
+    pub scope: String,
+    /// The run that it was given in.
+    pub run_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// The session of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The folder that a scope of `workspace` is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// The request that was answered.
+    pub approval_id: String,
+    /// The tool.
+    pub kind: String,
+    pub summary: String,
+    /// What was shown to who gave it, with secrets masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// `command`, `diff` or `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_kind: Option<String>,
+    /// Bytes of the whole preview, where `preview` is only its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_size_bytes: Option<u64>,
+    pub given_by: String,
+    pub given_at: String,
 }
 
 /// A question and what became of it.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+pub use recount_event::family::approval::AllowanceScope;
 use recount_event::limits;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
@@ -273,6 +274,16 @@ pub struct Cancel {
     pub reason: Option<String>,
 }
 
+/// `POST /v1/runs/{run}/apply`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyRun {
+    /// A new branch of the folder's git repository that the changes go on, as one commit; without it the files of the
+    /// folder are changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}
+
 /// `POST /v1/runs/{run}/prune`; the body may be left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -311,6 +322,10 @@ pub struct ResolveApproval {
     pub decision: Verdict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// With `approve`: how far the yes reaches beyond this one call. The same call is not asked about again in the run,
+    /// in its session, or in runs that work in the same folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<AllowanceScope>,
 }
 
 /// `POST /v1/clarifications/{clarification}/answer`

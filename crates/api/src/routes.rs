@@ -8,12 +8,13 @@ use recount_event::Code::*;
 
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{
-    Agent, Approval, Artifact, Clarification, Deleted, Digest, Handoff, Health, Import, Message, Pruned,
-    Receipt, Run, Session, SessionDeleted, Swept, Task,
+    Agent, Allowance, Approval, Artifact, Changes, Clarification, Deleted, Digest, Handoff, Health, Import,
+    Message, Pruned, Receipt, Run, Session, SessionDeleted, Swept, Task,
 };
 use crate::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, ChangeTask, CreateRun, CreateSession,
-    CreateTask, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun, SendMessage,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun,
+    CreateSession, CreateTask, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun,
+    SendMessage,
 };
 use crate::scope::Scope;
 use crate::terms::Gives::{Bytes, Document, EventStream, EventsPage, Over};
@@ -59,7 +60,7 @@ routes! {
 
     CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.",
         [] perhaps::<CreateTask>() => [created::<Task>("task")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, WorkspaceRefused];
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, WorkspaceRefused];
     ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
         [after("task_"), LIST_LIMIT, TASK_STATUS, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
@@ -72,7 +73,7 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
     CreateTaskRun = "POST" "/tasks/{task}/runs", [Run, Ingest], "Creates a run of a task.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, WorkspaceRefused];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Run>()], [];
@@ -87,7 +88,7 @@ routes! {
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
     CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, TaskErased, TaskNotFound, WorkspaceRefused];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
@@ -98,14 +99,19 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Run>("run")], [RunEnded, LimitReached];
     RetryRun = "POST" "/runs/{run}/retry", [Run], "Makes a new run that does what this one, which has ended, was to do.",
         [] perhaps::<RetryRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
+        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
          TaskBusy, TaskErased, WorkspaceRefused];
     ResumeRun = "POST" "/runs/{run}/resume", [Run], "Makes a new run that goes on from where this one, which has ended, came to.",
         [] perhaps::<ResumeRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
+        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
          TaskBusy, TaskErased, WorkspaceRefused];
     GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows what a run's bytes add up to.",
         [] NOTHING => [one::<Digest>("digest")], [];
+    GetRunChanges = "GET" "/runs/{run}/changes", [Read], "Shows what a run changed in the copy that it worked in.",
+        [] NOTHING => [one::<Changes>("changes")], [KindUnavailable, WorkspaceGone, WorkspaceRefused];
+    ApplyRun = "POST" "/runs/{run}/apply", [Approve], "Brings what a run changed in its copy back to the folder that was copied.",
+        [] perhaps::<ApplyRun>() => [one::<Changes>("changes")],
+        [OrderRefused, ApplyConflict, KindUnavailable, RunActive, WorkspaceGone, WorkspaceRefused];
     PinRun = "PUT" "/runs/{run}/pin", [Admin], "Withholds a run from pruning.",
         [] NOTHING => [one::<Run>("run")], [];
     UnpinRun = "DELETE" "/runs/{run}/pin", [Admin], "Lets a run be pruned again.",
@@ -133,7 +139,12 @@ routes! {
         [] NOTHING => [one::<Approval>("approval")], [];
     ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
         [] body::<ResolveApproval>() => [one::<Approval>("approval")],
-        [ApprovalNotPending, RunEnded, RunErased, LimitReached];
+        [AllowanceRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
+    ListAllowances = "GET" "/allowances", [Read], "Lists what is always allowed, newest first.",
+        [after("allow_"), LIST_LIMIT, ALLOWANCE_SCOPE, ALLOWANCE_RUN, ALLOWANCE_SESSION] NOTHING => [page::<Allowance>()],
+        [RunNotFound, SessionNotFound];
+    TakeBackAllowance = "DELETE" "/allowances/{allowance}", [Approve], "Takes an allowance back; calls like it are asked about again.",
+        [] NOTHING => [one::<Allowance>("allowance")], [];
     ListClarifications = "GET" "/clarifications", [Read], "Lists questions, newest first.",
         [after(""), LIST_LIMIT, CLARIFICATION_STATUS] NOTHING => [page::<Clarification>()], [];
     GetClarification = "GET" "/clarifications/{clarification}", [Read], "Shows a question.",
@@ -172,7 +183,7 @@ routes! {
         [] NOTHING => [one::<Session>("session")], [];
     SendMessage = "POST" "/sessions/{session}/messages", [Run], "Says something in a session; a new run of kind agent_loop answers.",
         [] body::<SendMessage>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunErased, SessionBusy, WorkspaceRefused];
+        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunErased, SessionBusy, WorkspaceRefused];
     ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists what was said and done in a session, oldest first.",
         [AFTER_MESSAGE, LIST_LIMIT] NOTHING => [page::<Message>()], [];
     DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",

@@ -253,6 +253,7 @@ fn missing(name: &str) -> &'static [Code] {
         "task" => &[Code::TaskNotFound, Code::TaskErased],
         "session" => &[Code::SessionNotFound, Code::SessionErased],
         "approval" => &[Code::ApprovalNotFound],
+        "allowance" => &[Code::AllowanceNotFound],
         "clarification" => &[Code::ClarificationNotFound],
         "handoff" => &[Code::HandoffNotFound],
         "artifact" => &[Code::ArtifactNotFound, Code::ArtifactPruned, Code::RunErased],
@@ -310,6 +311,21 @@ pub mod parameter {
         name: query::STATUS,
         form: Form::Word(&query::APPROVAL_STATUSES),
         about: "Only approvals with this status.",
+    };
+    pub const ALLOWANCE_SCOPE: Parameter = Parameter {
+        name: query::SCOPE,
+        form: Form::Word(&query::ALLOWANCE_SCOPES),
+        about: "Only allowances that reach so far.",
+    };
+    pub const ALLOWANCE_RUN: Parameter = Parameter {
+        name: query::RUN_ID,
+        form: Form::Id("run_"),
+        about: "Only allowances that were given in this run.",
+    };
+    pub const ALLOWANCE_SESSION: Parameter = Parameter {
+        name: query::SESSION_ID,
+        form: Form::Id("chat_"),
+        about: "Only allowances that were given in a run of this session.",
     };
     pub const ARTIFACT_STATUS: Parameter = Parameter {
         name: query::STATUS,

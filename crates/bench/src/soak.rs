@@ -2,13 +2,16 @@
 //!
 //! [`load`] makes the load and keeps the books, [`watch`] looks at the server from outside, [`million`] walks one
 //! large store through everything that can be done with it, [`bits`] damages a store bit by bit, [`log_damage`] damages
-//! the write-ahead logs of killed stores. A promise that is broken is a sentence; any ends the
+//! the write-ahead logs of killed stores, [`disks`] runs agents on slow and failing disks, [`salvage`] damages whole
+//! folders and salvages them. A promise that is broken is a sentence; any ends the
 //! program with status 1.
 
 mod bits;
+mod disks;
 mod load;
 mod log_damage;
 mod million;
+mod salvage;
 mod watch;
 
 use std::cell::{Cell, RefCell};
@@ -30,6 +33,8 @@ recount-bench soak [--minutes N] [--events N] [--seed N] [--folder DIR]
 recount-bench soak --million [--events N] [--folder DIR]
 recount-bench soak --bits [--minutes N] [--seed N] [--folder DIR]
 recount-bench soak --log-damage [--minutes N] [--seed N] [--folder DIR]
+recount-bench soak --disks [--minutes N] [--seed N] [--folder DIR]
+recount-bench soak --salvage [--minutes N] [--seed N] [--folder DIR]
 
   --minutes  how long the load lasts (10)
   --events   ends it earlier, when so many events were acknowledged; with --million the size of the store
@@ -38,6 +43,9 @@ recount-bench soak --log-damage [--minutes N] [--seed N] [--folder DIR]
   --million  makes a store of a million events, reads it in every way, seals, backs up, verifies and restarts
   --bits     flips bits of a store's database and reads everything each time
   --log-damage  damages the write-ahead logs of killed stores, and checks that every loss is named
+  --disks    runs agents on stores whose SQLite writes and syncs are slow and fail, and checks that no output is lost
+             without a report
+  --salvage  damages data folders, salvages them, and checks that every loss is reported
 ";
 
 /// Kills in the whole time, and backups; never more often than [`PAUSE_SECONDS_MIN`].
@@ -93,6 +101,8 @@ struct Plan {
     million: bool,
     bits: bool,
     log_damage: bool,
+    disks: bool,
+    salvage: bool,
 }
 
 pub(crate) fn run(words: &[String]) -> Result<bool> {
@@ -104,6 +114,8 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
         million: false,
         bits: false,
         log_damage: false,
+        disks: false,
+        salvage: false,
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -116,6 +128,8 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
             "--million" => plan.million = true,
             "--bits" => plan.bits = true,
             "--log-damage" => plan.log_damage = true,
+            "--disks" => plan.disks = true,
+            "--salvage" => plan.salvage = true,
             other => bail!("`soak` does not know {other:?}\n{HELP}"),
         }
     }
@@ -127,6 +141,10 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
         runtime.block_on(bits::run(&plan.folder, plan.minutes, plan.seed))
     } else if plan.log_damage {
         runtime.block_on(log_damage::run(&plan.folder, plan.seed, plan.minutes))
+    } else if plan.disks {
+        runtime.block_on(disks::run(&plan.folder, plan.minutes, plan.seed))
+    } else if plan.salvage {
+        runtime.block_on(salvage::run(&plan.folder, plan.minutes, plan.seed))
     } else if plan.million {
         runtime.block_on(million::run(&plan.folder, plan.events.unwrap_or(million::EVENTS)))
     } else {

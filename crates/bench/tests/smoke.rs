@@ -85,3 +85,25 @@ fn a_small_store_goes_through_everything_a_large_one_does() {
     let said = soak(&["--million", "--events", "20000"]);
     assert!(said.contains("every digest the same at each step"), "{said}");
 }
+
+/// The number before these words.
+fn count(said: &str, words: &str) -> u64 {
+    let at = said.find(words).unwrap_or_else(|| panic!("no {words:?} in {said}"));
+    said[..at].split_whitespace().next_back().unwrap().parse().unwrap()
+}
+
+#[test]
+fn agents_on_failing_disks_under_sqlite_lose_no_output_unreported() {
+    let said = soak(&["--disks", "--minutes", "0.2"]);
+    assert!(said.contains("; 0 broken"), "{said}");
+    for words in ["stories", "delays,", "failed syncs"] {
+        assert!(count(&said, words) > 0, "{words}: {said}");
+    }
+}
+
+#[test]
+fn salvage_of_damaged_folders_reports_every_loss() {
+    let said = soak(&["--salvage", "--minutes", "0.2"]);
+    assert!(said.contains("; 0 broken"), "{said}");
+    assert!(!said.contains("whole: 0,") && !said.contains("damaged: 0,"), "{said}");
+}

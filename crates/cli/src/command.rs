@@ -2,6 +2,7 @@
 
 mod aaep;
 mod answer;
+mod apply;
 mod approve;
 mod artifact;
 mod backup;
@@ -21,6 +22,7 @@ mod ls;
 mod man;
 mod partial;
 mod pin;
+mod policy;
 mod prune;
 mod run;
 mod salvage;
@@ -37,18 +39,19 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use recount_client::Client;
-use recount_client::request::Verdict;
 use serde::Serialize;
 
+use self::run::View;
 use crate::exit::{self, Failure};
 use crate::limits;
 use crate::output::Output;
 
 pub(crate) use self::ls::gather;
+pub(crate) use self::tail::damage_words;
 
-/// Keeps one truthful account of what agents do, and tells it.
+/// A durable, verifiable event log for AI agent runs.
 #[derive(Parser)]
-#[command(name = "recount", version, term_width = 100, after_help = exit::TABLE)]
+#[command(name = "recount", version, max_term_width = 100, after_help = exit::TABLE)]
 struct CommandLine {
     #[command(flatten, next_help_heading = "Options of every command")]
     common: Common,
@@ -74,69 +77,76 @@ struct Common {
     /// Give data as JSON, one value a line
     #[arg(long, global = true)]
     json: bool,
+    /// Write words alone: no colours, no signs, nothing that is drawn anew
+    #[arg(long, global = true)]
+    plain: bool,
 }
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run the server until it is told to stop
+    /// Start the server
     Serve(serve::Serve),
-    /// Have something done, and stay with it: follow it, answer what it asks
+    /// Start a run and follow it
     Run(Box<run::Run>),
-    /// Talk with an agent, of any server that speaks the agent application protocol
+    /// Apply a run's changes to the folder that it worked on a copy of
+    Apply(apply::Apply),
+    /// Chat with an agent over AAP, the agent application protocol
     Chat(Box<chat::Chat>),
-    /// Show what a run is, in under a minute, without a key or a network
+    /// Play a demo run, without a key or a network
     Demo(demo::Demo),
-    /// List runs, or tasks, newest first
+    /// List runs or tasks, newest first
     Ls(ls::Ls),
-    /// Tell what happened in a run, one event a line
+    /// Show a run's events, one a line
     Show(show::Show),
-    /// Tell events as they come, of one run or of all
+    /// Follow events live, of one run or of all
     Tail(tail::Tail),
-    /// Check that accounts are whole and unaltered
+    /// Verify that runs are complete and unaltered
     Verify(verify::Verify),
-    /// Print what a run's bytes add up to: run, events, head
+    /// Print a run's digest: run, events, head
     Digest(digest::Digest),
-    /// Write whole runs to a file, to be imported elsewhere or kept
+    /// Export whole runs to a file
     Export(export::Export),
-    /// Take in the runs of such a file, each whole or not at all
+    /// Import the runs of an export
     Import(import::Import),
-    /// Copy the whole store while it works, or a data folder that no server uses
+    /// Back up the store of a running server, or a data folder
     Backup(backup::Backup),
-    /// Make a new data folder of what can be read of a damaged one, and report what was saved
+    /// Recover what can be read of a damaged data folder
     Salvage(salvage::Salvage),
-    /// Tell whether all is well, and what to do where it is not
+    /// Check the server and its store, and say what to do
     Doctor(doctor::Doctor),
-    /// Hand out tokens, list them, take them back
+    /// Create, list and revoke tokens
     Token(token::Tokens),
-    /// Stop a run
+    /// Cancel a run
     Cancel(cancel::Cancel),
-    /// Take away the oldest events of runs that have ended
+    /// Remove the oldest events of ended runs
     Prune(prune::Prune),
-    /// Withhold a run from pruning
+    /// Protect a run from pruning
     Pin(pin::Pin),
     /// Let a run be pruned again
     Unpin(pin::Pin),
     /// Delete a task and erase its runs
     Delete(delete::Delete),
-    /// Say yes to what a run asks permission for
-    Approve(approve::Answer),
-    /// Say no to what a run asks permission for
-    Deny(approve::Answer),
-    /// Tell what runs ask, and answer it
+    /// Approve what a run asks permission for
+    Approve(approve::Approve),
+    /// Reject what a run asks permission for
+    Deny(approve::Deny),
+    /// List and revoke allowances: calls that need no further approval
+    Policy(policy::Policy),
+    /// List the questions of runs, and answer one
     Answer(answer::Answer),
-    /// List what runs hand over, take it or not
+    /// List the handoffs of runs, and accept or decline one
     Handoff(handoff::Handoff),
-    /// List what runs keep apart from the log, tell of it, get its bytes
+    /// List, show and download artifacts
     Artifact(artifact::Artifact),
-    /// Begin, list, tell and delete sessions
+    /// Create, list, show and delete sessions
     Session(session::Session),
-    /// Check, record, replay and try what speaks the accessibility event protocol
+    /// Validate, capture, replay and test AAEP, the accessibility event protocol
     Aaep(aaep::Aaep),
-    /// Tell what is configured, and where each value comes from
+    /// Show the configuration and where each value comes from
     Config(config::Config),
-    /// Print the JSON Schema of an event type, or name them all
+    /// Print the JSON Schema of an event type, or list the types
     Schema(schema::Schema),
-    /// Print what a shell needs to complete command lines
+    /// Print a shell completion script
     Completion(completion::Completion),
     /// Write the manual pages
     Man(man::Man),
@@ -194,11 +204,16 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             let is_named = was_said(matches, "url");
             return staying(run.run(common, is_named));
         }
+        Verb::Apply(apply) => {
+            let is_named = was_said(matches, "url");
+            return staying(apply.run(common, is_named));
+        }
         Verb::Chat(chat) => {
             let token_is_typed = is_typed(matches, "token");
-            return staying(chat.run(common, token_is_typed));
+            let is_named = was_said(matches, "url");
+            return staying(chat.run(common, is_named, token_is_typed));
         }
-        Verb::Demo(demo) => return staying(demo.run(common.json)),
+        Verb::Demo(demo) => return staying(demo.run(View { json: common.json, plain: common.plain })),
         verb => verb,
     };
     runtime()?.block_on(async {
@@ -214,6 +229,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
         match verb {
             Verb::Serve(_)
             | Verb::Run(_)
+            | Verb::Apply(_)
             | Verb::Chat(_)
             | Verb::Demo(_)
             | Verb::Export(_)
@@ -239,8 +255,9 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             Verb::Pin(pin) => pin.run(asking, true).await,
             Verb::Unpin(pin) => pin.run(asking, false).await,
             Verb::Delete(delete) => delete.run(asking).await,
-            Verb::Approve(answer) => answer.run(asking, Verdict::Approve).await,
-            Verb::Deny(answer) => answer.run(asking, Verdict::Reject).await,
+            Verb::Approve(approve) => approve.run(asking).await,
+            Verb::Deny(deny) => deny.run(asking).await,
+            Verb::Policy(policy) => policy.run(asking).await,
             Verb::Answer(answer) => answer.run(asking).await,
             Verb::Handoff(handoff) => handoff.run(asking).await,
             Verb::Artifact(artifact) => artifact.run(asking).await,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use recount_client::ClientError;
 use recount_client::aap::AapError;
 
+use crate::output::aside;
 use crate::render::clean;
 
 /// The statuses, as `recount help` prints them.
@@ -17,13 +18,18 @@ Exit status:
   3  no server answers at the address
   4  what answered is not a Recount server, or one of another release
   5  the program itself failed, such as a server that cannot start
-  6  the run that was followed was cancelled";
+  6  the run that was followed was cancelled
+  128+N  the command of a run of kind shell or git was ended by signal N";
 
 /// Why a verb did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server said no.
     Refused(String),
+    /// Stored bytes are not what was written.
+    Damaged(String),
+    /// There is no such run, or it was erased.
+    Gone(String),
     /// Something was asked for that cannot be.
     Usage(String),
     /// The answer is no, and was told as data.
@@ -36,6 +42,8 @@ pub(crate) enum Failure {
     OutputClosed,
     /// The run that was followed was cancelled by somebody else, which was told as data.
     Cancelled,
+    /// The command that the run was has been ended by this signal, which was told as data.
+    Signal(u8),
     /// From the keyboard, after we said where we were.
     Interrupted,
 }
@@ -44,12 +52,14 @@ impl Failure {
     fn status(&self) -> u8 {
         match self {
             Failure::OutputClosed => 0,
-            Failure::Refused(_) | Failure::No => 1,
+            Failure::Refused(_) | Failure::Damaged(_) | Failure::Gone(_) | Failure::No => 1,
             Failure::Usage(_) => 2,
             Failure::Unreachable(_) => 3,
             Failure::Protocol(_) => 4,
             Failure::Own(_) => 5,
             Failure::Cancelled => 6,
+            // What shells show for a program that a signal ended.
+            Failure::Signal(number) => 128_u8.saturating_add(*number),
             // What shells show for programs that SIGINT ended.
             Failure::Interrupted => 130,
         }
@@ -60,11 +70,17 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Refused(why)
+            | Failure::Damaged(why)
+            | Failure::Gone(why)
             | Failure::Usage(why)
             | Failure::Unreachable(why)
             | Failure::Protocol(why)
             | Failure::Own(why) => f.write_str(why),
-            Failure::No | Failure::Cancelled | Failure::OutputClosed | Failure::Interrupted => Ok(()),
+            Failure::No
+            | Failure::Cancelled
+            | Failure::Signal(_)
+            | Failure::OutputClosed
+            | Failure::Interrupted => Ok(()),
         }
     }
 }
@@ -72,7 +88,11 @@ impl fmt::Display for Failure {
 impl From<ClientError> for Failure {
     fn from(why: ClientError) -> Self {
         match &why {
-            ClientError::Problem(_) => Failure::Refused(why.to_string()),
+            ClientError::Problem(problem) => match &*problem.code {
+                "run_damaged" | "store_corrupt" => Failure::Damaged(why.to_string()),
+                "run_erased" | "run_not_found" => Failure::Gone(why.to_string()),
+                _ => Failure::Refused(why.to_string()),
+            },
             ClientError::Unreachable { .. } => {
                 Failure::Unreachable(format!("{why}; is a server running there? (recount serve starts one)"))
             }
@@ -102,7 +122,7 @@ impl From<recount_server::StartError> for Failure {
     fn from(why: recount_server::StartError) -> Self {
         match why.exit_code() {
             2 => Failure::Usage(why.to_string()),
-            3 => Failure::Refused(why.to_string()),
+            3 => Failure::Damaged(why.to_string()),
             _ => Failure::Own(why.to_string()),
         }
     }
@@ -122,7 +142,7 @@ pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let why = failure.to_string();
     if !why.is_empty() {
-        eprintln!("recount: {}", clean::line(&why));
+        aside(&format!("recount: {}\n", clean::line(&why)));
     }
     ExitCode::from(failure.status())
 }

@@ -9,11 +9,19 @@ pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
 /// from elsewhere is told.
 pub(crate) const PROMPTS_MAX: usize = 100;
 
+/// Lines of what a call would do that are shown at once; how many are left is told, and `m` shows the next.
+pub(crate) const PREVIEW_PAGE_LINES: usize = 100;
+
+/// Bytes of what a call would do that are fetched to be shown before it is allowed; of more, the beginning is shown and
+/// where the rest is.
+pub(crate) const PREVIEW_FETCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// Bytes of a change of a file that are fetched to be shown; a larger one is named.
 pub(crate) const PATCH_BYTES_MAX: u64 = 256 * 1024;
 
-/// Bytes of a file that is attached; a larger one is refused before anything is sent.
-pub(crate) const ATTACHED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Bytes of a file that is attached, as many as a server takes for one artifact; a larger one is refused before anything
+/// is sent.
+pub(crate) const ATTACHED_BYTES_MAX: u64 = 10 << 20;
 
 /// How long the server that this program is itself may take to end; then it is left as it is, which loses nothing
 /// that was acknowledged.
@@ -57,3 +65,30 @@ pub(crate) const READ_RETRY: Duration = Duration::from_millis(250);
 
 /// The longest wait before a page is asked for again.
 pub(crate) const READ_RETRY_MAX: Duration = Duration::from_secs(8);
+
+/// Bytes of one run that an export holds until the run was read whole; a longer run is read twice.
+pub(crate) const EXPORT_HELD_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How often an export reads a run again whose beginning was pruned meanwhile; then the run counts as one that cannot be
+/// read.
+pub(crate) const EXPORT_PRUNED_MAX: usize = 3;
+
+/// Damaged stretches of one run that `verify` names; that there are more is said in one sentence.
+pub(crate) const DAMAGED_NAMED_MAX: usize = 20;
+
+/// How often somebody is asked what becomes of an unfinished run; then nothing is done.
+pub(crate) const CHOICE_ATTEMPTS_MAX: usize = 3;
+/// How long nothing is heard before a sign of life is shown on a terminal; then it is drawn anew each [`PULSE_EVERY`].
+pub(crate) const PULSE_FIRST: Duration = Duration::from_secs(1);
+
+/// How often the sign of life on a terminal is drawn.
+pub(crate) const PULSE_EVERY: Duration = Duration::from_secs(1);
+
+/// Seconds after which signs of life are written where there is no terminal; after the last, as often as that is long.
+pub(crate) const PULSE_NOTES_SECONDS: [u64; 6] = [10, 30, 60, 120, 300, 600];
+
+/// How long the last word of a text waits for its end, so that it is not broken; then it is written as it is.
+pub(crate) const HELD_WORD_WAIT: Duration = Duration::from_millis(200);
+
+/// Columns of a terminal that does not say how many it has.
+pub(crate) const COLUMNS_DEFAULT: usize = 80;

@@ -1,11 +1,14 @@
 //! Where data goes. See [`Output`]; words for people go to stderr by [`note`].
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::render::clean;
+use crate::limits;
+use crate::render::{clean, flow};
 
 /// Standard output: whole lines, flushed one by one, so that a reader sees each at once.
 pub(crate) struct Output {
@@ -40,6 +43,20 @@ impl Output {
     pub(crate) fn may_be_coloured(&self) -> bool {
         let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         self.is_terminal && says("NO_COLOR").is_none() && says("TERM").is_none_or(|term| term != "dumb")
+    }
+
+    /// Columns after which lines are broken: those of the terminal. Elsewhere lines stay whole, for programs that read them.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.is_terminal.then(|| columns_of(&self.out))
+    }
+
+    /// Whether a line can be drawn and erased: on a terminal that moves its cursor.
+    pub(crate) fn may_be_redrawn(&self) -> bool {
+        self.is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    }
+
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), Failure> {
@@ -93,7 +110,27 @@ impl Output {
     }
 }
 
-/// Words beside the data.
+/// Words beside the data, broken between words on a terminal. What is indented by four columns, such as a command to be
+/// copied, stays whole.
 pub(crate) fn note(words: &str) {
-    eprintln!("{}", clean::line(words));
+    let err = std::io::stderr();
+    let width = err.is_terminal().then(|| columns_of(&err));
+    aside(&format!("{}\n", flow::broken(&clean::line(words), width)));
+}
+
+/// Text for people that was made harmless where it was made, as it stands. Where nobody reads it any more, as behind
+/// `2>&1 | head -1`, it is lost, and the work goes on: the data decides how a command ends.
+pub(crate) fn aside(text: &str) {
+    let mut err = std::io::stderr().lock();
+    err.write_all(text.as_bytes()).and_then(|()| err.flush()).ok();
+}
+
+/// Columns of a terminal.
+fn columns_of(terminal: &impl AsFd) -> usize {
+    let said = tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_col));
+    let by_variable = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    match said {
+        0 => by_variable().filter(|columns| *columns > 0).unwrap_or(limits::COLUMNS_DEFAULT),
+        columns => columns,
+    }
 }

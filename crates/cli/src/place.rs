@@ -1,18 +1,31 @@
 //! Where whole runs come from and go to: a server, or a data folder that no server holds. See [`Place`].
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use recount_client::export::Header;
+use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Listing};
 use recount_server::export::{Folder, NotImported};
 
-use crate::command::gather;
+use crate::command::{damage_words, gather};
 use crate::exit::Failure;
 use crate::patience::Patience;
 
 pub(crate) enum Place {
     Server(Client, Patience),
     Folder(Box<Folder>),
+}
+
+/// The runs of a place.
+pub(crate) struct Runs {
+    /// Oldest first.
+    pub(crate) ids: Vec<String>,
+    /// How many are known to have been erased.
+    pub(crate) erased: u64,
+    /// Rows of the server's list that are damaged, so that their runs are not among the ids.
+    pub(crate) damaged_rows: BTreeSet<String>,
 }
 
 /// What became of a run that was to come in.
@@ -35,16 +48,24 @@ impl Place {
         Ok(Place::Folder(Box::new(Folder::open_or_make(data)?)))
     }
 
-    /// The ids of all runs, oldest first, and how many are known to have been erased.
-    pub(crate) async fn runs(&self) -> Result<(Vec<String>, u64), Failure> {
+    /// All runs, and what is known of those that cannot be listed.
+    pub(crate) async fn runs(&self) -> Result<Runs, Failure> {
         match self {
             Place::Server(client, patience) => {
-                let fetch =
-                    async |listing: Listing| patience.read(async || client.list_runs(&listing).await).await;
+                let damaged_rows = RefCell::new(BTreeSet::new());
+                let fetch = async |listing: Listing| {
+                    let mut page = patience.read(async || client.list_runs(&listing).await).await?;
+                    damaged_rows.borrow_mut().extend(std::mem::take(&mut page.damaged));
+                    Ok(page)
+                };
                 let newest_first = gather(fetch, usize::MAX, None).await?;
-                Ok((newest_first.into_iter().rev().map(|run| run.id).collect(), 0))
+                let ids = newest_first.into_iter().rev().map(|run| run.id).collect();
+                Ok(Runs { ids, erased: 0, damaged_rows: damaged_rows.into_inner() })
             }
-            Place::Folder(folder) => Ok(folder.runs().await?),
+            Place::Folder(folder) => {
+                let (ids, erased) = folder.runs().await?;
+                Ok(Runs { ids, erased, damaged_rows: BTreeSet::new() })
+            }
         }
     }
 
@@ -53,6 +74,14 @@ impl Place {
         match self {
             Place::Server(..) => &[],
             Place::Folder(folder) => folder.damaged(),
+        }
+    }
+
+    /// What cannot be read of a damaged folder, beyond the runs that are known to be damaged.
+    pub(crate) fn unread(&self) -> Option<String> {
+        match self {
+            Place::Server(..) => None,
+            Place::Folder(folder) => folder.unread(),
         }
     }
 
@@ -68,7 +97,7 @@ impl Place {
                 })
             }
             Place::Folder(folder) => {
-                let no = |why: &str| Failure::Refused(format!("there is no run {run} ({why})"));
+                let no = |why: &str| Failure::Gone(format!("there is no run {run} ({why})"));
                 let tail = folder.tail(run).await?.ok_or_else(|| no("run_not_found"))?;
                 let header = Header::new(run, tail.next_sequence, &tail.head.to_string());
                 match tail.first_sequence {
@@ -80,7 +109,8 @@ impl Place {
         }
     }
 
-    /// Gives some of a run's events from sequence `from` on to `each`, and answers how many.
+    /// Gives some of a run's events from sequence `from` on to `each`, and answers how many. Events that are damaged
+    /// make it fail with [`Failure::Damaged`].
     pub(crate) async fn events(
         &self,
         run: &str,
@@ -91,6 +121,10 @@ impl Place {
             Place::Server(client, patience) => {
                 let after = from.checked_sub(1);
                 let page = patience.read(async || client.read_run_events(run, after, None).await).await?;
+                if let Some(Gap::Damaged(range)) = &page.gap {
+                    let words = damage_words(range);
+                    return Err(Failure::Damaged(format!("{run} cannot be read whole: {words}")));
+                }
                 page.data.iter().try_for_each(|envelope| each(envelope.get().as_bytes()))?;
                 Ok(page.data.len() as u64)
             }

@@ -6,9 +6,12 @@
 mod account;
 pub(crate) mod chat;
 pub(crate) mod clean;
+pub(crate) mod flow;
 pub(crate) mod list;
 pub(crate) mod live;
+pub(crate) mod pulse;
 mod sentence;
+pub(crate) mod title;
 
 pub(crate) use account::Account;
 

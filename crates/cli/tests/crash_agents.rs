@@ -117,7 +117,7 @@ async fn say_yes(client: &Client, answered: &mut BTreeSet<String>) {
         return;
     };
     for approval in pending.data {
-        let yes = ResolveApproval { decision: Verdict::Approve, comment: None };
+        let yes = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
         // The server may die over it; then it is asked again, by its id.
         if client.resolve_approval(&approval.id, &yes).await.is_ok() {
             assert!(answered.insert(approval.id.clone()), "{} was pending again", approval.id);

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, Token};
 use recount_api::problem::{self, Problem};
-use recount_api::reply::{Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
+use recount_api::reply::{Changes, Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
 use recount_api::request::{
-    AppendEvents, Cancel, ChangeTask, CreateRun, CreateTask, Prune, PruneRun, ResumeRun, RetryRun,
+    AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun, CreateTask, Prune, PruneRun, ResumeRun, RetryRun,
 };
 use recount_api::{export, query};
 use recount_transport::sse;
@@ -176,6 +176,16 @@ impl Client {
     /// Makes a new run that goes on from where this one, which has ended, came to.
     pub async fn resume_run(&self, run: &str, request: &ResumeRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "resume"]), request).await
+    }
+
+    /// What a run changed in the copy that it worked in.
+    pub async fn run_changes(&self, run: &str) -> Result<Changes, ClientError> {
+        self.get_one(self.at(&["runs", run, "changes"])).await
+    }
+
+    /// Brings it back to the folder that was copied, all or nothing.
+    pub async fn apply_run(&self, run: &str, request: &ApplyRun) -> Result<Changes, ClientError> {
+        self.post(self.at(&["runs", run, "apply"]), request).await
     }
 
     /// Withholds a run from pruning.
@@ -489,6 +499,13 @@ pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
         return Err(unusable(format!("{base:?} has more than a host and a path; {WANTED}")));
     }
     Ok(())
+}
+
+/// Whether a server's address names this machine itself: localhost or a loopback address. One that cannot be read does not.
+pub fn is_on_this_machine(base: &str) -> bool {
+    let Ok(address) = Url::parse(base) else { return false };
+    let host = address.host_str().unwrap_or("").trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn unusable(why: String) -> ClientError {

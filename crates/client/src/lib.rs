@@ -11,7 +11,9 @@ mod error;
 pub mod limits;
 mod tail;
 
-pub use client::{Client, EventsPage, Listing};
+pub use client::{Client, EventsPage, Listing, is_on_this_machine};
 pub use error::ClientError;
 pub use recount_api::{admin, export, problem, query, reply, request, routes, scope};
+// What programs that follow runs measure time with.
+pub use recount_world::moment;
 pub use tail::{Filter, Source, Tail, Told, Until};

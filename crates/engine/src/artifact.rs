@@ -125,7 +125,7 @@ impl Engine {
         };
         match self.store().blob(name).await {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) if lost::was_kept(self.store(), &row.run_id).await? => {
+            Ok(None) if lost::was_kept(self.store(), row, name).await? => {
                 Err(lost(format!("blob {name} is missing")))
             }
             Ok(None) => Err(missing("its run was imported, or its producer kept them elsewhere")),
@@ -153,7 +153,8 @@ impl Engine {
             let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
             within.is_none() || within.admits(task, session)
         };
-        let mut listed = Listed { items: Vec::new(), next: query.after.clone(), has_more: true };
+        let (items, damaged) = (Vec::new(), Vec::new());
+        let mut listed = Listed { items, next: query.after.clone(), has_more: true, damaged };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             let limit = query.limit - listed.items.len();
@@ -161,10 +162,12 @@ impl Engine {
             let page = self.list(space, &prefix, &page, |_: &Indexed| String::new()).await?;
             looked_at += page.items.len();
             (listed.next, listed.has_more) = (page.next, page.has_more);
+            listed.name_damaged(page.damaged);
             for (Indexed(id, _), event) in page.items.iter().zip(&page.keys) {
                 let key = format!("{}{event}", rows::within(id));
                 // One that was erased since the list was read is not there any more.
-                let Some(row) = self.row::<ArtifactRow>(rows::ARTIFACTS, &key).await? else { continue };
+                let row = self.listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut listed.damaged).await?;
+                let Some(row) = row else { continue };
                 let row = self.as_it_stands(row).await?;
                 if admits(&row) && filter.takes(&row) {
                     listed.items.push(row);

@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod prompts;
+mod repair;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub(crate) use self::artifacts::{ArtifactChange, leaves};
 use self::prompts::Prompts;
 pub use self::prompts::{ApprovalRow, ClarificationRow, HandoffRow};
 pub(crate) use self::prompts::{PromptRow, asked_for, prompt_rows};
+pub(crate) use self::repair::Repairs;
 use crate::engine::read_row;
 use crate::{Error, journal, limits, rows, sealed, sessions};
 

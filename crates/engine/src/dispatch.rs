@@ -195,9 +195,27 @@ impl Engine {
         self.find_unfinished().await
     }
 
+    /// Attaches a performer that executes no runs, but answers what is asked about their workspaces. Unfinished runs
+    /// stay as they are.
+    pub fn attach_idle_performer(&self, performer: Arc<dyn Performer>) -> Result<(), Error> {
+        self.tools.performer.set(performer).map_err(|_| Error::bug("an engine has one performer"))
+    }
+
     /// Whether anybody does what our own runs are owed.
     pub fn has_performer(&self) -> bool {
         self.tools.performer.get().is_some()
+    }
+
+    /// Runs of our own that have not ended. Before somebody works here, these are what an earlier process left.
+    pub async fn unfinished(&self) -> Result<Vec<RunRow>, Error> {
+        let mut found = Vec::new();
+        let mut after = None;
+        while let Some(page) = own_open(self.store(), &mut after).await? {
+            for run in page {
+                found.extend(self.run(run).await?);
+            }
+        }
+        Ok(found)
     }
 
     /// Gives what is owed to runs of our own that have not ended to whoever works here.

@@ -6,7 +6,9 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Code, Draft, Minter, RunId, SessionId, Stamp, TaskId};
-use recount_log::{Append, Damage, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, Tail};
+use recount_log::{
+    Append, Damage, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, Tail, WholeRows,
+};
 use recount_redact::Redactor;
 use recount_run::Command;
 use recount_world::World;
@@ -15,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::artifact::{Blobs, Quotas};
 use crate::catalogue;
 use crate::dispatch::Dispatch;
-use crate::error::run_erased;
+use crate::error::{Failure, run_erased};
 use crate::follow::Joined;
 use crate::fresh::Fresh;
 use crate::import::{self, Import, Imported, Taken};
@@ -97,6 +99,19 @@ pub struct Listed<T> {
     pub items: Vec<T>,
     pub next: Option<String>,
     pub has_more: bool,
+    /// Rows, as space and key, that belong to the list or may, and cannot be read because their bytes are damaged.
+    pub damaged: Vec<String>,
+}
+
+impl<T> Listed<T> {
+    /// Each once.
+    pub(crate) fn name_damaged(&mut self, rows: Vec<String>) {
+        rows.into_iter().for_each(|row| {
+            if !self.damaged.contains(&row) {
+                self.damaged.push(row);
+            }
+        });
+    }
 }
 
 /// A page of the feed. `next` continues it, also when nothing of what was looked at was wanted.
@@ -159,8 +174,9 @@ impl Engine {
         key: Option<[u8; SEAL_KEY_BYTES]>,
     ) -> Result<Self, Error> {
         let meters = Arc::new(Meters::default());
-        let store: Arc<dyn Store> =
-            Arc::new(Metered { store, meters: meters.clone(), remembered: Arc::default() });
+        let metered = Metered::new(store, meters.clone());
+        let repairs = metered.repairs.clone();
+        let store: Arc<dyn Store> = Arc::new(metered);
         let publisher = Publisher::new(framing, meters);
         store.observe(publisher.clone());
         let timers = Arc::new(Timers::default());
@@ -171,6 +187,7 @@ impl Engine {
         let (blobs, quotas, seal) = (Blobs::new(store.clone()), Quotas::default(), Seal::new(key));
         let tools = Arc::new(Tools {
             store,
+            repairs,
             world,
             publisher,
             timers,
@@ -537,12 +554,13 @@ impl Engine {
     ) -> Result<Listed<RunRow>, Error> {
         let listed = self.list(index, prefix, query, |(): &()| String::new()).await?;
         let mut items = Vec::with_capacity(listed.items.len());
+        let mut damaged = listed.damaged;
         for id in &listed.keys {
             let key = rows::tenant_key(id);
             // One that was erased since the list was read is not there any more.
-            items.extend(self.row::<RunRow>(rows::RUNS, &key).await?);
+            items.extend(self.listed_row::<RunRow>(rows::RUNS, &key, &mut damaged).await?);
         }
-        Ok(Listed { items, next: listed.next, has_more: listed.has_more })
+        Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged })
     }
 
     pub(crate) async fn count_runs_of(&self, index: &str, prefix: &str) -> Result<u64, Error> {
@@ -556,6 +574,22 @@ impl Engine {
         read_row(space, &row.key, &row.value).map(Some)
     }
 
+    /// The same for a list, which goes on without a row that is damaged and names it.
+    pub(crate) async fn listed_row<T: DeserializeOwned>(
+        &self,
+        space: &str,
+        key: &str,
+        damaged: &mut Vec<String>,
+    ) -> Result<Option<T>, Error> {
+        match self.row(space, key).await {
+            Err(error) if error.code() == Code::StoreCorrupt => {
+                damaged.push(format!("{space}/{key}"));
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
     pub(crate) async fn list<T: DeserializeOwned>(
         &self,
         space: &str,
@@ -567,7 +601,7 @@ impl Engine {
         self.list_where(space, prefix, query, query.status.is_some(), wants).await
     }
 
-    async fn list_where<T: DeserializeOwned>(
+    pub(crate) async fn list_where<T: DeserializeOwned>(
         &self,
         space: &str,
         prefix: &str,
@@ -575,8 +609,7 @@ impl Engine {
         is_filtered: bool,
         wants: impl Fn(&T) -> bool,
     ) -> Result<ListedRows<T>, Error> {
-        let mut listed =
-            ListedRows { items: Vec::new(), keys: Vec::new(), next: query.after.clone(), has_more: true };
+        let mut listed = ListedRows { next: query.after.clone(), has_more: true, ..ListedRows::default() };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             // A filter lets few through: then look at many at once.
@@ -590,7 +623,12 @@ impl Engine {
                 // One more than wanted tells whether there are more.
                 limit: wanted + 1,
             };
-            let page = self.store().rows(range).await?;
+            let WholeRows { rows: page, damaged } = self.store().whole_rows(range).await?;
+            for row in damaged.iter().map(ToString::to_string) {
+                if !listed.damaged.contains(&row) {
+                    listed.damaged.push(row);
+                }
+            }
             let mut left = page.len();
             for row in page.into_iter().take(wanted) {
                 if listed.items.len() == query.limit {
@@ -689,17 +727,35 @@ pub(crate) struct ListedRows<T> {
     pub(crate) keys: Vec<String>,
     pub(crate) next: Option<String>,
     pub(crate) has_more: bool,
+    /// See [`Listed::damaged`].
+    pub(crate) damaged: Vec<String>,
+}
+
+impl<T> Default for ListedRows<T> {
+    fn default() -> Self {
+        ListedRows { items: Vec::new(), keys: Vec::new(), next: None, has_more: false, damaged: Vec::new() }
+    }
 }
 
 impl<T> From<ListedRows<T>> for Listed<T> {
     fn from(listed: ListedRows<T>) -> Self {
-        Listed { items: listed.items, next: listed.next, has_more: listed.has_more }
+        let ListedRows { items, next, has_more, damaged, .. } = listed;
+        Listed { items, next, has_more, damaged }
     }
 }
 
 pub(crate) fn read_row<T: DeserializeOwned>(space: &str, key: &str, value: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(value)
-        .map_err(|why| Error::bug(format!("the row {space}/{key} cannot be read: {why}")))
+    serde_json::from_slice(value).map_err(|why| damaged_row(space, key, why))
+}
+
+/// A stored row that does not say what its writer wrote. It is never the client's mistake.
+pub(crate) fn damaged_row(space: &str, key: &str, why: impl std::fmt::Display) -> Error {
+    Error::Failed(Failure {
+        code: Code::StoreCorrupt,
+        message: format!("the row {space}/{key} cannot be read: {why}; run `recount verify --all`"),
+        retry_after: None,
+        damage: None,
+    })
 }
 
 /// The place after an exclusive cursor, when it lies within what exists.

@@ -11,6 +11,7 @@
 //!
 //! It must never know a wire format, a model or a tool. Start reading at [`Engine`].
 
+mod allowances;
 mod artifact;
 mod catalogue;
 mod desk;
@@ -41,6 +42,7 @@ mod queue;
 mod redaction;
 mod remembered;
 mod retention;
+mod row_pages;
 mod rows;
 pub mod salvage;
 mod say;
@@ -54,9 +56,11 @@ mod subscribe;
 mod tasks;
 mod timers;
 mod tokens;
+mod workspaces;
 mod writer;
 mod writers;
 
+pub use allowances::{AllowanceFilter, AllowanceRow};
 pub use artifact::{
     ArtifactFilter, Keep, Kept as KeptArtifact, MissingBlob, Target, Upload, UploadRow, kept_blobs,
     missing_blobs,
@@ -77,9 +81,13 @@ pub use meters::{EngineStats, ReaderStats};
 pub use once::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay, WordReply};
 pub use order::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose};
 pub use past::Past;
-pub use performer::{Performer, Unacceptable, Whose};
+pub use performer::{
+    ApplyTo, ChangeKind, ChangeState, HeldFolders, Performer, Unacceptable, Whose, WorkspaceChange,
+    WorkspaceChanges, WorkspaceOf,
+};
 pub use profile::{
-    AgentOption, Capabilities, Choice, OptionKind, Profile, Profiles, Sets, ToolInfo, ToolRef,
+    AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, Profile, Profiles, Sets, ToolInfo,
+    ToolRef,
 };
 pub use recount_log::{Damage, Framing};
 pub use recount_redact::Redactor;

@@ -187,6 +187,10 @@ pub const LEASE: Duration = Duration::from_secs(30);
 /// Workers that a run may lose in a row; then it fails with `worker_lost`.
 pub const WORKERS_LOST_MAX: u32 = 3;
 
+/// How often taking an allowance back is tried while the same call is being allowed anew; then it is refused with
+/// `store_busy`.
+pub const TAKE_BACK_TRIES: usize = 8;
+
 /// How long a run whose worker was lost waits for the next.
 pub const WORKER_RETRY: Duration = Duration::from_secs(1);
 
@@ -260,6 +264,20 @@ pub const SCRUB_EVERY: Duration = Duration::from_secs(600);
 
 /// Sentences about damage that are kept; what is found beyond them is counted, and all of it is in the server's log.
 pub const SCRUB_FINDINGS_MAX: usize = 100;
+
+/// How often damaged rows are folded and written anew in one go while their runs go on; then they stay until the next read
+/// of them, or the next round of the scrub.
+pub const REPAIR_TRIES: usize = 5;
+
+/// Rows of the catalogue that are written anew together; more are written in several pieces.
+pub const REPAIR_ROWS_MAX: usize = 1_000;
+
+/// Bytes of those after which a piece is written, whatever else is missing.
+pub const REPAIR_BYTES_MAX: usize = 4 << 20;
+
+/// Damage that was not repaired and that no read tries to repair again before the next round of the scrub; beyond it, no
+/// read tries to repair anything until then, and the scrub's findings say so.
+pub const REPAIRS_GIVEN_UP_MAX: usize = 1_000;
 
 // ---- budgets ----
 

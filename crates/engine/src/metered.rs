@@ -1,15 +1,18 @@
 //! The store as the engine holds it: the same, and it is noted when there was no space, and what hardly ever changes is
-//! not asked for again and again. See [`Metered`].
+//! not asked for again and again. Damage to rows is repaired where that can be done. See [`Metered`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, End, FaultKind, FeedRecord, Framed, Framing, Integrity, Observer,
-    ReadBound, Record, Row, RowRange, Stats, Store, StreamKey, Tail,
+    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Framed, Framing,
+    Integrity, Observer, ReadBound, Record, Retry, Row, RowRange, RowRepair, Stats, Store, StreamKey, Tail,
+    WholeRows,
 };
 
+use crate::catalogue::Repairs;
+use crate::limits;
 use crate::meters::Meters;
 use crate::remembered::{Became, Look, Remembered};
 use crate::writer::may_have_happened;
@@ -19,6 +22,44 @@ pub(crate) struct Metered {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) remembered: Arc<Remembered>,
+    pub(crate) repairs: Arc<Repairs>,
+}
+
+impl Metered {
+    pub(crate) fn new(store: Arc<dyn Store>, meters: Arc<Meters>) -> Self {
+        let repairs = Arc::new(Repairs::new(store.clone(), meters.clone()));
+        Metered { store, meters, remembered: Arc::default(), repairs }
+    }
+
+    /// An answer about rows. Where damage is in the way it is asked for again once that was repaired.
+    fn repaired<T: Send + 'static>(
+        &self,
+        answer: Answer<T>,
+        again: impl FnOnce(&dyn Store) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        let (repairs, store) = (self.repairs.clone(), self.store.clone());
+        Box::pin(async move {
+            let fault = match answer.await {
+                Err(fault) => fault,
+                answer => return answer,
+            };
+            let answer = match repairs.after(&fault).await {
+                Some(outcome) if outcome.is_worth_a_retry() => again(&*store).await,
+                Some(_) => Err(fault),
+                None => return Err(fault),
+            };
+            if let Err(fault) = &answer {
+                repairs.give_up(fault.message.clone());
+            }
+            answer
+        })
+    }
+
+    /// See [`Store::row`].
+    fn read_row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
+        let (again_space, again_key) = (space.to_owned(), key.to_owned());
+        self.repaired(self.store.row(space, key), move |store| store.row(&again_space, &again_key))
+    }
 }
 
 impl Store for Metered {
@@ -27,7 +68,8 @@ impl Store for Metered {
     }
 
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
-        let (remembered, meters) = (self.remembered.clone(), self.meters.clone());
+        let (remembered, meters, repairs) =
+            (self.remembered.clone(), self.meters.clone(), self.repairs.clone());
         let changing = remembered.change(&append);
         let is_ordinary = !append.may_use_reserve();
         let answer = self.store.append(append);
@@ -46,6 +88,18 @@ impl Store for Metered {
                 Ok(_) if is_ordinary => meters.had_space(true),
                 Err(AppendError::Fault(fault)) if fault.kind == FaultKind::Full => meters.had_space(false),
                 Ok(_) | Err(_) => {}
+            }
+            if let Err(AppendError::Fault(fault)) = &answer
+                && let Some(outcome) = repairs.after(fault).await
+            {
+                // Damage of another kind stays what it is: trying again would meet it again.
+                if outcome.repaired {
+                    let message = "a row of the catalogue was damaged and is written anew; nothing was appended, try again";
+                    let retry = Retry::After(limits::TRY_AGAIN);
+                    return Err(Fault::new(FaultKind::Busy, retry, message).into());
+                }
+                // What cannot be made again is not looked for with each append.
+                repairs.give_up(fault.message.clone());
             }
             answer
         })
@@ -89,9 +143,9 @@ impl Store for Metered {
         let reading = match self.remembered.look(space, key) {
             Look::Known(row) => return Box::pin(std::future::ready(Ok(row))),
             Look::Unknown(reading) => reading,
-            Look::Passing => return self.store.row(space, key),
+            Look::Passing => return self.read_row(space, key),
         };
-        let (answer, remembered) = (self.store.row(space, key), self.remembered.clone());
+        let (answer, remembered) = (self.read_row(space, key), self.remembered.clone());
         Box::pin(async move {
             let row = answer.await?;
             remembered.keep(reading, row.clone());
@@ -100,7 +154,36 @@ impl Store for Metered {
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        self.store.rows(range)
+        let again = range.clone();
+        self.repaired(self.store.rows(range), move |store| store.rows(again))
+    }
+
+    fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
+        let (repairs, store) = (self.repairs.clone(), self.store.clone());
+        let answer = self.repaired(self.store.whole_rows(range.clone()), {
+            let again = range.clone();
+            move |store| store.whole_rows(again)
+        });
+        Box::pin(async move {
+            let mut found = answer.await?;
+            if !found.damaged.is_empty()
+                && let Some(outcome) = repairs.after_damage(&found.damaged).await
+            {
+                if outcome.is_worth_a_retry() {
+                    found = store.whole_rows(range).await?;
+                }
+                found.damaged.iter().for_each(|row| repairs.give_up(row.to_string()));
+            }
+            Ok(found)
+        })
+    }
+
+    fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
+        self.store.damaged_rows()
+    }
+
+    fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
+        self.store.repair_rows(repair)
     }
 
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {

@@ -16,16 +16,25 @@ pub struct Order {
     /// What the model is told before the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
+    /// Whether the `AGENTS.md` files of the workspace are read; as the server has it when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_instructions: Option<bool>,
     /// The tools that the model may call, by name; all when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u64>,
+    /// How many turns the run may complete; then its budget is used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_turns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
     /// The folder that the workspace is made of: copied in mode `clone`, worked in in mode `in_place`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_source: Option<String>,
+    /// Mode `clone`: whether what git is told to ignore is copied, too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub copy_ignored: bool,
     /// Whether commands may use the network.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub network: bool,

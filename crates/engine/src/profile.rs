@@ -125,6 +125,20 @@ pub struct Choice<'a> {
     /// Secret options that were given a value.
     pub secrets: BTreeSet<&'a str>,
     pub client_tools: &'a [ClientTool],
+    /// A folder to work on, in place of the agent's own.
+    pub workspace: Option<&'a ChosenWorkspace>,
+}
+
+/// A folder that whoever works with an agent chose. Whether runs may work on it is decided by the performer.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ChosenWorkspace {
+    /// From the root on.
+    pub source: String,
+    /// `clone` when it is missing, whatever mode the agent has for a folder of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub copy_ignored: bool,
 }
 
 impl Profile {
@@ -216,6 +230,11 @@ impl Profile {
             network: self.network,
             ..Order::default()
         };
+        if let Some(chosen) = choice.workspace {
+            queued.workspace_mode.clone_from(&chosen.mode);
+            order.workspace_source = Some(chosen.source.clone());
+            order.copy_ignored = chosen.copy_ignored;
+        }
         for option in &self.options {
             if option.kind == OptionKind::Secret {
                 let is_given = choice.secrets.contains(option.name.as_str()) || !option.default.is_empty();
@@ -395,6 +414,7 @@ mod tests {
             options: BTreeMap::from([("language", "Dutch"), ("model", "a/two"), ("turns", "7")]),
             secrets: BTreeSet::from(["key"]),
             client_tools: &[],
+            workspace: None,
         };
         let (queued, order) = profile.order(&choice).unwrap();
         assert_eq!(order.system.as_deref(), Some("Speak Dutch. {literal} {key} {unknown} {"));

@@ -86,7 +86,8 @@ impl Engine {
         let spaces = rows::prompts(T::KIND);
         let pending = query.status.as_deref() == Some("pending");
         let space = if pending { spaces.pending } else { spaces.listed };
-        let mut listed = Listed { items: Vec::new(), next: query.after.clone(), has_more: true };
+        let (items, damaged) = (Vec::new(), Vec::new());
+        let mut listed = Listed { items, next: query.after.clone(), has_more: true, damaged };
         let mut looked_at = 0;
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             let limit = query.limit - listed.items.len();
@@ -94,9 +95,11 @@ impl Engine {
             let ids = self.list(space, &rows::tenant_key(""), &ids, |_: &String| String::new()).await?;
             looked_at += ids.items.len();
             (listed.next, listed.has_more) = (ids.next, ids.has_more);
+            listed.name_damaged(ids.damaged);
             for (id, asked) in ids.items.iter().zip(&ids.keys) {
                 // One that was settled since the list was read has another status by now.
-                let row = self.row::<T>(spaces.each, &rows::prompt_key(T::KIND, id, asked)).await?;
+                let key = rows::prompt_key(T::KIND, id, asked);
+                let row = self.listed_row::<T>(spaces.each, &key, &mut listed.damaged).await?;
                 let wanted = |row: &T| query.status.as_ref().is_none_or(|status| *status == row.status());
                 listed.items.extend(row.filter(wanted));
             }

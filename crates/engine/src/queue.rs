@@ -55,6 +55,7 @@ impl Engine {
         for _ in 0..limits::QUEUE_TRIES {
             let (mut new, mut rows) = (new.clone(), rows.clone());
             rows.extend(self.charge(&mut new).await?);
+            self.afford(&new)?;
             let redaction = match new.session {
                 Some(session) => self.tools.redaction_in(session).await?,
                 None => self.tools.redaction.clone(),
@@ -74,6 +75,16 @@ impl Engine {
             && let Some(performer) = self.tools.performer.get()
         {
             performer.accept(new)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what could not keep to the budget of its task.
+    pub(crate) fn afford(&self, new: &NewRun) -> Result<(), Error> {
+        if new.queued.driver == Driver::Own
+            && let Some(performer) = self.tools.performer.get()
+        {
+            performer.afford(&new.queued)?;
         }
         Ok(())
     }
@@ -165,6 +176,7 @@ pub(crate) fn not_begun(error: AppendError) -> Result<Begun, Error> {
         rows::SESSION_ACTIVE => Err(busy(Code::SessionBusy, "session")),
         rows::TASKS_ERASED => Err(task_erased(key)),
         rows::SESSIONS_ERASED => Err(session_erased(key)),
+        rows::ALLOWANCES_HELD => Err(Error::too_many_at_once("the allowance for this call")),
         _ => Err(error.into()),
     }
 }

@@ -108,6 +108,9 @@ pub(crate) const UPLOADS: &str = "record.uploads";
 pub(crate) const UPLOADS_DUE: &str = "record.uploads_due";
 /// Record: which of those needs a blob. Key: its hash / artifact.
 pub(crate) const UPLOAD_BLOBS: &str = "record.upload_blobs";
+/// Record: that the bytes of an artifact were here when a run that is driven from outside had it, or later. Key: their
+/// hash / the event that made it, as of [`BLOB_USES`].
+pub(crate) const BLOBS_KEPT: &str = "record.blobs_kept";
 /// Record: that a run came in by an import, so that the bytes of its artifacts may be elsewhere. Key: run.
 pub(crate) const IMPORTED: &str = "record.imported";
 /// Record: that an artifact went with its run, or with the run's beginning, for good. Key: tenant / artifact.
@@ -116,6 +119,13 @@ pub(crate) const ARTIFACTS_GONE: &str = "record.artifacts_gone";
 /// Record: what was masked before it was appended, encrypted, for who carries it out, and secret options of sessions.
 /// Key: run, or session / what it is of.
 pub(crate) const SEALED: &str = "record.sealed";
+
+/// Record: a yes that holds for later calls, too. Key: tenant / allowance.
+pub(crate) const ALLOWANCES: &str = "record.allowances";
+/// Record: which of them a call is found by. Key: tenant / scope / a digest of whose it is and of the call.
+pub(crate) const ALLOWANCES_HELD: &str = "record.allowances_held";
+/// Record: those that were given in a run, so that they go with it. Key: run / allowance.
+pub(crate) const RUN_ALLOWANCES: &str = "record.run_allowances";
 
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
@@ -162,8 +172,12 @@ pub(crate) const SPACES: &[&str] = &[
     UPLOADS,
     UPLOADS_DUE,
     UPLOAD_BLOBS,
+    BLOBS_KEPT,
     ARTIFACTS_GONE,
     SEALED,
+    ALLOWANCES,
+    ALLOWANCES_HELD,
+    RUN_ALLOWANCES,
     PROBE,
     IMPORTED,
 ];
@@ -191,6 +205,9 @@ pub(crate) const CATALOGUE: [&str; 20] = [
     DEADLINES,
     OWN_OPEN,
 ];
+
+/// The folds that the last append of an erasure takes away; all others of a run went before it.
+pub(crate) const GO_WITH_THE_RUN: [&str; 4] = [RUNS, DEADLINES, TASK_RUNS, SESSION_RUNS];
 
 /// The folds of the first version of the catalogue.
 pub(crate) const CATALOGUE_VERSION_1: [&str; 6] =

@@ -47,13 +47,16 @@ impl Reason {
 pub struct Closing {
     state: Option<State>,
     broken: Option<String>,
+    first: u64,
     next: u64,
+    /// The first event that pruning left, as far as the run's own gap events say.
+    first_left: u64,
 }
 
 impl Closing {
     /// Of a run whose first event that is left is this.
     pub fn beginning_at(first: u64) -> Self {
-        Closing { next: first, ..Closing::default() }
+        Closing { first, next: first, ..Closing::default() }
     }
 
     /// Takes the next event.
@@ -68,6 +71,9 @@ impl Closing {
                     State::beginning_at(first, event.run_id, event.task_id, event.session_id)
                 });
                 recount_run::apply(state, &event);
+                if let Payload::GapEventsPruned(pruned) = &event.body.payload {
+                    self.first_left = self.first_left.max(pruned.last_pruned_sequence.saturating_add(1));
+                }
                 self.next += 1;
             }
             Ok(event) => self.broken = Some(format!("event {} stands at {}", event.sequence, self.next)),
@@ -77,6 +83,11 @@ impl Closing {
 
     pub fn has_ended(&self) -> bool {
         self.state.as_ref().is_some_and(State::is_ended)
+    }
+
+    /// Whether no gap event says that the events before its first one were pruned.
+    pub fn begins_in_the_middle(&self) -> bool {
+        self.first > self.first_left
     }
 
     /// The events that close the run and say why. An error when nothing can be added to what is left of it.

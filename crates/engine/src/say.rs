@@ -54,6 +54,7 @@ impl Engine {
             let mut new = new.clone();
             let mut rows = self.lasting(session, &mut before, &overrides).await?;
             rows.extend(self.charge(&mut new).await?);
+            self.afford(&new)?;
             let redaction = self.redaction_given(session, before.as_ref(), &overrides.secrets).await?;
             let beginning = self.prepare(new, rows, once, redaction)?;
             let run = beginning.run;

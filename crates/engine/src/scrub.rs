@@ -1,14 +1,17 @@
 //! The scrub: reads all stored events and rows over and over, slowly, so that damage is found before anybody asks for
-//! what is damaged. It changes nothing and must not know how a store notices damage.
+//! what is damaged. Rows of the catalogue that are damaged are written anew by being read; beyond that it changes nothing.
+//! It must not know how a store notices damage.
 //!
 //! Begin with [`Engine::scrub`]; what it found is in [`Engine::scrubbed`].
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use recount_log::{Damage, Fault, FaultKind, ReadBound, RowRange};
+use recount_log::{Damage, Fault, FaultKind, ReadBound};
 use recount_world::Kind;
 
+use crate::row_pages::RowPages;
 use crate::{Engine, Error, limits, rows};
 
 /// What the scrub has found so far.
@@ -34,6 +37,8 @@ struct Inner {
     told: Scrubbed,
     /// Of the round under way.
     round: Vec<String>,
+    /// Damage that could not be repaired since the round began.
+    given_up: BTreeSet<String>,
 }
 
 impl Findings {
@@ -49,13 +54,13 @@ impl Findings {
         self.change(|inner| inner.told.events += events as u64);
     }
 
-    fn found(&self, sentence: String) {
+    pub(crate) fn found(&self, sentence: String) {
         self.change(|inner| {
             if inner.round.contains(&sentence) {
                 return;
             }
             if !inner.told.findings.contains(&sentence) {
-                tracing::error!(damage = sentence, "the scrub found damage");
+                tracing::error!(damage = sentence, "stored bytes are damaged");
                 inner.told.add(sentence.clone());
             }
             if inner.round.len() < limits::SCRUB_FINDINGS_MAX {
@@ -64,13 +69,46 @@ impl Findings {
         });
     }
 
-    /// What is not damaged any more, because it was erased or restored, is forgotten.
+    pub(crate) fn is_given_up(&self, what: &str) -> bool {
+        self.change(|inner| inner.all_given_up() || inner.given_up.contains(what))
+    }
+
+    pub(crate) fn give_up(&self, what: String) {
+        let is_last = self.change(|inner| {
+            let was_full = inner.all_given_up();
+            if !was_full {
+                inner.given_up.insert(what);
+            }
+            !was_full && inner.all_given_up()
+        });
+        if is_last {
+            let most = limits::REPAIRS_GIVEN_UP_MAX;
+            self.found(format!(
+                "{most} rows (REPAIRS_GIVEN_UP_MAX) or more are damaged and cannot be repaired; reads repair nothing until \
+                 the scrub looks at the rows again"
+            ));
+        }
+    }
+
+    /// What could not be repaired is tried once more, and named again where that fails.
+    fn round_begins(&self) {
+        self.change(|inner| inner.given_up.clear());
+    }
+
+    /// What is not damaged any more, because it was erased, repaired or restored, is forgotten.
     fn round_ended(&self) {
         self.change(|inner| {
             inner.told.rounds += 1;
             inner.told.findings = std::mem::take(&mut inner.round);
             inner.told.more = 0;
         });
+    }
+}
+
+impl Inner {
+    /// Each try may read the whole log, so a store with more than this would be busy with nothing else.
+    fn all_given_up(&self) -> bool {
+        self.given_up.len() >= limits::REPAIRS_GIVEN_UP_MAX
     }
 }
 
@@ -90,9 +128,13 @@ impl Engine {
         let engine = self.clone();
         self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             let scrubbing = async {
+                let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
+                // Rows are few next to events: those that a list would come upon are looked at first.
+                if let Err(error) = engine.scrub_spaces(&page_read).await {
+                    tracing::warn!(%error, "the first look at the rows came to no end; the scrub does it later");
+                }
                 loop {
                     tokio::time::sleep(limits::SCRUB_EVERY).await;
-                    let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
                     if let Err(error) = engine.scrub(page_read).await {
                         tracing::warn!(%error, "a round of the scrub came to no end; tried again later");
                     }
@@ -115,11 +157,18 @@ impl Engine {
     pub async fn scrub<W: Future<Output = ()>>(&self, page_read: impl Fn() -> W) -> Result<Scrubbed, Error> {
         self.scrub_runs(&page_read).await?;
         self.scrub_feed(&page_read).await?;
-        for space in rows::SPACES {
-            self.scrub_rows(space, &page_read).await?;
-        }
+        self.scrub_spaces(&page_read).await?;
         self.tools.publisher.meters().findings().round_ended();
         Ok(self.scrubbed())
+    }
+
+    /// Every row. Those of the catalogue that are damaged are written anew by being read.
+    async fn scrub_spaces<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
+        self.tools.publisher.meters().findings().round_begins();
+        for space in rows::SPACES {
+            self.scrub_rows(space, page_read).await?;
+        }
+        Ok(())
     }
 
     async fn scrub_runs<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
@@ -179,22 +228,14 @@ impl Engine {
         space: &str,
         page_read: &impl Fn() -> W,
     ) -> Result<(), Error> {
-        let mut after = None;
+        let mut pages = RowPages::new(self.store(), space, limits::SWEEP_PAGE);
         loop {
-            let range = RowRange {
-                space: space.into(),
-                prefix: "".into(),
-                after: after.take(),
-                backwards: false,
-                limit: limits::SWEEP_PAGE,
-            };
-            let page = self.store().rows(range).await;
+            let page = pages.next().await;
             page_read().await;
             match page {
-                Ok(page) => {
-                    let Some(last) = page.last() else { return Ok(()) };
-                    after = Some(last.key.clone());
-                }
+                // What is damaged was reported by the attempt to repair it.
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
                 Err(fault) => {
                     self.damage_of(fault)?;
                     return Ok(());
@@ -224,3 +265,24 @@ impl Engine {
 }
 
 const BOUND: ReadBound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::SCRUB_PAGE_BYTES };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_too_much_cannot_be_repaired_reads_repair_nothing_until_the_next_round() {
+        let findings = Findings::default();
+        for number in 0..limits::REPAIRS_GIVEN_UP_MAX {
+            assert!(!findings.is_given_up("another row"), "{number}");
+            findings.give_up(format!("row {number}"));
+        }
+        assert!(findings.is_given_up("another row"));
+        findings.give_up("another row".to_owned());
+        let said = findings.told().findings;
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("REPAIRS_GIVEN_UP_MAX"), "{said:?}");
+        findings.round_begins();
+        assert!(!findings.is_given_up("row 0"));
+    }
+}

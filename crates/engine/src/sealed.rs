@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload as Sealing};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use recount_event::digest::CALL_DIGEST_PREFIX;
 use recount_event::{Code, Event, ForeignId, Payload, RunId};
 use recount_log::{Append, Guard, RowPut};
 use recount_world::World;
@@ -26,7 +27,13 @@ pub const SEAL_KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
 /// Encrypts and decrypts originals. Never printed.
-pub(crate) struct Seal(OnceLock<XChaCha20Poly1305>);
+pub(crate) struct Seal(OnceLock<Keys>);
+
+/// One key for what can be read again, and one made of it for what is only compared.
+struct Keys {
+    cipher: XChaCha20Poly1305,
+    digest: [u8; blake3::KEY_LEN],
+}
 
 impl Seal {
     /// With a key that somebody keeps, or with one that lasts as long as the process.
@@ -34,13 +41,28 @@ impl Seal {
         Seal(key.map(with_key).map_or_else(OnceLock::new, OnceLock::from))
     }
 
-    fn cipher(&self, world: &World) -> &XChaCha20Poly1305 {
+    fn keys(&self, world: &World) -> &Keys {
         self.0.get_or_init(|| with_key(drawn(world)))
+    }
+
+    fn cipher(&self, world: &World) -> &XChaCha20Poly1305 {
+        &self.keys(world).cipher
+    }
+
+    /// A digest of these texts, in this order, that nobody can make or check without the key.
+    pub(crate) fn digest(&self, world: &World, parts: &[&str]) -> String {
+        let mut hasher = blake3::Hasher::new_keyed(&self.keys(world).digest);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        format!("{CALL_DIGEST_PREFIX}{}", hasher.finalize().to_hex())
     }
 }
 
-fn with_key(key: [u8; SEAL_KEY_BYTES]) -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new(&Key::from(key))
+fn with_key(key: [u8; SEAL_KEY_BYTES]) -> Keys {
+    let digest = blake3::derive_key("recount 2026 digests of calls that are allowed", &key);
+    Keys { cipher: XChaCha20Poly1305::new(&Key::from(key)), digest }
 }
 
 /// Bytes nobody can guess.

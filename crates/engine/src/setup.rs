@@ -7,15 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use recount_event::family::run::Driver;
 use recount_event::{Code, Json, SessionId, time};
-use recount_log::{Append, Guard, RowPut, RowRange};
+use recount_log::{Append, Fault, FaultKind, Guard, Retry, RowPut, RowRange};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::read_row;
 use crate::order::ClientTool;
-use crate::profile::{Choice, ToolRef};
+use crate::profile::{Choice, ChosenWorkspace, ToolRef};
 use crate::redaction::Redaction;
-use crate::{Engine, Error, ListQuery, Listed, Once, SessionRow, limits, rows};
+use crate::{Engine, Error, ListQuery, Listed, NewRun, Once, SessionRow, limits, rows};
 
 /// What was chosen for a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct Setup {
     pub secrets: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ClientTool>,
+    /// The folder that all runs of the session work on; the agent's own when it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<ChosenWorkspace>,
 }
 
 /// A session's setup as it is kept.
@@ -94,6 +98,7 @@ impl Setup {
             options: self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             secrets: self.secrets.iter().map(String::as_str).collect(),
             client_tools: &self.client_tools,
+            workspace: self.workspace.as_ref(),
         }
     }
 
@@ -113,6 +118,15 @@ impl Setup {
 }
 
 impl Engine {
+    /// Refuses a run whose workspace may not be worked on, whatever else could be refused of it: that is left to the moment
+    /// when it is asked for. Nothing is written.
+    pub fn check_workspace(&self, mut new: NewRun) -> Result<(), Error> {
+        match self.tools.performer.get() {
+            Some(performer) if new.queued.driver == Driver::Own => Ok(performer.accept_workspace(&mut new)?),
+            _ => Ok(()),
+        }
+    }
+
     /// Begins a session with its setup and what was said before. Title and words are masked like everything else that is
     /// stored; what was chosen is kept as it is, or nothing could be done with it.
     pub async fn create_setup(&self, new: NewSetup, once: Option<&Once>) -> Result<SessionRow, Error> {
@@ -216,13 +230,18 @@ impl Engine {
     pub async fn list_setups(&self, query: &ListQuery) -> Result<Listed<(SessionRow, SetupRow)>, Error> {
         let prefix = rows::tenant_key("");
         let listed = self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;
+        // The face that lists these has no place to name what is left out.
+        if let Some(row) = listed.damaged.first() {
+            let message = format!("row {row} is damaged; look at the store with `recount doctor`");
+            return Err(Fault::new(FaultKind::Corrupt, Retry::Never, message).into());
+        }
         let mut items = Vec::with_capacity(listed.items.len());
         for (id, setup) in listed.keys.iter().zip(listed.items) {
             // One that was deleted since the list was read is not there any more.
             let row: Option<SessionRow> = self.row(rows::SESSIONS, &rows::tenant_key(id)).await?;
             items.extend(row.map(|row| (row, setup)));
         }
-        Ok(Listed { items, next: listed.next, has_more: listed.has_more })
+        Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged: Vec::new() })
     }
 
     /// What makes overrides last, to be part of the append that they come with.

@@ -18,7 +18,7 @@ use recount_world::{Shutdown, World};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::artifact::{self, Blobs, Quotas};
-use crate::catalogue::{Fold, asked_for, next_deadline};
+use crate::catalogue::{Fold, Repairs, asked_for, next_deadline};
 use crate::dispatch::Dispatch;
 use crate::error::run_erased;
 use crate::fresh::Fresh;
@@ -91,6 +91,7 @@ pub(crate) enum Answer {
 /// What a writer works with.
 pub(crate) struct Tools {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) repairs: Arc<Repairs>,
     pub(crate) world: World,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) timers: Arc<Timers>,
@@ -121,6 +122,8 @@ pub(crate) struct Awake {
     /// With the secrets of its session.
     redaction: Redaction,
     deadline: Option<u64>,
+    /// Rows of allowances that the append in hand makes.
+    allowances: Vec<RowPut>,
 }
 
 /// One command that was accepted and waits for the append.
@@ -237,6 +240,7 @@ impl Writer {
         let mut rows: Vec<RowPut> = Vec::new();
         // Whether the timers wait to hear what is due next.
         let mut looked = false;
+        let mut driver = awake.state.driver();
         while bytes < limits::APPEND_BYTES_MAX {
             if left.as_slice().first().is_none_or(|next| next.work.is_alone()) {
                 break;
@@ -260,9 +264,8 @@ impl Writer {
             let outcome = match decided {
                 Ok(Decided::Events(events)) if events.is_empty() => Outcome::Nothing,
                 Ok(Decided::Events(events)) => {
-                    if awake.state.driver() == Driver::Own {
-                        rows.extend(self.used(&events).await);
-                    }
+                    driver = awake.state.driver();
+                    rows.extend(self.used(driver, &events).await);
                     let next = first + records.len() as u64;
                     let encoded = journal::encode(&events, next);
                     bytes += encoded.iter().map(bytes::Bytes::len).sum::<usize>();
@@ -275,6 +278,7 @@ impl Writer {
             pending.push(Pending { reply, outcome });
         }
         rows.extend(awake.fold.rows(&awake.state));
+        rows.append(&mut awake.allowances);
         let named = artifact::named(&rows);
         match self.append(first, records, rows).await {
             Ok(first_position) => {
@@ -289,6 +293,10 @@ impl Writer {
                 tracing::warn!(run = %self.run, %error, "append failed; the run is read again from the log");
                 if may_have_happened(&error) {
                     self.tools.timers.look_again(self.run, &self.tools.world);
+                }
+                if driver != Driver::Own {
+                    // They were held for this append alone; a run of our own tries again with what it keeps.
+                    self.tools.blobs.named(Some(self.run), named);
                 }
                 let error: Error = match error {
                     AppendError::GuardFailed { space, key, .. } => guard_error(&space, &key),
@@ -376,7 +384,8 @@ impl Writer {
         let deadline = next_deadline(&state);
         self.tools.timers.set(self.run, deadline, &self.tools.world);
         let producers = Producers::default();
-        Ok(Box::new(Awake { state, fold, producers, texts, redaction, deadline }))
+        let allowances = Vec::new();
+        Ok(Box::new(Awake { state, fold, producers, texts, redaction, deadline, allowances }))
     }
 
     /// Says whether one of our own runs is owed anything as it stands.
@@ -405,19 +414,19 @@ impl Writer {
         Ok(decided)
     }
 
-    /// What was sent in and is an artifact of this run now waits for no run any more. Where that cannot be seen it is
-    /// forgotten in its time.
-    async fn used(&self, events: &[Event]) -> Vec<RowPut> {
-        let mut gone = Vec::new();
+    /// What was sent in and is an artifact of this run now: see [`artifact::used`]. Where that cannot be seen it is
+    /// forgotten in its time, or is not known to have been here.
+    async fn used(&self, driver: Driver, events: &[Event]) -> Vec<RowPut> {
+        let mut changes = Vec::new();
         for event in events {
-            match artifact::used(&*self.tools.store, event).await {
-                Ok(rows) => gone.extend(rows),
+            match artifact::used(&*self.tools.store, &self.tools.blobs, driver, event).await {
+                Ok(rows) => changes.extend(rows),
                 Err(error) => {
                     tracing::warn!(run = %self.run, %error, "what was sent in still counts as waiting")
                 }
             }
         }
-        gone
+        changes
     }
 
     fn stamp(&self) -> Stamp {
@@ -429,6 +438,7 @@ impl Writer {
         let masking = awake.redaction.command(&awake.texts, &awake.state, &mut command)?;
         let mut events = recount_run::decide(&awake.state, command, stamp)?;
         self.check_ids(&events).await?;
+        self.tools.allowances_made(&awake.state, &events, &mut awake.allowances).await?;
         masking.name_places(&mut events);
         awake.apply(&events, masking);
         Ok(Decided::Events(events))
@@ -534,7 +544,8 @@ impl Awake {
     /// A run that has just been made.
     pub(crate) fn begun(state: State, fold: Fold, texts: Texts, redaction: Redaction) -> Self {
         let deadline = next_deadline(&state);
-        Awake { state, fold, producers: Producers::default(), texts, redaction, deadline }
+        let (producers, allowances) = (Producers::default(), Vec::new());
+        Awake { state, fold, producers, texts, redaction, deadline, allowances }
     }
 
     fn apply(&mut self, events: &[Event], masking: Masking) {
@@ -564,6 +575,7 @@ fn guard_error(space: &str, key: &str) -> Error {
     let id = key.rsplit('/').next().unwrap_or(key);
     match space {
         rows::APPROVALS => prompts::taken(PromptKind::Approval, id),
+        rows::ALLOWANCES_HELD => Error::too_many_at_once("the allowance for this call"),
         _ => Error::bug(format!("the row {space}/{key} is not as this writer left it")),
     }
 }

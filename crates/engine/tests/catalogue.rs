@@ -52,7 +52,13 @@ async fn listed(engine: &Engine, status: Option<&str>, limit: usize) -> Vec<Stri
 
 async fn answer(engine: &Engine, run: RunId, approval: &str) {
     let approval_id = ForeignId::parse(approval).unwrap();
-    let command = Command::ResolveApproval { approval_id, approve: true, by: "me".into(), comment: None };
+    let command = Command::ResolveApproval {
+        approval_id,
+        approve: true,
+        by: "me".into(),
+        comment: None,
+        remember: None,
+    };
     engine.submit(run, command).await.unwrap();
 }
 

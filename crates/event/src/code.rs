@@ -50,6 +50,9 @@ macro_rules! retryable {
 
 codes! {
     AgentNotFound = "agent_not_found", 400, final, "permanent", "No agent of this name is configured.", "Send one of the names that GET /v1/agents lists.";
+    AllowanceNotFound = "allowance_not_found", 404, final, "permanent", "No allowance with this id exists; it may have been taken back, or gone with its run.", "List allowances with GET /v1/allowances.";
+    AllowanceRefused = "allowance_refused", 409, final, "permanent", "The decision cannot be remembered as it was asked for. Nothing was decided.", "Send the decision again without `remember`, or with another scope, as the detail says.";
+    ApplyConflict = "apply_conflict", 409, final, "permanent", "The folder has changed since it was copied, in the same places as the copy.", "Look at both, with GET /v1/runs/{run}/changes, and copy by hand or undo one of them.";
     ApprovalNotFound = "approval_not_found", 404, final, "permanent", "No approval with this id exists.", "List pending approvals with GET /v1/approvals?status=pending.";
     ApprovalNotPending = "approval_not_pending", 409, final, "permanent", "The approval was decided before, by somebody else or by its timeout.", "Read the approval to see what was decided; the first valid answer wins.";
     ArtifactBytesLost = "artifact_bytes_lost", 500, final, "permanent", "The artifact's bytes were kept here, and are gone or were changed on the disk.", "Put its blob back from a backup; recount verify --data and doctor --full name it.";
@@ -60,6 +63,7 @@ codes! {
     BodyTimeout = "body_timeout", 408, retry, "transient", "The request body did not arrive in time.", "Send the body faster, or in smaller batches.";
     BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body is larger than the limit the detail names.", "Send smaller batches; keep large things as artifacts.";
     BudgetNotRaised = "budget_not_raised", 409, final, "permanent", "A budget is only ever raised.", "Send a larger figure than the one the detail names, or leave it out.";
+    BudgetUnpriced = "budget_unpriced", 422, final, "permanent", "The task has a cost budget, but the model has no configured price, so the budget cannot be enforced.", "Configure a price for the model, or also send budget_tokens or budget_turns.";
     CallNotFound = "call_not_found", 404, final, "permanent", "The run has no tool call with this id.", "Read the run's events for the calls it made.";
     CallNotPending = "call_not_pending", 409, final, "permanent", "The call was answered before, or takes another kind of answer.", "Read the session's history to see what became of it.";
     ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "No question with this id exists.", "List open questions with GET /v1/clarifications?status=pending.";
@@ -96,7 +100,7 @@ codes! {
     RangeNotSatisfiable = "range_not_satisfiable", 416, final, "permanent", "The Range header asks for bytes beyond the end of the artifact.", "Ask for bytes within the size that Content-Range names.";
     RateLimited = "rate_limited", 429, retry, "transient", "The token asks more often than it may.", "Wait as long as Retry-After says, and ask less often.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "Nothing is at this path.", "See docs/faces/aep.md for the paths there are.";
-    RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned, retried or resumed.", "Wait for its end, or cancel it.";
+    RunActive = "run_active", 409, final, "permanent", "The run goes on; only runs that have ended are pruned, retried, resumed or applied.", "Wait for its end, or cancel it.";
     RunDamaged = "run_damaged", 500, final, "permanent", "Stored events of the run are not what was written; the detail names the run and which events.", "Read what is whole: pages and streams say which events are damaged and go on after them. Restore the run from a backup.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has ended; its account is closed.", "Create a new run.";
     RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or its session; nothing but a tombstone is left of it.", "Forget the run; its id never comes back.";
@@ -124,6 +128,7 @@ codes! {
     TokenNotFound = "token_not_found", 404, final, "permanent", "No token with this id exists.", "List tokens with recount token ls.";
     TooManyStreams = "too_many_streams", 503, retry, "resource", "As many clients are connected as the limit allows.", "Try again after the time in Retry-After.";
     TurnNotFound = "turn_not_found", 404, final, "permanent", "No turn with this id is in the session.", "Use the id that the response to the turn carried.";
+    WorkspaceGone = "workspace_gone", 410, final, "permanent", "The copy that the run worked in is not there any more.", "Apply changes before the copy is removed; see workspaces.keep.";
     WorkspaceRefused = "workspace_refused", 422, final, "permanent", "The folder cannot be worked in.", "Name a folder that is there, that the server may read, and that is allowed.";
 }
 

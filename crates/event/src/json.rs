@@ -5,6 +5,7 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Any JSON, unread: tool inputs, outputs, configurations. Two are equal when their texts are.
@@ -24,6 +25,20 @@ impl Json {
 
     pub fn text(&self) -> &str {
         self.0.get()
+    }
+
+    /// What it says in words: the text of a string, the texts of a list of content blocks, else the JSON as it stands.
+    pub fn texts(&self) -> String {
+        let field = |block: &Value, key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+        let is_block = |block: &Value| matches!(field(block, "type").as_deref(), Some("text" | "image"));
+        match serde_json::from_str(self.text()) {
+            Ok(Value::String(text)) => text,
+            Ok(Value::Array(blocks)) if !blocks.is_empty() && blocks.iter().all(is_block) => {
+                let texts: Vec<String> = blocks.iter().filter_map(|block| field(block, "text")).collect();
+                texts.join("\n")
+            }
+            _ => self.text().to_owned(),
+        }
     }
 }
 

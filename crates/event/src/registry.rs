@@ -305,4 +305,5 @@ registry! {
     GapRunDisconnected(gap::RunDisconnected) = "gap.run_disconnected", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
     GapWorkspaceRemoved(gap::WorkspaceRemoved) = "gap.workspace_removed", Core, Runtime, aap "silent", aaep "silent";
     ContextCompacted(context::Compacted) = "context.compacted", Core, Runtime, aap "silent; feeds compacted history", aaep "state.changed with a sentence";
+    ContextTrimmed(context::Trimmed) = "context.trimmed", Core, Runtime, aap "silent; feeds compacted history", aaep "silent";
 }

@@ -86,7 +86,11 @@ struct Said<'a> {
 fn status(code: Code) -> u16 {
     match code {
         // Of what never was an open call, or cannot be chosen, the request is to be corrected.
-        Code::CallNotFound | Code::CursorAhead | Code::OrderRefused | Code::ModelUnknown => 400,
+        Code::CallNotFound
+        | Code::CursorAhead
+        | Code::OrderRefused
+        | Code::ModelUnknown
+        | Code::BudgetUnpriced => 400,
         // What was deleted is not there any more than what never was.
         Code::SessionErased | Code::RunErased | Code::RunNotFound => 404,
         Code::TooManyStreams => 429,

@@ -107,3 +107,6 @@ pub const RESULT_BYTES_MAX: usize = 512 << 10;
 /// Events looked at to learn what became of calls that are answered late; those before them are as if they had never
 /// been.
 pub const LATE_EVENTS_MAX: usize = 100_000;
+
+/// Bytes of the path of a folder; a longer one is refused with `workspace_refused`.
+pub const PATH_BYTES_MAX: usize = 4096;

@@ -17,11 +17,11 @@ pub use event::TurnEvent;
 pub use message::{ApplicationMessage, AsSent, Content, ContentBlock, HistoryMessage, TextStatus};
 pub use meta::{
     AgentInfo, AgentOption, ApplicationCapability, Capabilities, HistoryCapability, ImageCapability,
-    MetaResponse, OptionKind, Present, StreamCapability, ToolSpec, VERSION,
+    MetaResponse, OptionKind, Present, StreamCapability, ToolSpec, VERSION, WorkspaceCapability,
 };
 pub use session::{
     AgentConfig, AgentOverrides, HistoryLists, HistoryResponse, PostSessionsRequest, PostSessionsResponse,
-    ServerToolRef, SessionInfo, SessionStatus, SessionsResponse,
+    ServerToolRef, SessionInfo, SessionStatus, SessionWorkspace, SessionsResponse,
 };
 pub use turn::{
     Awaiting, AwaitingKind, PostSessionTurnRequest, PostSessionTurnResponse, StopReason, StreamMode,
@@ -61,7 +61,8 @@ fn read_text<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Unreadable> 
     })
 }
 
-/// The reason without its line and column: the text that was read is not the text that was sent.
+/// The reason without its line and column: the text that was read is not the text that was sent. `event` has the same for
+/// its own reports, and keeps it to itself: sharing it would make how serde words its errors a part of its interface.
 fn without_place(why: &serde_json::Error) -> String {
     let text = why.to_string();
     match text.rfind(" at line ") {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use recount_api::export::{self, Header};
+use recount_api::export::{self, End, Header};
 use recount_api::query;
 use recount_api::request::{
     self, AgentName, AppendEvents, CreateRun, CreateTask, Object, Prune, SendMessage,
@@ -18,6 +18,7 @@ use recount_api::scope::Scope as Named;
 use recount_api::spelling;
 use recount_api::terms::Route;
 use recount_engine::{Import, NewRun, Policy, RunFilter, Scope, Sieve, Triple, TypePattern};
+use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::limits::INTEGER_MAX;
 use recount_event::{Code, Draft, ForeignId, IdError, Json, RunId, SessionId, TaskId, door};
@@ -304,6 +305,18 @@ pub(crate) fn status(query: Option<&str>, known: &[&str]) -> Accepted<Option<Str
     }
 }
 
+/// How far an allowance reaches.
+pub(crate) fn allowance_scope(said: Option<&str>) -> Accepted<Option<AllowanceScope>> {
+    let Some(text) = said else { return Ok(None) };
+    let word = one_of(query::SCOPE, text, &query::ALLOWANCE_SCOPES)?;
+    Ok(AllowanceScope::ALL.iter().copied().find(|scope| scope.as_str() == word))
+}
+
+/// `None` where nothing can be called so.
+pub(crate) fn allowance_id(text: &str) -> Option<ForeignId> {
+    ForeignId::parse(text).ok()
+}
+
 pub(crate) fn run_id(text: &str) -> Accepted<RunId> {
     text.parse()
         .map_err(|_| Refusal::new(Code::RunNotFound, format!("there is no run {:?}", shortened(text))))
@@ -526,6 +539,7 @@ pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
 /// The lines of one run as they were exported. What its events say is not looked at here.
 pub fn export(bytes: &[u8]) -> Accepted<Import> {
     let malformed = |why: String| Refusal::new(Code::BodyMalformed, why);
+    let (bytes, end) = without_end(bytes);
     let mut lines = export::lines(bytes);
     let header = Header::parse(lines.next().unwrap_or_default()).map_err(|why| {
         malformed(format!("line 1: {why}; send the lines of one run as they were exported"))
@@ -537,9 +551,32 @@ pub fn export(bytes: &[u8]) -> Accepted<Import> {
             format!("{run} begins with event {first} in this export: those before it were pruned"),
         ));
     }
+    if let Some(end) = end {
+        let end = End::parse(end).map_err(malformed)?;
+        if (end.runs, end.events) != (1, header.events) {
+            let End { runs, events, .. } = end;
+            return Err(Refusal::new(
+                Code::ExportAltered,
+                format!(
+                    "the export ends with {runs} runs of {events} events, and its header is of one run of {}; send the \
+                     lines of one run",
+                    header.events
+                ),
+            ));
+        }
+    }
     // Copied, so that no event keeps the whole body in memory.
     let records = lines.map(Bytes::copy_from_slice).collect();
     Ok(Import { run, events: header.events, head: header.head, records })
+}
+
+/// Takes the last line off the lines of an export, if there is one.
+fn without_end(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let whole = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    match whole.iter().rposition(|byte| *byte == b'\n') {
+        Some(at) if End::is_meant_by(&whole[at + 1..]) => (&whole[..at], Some(&whole[at + 1..])),
+        _ => (bytes, None),
+    }
 }
 
 /// A number that every reader counts alike.

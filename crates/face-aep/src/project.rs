@@ -6,10 +6,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
-    AgentOption, ApprovalRow, ArtifactRow, Budget, ClarificationRow, Damage, Digest, HandoffRow, Imported,
-    OptionKind, Profile, RunRow, SessionRow, TaskRow, Told, ToolInfo,
+    AgentOption, AllowanceRow, ApprovalRow, ArtifactRow, Budget, ChangeKind, ChangeState, ClarificationRow,
+    Damage, Digest, HandoffRow, Imported, OptionKind, Profile, RunRow, SessionRow, TaskRow, Told, ToolInfo,
+    WorkspaceChange, WorkspaceChanges,
 };
-use recount_event::{Json, time};
+use recount_event::{Json, RunId, time};
 use recount_run::view::Message;
 
 pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
@@ -167,10 +168,37 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
         action: row.action,
         consequence: row.consequence,
         irreversible: row.irreversible,
+        call_digest: row.call_digest,
+        preview: row.preview,
+        preview_kind: row.preview_kind,
+        preview_size_bytes: row.preview_size_bytes,
+        preview_artifact_id: row.preview_artifact_id,
         decision: row.decision,
         decided_by: row.decided_by,
         decided_at: row.decided_at,
         comment: row.comment,
+        can_be_remembered: row.can_be_remembered,
+        allowance_id: row.allowance_id,
+        allowance_scope: row.allowance_scope,
+    }
+}
+
+pub(crate) fn allowance(row: AllowanceRow) -> reply::Allowance {
+    reply::Allowance {
+        id: row.id,
+        scope: row.scope.as_str().to_owned(),
+        run_id: row.run_id,
+        task_id: row.task_id,
+        session_id: row.session_id,
+        workspace: row.workspace,
+        approval_id: row.approval_id,
+        kind: row.kind,
+        summary: row.summary,
+        preview: row.preview,
+        preview_kind: row.preview_kind,
+        preview_size_bytes: row.preview_size_bytes,
+        given_by: row.given_by,
+        given_at: row.given_at,
     }
 }
 
@@ -310,5 +338,38 @@ pub(crate) fn agent(profile: &Profile) -> reply::Agent {
         model: profile.model.clone(),
         tools: profile.tools.iter().map(tool).collect(),
         options: profile.options.iter().map(option).collect(),
+    }
+}
+/// What a run changed in its copy.
+pub(crate) fn changes(run: RunId, changes: WorkspaceChanges) -> reply::Changes {
+    let change = |change: WorkspaceChange| reply::Change {
+        path: change.path,
+        change: match change.kind {
+            ChangeKind::Added => "added",
+            ChangeKind::Changed => "changed",
+            ChangeKind::Deleted => "deleted",
+        }
+        .to_owned(),
+        kind: change.thing.to_owned(),
+        state: match change.state {
+            ChangeState::Open => "open",
+            ChangeState::Applied => "applied",
+            ChangeState::Conflict => "conflict",
+        }
+        .to_owned(),
+    };
+    reply::Changes {
+        run_id: run.to_string(),
+        path: changes.path,
+        source: changes.source,
+        changes: changes.changes.into_iter().map(change).collect(),
+        count: changes.count,
+        ignored: changes.ignored,
+        diff: changes.diff,
+        diff_cut: changes.diff_cut,
+        branch: changes.branch,
+        commit: changes.commit,
+        active_run_id: changes.active.map(|run| run.to_string()),
+        put_back: changes.put_back,
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Handlers stand in one file a subject; [`handler`] names them all.
 
+mod allowances;
 mod artifacts;
 mod caller;
+mod changes;
 mod events;
 mod http;
 mod import;
@@ -152,6 +154,8 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::RetryRun => on(filter, orders::retry_run),
         RouteName::ResumeRun => on(filter, orders::resume_run),
         RouteName::GetRunDigest => on(filter, runs::get_run_digest),
+        RouteName::GetRunChanges => on(filter, changes::get_run_changes),
+        RouteName::ApplyRun => on(filter, changes::apply_run),
         RouteName::PinRun => on(filter, retention::pin_run),
         RouteName::UnpinRun => on(filter, retention::unpin_run),
         RouteName::PruneRun => on(filter, retention::prune_run),
@@ -164,6 +168,8 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::ListApprovals => on(filter, prompts::list_approvals),
         RouteName::GetApproval => on(filter, prompts::get_approval),
         RouteName::ResolveApproval => on(filter, prompts::resolve_approval),
+        RouteName::ListAllowances => on(filter, allowances::list_allowances),
+        RouteName::TakeBackAllowance => on(filter, allowances::take_back_allowance),
         RouteName::ListClarifications => on(filter, prompts::list_clarifications),
         RouteName::GetClarification => on(filter, prompts::get_clarification),
         RouteName::AnswerClarification => on(filter, prompts::answer_clarification),

@@ -153,7 +153,8 @@ pub(crate) fn load(connection: &Connection) -> Result<(Journal, States), Fault> 
             let row = row.map(|(version, value)| (version, Bytes::copy_from_slice(value)));
             let in_table = match states.get(space, key) {
                 Some(state) => state.in_table,
-                None => rows::row_version(connection, space, key).doing(doing)?.is_some(),
+                // A damaged one is overwritten by this state.
+                None => rows::exists(connection, space, key).doing(doing)?,
             };
             states.put(&Arc::from(space), &Arc::from(key), State { row, in_table });
         }

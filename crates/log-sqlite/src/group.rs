@@ -3,7 +3,7 @@
 //!
 //! It must not know when the transaction begins, how it ends or who is waiting.
 
-use recount_log::{Append, AppendError, Fault, FeedRecord, Record, StreamAppend, StreamKey};
+use recount_log::{Append, AppendError, Fault, FaultKind, FeedRecord, Record, StreamAppend, StreamKey};
 use rusqlite::Connection;
 
 use crate::changes::Journal;
@@ -106,7 +106,12 @@ impl<'c> Group<'c> {
         }
         let mut before = Vec::with_capacity(append.rows.len());
         for put in &append.rows {
-            let (actual, in_table) = self.row(&put.space, &put.key)?;
+            let (actual, in_table) = match self.row(&put.space, &put.key) {
+                Ok(found) => found,
+                // Nothing of this append was written yet, and a damaged row costs no other.
+                Err(fault) if fault.kind == FaultKind::Corrupt => return Ok(Err(fault.into())),
+                Err(fault) => return Err(fault),
+            };
             if !put.guard.admits(actual) {
                 let (space, key) = (put.space.to_string(), put.key.to_string());
                 return Ok(Err(AppendError::GuardFailed { space, key, actual }));

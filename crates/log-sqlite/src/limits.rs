@@ -246,3 +246,6 @@ pub const MARKER_BYTES_MAX: u64 = 4096;
 /// Copies of damaged write-ahead logs that are kept beside the database. With as many, no further one is made, and no
 /// start gives up what is missing until some were moved elsewhere.
 pub const WAL_COPIES_MAX: usize = 4;
+
+/// Damaged rows that one statement takes away; each statement looks at every row once.
+pub const REMOVED_AT_A_TIME: usize = 50;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use recount_log::chain::ChainValue;
 use recount_log::{
-    Damage, End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, Row, RowRange, StreamKey, Tail,
+    Damage, End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, RowRange, StreamKey, Tail,
+    WholeRows,
 };
 use rusqlite::Connection;
 
@@ -32,14 +33,14 @@ fn snapshot(connection: &Connection) -> Result<Snapshot<'_>, Fault> {
     Ok(Snapshot(connection))
 }
 
-/// At most so many rows of a range, as the table has them in one snapshot; `None` when `holds` says, once the snapshot
+/// At most so many rows of a range, as the table has them in one snapshot, and those of it that are damaged; `None` when `holds` says, once the snapshot
 /// is taken, that it is not the one that was wanted.
 pub(crate) fn rows(
     connection: &Connection,
     range: &RowRange,
     most: usize,
     holds: &dyn Fn() -> bool,
-) -> Result<Option<Vec<Row>>, Fault> {
+) -> Result<Option<WholeRows>, Fault> {
     let doing = || format!("reading rows of space {}", range.space);
     let snapshot = snapshot(connection)?;
     // It is taken when something is read.
@@ -47,7 +48,13 @@ pub(crate) fn rows(
     if !holds() {
         return Ok(None);
     }
-    rows::rows(&snapshot, range, most).doing(&doing()).map(Some)
+    match rows::rows(&snapshot, range, most) {
+        Ok(rows) => Ok(Some(WholeRows { rows, damaged: Vec::new() })),
+        Err(error) if rows::is_of_row(&error) => {
+            rows::whole_rows(&snapshot, range, most).doing(&doing()).map(Some)
+        }
+        Err(error) => Err(error).doing(&doing()),
+    }
 }
 
 fn say(connection: &Connection, word: &str) -> rusqlite::Result<()> {

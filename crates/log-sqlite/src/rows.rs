@@ -2,13 +2,17 @@
 //!
 //! It knows neither transactions nor guards, and nothing of records.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use recount_log::{Row, RowRange};
+use bytes::Bytes;
+use recount_log::limits::DAMAGED_ROWS_MAX;
+use recount_log::{DamagedRow, Row, RowRange, WholeRows};
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use crate::fault::altered;
 use crate::layout::{bytes, int, number};
+use crate::limits::REMOVED_AT_A_TIME;
 use crate::sum::Sum;
 
 /// What is asked for of a row, in the order [`stored_row`] takes it.
@@ -128,6 +132,163 @@ pub(crate) fn all(connection: &Connection, each: &mut dyn FnMut(Result<()>)) -> 
         each(stored_row(row).map(drop));
     }
     Ok(())
+}
+
+// ---- damage ----
+
+/// The whole rows of a range and the damaged ones that may be part of it, by a look at the whole table: damage may have
+/// moved a row out of the order in which a range is found.
+pub(crate) fn whole_rows(connection: &Connection, range: &RowRange, most: usize) -> Result<WholeRows> {
+    let (space, prefix) = (&*range.space, &*range.prefix);
+    let is_after = |key: &str| match range.after.as_deref() {
+        Some(after) if range.backwards => key < after,
+        Some(after) => key > after,
+        None => true,
+    };
+    let mut kept: VecDeque<Row> = VecDeque::new();
+    let mut found = WholeRows::default();
+    let mut judge = |gap: &Gap<'_>| {
+        found.damaged.extend(gap.damaged.iter().filter(|row| gap.may_hold(space, prefix, row)).cloned());
+    };
+    scan(connection, &mut judge, &mut |owner, row| {
+        if owner != space || !row.key.starts_with(prefix) || !is_after(&row.key) {
+            return;
+        }
+        if kept.len() < most {
+            kept.push_back(row);
+        } else if range.backwards && most > 0 {
+            kept.pop_front();
+            kept.push_back(row);
+        }
+    })?;
+    found.rows = kept.into();
+    if range.backwards {
+        found.rows.reverse();
+    }
+    found.damaged.truncate(DAMAGED_ROWS_MAX);
+    Ok(found)
+}
+
+/// Every damaged row of the table.
+pub(crate) fn damaged(connection: &Connection) -> Result<Vec<DamagedRow>> {
+    let mut found = Vec::new();
+    scan(connection, &mut |gap| found.extend_from_slice(&gap.damaged), &mut |_, _| ())?;
+    found.truncate(DAMAGED_ROWS_MAX);
+    Ok(found)
+}
+
+/// Damaged rows that lie together, and the whole rows beside them.
+#[derive(Default)]
+struct Gap<'g> {
+    before: Option<(&'g str, &'g str)>,
+    after: Option<(&'g str, &'g str)>,
+    damaged: Vec<DamagedRow>,
+}
+
+impl Gap<'_> {
+    /// Whether one of them may have been part of a range, whatever its name says now.
+    fn may_hold(&self, space: &str, prefix: &str, row: &DamagedRow) -> bool {
+        let (key, owner) = (str::from_utf8(&row.key), str::from_utf8(&row.space));
+        if owner == Ok(space) && key.is_ok_and(|key| key.starts_with(prefix)) {
+            return true;
+        }
+        // A name that fits another space beside it is not one of this space that was changed.
+        let beside = [self.before, self.after].into_iter().flatten();
+        if owner.is_ok_and(|owner| owner != space && beside.clone().any(|(other, _)| other == owner)) {
+            return false;
+        }
+        let is_of_range = |(other, key): (&str, &str)| other == space && key.starts_with(prefix);
+        let begins_before = self.before.is_none_or(|row| row < (space, prefix) || is_of_range(row));
+        begins_before && self.after.is_none_or(|row| row >= (space, prefix))
+    }
+}
+
+/// Shows every whole row, and the damaged ones that lie together once it is known what is beside them.
+fn scan(
+    connection: &Connection,
+    damaged: &mut dyn FnMut(&Gap<'_>),
+    whole: &mut dyn FnMut(&str, Row),
+) -> Result<()> {
+    let mut statement = connection.prepare(columns!("ORDER BY space, key"))?;
+    let mut rows = statement.query([])?;
+    let mut before: Option<(String, Arc<str>)> = None;
+    let mut open: Vec<DamagedRow> = Vec::new();
+    let named = |name: &Option<(String, Arc<str>)>| name.as_ref().map(|(space, _)| Arc::from(space.as_str()));
+    loop {
+        let next = match rows.next()? {
+            Some(row) => match stored_row(row) {
+                Ok((space, row)) => Some((space, row)),
+                Err(error) if is_of_row(&error) => {
+                    if open.len() < DAMAGED_ROWS_MAX {
+                        let (space, key) = (stored_bytes(row, 0)?, stored_bytes(row, 1)?);
+                        open.push(DamagedRow { space, key, before: named(&before), after: None });
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            },
+            None => None,
+        };
+        if !open.is_empty() {
+            let after = next.as_ref().map(|(space, row)| (space.as_str(), &*row.key));
+            for row in &mut open {
+                row.after = after.map(|(space, _)| space.into());
+            }
+            let before = before.as_ref().map(|(space, key)| (space.as_str(), &**key));
+            damaged(&Gap { before, after, damaged: std::mem::take(&mut open) });
+        }
+        let Some((space, row)) = next else { return Ok(()) };
+        let key = row.key.clone();
+        whole(&space, row);
+        before = Some((space, key));
+    }
+}
+
+/// What a column holds, text or not.
+fn stored_bytes(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes> {
+    Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_bytes().unwrap_or_default()))
+}
+
+/// Whether a failure is about what one row holds, so that the next can be read.
+pub(crate) fn is_of_row(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error;
+    matches!(
+        error,
+        Error::ToSqlConversionFailure(..)
+            | Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..)
+    )
+}
+
+/// Takes rows away by the bytes of their names as they are stored. Each is looked for in the whole table: a name that was
+/// changed does not stand where its order says.
+pub(crate) fn remove_damaged(connection: &Connection, damaged: &[DamagedRow]) -> Result<()> {
+    for part in damaged.chunks(REMOVED_AT_A_TIME) {
+        let one = "(CAST(space AS BLOB) = ? AND CAST(key AS BLOB) = ?)";
+        let sql = format!(r#"DELETE FROM "rows" WHERE {}"#, vec![one; part.len()].join(" OR "));
+        let names = part.iter().flat_map(|row| [&row.space[..], &row.key[..]]);
+        connection.prepare(&sql)?.execute(rusqlite::params_from_iter(names))?;
+    }
+    Ok(())
+}
+
+/// Writes a row over whatever is there under its name. Its version is a new one, so that the page is written although the
+/// writer may still have it in memory as it was before it was damaged.
+pub(crate) fn rewrite(connection: &Connection, space: &str, key: &str, value: &[u8]) -> Result<()> {
+    let version = match row_version(connection, space, key) {
+        Ok(version) => version.unwrap_or(0),
+        Err(error) if is_of_row(&error) => 0,
+        Err(error) => return Err(error),
+    };
+    put_row(connection, space, key, version + 1, value)
+}
+
+/// Whether the table has a row of this name, damaged or not.
+pub(crate) fn exists(connection: &Connection, space: &str, key: &str) -> Result<bool> {
+    let sql = r#"SELECT 1 FROM "rows" WHERE space = ?1 AND key = ?2"#;
+    connection.prepare_cached(sql)?.exists([space, key])
 }
 
 /// The least string greater than all that begin with `prefix`; `None` when there is none.

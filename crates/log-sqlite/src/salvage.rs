@@ -30,7 +30,8 @@ use self::sift::{NewRow, Sifted, sift};
 use self::weave::{Piece, Pieces, Proof, Woven, weave};
 use crate::blobs::Blobs;
 use crate::fault::corrupt;
-use crate::folder::{blobs_in, database_in, lock_in};
+use crate::folder::{blobs_in, database_in, high_water_in, lock_in};
+use crate::high_water::{self, Found};
 use crate::packing::NOBODY;
 
 /// What a record tells of itself: its stream and its sequence there; `None` when it is no record that can be. The index
@@ -57,7 +58,8 @@ pub struct Damage {
     pub rows: u64,
     /// Frames of the write-ahead log that were changed.
     pub frames: u64,
-    /// Whether the newest commits may be missing, and nobody knows what they held.
+    /// Whether the newest commits may be missing, and nobody knows what they held: the store is damaged at its end, or
+    /// ends before the position that its high-water mark names.
     pub commits: bool,
     /// Records whose stream cannot be named.
     pub nameless_records: u64,
@@ -137,11 +139,12 @@ impl Salvage {
         let mut gathered = Gathered::default();
         gathered.gather(&mut image, claim);
         let short = image.pages_noted().saturating_sub(image.pages());
+        let ends_early = acknowledged(data_dir) > gathered.last_position();
         let damage = Damage {
             pages: gathered.unreadable_pages(),
             rows: gathered.broken,
             frames: image.log_state.damaged,
-            commits: image.log_state.lost || short > 0 || gathered.lost_end(),
+            commits: image.log_state.lost || short > 0 || gathered.lost_end() || ends_early,
             nameless_records: 0,
         };
         let mut salvage = Salvage {
@@ -343,10 +346,15 @@ impl Gathered {
         self.children.difference(&self.trees).count() as u64
     }
 
+    /// The last position that is accounted for.
+    fn last_position(&self) -> u64 {
+        self.positions.iter().map(|(_, last)| *last).max().unwrap_or(0)
+    }
+
     /// Whether what was written last may be among what cannot be read. Numbers of rows are positions in the hot part, and
     /// never larger elsewhere.
     fn lost_end(&self) -> bool {
-        let last = self.positions.iter().map(|(_, last)| *last).max().unwrap_or(0);
+        let last = self.last_position();
         self.unreadable_from.iter().any(|from| *from > last) || !self.last_children.is_subset(&self.trees)
     }
 
@@ -537,6 +545,14 @@ fn show(image: &mut Image, stream: i64, pieces: &[(Piece, Range<u64>)], each: Ea
         }
     }
     Ok(())
+}
+
+/// The last position that the high-water mark names. 0 without a readable mark: then nothing is known of the store's end.
+fn acknowledged(data_dir: &Path) -> u64 {
+    match high_water::read(&high_water_in(data_dir)) {
+        Ok(Found::Mark(mark)) => mark.position,
+        Ok(Found::Missing | Found::Unreadable) | Err(_) => 0,
+    }
 }
 
 /// Makes sure that no server holds the folder, without changing anything in it. Where there is no lock, none does.

@@ -7,8 +7,9 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, End, Fault, FaultKind, FeedRecord, Framed, Framing, Integrity,
-    Landed, Observer, ReadBound, Record, Retry, Row, RowRange, Stats, Store, StreamKey, Tail, admit_blob,
+    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Framed, Framing,
+    Integrity, Landed, Observer, ReadBound, Record, Retry, Row, RowRange, RowRepair, Stats, Store, StreamKey,
+    Tail, WholeRows, admit_blob,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -17,7 +18,7 @@ use crate::blobs::Blobs;
 use crate::changes::Journal;
 use crate::checkpoint::Checkpoints;
 use crate::connection::{Place, Role, check_version};
-use crate::fault::{Doing as _, corrupt, no_space, stopped};
+use crate::fault::{Doing as _, altered, corrupt, no_space, stopped};
 use crate::folder::Folder;
 use crate::fresh::Fresh;
 use crate::high_water::HighWater;
@@ -271,7 +272,36 @@ impl Store for SqliteStore {
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
         let fresh = self.shared.fresh.clone();
         self.ask(move |connection, _| {
-            fresh.between(&range, |most, holds| reading::rows(connection, &range, most, holds))
+            let WholeRows { rows, damaged } = whole_rows(connection, &fresh, &range)?;
+            match damaged.first() {
+                None => Ok(rows),
+                Some(row) => Err(altered(&format!("row {row}")))
+                    .doing(&format!("reading rows of space {}", range.space)),
+            }
+        })
+    }
+
+    fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
+        let fresh = self.shared.fresh.clone();
+        self.ask(move |connection, _| whole_rows(connection, &fresh, &range))
+    }
+
+    fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
+        let fresh = self.shared.fresh.clone();
+        self.ask(move |connection, _| {
+            let mut damaged = rows::damaged(connection).doing("looking for damaged rows")?;
+            damaged.retain(|row| !is_fresh(&fresh, row));
+            Ok(damaged)
+        })
+    }
+
+    fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
+        let (answer, done) = oneshot::channel();
+        let bytes = repair.bytes();
+        let asked = self.shared.line.push(Task::Repair(repair, answer), bytes);
+        Box::pin(async move {
+            asked?;
+            done.await.unwrap_or_else(|_| Err(stopped()))
         })
     }
 
@@ -369,6 +399,25 @@ impl Store for SqliteStore {
             Ok(())
         })
     }
+}
+
+/// What is fresh and what the table has. A damaged row of the table that has a newer state costs nothing.
+fn whole_rows(connection: &Connection, fresh: &Fresh, range: &RowRange) -> Result<WholeRows, Fault> {
+    let mut damaged = Vec::new();
+    let rows = fresh.between(range, |most, holds| {
+        let found = reading::rows(connection, range, most, holds)?;
+        Ok::<_, Fault>(found.map(|found| {
+            damaged = found.damaged;
+            found.rows
+        }))
+    })?;
+    damaged.retain(|row| !is_fresh(fresh, row));
+    Ok(WholeRows { rows, damaged })
+}
+
+fn is_fresh(fresh: &Fresh, row: &DamagedRow) -> bool {
+    let (space, key) = (str::from_utf8(&row.space), str::from_utf8(&row.key));
+    matches!((space, key), (Ok(space), Ok(key)) if fresh.get(space, key).is_some())
 }
 
 fn place(folder: &Folder, options: &SqliteOptions) -> Place {

@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Fault, FaultKind, Observer, Retry};
+use recount_log::{Append, AppendError, Fault, FaultKind, Observer, Retry, RowRepair, StreamKey};
 use recount_world::moment;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
@@ -32,7 +32,7 @@ use crate::changes::{self, Journal};
 use crate::checkpoint::Checkpoints;
 use crate::company::Company;
 use crate::connection::{Place, Role};
-use crate::fault::Doing as _;
+use crate::fault::{Doing as _, no_space};
 use crate::fresh::{Fresh, States};
 use crate::group::{self, Group, Proof, Written};
 use crate::high_water::HighWater;
@@ -45,6 +45,7 @@ use crate::meters::Meters;
 use crate::options::SqliteOptions;
 use crate::reserve::Reserve;
 use crate::rounds::{Next, Patience, Rounds};
+use crate::rows;
 use crate::seal;
 use crate::sealer::Ask;
 use crate::tails::Tails;
@@ -54,6 +55,8 @@ pub(crate) enum Task {
     Append(Job),
     /// Seal all that is hot now.
     Seal(oneshot::Sender<Result<(), Fault>>),
+    /// Write damaged rows anew. `false`: a stream has moved on, and nothing was changed.
+    Repair(RowRepair, oneshot::Sender<Result<bool, Fault>>),
 }
 
 /// One append in line.
@@ -76,6 +79,7 @@ impl Task {
     fn bytes(&self) -> usize {
         match self {
             Task::Append(job) => job.bytes,
+            Task::Repair(repair, _) => repair.bytes(),
             Task::Seal(_) => 0,
         }
     }
@@ -83,7 +87,7 @@ impl Task {
     fn is_sociable(&self) -> bool {
         match self {
             Task::Append(job) => job.is_sociable(),
-            Task::Seal(_) => false,
+            Task::Seal(_) | Task::Repair(..) => false,
         }
     }
 }
@@ -275,6 +279,10 @@ impl Writer {
                     self.shared.line.served(1, 0);
                     // Whoever asked may have left.
                     drop(answer.send(self.seal_all()));
+                }
+                Some(Task::Repair(repair, answer)) => {
+                    self.shared.line.served(1, repair.bytes());
+                    drop(answer.send(self.repair(&repair)));
                 }
                 Some(Task::Append(first)) => {
                     let group = self.take(first, &mut waiting);
@@ -491,6 +499,58 @@ impl Writer {
                 self.fold_not_before = Some(moment() + limits::FOLD_RETRY);
             }
         }
+    }
+
+    /// Takes damaged rows away and writes others anew, in the table. What is fresh comes there first, so that the table is
+    /// all there is.
+    fn repair(&mut self, repair: &RowRepair) -> Result<bool, Fault> {
+        if self.shared.reserve.is_spent() {
+            return Err(no_space("the reserve of the data folder is used up"));
+        }
+        let repaired = self.transact(|writer, connection| {
+            for row in &repair.rows {
+                // An erasure moves no tail, and what it took away is not written again.
+                let moved = writer.tail(connection, &row.stream)? != row.expected_tail;
+                if moved || writer.is_erased(connection, &row.stream)? {
+                    return Ok((None, Proof::Nothing));
+                }
+            }
+            let mut journal = writer.journal.clone();
+            journal.fold(connection, &writer.shared.fresh)?;
+            journal.empty(connection)?;
+            rows::remove_damaged(connection, &repair.damaged).doing("taking damaged rows away")?;
+            for row in &repair.rows {
+                rows::rewrite(connection, &row.space, &row.key, &row.value)
+                    .doing(&format!("writing row {}/{} anew", row.space, row.key))?;
+            }
+            let count = layout::raise_fence(connection).doing("raising the fence")?;
+            Ok((Some(journal), Proof::Fence(count)))
+        })?;
+        let Some(journal) = repaired else { return Ok(false) };
+        self.journal = journal;
+        self.shared.fresh.landed(&mut States::default(), true, moment());
+        self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
+        Ok(true)
+    }
+
+    /// Whether a stream was erased, by what is committed.
+    fn is_erased(&mut self, connection: &Connection, key: &StreamKey) -> Result<bool, Fault> {
+        if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
+            return Ok(known.erased);
+        }
+        let stored =
+            layout::stream_tail(connection, key).doing(&format!("reading the tail of stream {key}"))?;
+        Ok(stored.is_some_and(|tail| tail.erased))
+    }
+
+    /// Where a stream ends, by what is committed.
+    fn tail(&mut self, connection: &Connection, key: &StreamKey) -> Result<u64, Fault> {
+        if let Some(known) = self.tails.get(key).or_else(|| self.shared.hot.known(key)) {
+            return Ok(known.next_sequence);
+        }
+        let tail =
+            layout::stream_tail(connection, key).doing(&format!("reading the tail of stream {key}"))?;
+        Ok(tail.map_or(0, |tail| tail.next_sequence))
     }
 
     // ---- sealing ----

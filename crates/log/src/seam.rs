@@ -231,6 +231,58 @@ pub struct RowRange {
     pub limit: usize,
 }
 
+/// A stored row whose bytes are not those that were written: space, key or value, nobody knows which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedRow {
+    /// Space and key as they are stored now. They need not be text.
+    pub space: Bytes,
+    pub key: Bytes,
+    /// The spaces of the nearest whole rows before and after it. Rows are kept in order, so it belonged to one of
+    /// these or to one between them.
+    pub before: Option<Arc<str>>,
+    pub after: Option<Arc<str>>,
+}
+
+impl std::fmt::Display for DamagedRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", String::from_utf8_lossy(&self.space), String::from_utf8_lossy(&self.key))
+    }
+}
+
+/// The whole rows of a range, and the damaged ones that are, or may be, part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WholeRows {
+    pub rows: Vec<Row>,
+    /// At most [`crate::limits::DAMAGED_ROWS_MAX`]. They are named again on each page of the range.
+    pub damaged: Vec<DamagedRow>,
+}
+
+/// Rows that are written anew in the place of damaged ones. See [`Store::repair_rows`].
+#[derive(Debug, Clone, Default)]
+pub struct RowRepair {
+    /// Taken away, by the bytes that are stored.
+    pub damaged: Vec<DamagedRow>,
+    pub rows: Vec<RepairedRow>,
+}
+
+impl RowRepair {
+    /// Of the values.
+    pub fn bytes(&self) -> usize {
+        self.rows.iter().map(|row| row.value.len()).sum()
+    }
+}
+
+/// What a row should say, by the records of one stream.
+#[derive(Debug, Clone)]
+pub struct RepairedRow {
+    pub space: Arc<str>,
+    pub key: Arc<str>,
+    pub value: Bytes,
+    /// The value counts while the stream ends here.
+    pub stream: StreamKey,
+    pub expected_tail: u64,
+}
+
 /// What a look at the whole store found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Integrity {
@@ -378,6 +430,36 @@ pub trait Store: Send + Sync + 'static {
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>>;
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>>;
+
+    /// The same, going on after damaged rows: they are named, and the others are given. [`Store::rows`] fails in their
+    /// place, and names the first.
+    fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
+        let rows = self.rows(range);
+        Box::pin(async move { Ok(WholeRows { rows: rows.await?, damaged: Vec::new() }) })
+    }
+
+    /// The damaged rows of all spaces, at most [`crate::limits::DAMAGED_ROWS_MAX`]. Reads every row.
+    fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Takes damaged rows away and writes rows anew, all or nothing; durable when answered. Whoever asks knows from
+    /// elsewhere what the rows say. `false`: nothing was changed, because a stream does not end where it is said to.
+    fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
+        let rows = repair.rows.into_iter();
+        let puts = rows.map(|row| {
+            let guard = Guard::Any;
+            RowPut { space: row.space, key: row.key, guard, value: Some(row.value) }
+        });
+        let append = self.append(Append { rows: puts.collect(), ..Append::default() });
+        Box::pin(async move {
+            match append.await {
+                Ok(_) => Ok(true),
+                Err(AppendError::Fault(fault)) => Err(fault),
+                Err(_) => Ok(false),
+            }
+        })
+    }
 
     /// Stores bytes under their own BLAKE3 hash and returns it in lower-case hex; storing the same
     /// bytes again changes nothing. Durable when answered.

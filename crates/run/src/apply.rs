@@ -13,6 +13,7 @@ mod turn;
 use recount_event::{Event, Payload};
 
 use crate::state::State;
+pub(crate) use cost::open_turn;
 
 /// Takes in the next event of the run. Panics when it is not the next one.
 pub fn apply(state: &mut State, event: &Event) {

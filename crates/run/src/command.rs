@@ -1,5 +1,6 @@
 //! What can be wished for. A command is judged once, by [`crate::decide`], and never stored.
 
+use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run;
 use recount_event::{Draft, ForeignId, Json};
 
@@ -16,8 +17,14 @@ pub enum Command {
     Cancel { by: CancelledBy, reason: String },
     /// End one of our own runs that cannot go on, closing whatever is open.
     Fail { code: String, message: String, retriable: bool },
-    /// Say yes or no to a call.
-    ResolveApproval { approval_id: ForeignId, approve: bool, by: String, comment: Option<String> },
+    /// Say yes or no to a call. With `remember` a yes holds for calls like it, too, as far as the scope reaches.
+    ResolveApproval {
+        approval_id: ForeignId,
+        approve: bool,
+        by: String,
+        comment: Option<String>,
+        remember: Option<AllowanceScope>,
+    },
     /// Answers of the application whose session it is, all in one. Those that bring nothing new are left out when
     /// `lenient`, and refused otherwise. A run that waited goes on with what it was told, or waits for the rest.
     AnswerCalls { answers: Vec<CallAnswer>, by: String, via: String, config: Option<Json>, lenient: bool },

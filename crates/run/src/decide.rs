@@ -37,8 +37,8 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
         Command::Progress { drafts } => report::progress(&mut batch, drafts)?,
         Command::Cancel { by, reason } => cancel::cancel(&mut batch, by, &reason)?,
         Command::Fail { code, message, retriable } => cancel::fail(&mut batch, &code, &message, retriable)?,
-        Command::ResolveApproval { approval_id, approve, by, comment } => {
-            answer::approval(&mut batch, approval_id, approve, by, comment)?;
+        Command::ResolveApproval { approval_id, approve, by, comment, remember } => {
+            answer::approval(&mut batch, approval_id, approve, (by, comment), remember)?;
         }
         Command::AnswerCalls { answers, by, via, config, lenient } => {
             calls::answer(&mut batch, answers, calls::Whose { by, via, config, lenient })?;

@@ -28,7 +28,7 @@ pub use decide::decide;
 pub use effect::{Effects, Timer, Work, outstanding};
 pub use rejection::Rejection;
 pub use rule::{RULES, Reach, Rule, grammar_page};
-pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, State, Totals};
+pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, Room, State, Totals};
 pub use view::{Status, Summary};
 
 /// Tools of ours that ask people something instead of being carried out.

@@ -117,7 +117,7 @@ rules! {
 
         "cost.falls" = "Totals never fall.";
         "cost.prior" = "Totals begin at or above what earlier runs of the chain used.";
-        "cost.sum" = "Totals of an own run are what was used before and in its completed turns.";
+        "cost.sum" = "Totals of an own run are what was used before, in its completed turns, and in others as far as that was reported.";
         "cost.remaining" = "What remains of a budget is the budget less what was used, and not less than nothing.";
         "cost.warned" = "The budget warning comes once a threshold.";
         "cost.halted" = "After `cost.budget_exceeded` no turn begins and no call is invoked.";

@@ -16,6 +16,7 @@ use recount_event::family::tool::Executor;
 use recount_event::family::{approval, clarification, handoff, run};
 use recount_event::{EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId};
 
+use crate::limits;
 use crate::view::{Status, Summary};
 pub(crate) use ledger::{Fate, Ledger, Space};
 pub(crate) use text::Growing;
@@ -117,6 +118,9 @@ pub(crate) struct Turn {
     pub(crate) index: u64,
     pub(crate) proposed: u64,
     pub(crate) blocks: BTreeMap<u64, Block>,
+    /// What the provider has reported for it so far. A turn that fails has used this; one that completes says itself
+    /// what it has used.
+    pub(crate) used: Totals,
 }
 
 /// A text that is being written.
@@ -237,12 +241,20 @@ pub(crate) enum Asked {
 pub(crate) struct Cost {
     /// Used before this run, in the runs it goes on from.
     pub(crate) prior: Totals,
-    /// Used by the completed turns of this run.
+    /// Used by the completed turns of this run, and by failed ones as far as that was reported.
     pub(crate) turns: Totals,
     /// The last `cost.tick`.
     pub(crate) ticked: Option<Totals>,
     pub(crate) warned: BTreeSet<u64>,
     pub(crate) exceeded: bool,
+}
+
+/// See [`State::room`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    pub turns: u64,
+    pub calls: u64,
+    pub prompts: u64,
 }
 
 /// Tokens and money.
@@ -354,6 +366,14 @@ impl State {
         self.queued.as_ref().map_or(Driver::Own, |queued| queued.driver)
     }
 
+    /// The request for permission of this name, while nobody has answered it.
+    pub fn approval(&self, id: &ForeignId) -> Option<&approval::Requested> {
+        match &self.prompts.get(&PromptKind::Approval.named(id))?.asked {
+            Asked::Approval(asked) => Some(asked),
+            Asked::Clarification(_) | Asked::Handoff(_) => None,
+        }
+    }
+
     /// What sort of work it is. A blank run counts as an agent's loop.
     pub fn kind(&self) -> RunKind {
         self.queued.as_ref().map_or(RunKind::AgentLoop, |queued| queued.kind)
@@ -433,12 +453,36 @@ impl State {
         self.turns.highest.map_or(0, |highest| highest.saturating_add(1))
     }
 
-    /// What was used so far, earlier runs included: for own runs prior and completed turns, for others
-    /// what they last said.
+    /// What was used so far, earlier runs included: for own runs prior, turns that are over and what was reported
+    /// for the open one, for others what they last said.
     pub fn totals(&self) -> Totals {
         match self.driver() {
-            Driver::Own => self.cost.prior.plus(self.cost.turns),
+            Driver::Own => self.totals_of_closed_turns().plus(self.open_turn_used()),
             Driver::External => self.cost.ticked.unwrap_or(self.cost.prior),
+        }
+    }
+
+    /// What an own run has used in turns that are over, earlier runs included.
+    pub fn totals_of_closed_turns(&self) -> Totals {
+        self.cost.prior.plus(self.cost.turns)
+    }
+
+    /// What was used before this run, in the runs it goes on from.
+    pub fn totals_before(&self) -> Totals {
+        self.cost.prior
+    }
+
+    /// What was reported for the open turn so far.
+    pub fn open_turn_used(&self) -> Totals {
+        self.turns.open.as_ref().map_or(Totals::default(), |turn| turn.used)
+    }
+
+    /// How many turns, calls and prompts may still follow before a limit of the run refuses one.
+    pub fn room(&self) -> Room {
+        Room {
+            turns: limits::TURNS_MAX.saturating_sub(self.turns.begun),
+            calls: limits::CALLS_MAX.saturating_sub(self.calls_seen),
+            prompts: limits::PROMPTS_MAX.saturating_sub(self.prompts_seen),
         }
     }
 
@@ -626,7 +670,7 @@ impl fmt::Display for BlockKind {
 
 impl Totals {
     /// Sums that would not fit stay at the largest number.
-    pub(crate) fn plus(self, other: Totals) -> Totals {
+    pub fn plus(self, other: Totals) -> Totals {
         Totals {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),

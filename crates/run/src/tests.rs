@@ -11,3 +11,4 @@ mod properties;
 mod pruning;
 mod reports;
 mod story;
+mod usage;

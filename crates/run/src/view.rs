@@ -3,9 +3,11 @@
 mod history;
 mod message;
 mod summary;
+mod trimmed;
 
 pub use history::{
     AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, parting, question,
 };
 pub use message::{Message, Outcome, message};
 pub use summary::{Ending, OpenPrompt, PromptDefault, Status, Summary};
+pub use trimmed::trimmed;

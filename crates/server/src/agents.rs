@@ -10,7 +10,7 @@ use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
 use recount_agent::tools::Tools;
-use recount_agent::{Agent, Settings, Workspaces};
+use recount_agent::{Agent, CommandFacts, Settings, SystemFacts, WorkspaceFacts, Workspaces};
 use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
 use recount_world::{Kind, World};
@@ -34,6 +34,8 @@ pub(crate) struct Crew {
     lets_anybody_in: bool,
     /// How long a copy is kept that nothing works in.
     keep: Option<Duration>,
+    /// Whether runs read the `AGENTS.md` files of their workspaces.
+    workspace_instructions: bool,
     /// Who there is to work with.
     profiles: Arc<Profiles>,
 }
@@ -43,6 +45,21 @@ pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, Start
     let environment = |name: &str| std::env::var(name).ok();
     let built = Registry::build(&config.runs.models, &environment, &config.runs.folder, &world.clock);
     built.map_err(|why| StartError::usage(why.to_string()))
+}
+
+/// The default system prompt of runs that work on a copy of a folder with all tools, where the sandbox that is configured
+/// works.
+pub fn default_system_prompt(config: &Config) -> String {
+    let standard = Tools::standard();
+    let commands = ["git_diff", "git_exec", "git_status", "shell_exec"];
+    let mut names: Vec<&str> = standard.names().chain(commands).collect();
+    names.sort_unstable();
+    let sandboxed = config.runs.sandbox.mode != recount_agent::sandbox::Mode::Off;
+    recount_agent::default_system(&SystemFacts {
+        tools: &names,
+        workspace: WorkspaceFacts::Copy,
+        commands: Some(CommandFacts { sandboxed, network: false }),
+    })
 }
 
 impl Crew {
@@ -76,6 +93,7 @@ impl Crew {
             at_once: runs.at_once,
             lets_anybody_in: config.bind.ip().to_canonical().is_loopback() && !config.access.require_token,
             keep: runs.keep,
+            workspace_instructions: runs.workspace_instructions,
             tools,
         }))
     }
@@ -87,6 +105,21 @@ impl Crew {
 
     /// Lets an agent do the runs of a tenant.
     pub(crate) async fn employ(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
+        let agent = self.agent(tenant, engine);
+        engine.introduce(self.profiles.clone());
+        engine.employ(Arc::new(agent.clone()), self.at_once).await?;
+        if let Some(keep) = self.keep {
+            keep_copies(agent, engine.clone(), keep);
+        }
+        Ok(())
+    }
+
+    /// Attaches an agent that executes no runs: for programs that only ask about workspaces.
+    pub(crate) fn attach(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
+        engine.attach_idle_performer(Arc::new(self.agent(tenant, engine)))
+    }
+
+    fn agent(&self, tenant: &str, engine: &Engine) -> Agent {
         let settings = Settings {
             models: self.registry.clone(),
             tools: self.tools.clone(),
@@ -100,15 +133,10 @@ impl Crew {
                 forbidden: [self.data.clone()].into(),
             },
             system: None,
+            workspace_instructions: self.workspace_instructions,
             profiles: self.profiles.clone(),
         };
-        let agent = Agent::new(settings, engine.world().clone());
-        engine.introduce(self.profiles.clone());
-        engine.employ(Arc::new(agent.clone()), self.at_once).await?;
-        if let Some(keep) = self.keep {
-            keep_copies(agent, engine.clone(), keep);
-        }
-        Ok(())
+        Agent::new(settings, engine.world().clone())
     }
 
     /// A command with the network could answer what its own run asks, where nobody needs a token to answer.
@@ -141,6 +169,11 @@ impl Crew {
                 "sandbox",
                 sandbox.detail(),
                 "commands of runs may do all that the server may; set sandbox.mode to auto",
+            ),
+            Ok(sandbox) if !sandbox.gaps().is_empty() => Check::note(
+                "sandbox",
+                format!("{}: {}", sandbox.label(false), sandbox.detail()),
+                "install bubblewrap, which keeps this in; sandbox.strict = true runs no command where it is not",
             ),
             Ok(sandbox) => Check::fine("sandbox", format!("{}: {}", sandbox.label(false), sandbox.detail())),
             Err(why) => Check::note("sandbox", why, "runs work without commands until a sandbox does"),

@@ -164,7 +164,7 @@ struct LogSection {
     format: Option<String>,
 }
 
-const KEYS: [&str; 42] = [
+const KEYS: [&str; 45] = [
     "bind",
     "data",
     "store",
@@ -192,14 +192,17 @@ const KEYS: [&str; 42] = [
     "workspaces",
     "allow",
     "keep",
+    "instructions",
     "sandbox",
     "mode",
+    "strict",
     "readable",
     "hidden",
     "memory_bytes",
     "processes",
     "file_bytes",
     "tmp_bytes",
+    "workspace_bytes",
     "policy",
     "file",
     "models",
@@ -679,6 +682,7 @@ mod tests {
             ("RECOUNT_RUNS__AT_ONCE", "0"),
             ("RECOUNT_WORKSPACES__KEEP", "soon"),
             ("RECOUNT_SANDBOX__MODE", "chroot"),
+            ("RECOUNT_SANDBOX__STRICT", "perhaps"),
             ("RECOUNT_SANDBOX__MEMORY_BYTES", "0"),
             ("RECOUNT_SANDBOX__PROCESSES", "none"),
         ] {
@@ -735,13 +739,16 @@ mod tests {
                 config.runs.tools_at_once.to_string(),
                 config.runs.workspaces.first().map_or("none".into(), |path| path.display().to_string()),
                 config.runs.keep.map_or("off".into(), |age| format!("{}d", age.as_secs() / 86_400)),
+                config.runs.workspace_instructions.to_string(),
                 format!("{:?}", config.runs.sandbox.mode).to_lowercase(),
+                config.runs.sandbox.strict.to_string(),
                 config.runs.sandbox.readable.first().map_or("none".into(), |path| path.display().to_string()),
                 config.runs.sandbox.hidden.first().map_or("none".into(), |path| path.display().to_string()),
                 sized(config.runs.sandbox.memory_bytes),
                 config.runs.sandbox.processes.to_string(),
                 sized(config.runs.sandbox.file_bytes),
                 sized(config.runs.sandbox.tmp_bytes),
+                sized(config.runs.sandbox.workspace_bytes),
                 config.runs.policy.as_ref().map_or("none".into(), |path| path.display().to_string()),
                 config.runs.models.default.as_ref().map_or("none".into(), |name| name.to_string()),
                 config.aap.base_paths.last().map_or("none".into(), String::clone),
@@ -772,13 +779,16 @@ mod tests {
                 "4",
                 "/srv/projects",
                 "30d",
+                "false",
                 "landlock",
+                "true",
                 "~/.cargo",
                 "/srv/projects/secret",
                 "2GiB",
                 "256",
                 "1GiB",
                 "512MiB",
+                "20GiB",
                 "/etc/recount/policy.toml",
                 "local/qwen3:8b",
                 "/acme/agents",
@@ -813,8 +823,8 @@ mod tests {
                     [retention]\nmax_age='f'\nmax_events=10\nmax_bytes='g'\nsweep_every='h'\n[access]\nrequire_token=true\n\
                     allowed_origins=['i']\nrequests_per_second=11\n[redaction]\ndetectors=true\nenvironment=true\n\
                     secret_env=['j']\nsecret_files=['k']\n[log]\nlevel='d'\nformat='e'\n[runs]\nat_once=12\ntools_at_once=14\n\
-                    [workspaces]\nallow=['l']\nkeep='m'\n[sandbox]\nmode='n'\nreadable=['o']\nhidden=['p']\n\
-                    environment={Q='r'}\nmemory_bytes='s'\nprocesses=13\nfile_bytes='t'\ntmp_bytes='u'\n[policy]\nfile='v'\n\
+                    [workspaces]\nallow=['l']\nkeep='m'\ninstructions=false\n[sandbox]\nmode='n'\nstrict=true\nreadable=['o']\nhidden=['p']\n\
+                    environment={Q='r'}\nmemory_bytes='s'\nprocesses=13\nfile_bytes='t'\ntmp_bytes='u'\nworkspace_bytes='x'\n[policy]\nfile='v'\n\
                     [aap]\nbase_paths=['w']\npublic_meta=true";
         let file = parse_file(text).unwrap();
         let kept = file.retention;
@@ -831,12 +841,17 @@ mod tests {
             (Some(true), Some(vec!["i".to_owned()]), Some(11))
         );
         assert_eq!((file.runs.at_once, file.sandbox.processes), (Some(12), Some(13)));
+        assert_eq!(file.sandbox.strict, Some(true));
         assert_eq!(file.runs.tools_at_once, Some(14));
         assert_eq!(file.workspaces.allow.unwrap(), ["l"]);
+        assert_eq!(file.workspaces.instructions, Some(false));
         assert_eq!(file.sandbox.environment.unwrap()["Q"], "r");
         assert_eq!(file.policy.file.unwrap(), Path::new("v"));
         assert_eq!((file.aap.base_paths.unwrap(), file.aap.public_meta), (vec!["w".to_owned()], Some(true)));
-        for key in text.split(['\n', '=', '[', ']', '\'']).filter(|word| word.len() > 2 && *word != "true") {
+        for key in text
+            .split(['\n', '=', '[', ']', '\''])
+            .filter(|word| word.len() > 2 && !["true", "false"].contains(word))
+        {
             assert_eq!(nearest(key), Some(key));
         }
     }

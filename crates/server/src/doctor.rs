@@ -269,7 +269,7 @@ fn files(checks: &mut Vec<Check>, files: Files) {
     });
 }
 
-/// The limits that people meet; all of them are in docs/operations.md.
+/// The limits that people meet; all of them are in docs/limits.md.
 fn bounds(checks: &mut Vec<Check>) {
     let bounds = [
         ("connections", limits::CONNECTIONS_MAX),

@@ -8,7 +8,7 @@ use recount_engine::Import;
 use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, ReadBound, Store, StreamKey, Tail};
 use recount_log_sqlite::SqliteStore;
-use recount_log_sqlite::salvage::{Salvage, Stream};
+use recount_log_sqlite::salvage::{Damage, Salvage, Stream};
 
 use crate::config::{Config, Options};
 use crate::start::{open_store, open_store_or_fault};
@@ -116,7 +116,27 @@ impl Folder {
         }
     }
 
-    /// The ids of all runs, oldest first, and how many were erased.
+    /// What cannot be read of a damaged store and may belong to runs that nothing names any more, as a sentence.
+    pub fn unread(&self) -> Option<String> {
+        let Source::Damaged { salvage, .. } = &self.source else { return None };
+        let Damage { pages, rows, frames, commits, nameless_records } = salvage.borrow().damage.clone();
+        let mut words: Vec<String> = [
+            (pages, "pages"),
+            (rows, "rows"),
+            (frames, "frames of the write-ahead log"),
+            (nameless_records, "events of unnamed runs"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what} cannot be read"))
+        .collect();
+        if commits {
+            words.push("the newest commits may be missing".to_owned());
+        }
+        (!words.is_empty()).then(|| format!("the store is damaged: {}", words.join(", ")))
+    }
+
+    /// The ids of all runs, oldest first, and how many were erased. A run whose end cannot be read is among them.
     pub async fn runs(&self) -> Result<(Vec<String>, u64), StartError> {
         let store = match &self.source {
             Source::Store(store) => store,
@@ -132,8 +152,9 @@ impl Folder {
             let Some(last) = page.last() else { return Ok((runs, erased)) };
             after = Some(last.clone());
             for stream in &page {
-                match store.tail(stream).await.map_err(failed)? {
-                    Some(tail) if tail.erased => erased += 1,
+                match store.tail(stream).await {
+                    Ok(Some(tail)) if tail.erased => erased += 1,
+                    Err(fault) if fault.kind != FaultKind::Corrupt => return Err(failed(fault)),
                     _ => runs.push(stream.to_string()),
                 }
             }

@@ -30,10 +30,11 @@ mod tokens;
 pub mod verify;
 mod web;
 
+pub use agents::default_system_prompt;
 pub use config::{Aap, Agents, Config, Options, Runs};
 pub use files::Files;
 pub use recount_agent::sandbox::entrance as sandbox_entrance;
 pub use redaction::Redaction;
 pub use running::{Home, Running};
 pub use settings::{Setting, Source};
-pub use start::{Inside, StartError, default_data, serve, start_inside};
+pub use start::{Inside, StartError, Unfinished, default_data, serve, start_inside};

@@ -157,3 +157,6 @@ pub const AUDIT_PEERS_MAX: usize = 256;
 
 /// The newest runs of the audit trail that a start looks at for one that was left open; only one can be.
 pub const AUDIT_RUNS_LEFT_MAX: usize = 16;
+
+/// Unfinished runs that the server names when it starts; of more it says how many there are. The log names all.
+pub const UNFINISHED_NAMED_MAX: usize = 10;

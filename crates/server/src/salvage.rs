@@ -257,6 +257,12 @@ fn plan(
     }
     let mut closing = Closing::beginning_at(stream.first_sequence);
     salvage.kept(stream, &mut |_, bytes| closing.event(bytes)).map_err(|fault| failed(&fault))?;
+    if stream.lost_beginning && closing.begins_in_the_middle() {
+        // Kept, it would pass for a run whose first events were pruned.
+        let why = "its beginning cannot be read, and nothing says that it was pruned".to_owned();
+        plan.outcome = Outcome::Lost { events: known, why };
+        return Ok(plan);
+    }
     let ended = closing.has_ended();
     let had_ended = listed.get(&*stream.key).copied().unwrap_or(false);
     let last = (stream.known_end > stream.end).then(|| stream.known_end - 1);

@@ -7,6 +7,7 @@ use recount_agent::model::{Registry, Secret};
 use recount_engine::Redactor;
 use recount_log::{Fault, MemoryStore, Store};
 use recount_log_sqlite::SqliteStore;
+use recount_run::{CancelledBy, Command};
 use recount_world::World;
 use serde_json::json;
 use tracing::level_filters::LevelFilter;
@@ -143,8 +144,18 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     let files = Files::raise();
     keep_pages_small();
     runtime.block_on(async {
-        let running = assemble(config, world, registry, redactor).await?;
-        announce(config, &running);
+        let (running, crew) = assemble(config, world, registry, redactor).await?;
+        let unfinished = unfinished(&running).await?;
+        for left in &unfinished {
+            tracing::info!(
+                run = left.run,
+                status = left.status,
+                tenant = left.tenant,
+                "resuming an unfinished run"
+            );
+        }
+        employ(&running, crew).await?;
+        announce(config, &running, &unfinished);
         tell_limits(files);
         told_to_stop().await?;
         tracing::info!("stopping");
@@ -165,9 +176,59 @@ fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
 pub struct Inside {
     pub running: Running,
     pub data: PathBuf,
+    /// Runs that a previous process left unfinished, of all tenants.
+    pub unfinished: Vec<Unfinished>,
+    crew: Arc<Crew>,
 }
 
-/// Starts a server within this program, configured as `serve` would be. The caller ends it with [`Running::stop`].
+/// A run that has not ended and has no worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    pub tenant: String,
+    pub run: String,
+    /// `queued`, `running` or `waiting`.
+    pub status: String,
+    /// The session that it belongs to.
+    pub session: Option<String>,
+    pub title: Option<String>,
+    pub created_at: String,
+}
+
+impl Inside {
+    /// Starts executing the runs of this server, including unfinished ones.
+    pub async fn work(&self) -> Result<(), StartError> {
+        employ(&self.running, self.crew.clone()).await
+    }
+
+    /// Answers questions about the workspaces of runs without executing any. Use it in place of [`Inside::work`].
+    pub fn attach(&self) -> Result<(), StartError> {
+        for (tenant, engine) in self.running.gate.tenants.all() {
+            let failed =
+                |why| StartError::failed(format!("the workspaces of runs cannot be asked about: {why}"));
+            self.crew.attach(&tenant, &engine).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Cancels these runs of [`Inside::unfinished`]. Call it before [`Inside::work`], so that none of them is executed
+    /// further.
+    pub async fn abandon(&self, runs: &[Unfinished]) -> Result<(), StartError> {
+        for (tenant, engine) in self.running.gate.tenants.all() {
+            for left in runs.iter().filter(|left| *left.tenant == *tenant) {
+                let Ok(run) = left.run.parse() else { continue };
+                let reason = "abandoned: the process that executed it is gone".to_owned();
+                let command = Command::Cancel { by: CancelledBy::Operator, reason };
+                engine.submit(run, command).await.map_err(|why| {
+                    StartError::failed(format!("{} could not be cancelled: {why}", left.run))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Starts a server within this program, configured as `serve` would be. No run is worked at until [`Inside::work`] is
+/// called. The caller ends it with [`Running::stop`].
 pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
     let world = World::real();
@@ -177,17 +238,55 @@ pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     // Nothing comes of the limits here: few connect to a server that serves one run.
     Files::raise();
-    let running = assemble(&config, world, registry, redactor).await?;
-    Ok(Inside { running, data: config.data })
+    let (running, crew) = assemble(&config, world, registry, redactor).await?;
+    let unfinished = unfinished(&running).await?;
+    Ok(Inside { running, data: config.data, unfinished, crew })
 }
 
-/// All that the configuration asks for, put together and listening.
+/// Lists the runs that a previous process left unfinished.
+async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
+    let mut found = Vec::new();
+    for (tenant, engine) in running.gate.tenants.all() {
+        let rows = engine.unfinished().await;
+        let rows = rows
+            .map_err(|why| StartError::failed(format!("runs that have not ended cannot be read: {why}")))?;
+        found.extend(rows.into_iter().map(|row| Unfinished {
+            tenant: tenant.to_string(),
+            run: row.id,
+            status: row.status,
+            session: row.session_id,
+            title: row.title,
+            created_at: row.created_at,
+        }));
+    }
+    Ok(found)
+}
+
+/// Attaches the agents that execute this server's own runs.
+async fn employ(running: &Running, crew: Arc<Crew>) -> Result<(), StartError> {
+    let failed = |why| StartError::failed(format!("nobody could be given our own runs: {why}"));
+    running.gate.tenants.employ(crew).await.map_err(failed)
+}
+
+/// One line for operators that names the runs being resumed.
+fn in_short(unfinished: &[Unfinished]) -> Option<String> {
+    let named: Vec<String> = unfinished
+        .iter()
+        .take(limits::UNFINISHED_NAMED_MAX)
+        .map(|left| format!("{} ({})", left.run, left.status))
+        .collect();
+    let more = unfinished.len() - named.len();
+    let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+    (!named.is_empty()).then(|| format!("resuming unfinished runs: {}{more}", named.join(", ")))
+}
+
+/// All that the configuration asks for, put together and listening. Nobody works at runs yet.
 async fn assemble(
     config: &Config,
     world: World,
     registry: Registry,
     redactor: Arc<Redactor>,
-) -> Result<Running, StartError> {
+) -> Result<(Running, Arc<Crew>), StartError> {
     let listener = claim(config.bind).await?;
     let store: Arc<dyn Store> = match config.in_memory {
         false => Arc::new(open_store(config)?),
@@ -207,13 +306,11 @@ async fn assemble(
     let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", crew.in_words(running.gate.lets_anybody_in()));
-    let failed = |why| StartError::failed(format!("nobody could be given our own runs: {why}"));
-    running.gate.tenants.employ(crew).await.map_err(failed)?;
-    Ok(running)
+    Ok((running, crew))
 }
 
 /// Says where the server listens, whatever the level of the log: programs that start a server read its address here.
-fn announce(config: &Config, running: &Running) {
+fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let crew = running.gate.tenants.crew();
     let openness = openness(&config.data);
     let entry = match running.gate.lets_anybody_in() {
@@ -224,8 +321,14 @@ fn announce(config: &Config, running: &Running) {
     let version = env!("CARGO_PKG_VERSION");
     let data = config.data.display();
     let address = running.address;
-    let lines =
-        [Some(format!("recount {version} keeps its data in {data}")), openness, Some(entry.to_owned()), held];
+    let before = in_short(unfinished);
+    let lines = [
+        Some(format!("recount {version} keeps its data in {data}")),
+        openness,
+        Some(entry.to_owned()),
+        held,
+        before,
+    ];
     let lines = lines.into_iter().flatten().chain([format!("listening on http://{address}")]);
     if config.log_format == LogFormat::Json {
         lines.for_each(|line| tracing::info!(target: logging::PROCESS, %address, "{line}"));

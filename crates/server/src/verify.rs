@@ -39,13 +39,24 @@ impl Report {
         }
     }
 
-    /// A run of which nothing but a tombstone is left.
+    /// A run that could not be read.
+    pub fn unchecked(run_id: &str, why: &str) -> Self {
+        let problems = vec![format!("it could not be checked: {why}")];
+        Report { problems, ..Report::missing(run_id) }
+    }
+
+    /// A run of which nothing but a tombstone is left. Without its head, what was noted cannot be compared, and that is said.
     pub fn erased(run_id: &str, events: u64, head: &str, noted: &[Noted]) -> Self {
-        let mut problems = Vec::new();
+        let (mut problems, mut unseen) =
+            (Vec::new(), vec!["it was erased, so nothing of it can be read".to_owned()]);
         for noted in noted.iter().filter(|noted| noted.run_id == run_id) {
             let differs = noted.head.to_string() != head;
             match noted.events {
-                Some(count) if !head.is_empty() && (count > events || count == events && differs) => {
+                _ if head.is_empty() => unseen.push(format!(
+                    "the noted head {} was not compared: a server does not give that of an erased run, `verify --data` does",
+                    noted.head
+                )),
+                Some(count) if count > events || count == events && differs => {
                     problems.push(format!(
                         "{count} events with the head {} were noted, but {events} with the head {head} were erased",
                         noted.head
@@ -54,7 +65,6 @@ impl Report {
                 _ => {}
             }
         }
-        let unseen = vec!["it was erased, so nothing of it can be read".to_owned()];
         Report { run_id: Some(run_id.to_owned()), events, head: head.to_owned(), problems, unseen }
     }
 }
@@ -265,6 +275,19 @@ mod tests {
             "" => assert_eq!(problems, Vec::<String>::new()),
             expected => assert!(problems.len() == 1 && problems[0].contains(expected), "{problems:?}"),
         }
+    }
+
+    #[test]
+    fn what_was_noted_of_an_erased_run_is_compared_or_said_not_to_be() {
+        let (one, two) = (head(&["a"]).to_string(), head(&["a", "b"]).to_string());
+        let problems = |events, of: &str, noted: &[Noted]| Report::erased(RUN, events, of, noted).problems;
+        let unseen = |of: &str, noted: &[Noted]| Report::erased(RUN, 0, of, noted).unseen.len();
+        let noted = [Noted::line(&format!("{RUN} 2 {two}")).unwrap()];
+        assert_eq!(problems(2, &two, &noted), [""; 0]);
+        assert!(problems(2, &one, &noted)[0].contains("were noted"));
+        assert!(problems(1, &one, &noted)[0].contains("but 1 with the head"));
+        assert_eq!((problems(0, "", &noted), unseen("", &noted)), (Vec::new(), 2));
+        assert_eq!((problems(0, "", &[]), unseen("", &[])), (Vec::new(), 1));
     }
 
     #[test]

@@ -142,6 +142,7 @@ impl Play {
                 approve: dice.permille(600),
                 by: by(),
                 comment: dice.permille(300).then(|| "as you like".into()),
+                remember: None,
             }),
             86..91 => Some(Command::AnswerClarification {
                 clarification_id: prompt(PromptKind::Clarification),

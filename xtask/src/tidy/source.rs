@@ -43,6 +43,8 @@ pub(crate) struct PathUse {
     /// The first token of it and the one behind it (and behind its turbofish).
     pub(crate) tokens: Range<usize>,
     pub(crate) in_use: bool,
+    /// The name that a `use` gives to it in its file.
+    pub(crate) alias: Option<String>,
 }
 
 impl PathUse {
@@ -187,8 +189,9 @@ impl Source {
                 let mut cursor = at + 1;
                 self.use_tree(&mut cursor, end, &[], &mut leaves);
                 for (alias, segments, line, place) in leaves {
-                    self.imports.insert(alias, segments.clone());
-                    found.push(PathUse { line, segments, tokens: place..place + 1, in_use: true });
+                    self.imports.insert(alias.clone(), segments.clone());
+                    let (tokens, alias) = (place..place + 1, Some(alias));
+                    found.push(PathUse { line, segments, tokens, in_use: true, alias });
                 }
                 at = end + 1;
             } else if let Some(first) = self.name(at) {
@@ -210,6 +213,7 @@ impl Source {
                     segments,
                     tokens: start..at,
                     in_use: false,
+                    alias: None,
                 });
             } else {
                 at += 1;

@@ -106,10 +106,15 @@ impl Follower {
         let open = self.sessions.iter().enumerate().filter(|(_, session)| session.ending.is_none());
         let places: HashMap<(usize, &str), usize> =
             open.map(|(at, session)| ((session.last_line, &*session.last_event), at)).collect();
+        // What is judged late may be about any line of a session, of one that has ended, too.
+        let mut lines: Option<HashMap<usize, usize>> = None;
         let mut left = Vec::new();
         for finding in findings {
             let event = finding.event_id.as_deref().unwrap_or_default();
-            let at = places.get(&(finding.line, event)).copied();
+            let at = places.get(&(finding.line, event)).copied().or_else(|| {
+                let lines = lines.get_or_insert_with(|| self.lines());
+                lines.get(&finding.line).copied()
+            });
             left.push((at, finding));
         }
         for (at, finding) in &left {
@@ -119,6 +124,12 @@ impl Follower {
             }
         }
         left
+    }
+
+    /// Which session each line belongs to.
+    fn lines(&self) -> HashMap<usize, usize> {
+        let all = self.sessions.iter().enumerate();
+        all.flat_map(|(at, session)| session.entries.iter().map(move |entry| (entry.line, at))).collect()
     }
 
     fn count(&mut self, what: What) {

@@ -1,7 +1,7 @@
 //! The text account while it happens. See [`Live`].
 
 use super::aaep::json::Piece;
-use super::aaep::rule::{Finding, Profile};
+use super::aaep::rule::Profile;
 use super::follow::Follower;
 use super::model::{Problem, Totals};
 use super::shown::push_line;
@@ -49,7 +49,10 @@ impl Live {
             }
         }
         text::push_entry(&told.entry, &mut page);
-        push_findings(told.findings, &mut page);
+        let mut at = told.entry.line;
+        for finding in told.findings {
+            text::push_problem_at(&mut at, &Problem { finding, session: None }, &mut page);
+        }
         if let Some(at) = told.session {
             if matches!(told.entry.what, super::model::What::Event(kind) if kind.is_terminal()) {
                 text::push_end(&self.follower.sessions[at], &mut page);
@@ -69,18 +72,16 @@ impl Live {
         let left = self.follower.finish();
         let mut page = String::new();
         for (session, finding) in left {
-            if let Some(session) = session.and_then(|at| self.follower.sessions.get(at)) {
-                text::push_end(session, &mut page);
+            let problem = Problem { finding, session: None };
+            match session.and_then(|at| self.follower.sessions.get(at)) {
+                Some(session) => {
+                    text::push_end(session, &mut page);
+                    text::push_problem_at(&mut { session.last_line }, &problem, &mut page);
+                }
+                None => text::push_problem_at(&mut 0, &problem, &mut page),
             }
-            push_findings(vec![finding], &mut page);
         }
         lines(&page)
-    }
-}
-
-fn push_findings(findings: Vec<Finding>, page: &mut String) {
-    for finding in findings {
-        text::push_problem(&Problem { finding, session: None }, page);
     }
 }
 

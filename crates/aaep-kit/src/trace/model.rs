@@ -208,6 +208,8 @@ pub(super) enum Outcome {
     /// A call came back with a status that there is not.
     Back,
     Accepted,
+    /// Accepted with a changed action.
+    Modified,
     Rejected,
     Answered,
     /// The producer went on and no answer is recorded.
@@ -228,6 +230,7 @@ impl Outcome {
             Outcome::Timeout => "timeout",
             Outcome::Back => "back",
             Outcome::Accepted => "accepted",
+            Outcome::Modified => "modified",
             Outcome::Rejected => "rejected",
             Outcome::Answered => "answered",
             Outcome::Unrecorded => "unrecorded",
@@ -246,6 +249,7 @@ impl Outcome {
             Outcome::Timeout => "closes with a timeout",
             Outcome::Back => "closes",
             Outcome::Accepted => "closes: accepted",
+            Outcome::Modified => "closes: accepted with a changed action",
             Outcome::Rejected => "closes: rejected",
             Outcome::Answered => "closes: answered",
             Outcome::Unrecorded => "closes: the producer goes on, and no answer is recorded",
@@ -260,7 +264,11 @@ impl Outcome {
         match self {
             Outcome::Success | Outcome::Accepted | Outcome::Answered | Outcome::Complete => Some(true),
             Outcome::Error | Outcome::Timeout | Outcome::Rejected | Outcome::TimedOut => Some(false),
-            Outcome::Open | Outcome::Back | Outcome::Unrecorded | Outcome::DefaultAccepted => None,
+            Outcome::Open
+            | Outcome::Back
+            | Outcome::Modified
+            | Outcome::Unrecorded
+            | Outcome::DefaultAccepted => None,
         }
     }
 }

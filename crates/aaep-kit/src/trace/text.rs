@@ -43,14 +43,24 @@ pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) 
             flush(&mut page, out, FLUSH)?;
         }
         push_end(session, &mut page);
+        let mut line = session.last_line;
         for number in &session.problems {
             if let Some(problem) = trace.problems.get(*number) {
-                push_problem(problem, &mut page);
+                push_problem_at(&mut line, problem, &mut page);
             }
         }
     }
     page.push_str("\nEnd of the trace\n");
     flush(&mut page, out, 0)
+}
+
+/// A problem; one that is not about the line before it says which line it is about.
+pub(super) fn push_problem_at(line: &mut usize, problem: &Problem, page: &mut String) {
+    if problem.finding.line != *line {
+        *line = problem.finding.line;
+        put(page, format_args!("Line {line}, judged only now:\n"));
+    }
+    push_problem(problem, page);
 }
 
 fn flush(page: &mut String, out: &mut impl Write, least: usize) -> io::Result<()> {
@@ -164,8 +174,9 @@ fn overview(trace: &Trace, page: &mut String) {
 /// A text and its problems.
 fn push_told(trace: &Trace, entry: &Entry, page: &mut String) {
     push_entry(entry, page);
+    let mut line = entry.line;
     for (_, problem) in trace.of(entry) {
-        push_problem(problem, page);
+        push_problem_at(&mut line, problem, page);
     }
 }
 

@@ -12,14 +12,14 @@ use crate::wire::{
 /// An event that has no envelope yet; [`super::Frame::event`] gives it one.
 #[derive(Debug, Clone)]
 pub struct Draft<B> {
-    pub(super) body: B,
-    pub(super) summaries: Summaries,
-    pub(super) urgency: Option<Urgency>,
-    pub(super) verbosity: Option<Verbosity>,
-    pub(super) extensions: Vec<(String, Map<String, Value>)>,
-    pub(super) contexts: Vec<Box<str>>,
-    pub(super) localized: Vec<(Box<str>, String)>,
-    pub(super) language: Option<String>,
+    pub(crate) body: B,
+    pub(crate) summaries: Summaries,
+    pub(crate) urgency: Option<Urgency>,
+    pub(crate) verbosity: Option<Verbosity>,
+    pub(crate) extensions: Vec<(String, Map<String, Value>)>,
+    pub(crate) contexts: Vec<Box<str>>,
+    pub(crate) localized: Vec<(Box<str>, String)>,
+    pub(crate) language: Option<String>,
 }
 
 impl<B> Draft<B> {
@@ -251,6 +251,13 @@ impl Draft<AwaitingConfirmation> {
         let context = self.body.extra_context.get_or_insert_default();
         context.insert("tool".into(), tool.into());
         context.insert("tool_call_id".into(), tool_call_id.into());
+        self
+    }
+
+    /// Shows the arguments of the call, which has to repeat them in its own `args_summary`.
+    pub fn for_arguments(mut self, args_summary: &str) -> Self {
+        let context = self.body.extra_context.get_or_insert_default();
+        context.insert("args_summary".into(), args_summary.into());
         self
     }
 }

@@ -2,6 +2,8 @@
 
 use super::handshake::Handshakes;
 use super::order::{self, Legality, Step};
+use super::presumed::PresumedCalls;
+use super::prompts::Presumption;
 use super::track::{Numbering, Stand, Track};
 use super::view::View;
 use super::{prompts, reply, states, stream, tools};
@@ -65,6 +67,7 @@ pub struct Checker {
     strays: Window<()>,
     /// Replies to confirmations that do not count.
     refused: u64,
+    presumed: PresumedCalls,
     handshakes: Handshakes,
     heard: u64,
 }
@@ -81,6 +84,7 @@ impl Checker {
             tokens: Window::new(limits::REPLY_TOKEN_WINDOW),
             strays: Window::new(limits::REPLY_TOKEN_WINDOW),
             refused: 0,
+            presumed: PresumedCalls::default(),
             handshakes: Handshakes::default(),
             heard: 0,
         }
@@ -164,6 +168,7 @@ impl Checker {
             && !matches!(reading.named(), Named::Core(_) | Named::Extension)
             && !reading.has(Field::Context)
             && !reading.has(Field::EventId);
+        let mut ended = None;
         let took = match message {
             // Neither an event with something missing nor a message: a server's own word to its tests, or a mistake.
             None if stranger => {
@@ -182,7 +187,7 @@ impl Checker {
             None => {
                 check(reading, &mut self.findings);
                 if !self.options.events_only {
-                    self.event(line, reading);
+                    ended = self.event(line, reading);
                 }
                 Took::Event
             }
@@ -195,6 +200,7 @@ impl Checker {
             }
             self.place(from, line);
         }
+        self.findings.found.extend(self.presumed.settle(ended, self.options.profile));
         took
     }
 
@@ -204,8 +210,9 @@ impl Checker {
         }
     }
 
-    /// No more texts come: sessions that are open have no ending.
+    /// No more texts come: sessions that are open have no ending, and calls have no replies that are not recorded.
     pub fn finish(&mut self) {
+        self.findings.found.extend(self.presumed.finish(self.options.profile));
         let mut left: Vec<Track> = std::mem::take(&mut self.open).into_values().collect();
         left.sort_by_key(|track| track.heard);
         for track in left {
@@ -229,6 +236,9 @@ impl Checker {
                 let Some(text) = message.text(Field::ReplyToken) else { return };
                 let token = sum(seed, text.as_bytes());
                 let owner = self.tokens.get(token);
+                if kind == MessageKind::ConfirmationReply && self.presumed.confirm(token, message) {
+                    return;
+                }
                 let prompt = owner
                     .and_then(|session| self.open.get_mut(&session))
                     .and_then(|track| track.prompts.iter_mut().rev().find(|prompt| prompt.token == token));
@@ -249,16 +259,31 @@ impl Checker {
                         false
                     }
                 };
+                if counts {
+                    self.presumed.note_reply();
+                }
                 self.refused += u64::from(!counts && kind == MessageKind::ConfirmationReply);
             }
             _ => self.handshakes.observe(kind, message, seed, &mut self.findings),
         }
     }
 
-    fn event(&mut self, line: usize, event: &Reading<'_>) {
-        let Checker { options, findings, open, ended, event_ids, tokens, strays, handshakes, heard, .. } =
-            self;
+    /// Follows an event; returns the sum of its session's id when it ends the session.
+    fn event(&mut self, line: usize, event: &Reading<'_>) -> Option<u64> {
         let refused = self.refused;
+        let Checker {
+            options,
+            findings,
+            open,
+            ended,
+            event_ids,
+            tokens,
+            strays,
+            presumed,
+            handshakes,
+            heard,
+            ..
+        } = self;
         let seed = options.seed;
         let text = event.doc().text();
         let id = event.text(Field::EventId);
@@ -269,13 +294,14 @@ impl Checker {
                 let path = || "event_id".to_owned();
                 let message = || format!("`{}` came before", rule::quote(id));
                 if known == content {
-                    return findings.add(&rule::DELIVERED_TWICE, text, node, path, message);
+                    findings.add(&rule::DELIVERED_TWICE, text, node, path, message);
+                    return None;
                 }
                 findings.add(&rule::EVENT_ID_REUSED, text, node, path, message);
             }
         }
         handshakes.hold(event, findings);
-        let Some(session) = event.text(Field::SessionId) else { return };
+        let session = event.text(Field::SessionId)?;
         let key = sum(seed, session.as_bytes());
         let step = event.kind().map(Step::Event);
         *heard += 1;
@@ -283,7 +309,8 @@ impl Checker {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
                 if let Some(ending) = ended.get(key) {
-                    return behind_the_end(ending, event, &session, findings);
+                    behind_the_end(ending, event, &session, findings);
+                    return None;
                 }
                 entry.insert(Track { id: session.as_ref().into(), ..Track::default() })
             }
@@ -301,7 +328,12 @@ impl Checker {
             // Only where a call may need a confirmation is it asked what a recording could hold.
             let unseen = kind == Kind::ToolInvoked && handshakes.are_mute();
             let stand = Stand { speaker: 0, moment, seed, heard: track.heard, refused, unseen };
-            let room = follow(track, kind, event, stand, findings);
+            let (room, presumption) = follow(track, kind, event, stand, findings);
+            if let Some(presumption) = presumption {
+                let tool = rule::quote(&event.text(Field::Tool).unwrap_or_default());
+                let call = (tool, rule::stakes(event).irreversible);
+                presumed.hold(presumption, key, line, &track.event_id, call);
+            }
             if kind == Kind::AwaitingConfirmation
                 && let Some(token) = event.text(Field::ReplyToken)
                 && strays.get(sum(seed, token.as_bytes())).is_some()
@@ -333,6 +365,7 @@ impl Checker {
             let message = || format!("more than {} sessions are open", limits::SESSIONS_OPEN_MAX);
             findings.add(&rule::LIMIT_SESSIONS, text, Some(event.node()), String::new, message);
         }
+        event.kind().filter(|kind| kind.is_terminal()).map(|_| key)
     }
 }
 
@@ -412,12 +445,19 @@ fn numbering(track: &mut Track, event: &Reading<'_>, findings: &mut Findings) {
     };
 }
 
-/// The parts of a session; answers whether there was room for what the event adds.
-fn follow(track: &mut Track, kind: Kind, event: &Reading<'_>, stand: Stand, findings: &mut Findings) -> bool {
+/// Follows the parts of a session. Returns whether there was room for what the event adds, and why a call passed whose
+/// prompt has no reply.
+fn follow(
+    track: &mut Track,
+    kind: Kind,
+    event: &Reading<'_>,
+    stand: Stand,
+    findings: &mut Findings,
+) -> (bool, Option<Presumption>) {
     let agent = event.agent().map_or(0, |agent| sum(stand.seed, agent.as_bytes()));
     let number = match track.speakers.iter().position(|speaker| speaker.agent == agent) {
         Some(number) => number,
-        None if track.speakers.len() >= limits::SESSION_PARTS_MAX => return false,
+        None if track.speakers.len() >= limits::SESSION_PARTS_MAX => return (false, None),
         None => {
             track.speakers.push(states::Speaker { agent, ..states::Speaker::default() });
             track.speakers.len() - 1
@@ -429,6 +469,7 @@ fn follow(track: &mut Track, kind: Kind, event: &Reading<'_>, stand: Stand, find
     if !prompts.is_empty() {
         prompts::count_down(prompts, stand, kind, event, findings);
     }
+    let mut presumption = None;
     let room = match kind {
         Kind::StateChanged => {
             let change = states::changed(speaker, number, calls, event, findings);
@@ -437,7 +478,11 @@ fn follow(track: &mut Track, kind: Kind, event: &Reading<'_>, stand: Stand, find
             }
             true
         }
-        Kind::ToolInvoked => tools::invoked(calls, prompts, speaker, stand, event, findings),
+        Kind::ToolInvoked => {
+            let (room, passed) = tools::invoked(calls, prompts, speaker, stand, event, findings);
+            presumption = passed;
+            room
+        }
         Kind::ToolCompleted => {
             tools::completed(calls, prompts, speaker, stand, event, findings);
             true
@@ -461,5 +506,5 @@ fn follow(track: &mut Track, kind: Kind, event: &Reading<'_>, stand: Stand, find
     } else if kind != Kind::ToolInvoked && !prompts.is_empty() {
         prompts::follow(prompts, stand);
     }
-    room
+    (room, presumption)
 }

@@ -4,6 +4,7 @@ use super::states::{Speaker, or_idle};
 use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
+use crate::json::Node;
 use crate::kind::Kind;
 use crate::limits::{COUNTED_DOWN_SECONDS, FOLLOW_UP_MS};
 use crate::reading::Reading;
@@ -28,6 +29,33 @@ pub(super) struct Prompt {
     /// Whether the producer went on to `calling_tool`, which is how an acceptance is announced.
     pub(super) went_to_call: bool,
     pub(super) countdown: Countdown,
+    /// What it was accepted with, instead of what it asks for.
+    pub(super) modified: Option<Modified>,
+}
+
+/// What a reply puts in place of what a prompt asks for, as far as a call shows it.
+pub(super) struct Modified {
+    tool: Option<u64>,
+    arguments: Option<u64>,
+}
+
+impl Modified {
+    /// Reads `modified_action`.
+    pub(super) fn of(action: Node<'_>, seed: u64) -> Self {
+        let named = |name: &str| Some(sum(seed, action.get(name)?.str()?.as_bytes()));
+        Modified { tool: named("tool"), arguments: named("args_summary") }
+    }
+}
+
+/// Why a call passed whose prompt has no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Presumption {
+    /// Sum of the token.
+    pub(super) token: u64,
+    /// Until when a reply could be in time, in microseconds.
+    pub(super) until: Option<i64>,
+    /// Whether `accept` is among the allowed replies.
+    pub(super) accept: bool,
 }
 
 /// How the time of a prompt was told.
@@ -68,6 +96,8 @@ pub(super) enum Asks {
         /// Sums of the call and the tool that `extra_context` names.
         call: Option<u64>,
         tool: Option<u64>,
+        /// Sum of the arguments that `extra_context` shows.
+        arguments: Option<u64>,
         action: u64,
         /// Whether it says outright that the action can be undone.
         reversible: bool,
@@ -91,6 +121,8 @@ pub enum Standing {
     Open,
     /// A reply is recorded.
     Accepted,
+    /// A reply is recorded that accepts a changed action; the original one is not allowed by it.
+    Modified,
     /// A reply is recorded.
     Rejected,
     /// A reply is recorded, to a question.
@@ -110,10 +142,45 @@ impl Prompt {
         matches!((self.deadline, moment), (Some(deadline), Some(moment)) if moment >= deadline + slack_ms * 1_000)
     }
 
-    /// Whether what it asks for is not what is called, although it was accepted.
-    fn is_another(&self, wanted: Wanted) -> bool {
-        let Asks::Leave { tool, reversible, .. } = self.asks else { return false };
-        wanted.needs && (tool.is_some_and(|tool| tool != wanted.tool) || (reversible && wanted.irreversible))
+    /// What of a call is not what was asked for, although that was accepted.
+    fn change(&self, wanted: Wanted) -> Option<Change> {
+        let Asks::Leave { tool, arguments, reversible, .. } = self.asks else { return None };
+        let other = |asked: Option<u64>, called: u64| asked.is_some_and(|asked| asked != called);
+        match &self.modified {
+            Some(modified) => {
+                if other(modified.tool.or(tool), wanted.tool) || (reversible && wanted.irreversible) {
+                    return Some(Change::Unmodified);
+                }
+                let shown = match (modified.arguments, arguments) {
+                    (Some(agreed), _) => wanted.arguments == Some(agreed),
+                    // Another tool is the change; nothing is said of its arguments.
+                    _ if modified.tool.is_some_and(|agreed| tool.is_some_and(|asked| asked != agreed)) => {
+                        true
+                    }
+                    // The change is in words of the subscriber: at least it must not be what was asked for.
+                    (None, Some(asked)) => wanted.arguments.is_some_and(|called| called != asked),
+                    (None, None) => !wanted.needs,
+                };
+                (!shown).then_some(Change::Unmodified)
+            }
+            None if !wanted.needs => None,
+            None if other(tool, wanted.tool) || (reversible && wanted.irreversible) => Some(Change::Action),
+            None => {
+                arguments.is_some_and(|asked| wanted.arguments != Some(asked)).then_some(Change::Arguments)
+            }
+        }
+    }
+
+    /// Why its acceptance is presumed: no reply is recorded, and no default explains the call.
+    fn presumption(&self, wanted: Wanted) -> Option<Presumption> {
+        let Asks::Leave { accept, .. } = self.asks else { return None };
+        // The default may come before its time when everybody who could reply has left.
+        let by_default = self.default_accepts() && (!wanted.irreversible || self.is_over(self.settled, 0));
+        let until = match (self.deadline, self.settled) {
+            (Some(deadline), Some(settled)) => Some(deadline.min(settled)),
+            (deadline, settled) => deadline.or(settled),
+        };
+        (!by_default).then_some(Presumption { token: self.token, until, accept })
     }
 
     fn default_accepts(&self) -> bool {
@@ -129,12 +196,25 @@ pub(super) enum Asked {
     Open,
     /// The replies that are recorded do not count.
     Unaccepted,
-    /// What was accepted was another tool, or something that can be undone.
-    Changed,
+    /// That it was accepted is presumed.
+    Presumed(Presumption),
+    /// What was accepted was something else.
+    Changed(Change),
     /// Nobody who was recorded could be asked, so that it cannot be told.
     Unseen,
     Rejected,
     TimedOut,
+}
+
+/// What of a call is not as its prompt says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Another tool, or something that can be undone.
+    Action,
+    /// The arguments are others, or are not shown.
+    Arguments,
+    /// The reply changed the action, and the call does not show the changed one.
+    Unmodified,
 }
 
 /// What a call is, as far as its prompt must agree.
@@ -142,6 +222,8 @@ pub(super) enum Asked {
 pub(super) struct Wanted {
     pub(super) call: Option<u64>,
     pub(super) tool: u64,
+    /// Sum of `args_summary`.
+    pub(super) arguments: Option<u64>,
     pub(super) irreversible: bool,
     /// Whether it may not be made without an accepted prompt.
     pub(super) needs: bool,
@@ -159,7 +241,9 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked
     let own = |prompt: &&mut Prompt| prompt.speaker == speaker;
     let names = |prompt: &Prompt| match prompt.asks {
         Asks::Leave { call: Some(named), .. } => call == Some(named),
-        Asks::Leave { tool: Some(named), .. } => tool == named,
+        Asks::Leave { tool: Some(named), .. } => {
+            tool == named || prompt.modified.as_ref().is_some_and(|modified| modified.tool == Some(tool))
+        }
         _ => false,
     };
     let unlinked = |prompt: &Prompt| matches!(prompt.asks, Asks::Leave { call: None, tool: None, .. });
@@ -171,7 +255,7 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked
     if let Some(prompt) = linked {
         prompt.followed = true;
         let asked = judge(prompt, stand, wanted);
-        if matches!(asked, Asked::Fine | Asked::Changed) {
+        if matches!(asked, Asked::Fine | Asked::Presumed(_) | Asked::Changed(_)) {
             prompt.standing = Standing::Used;
         }
         return asked;
@@ -197,14 +281,14 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked
             continue;
         }
         match judge(prompt, stand, wanted) {
-            Asked::Fine => {
+            asked @ (Asked::Fine | Asked::Presumed(_)) => {
                 prompt.standing = Standing::Used;
                 prompt.followed = true;
-                return Asked::Fine;
+                return asked;
             }
             asked if worst == unasked => {
                 // What was done in its place is told of this call, and not once more at the end.
-                prompt.followed |= asked == Asked::Changed;
+                prompt.followed |= matches!(asked, Asked::Changed(_));
                 worst = asked;
             }
             _ => {}
@@ -215,10 +299,13 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked
 
 fn judge(prompt: &Prompt, stand: Stand, wanted: Wanted) -> Asked {
     match prompt.standing {
-        Standing::Accepted | Standing::Presumed | Standing::Answered if prompt.is_another(wanted) => {
-            Asked::Changed
+        Standing::Accepted | Standing::Modified | Standing::Presumed | Standing::Answered => {
+            let presumption = || {
+                let presumed = prompt.standing == Standing::Presumed;
+                prompt.presumption(wanted).filter(|_| presumed).map_or(Asked::Fine, Asked::Presumed)
+            };
+            prompt.change(wanted).map_or_else(presumption, Asked::Changed)
         }
-        Standing::Accepted | Standing::Presumed | Standing::Answered => Asked::Fine,
         Standing::Unaccepted => Asked::Unaccepted,
         Standing::Used => Asked::Unasked,
         Standing::Rejected => Asked::Rejected,
@@ -283,6 +370,7 @@ pub(super) fn opened(
             refused_before: stand.refused,
             went_to_call: false,
             countdown: Countdown::new(moment, seconds),
+            modified: None,
         });
     }
     room
@@ -296,6 +384,7 @@ fn leave(event: &Reading<'_>, seed: u64) -> Asks {
     Asks::Leave {
         call: named("tool_call_id"),
         tool: named("tool"),
+        arguments: named("args_summary"),
         action: event.text(Field::Action).map_or(0, |action| sum(seed, action.as_bytes())),
         reversible: event.bool(Field::Irreversible) == Some(false)
             || event.is(Field::Reversibility, "reversible"),

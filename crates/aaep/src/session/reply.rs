@@ -1,6 +1,6 @@
 //! Replies: whether they fit the prompt they answer, and what they make of it.
 
-use super::prompts::{Asks, Prompt, Standing, takes};
+use super::prompts::{Asks, Modified, Prompt, Standing, takes};
 use crate::field::Field;
 use crate::lex::time::Moment;
 use crate::reading::Reading;
@@ -47,11 +47,14 @@ pub(super) fn answer(
             };
             let decision = reply.node().get("decision").and_then(crate::json::Node::str).unwrap_or_default();
             match decision.as_ref() {
-                "accept" if accept && reply.node().get("modified_action").is_some() => {
-                    refuse(&rule::REPLY_MODIFIED, "accepted with changes".into());
-                    Standing::Presumed
-                }
-                "accept" if accept => Standing::Accepted,
+                "accept" if accept => match reply.node().get("modified_action") {
+                    Some(action) => {
+                        refuse(&rule::REPLY_MODIFIED, "accepted with changes".into());
+                        prompt.modified = Some(Modified::of(action, seed));
+                        Standing::Modified
+                    }
+                    None => Standing::Accepted,
+                },
                 "reject" if reject => Standing::Rejected,
                 other => {
                     let message = format!("`{}` is not among the allowed replies", quote(other));

@@ -1,6 +1,6 @@
 //! Calls of tools: each invoked once and completed once, under one name, after its prompt where it needs one.
 
-use super::prompts::{self, Asked, Prompt, Wanted};
+use super::prompts::{self, Asked, Change, Presumption, Prompt, Wanted};
 use super::states::Speaker;
 use super::track::{Stand, make_room};
 use crate::field::Field;
@@ -29,7 +29,7 @@ fn sums(event: &Reading<'_>, seed: u64) -> (Option<u64>, u64) {
     (id, tool)
 }
 
-/// Answers whether there was room to follow the call.
+/// Follows a call. Returns whether there was room for it, and why it passed when its prompt has no reply.
 pub(super) fn invoked(
     calls: &mut Vec<Call>,
     prompts: &mut [Prompt],
@@ -37,7 +37,7 @@ pub(super) fn invoked(
     stand: Stand,
     event: &Reading<'_>,
     findings: &mut Findings,
-) -> bool {
+) -> (bool, Option<Presumption>) {
     let text = event.doc().text();
     let (id, tool) = sums(event, stand.seed);
     if id.is_some() && calls.iter().any(|call| call.id == id) {
@@ -52,12 +52,14 @@ pub(super) fn invoked(
     let stakes = stakes(event);
     let high = event.is(Field::RiskLevel, "high") && stakes.risk == Risk::High;
     let irreversible = stakes.irreversible;
-    let wanted = Wanted { call: id, tool, irreversible, needs: irreversible || high };
+    let arguments = event.text(Field::ArgsSummary).map(|arguments| sum(stand.seed, arguments.as_bytes()));
+    let wanted = Wanted { call: id, tool, arguments, irreversible, needs: irreversible || high };
     let asked = prompts::ask(prompts, stand, wanted);
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
     let node = Some(event.node());
+    let changed;
     let breach = match asked {
-        Asked::Fine => None,
+        Asked::Fine | Asked::Presumed(_) => None,
         Asked::Unasked if stakes.irreversible => {
             Some((&rule::TOOL_UNCONFIRMED, "cannot be undone and has no accepted prompt of its own"))
         }
@@ -68,12 +70,16 @@ pub(super) fn invoked(
         Asked::Unaccepted => {
             Some((&rule::TOOL_BEFORE_ANSWER, "is called, and no reply that counts accepted its prompt"))
         }
-        Asked::Changed if irreversible => Some((
-            &rule::TOOL_UNCONFIRMED,
-            "cannot be undone, and what its prompt asked for was something else",
-        )),
-        Asked::Changed => {
-            Some((&rule::TOOL_HIGH_RISK, "has high risk, and what its prompt asked for was something else"))
+        Asked::Changed(change) => {
+            let (rule, of) = if irreversible {
+                (&rule::TOOL_UNCONFIRMED, "cannot be undone")
+            } else if high {
+                (&rule::TOOL_HIGH_RISK, "has high risk")
+            } else {
+                (&rule::TOOL_BEFORE_ANSWER, "is called")
+            };
+            changed = format!("{of}, and {}", change.says());
+            Some((rule, changed.as_str()))
         }
         Asked::Unseen => {
             Some((&rule::TOOL_UNSEEN, "may have been confirmed by somebody who was not recorded"))
@@ -94,7 +100,20 @@ pub(super) fn invoked(
         let Stand { speaker, heard, .. } = stand;
         calls.push(Call { id, tool, heard, speaker, done: false, late: false, announced });
     }
-    room
+    let presumption = if let Asked::Presumed(presumption) = asked { Some(presumption) } else { None };
+    (room, presumption)
+}
+
+impl Change {
+    fn says(self) -> &'static str {
+        match self {
+            Change::Action => "what its prompt asked for was something else",
+            Change::Arguments => "its `args_summary` is not the one that its prompt shows",
+            Change::Unmodified => {
+                "its prompt was accepted with a changed action, which is not what the call shows"
+            }
+        }
+    }
 }
 
 fn quote_raw(raw: &str) -> &str {

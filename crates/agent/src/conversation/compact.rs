@@ -10,6 +10,9 @@ use crate::limits;
 
 const HEAD: &str = "What was said before this, shortened:";
 
+/// The first line where the request stays although steps after it are gone.
+const HEAD_BEFORE_REQUEST: &str = "What was said and done before, shortened; the request after this was made before the last of these steps:";
+
 impl Conversation {
     /// What is to be told when the conversation is longer than so many tokens and something of it can be replaced.
     pub(crate) fn compaction(&self, above: u64) -> Option<Compacted> {
@@ -23,7 +26,7 @@ impl Conversation {
         let through =
             self.said[..start].iter().rev().find_map(|placed| placed.at).unwrap_or((first_kept.0, 0));
         let lines = self.said[..start].iter().map(line);
-        let summary = extract(self.extract.as_deref(), lines, above);
+        let summary = extract(HEAD, self.extract.as_deref(), lines, above);
         let mut after = Conversation { extract: Some(summary.clone()), ..Conversation::default() };
         after.said = self.said[start..].to_vec();
         let tokens_after = after.tokens_estimate();
@@ -35,10 +38,59 @@ impl Conversation {
         })
     }
 
-    /// Replaces all up to a place.
-    pub(super) fn compact(&mut self, through: Place, summary: &str) {
-        self.said.retain(|placed| placed.at.is_some_and(|at| at > through));
+    /// What is to be told when the steps since the last request have to go: an extract of all before the newest steps, as
+    /// many of which stay as fit into half of the bound, beside the request itself.
+    pub(super) fn old_steps(&self, above: u64) -> Option<Compacted> {
+        let newest = self.said.iter().rposition(|placed| matches!(placed.said, Said::Turn(_)))?;
+        let request = self.last_request(None);
+        let first = request.map_or(0, |request| request + 1);
+        let room = bytes(above / 2);
+        let request_bytes = request.map_or(0, |request| self.said[request].said.bytes());
+        let mut start = newest;
+        let mut kept = request_bytes + self.said[newest].said.bytes();
+        while start > first {
+            kept += self.said[start - 1].said.bytes();
+            if kept > room {
+                break;
+            }
+            start -= 1;
+        }
+        if start <= first || newest < first {
+            return None;
+        }
+        let through = self.said[start - 1].at?;
+        let gone = self.said[..start].iter().enumerate().filter(|(at, _)| Some(*at) != request);
+        let head = if request.is_some() { HEAD_BEFORE_REQUEST } else { HEAD };
+        let lines = gone.map(|(_, placed)| line(placed));
+        let summary = extract(head, self.extract.as_deref(), lines, above);
+        let mut after = self.clone();
+        after.compact(through, &summary, true);
+        let (before, after) = (self.tokens_estimate(), after.tokens_estimate());
+        (after < before).then(|| {
+            let mut compacted = Compacted::new(through.0.to_string(), through.1, summary);
+            (compacted.tokens_before, compacted.tokens_after) = (Some(before), Some(after));
+            compacted.request_kept = Some(true);
+            compacted
+        })
+    }
+
+    /// Replaces all up to a place, but for the last message of a person's where `request_kept` says so.
+    pub(super) fn compact(&mut self, through: Place, summary: &str, request_kept: bool) {
+        let request = self.last_request(Some(through)).filter(|_| request_kept);
+        let mut at = 0;
+        self.said.retain(|placed| {
+            let stays = placed.at.is_some_and(|at| at > through) || Some(at) == request;
+            at += 1;
+            stays
+        });
         self.extract = Some(summary.to_owned());
+    }
+
+    /// The last message of a person's, up to a place where one is given.
+    fn last_request(&self, through: Option<Place>) -> Option<usize> {
+        let is_before =
+            |placed: &Placed| through.is_none_or(|through| placed.at.is_none_or(|at| at <= through));
+        self.said.iter().rposition(|placed| matches!(placed.said, Said::User(_)) && is_before(placed))
     }
 
     /// The first message that stays: the last one of a person's, or as much more before it as half of the bound has room
@@ -59,12 +111,12 @@ impl Conversation {
     }
 }
 
-fn bytes(tokens: u64) -> usize {
+pub(super) fn bytes(tokens: u64) -> usize {
     usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(limits::BYTES_PER_TOKEN)
 }
 
 /// The lines of an extract that is there already, and further ones; the oldest are left out where there is no room.
-fn extract(before: Option<&str>, more: impl Iterator<Item = String>, above: u64) -> String {
+fn extract(head: &str, before: Option<&str>, more: impl Iterator<Item = String>, above: u64) -> String {
     let mut left_out = 0_u64;
     let mut lines: Vec<String> = Vec::new();
     for line in before.unwrap_or_default().lines().skip(1) {
@@ -75,7 +127,7 @@ fn extract(before: Option<&str>, more: impl Iterator<Item = String>, above: u64)
     }
     lines.extend(more);
     let room = bytes(above / 4).min(limits::EXTRACT_BYTES_MAX);
-    let mut used = HEAD.len() + lines.iter().map(|line| line.len() + 1).sum::<usize>();
+    let mut used = head.len() + lines.iter().map(|line| line.len() + 1).sum::<usize>();
     let mut from = 0;
     // The line that counts needs room, too.
     while from < lines.len() && used + if left_out > 0 { told(left_out).len() + 1 } else { 0 } > room {
@@ -85,7 +137,7 @@ fn extract(before: Option<&str>, more: impl Iterator<Item = String>, above: u64)
     }
     let counted = (left_out > 0).then(|| told(left_out));
     let kept = lines.into_iter().skip(from);
-    let mut text = std::iter::once(HEAD.to_owned()).chain(counted).chain(kept).collect::<Vec<_>>().join("\n");
+    let mut text = std::iter::once(head.to_owned()).chain(counted).chain(kept).collect::<Vec<_>>().join("\n");
     let mut end = text.len().min(room);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -160,7 +212,7 @@ mod tests {
     fn compacted(conversation: &mut Conversation, above: u64) -> Compacted {
         let compacted = conversation.compaction(above).unwrap();
         let run = compacted.through_run_id.parse().unwrap();
-        conversation.compact((run, compacted.through_sequence), &compacted.summary);
+        conversation.compact((run, compacted.through_sequence), &compacted.summary, false);
         assert_eq!(Some(conversation.tokens_estimate()), compacted.tokens_after);
         assert!(compacted.tokens_after < compacted.tokens_before);
         assert!(compacted.summary.len() <= bytes(above / 4), "{}", compacted.summary);
@@ -190,7 +242,7 @@ mod tests {
         // Nothing more can go, and what is told again changes nothing.
         assert_eq!(conversation.compaction(1), None.or(conversation.compaction(1)));
         let before = conversation.clone();
-        conversation.compact((run(1), 9), &told.summary);
+        conversation.compact((run(1), 9), &told.summary, false);
         assert_eq!(conversation, before);
     }
 

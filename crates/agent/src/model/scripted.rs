@@ -63,6 +63,12 @@ impl Model for Scripted {
             let message = format!("there is no script {:?}; there are {}", request.model, known.join(", "));
             return Box::new(Absent(failure::plain("model_not_found", failure::cut(&message))));
         };
+        let tokens = (read_bytes(&request) as u64).div_ceil(4);
+        if let Some(most) = script.context_tokens.filter(|most| tokens > *most) {
+            let said = format!("the request has {tokens} tokens, and the script takes {most}");
+            let word = Some("context_length_exceeded");
+            return Box::new(Absent(failure::of_status("the script", 400, word, &said, None)));
+        }
         let place = script.turn_for(&request);
         let mut turn = script.at(place);
         if let Some(failure) = &turn.failure

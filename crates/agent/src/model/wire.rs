@@ -5,6 +5,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use recount_event::family::turn::StopReason;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Failure, Message, Piece, Request, failure};
@@ -57,6 +59,75 @@ pub(super) fn malformed(who: &str, what: &str) -> Failure {
     failure::plain("model_malformed", format!("the answer of {who} {what}"))
 }
 
+/// Reads an event of a stream. Some servers cut a text in the middle of a surrogate pair; each half is read as U+FFFD
+/// then, and the answer says `true`.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<(T, bool), serde_json::Error> {
+    match serde_json::from_str(text) {
+        Ok(read) => Ok((read, false)),
+        Err(why) => match without_half_pairs(text) {
+            Some(text) => serde_json::from_str(&text).map(|read| (read, true)),
+            None => Err(why),
+        },
+    }
+}
+
+/// A JSON text with U+FFFD in place of each half of a surrogate pair; `None` when there is none.
+fn without_half_pairs(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let unit = |at: usize| {
+        let digits = text.get(at + 2..at + 6).filter(|_| bytes[at..].starts_with(b"\\u"))?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let (mut out, mut kept, mut at) = (String::new(), 0, 0);
+    while let Some(slash) = memchr::memchr(b'\\', &bytes[at..]).map(|found| at + found) {
+        at = match unit(slash) {
+            Some(0xD800..=0xDBFF) if matches!(unit(slash + 6), Some(0xDC00..=0xDFFF)) => slash + 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str(&text[kept..slash]);
+                out.push('\u{fffd}');
+                kept = slash + 6;
+                kept
+            }
+            _ => slash + 2,
+        };
+        if at >= bytes.len() {
+            break;
+        }
+    }
+    out.push_str(&text[kept..]);
+    (kept > 0).then_some(out)
+}
+
+/// A figure of usage, as servers write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    Of(u64),
+    /// Less than nothing, or no number.
+    Unreadable,
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let count = value.as_u64().or_else(|| {
+            let count = value.as_f64().filter(|count| *count >= 0.0)?;
+            // What does not fit becomes the largest number.
+            Some(count as u64)
+        });
+        Ok(count.map_or(Count::Unreadable, Count::Of))
+    }
+}
+
+impl Count {
+    /// The number; one that cannot be read is none.
+    pub(super) fn of(count: Option<Count>) -> Option<u64> {
+        match count {
+            Some(Count::Of(number)) => Some(number),
+            Some(Count::Unreadable) | None => None,
+        }
+    }
+}
+
 /// How an answer ended that said so with a word for a good end: whether it calls decides, because servers say one
 /// and do the other.
 pub(super) fn end_or_calls(has_calls: bool) -> StopReason {
@@ -88,4 +159,43 @@ pub(super) fn calls_before(request: &Request) -> usize {
         _ => 0,
     };
     request.messages.iter().map(calls).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_pairs_are_replaced_and_nothing_else_is() {
+        for (text, expected) in [
+            (r#""plain""#, None),
+            (r#""\ud83d\ude00""#, None),
+            (r#""\\ud800""#, None),
+            (r#""a\ud800""#, Some("\"a\u{fffd}\"")),
+            (r#""\ud800\ud83d\ude00\udc00é""#, Some("\"\u{fffd}\\ud83d\\ude00\u{fffd}é\"")),
+            (r#""\\\udbff\\""#, Some("\"\\\\\u{fffd}\\\\\"")),
+            ("\"\\ud8", None),
+            ("\\", None),
+        ] {
+            assert_eq!(without_half_pairs(text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(read::<String>(r#""a\ud800""#).unwrap(), ("a\u{fffd}".to_owned(), true));
+        assert!(read::<String>(r#""a\ud8"#).is_err());
+    }
+
+    #[test]
+    fn figures_are_read_as_servers_write_them() {
+        for (text, count) in [
+            ("7", Count::Of(7)),
+            ("7.0", Count::Of(7)),
+            ("1e300", Count::Of(u64::MAX)),
+            ("18446744073709551616", Count::Of(u64::MAX)),
+            ("-1", Count::Unreadable),
+            ("\"7\"", Count::Unreadable),
+            ("{}", Count::Unreadable),
+        ] {
+            assert_eq!(serde_json::from_str::<Count>(text).unwrap(), count, "{text}");
+        }
+        assert_eq!(serde_json::from_str::<Option<Count>>("null").unwrap(), None);
+    }
 }

@@ -1,127 +1,193 @@
-//! A command line of the shell, taken apart into the commands it runs, as far as its text says.
+//! Split a shell command line into the commands it runs, and report where that cannot be done in full.
 //!
-//! Look at [`Line::read`]. Quoting is respected; what stands in a substitution, in `sh -c` or behind `sudo`, `env`
-//! and their like is a command too. What cannot be told from the text makes the line *opaque*. Pure. It is no shell:
-//! who means to hide something can, and nothing that must hold rests on it.
+//! Look at [`Line::read`]. It accepts a subset of the shell language that `bash` and `dash` read alike. Everything
+//! outside of the subset, and every bound, sets [`Line::unjudged`]: a caller must then assume the worst. Pure. It must
+//! not know rules or risks. Programs can run other programs on their own; the sandbox holds those back, not this.
+
+#[cfg(test)]
+mod bounds;
+mod inner;
+mod numbers;
+mod reader;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod trace;
+
+use std::ops::Deref;
 
 use crate::limits;
+use crate::policy::command::numbers::Numbers;
+use crate::policy::command::reader::Reader;
 
 /// What a command line runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) commands: Vec<Command>,
-    /// Files that output goes to, beside `/dev/null`.
+    /// Files that output goes to, except `/dev/null`.
     pub(crate) redirects: Vec<String>,
-    /// Whether the text does not tell all that is run.
-    pub(crate) opaque: bool,
+    /// Why the text does not show everything that the shell would run. `None` when it does.
+    pub(crate) unjudged: Option<&'static str>,
+    /// Whether it sets a variable that changes what later commands are, such as `PATH`.
+    pub(crate) twisted: bool,
+    numbers: Numbers,
+    /// How deep the commands stand whose `[[` is not closed yet.
+    condition: Option<usize>,
+    /// Bytes of text and words gone through, counted each time.
+    steps: usize,
 }
 
-/// One command with its words, quotes taken off.
+/// One command with its words, without quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Command {
-    pub(crate) words: Vec<String>,
+    pub(crate) words: Vec<Word>,
     /// Variables set for it.
     pub(crate) sets: Vec<String>,
     /// Whether its input comes from the command before.
     pub(crate) piped: bool,
-    /// Whether `sudo` or its like runs it.
+    /// Whether `sudo` or a similar program runs it.
     pub(crate) raised: bool,
-    /// Whether all it does is run commands that were read too.
+    /// Whether all it does is run commands that are listed too.
     pub(crate) wraps: bool,
+}
+
+/// One word. A part that is only known when the shell runs is a `$` in `text`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) text: String,
+    /// Whether the shell may make something else of it, or several words, or none.
+    pub(crate) dynamic: bool,
+    /// Whether its first character is unknown, so that it may be an option.
+    pub(crate) opens: bool,
+    /// Without quotes and expansions: only such a word can be a word of the shell's grammar.
+    plain: bool,
+    /// Whether it begins with an unquoted `name=`.
+    assigns: bool,
+    /// Simple variables in it.
+    names: Vec<String>,
+    /// Whether one of them is unquoted.
+    bare: bool,
+    /// Whether it has an expansion that is not a simple variable or a number.
+    unsure: bool,
+    /// Whether an expansion other than a simple variable may make several words of it.
+    splits: bool,
+    tilde: bool,
+    braces: bool,
+    globs: bool,
+    /// Length of the text after an arithmetic expansion, to see whether it is the whole value.
+    number_end: Option<usize>,
+}
+
+impl Deref for Word {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Word {
+    /// Arguments that a command gets from elsewhere.
+    fn unknown() -> Self {
+        Word {
+            text: "$".to_owned(),
+            dynamic: true,
+            opens: true,
+            unsure: true,
+            splits: true,
+            ..Word::default()
+        }
+    }
+
+    /// Whether blanks in what the shell puts into it make further words, which may begin with anything.
+    fn breaks(&self) -> bool {
+        self.bare || self.splits
+    }
+
+    /// Whether it is an option, and which one is known only when the shell runs.
+    fn is_unknown_option(&self) -> bool {
+        self.dynamic && self.starts_with('-')
+    }
+
+    /// Whether patterns or braces make other words of it.
+    fn is_several_but_for_blanks(&self) -> bool {
+        self.dynamic && (self.globs || self.braces)
+    }
+
+    /// Whether which option it is, is known only when the shell runs. `--name="$X"` is one of a known name.
+    pub(crate) fn hides_option(&self) -> bool {
+        let known = |(name, _): (&str, &str)| {
+            name.starts_with("--") && !name.contains(['$', '*', '?', '[', '{']) && !self.is_several()
+        };
+        self.is_unknown_option() && !self.split_once('=').is_some_and(known)
+    }
+
+    /// Whether the shell may make another number of words of it.
+    fn is_several(&self) -> bool {
+        self.breaks() || self.is_several_but_for_blanks()
+    }
 }
 
 impl Line {
     pub(crate) fn read(text: &str) -> Self {
         let mut line = Line::default();
+        if text.len() > limits::COMMAND_BYTES_MAX {
+            line.cannot_judge("it is longer than a command line may be");
+            return line;
+        }
+        if text.chars().any(hides) {
+            line.cannot_judge("it has characters that a shell or a screen may not show as they are");
+        }
         line.add(text, 0);
+        if line.condition.is_some() {
+            line.cannot_judge("a condition is not closed");
+        }
+        if !line.numbers.are_known() {
+            line.cannot_judge("it computes with a value that its text does not show");
+        }
         line
     }
 
-    fn add(&mut self, text: &str, depth: usize) {
-        if depth > limits::COMMAND_DEPTH_MAX || self.commands.len() > limits::COMMANDS_MAX {
-            self.opaque = true;
-            return;
-        }
-        let mut reader = Reader {
-            chars: text.chars().collect(),
-            at: 0,
-            line: self,
-            depth,
-            command: Command::default(),
-            word: None,
-        };
-        reader.all();
+    /// Keeps the first reason.
+    fn cannot_judge(&mut self, why: &'static str) {
+        self.unjudged.get_or_insert(why);
     }
 
-    fn finish(&mut self, command: Command, depth: usize) {
-        let mut command = command;
-        loop {
-            while command.words.first().is_some_and(|word| is_setting(word)) {
-                command.sets.push(command.words.remove(0));
-            }
-            let Some(name) = command.words.first().map(|word| base(word).to_owned()) else { break };
-            match name.as_str() {
-                "!" | "then" | "do" | "else" | "if" | "while" | "until" | "{" | "}" | "fi" | "done"
-                | "elif" | "time" | "nohup" | "exec" | "command" | "builtin" => drop(command.words.remove(0)),
-                "sudo" | "doas" | "pkexec" => {
-                    command.raised = true;
-                    command.words.remove(0);
-                    leave_options(&mut command.words, &["-u", "-g", "-h", "-p", "-C"]);
-                }
-                "env" | "nice" | "ionice" | "setsid" | "stdbuf" | "xargs" if command.words.len() > 1 => {
-                    command.words.remove(0);
-                    leave_options(
-                        &mut command.words,
-                        &["-u", "-n", "-I", "-P", "-L", "-d", "-c", "-C", "-s"],
-                    );
-                }
-                "timeout" if command.words.len() > 2 => {
-                    command.words.remove(0);
-                    leave_options(&mut command.words, &["-s", "-k"]);
-                    if !command.words.is_empty() {
-                        command.words.remove(0);
-                    }
-                }
-                _ => break,
-            }
+    /// Counts work before it is done. Answers whether there may be as much.
+    fn may_take(&mut self, steps: usize) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        let may = self.steps <= limits::COMMAND_STEPS_MAX;
+        if !may {
+            self.cannot_judge("it would take too long to read");
         }
-        let Some(name) = command.words.first().map(|word| base(word).to_owned()) else {
-            if command.raised || !command.sets.is_empty() {
-                self.commands.push(command);
-            }
-            return;
-        };
-        let rest = &command.words[1..];
-        match name.as_str() {
-            "sh" | "bash" | "dash" | "zsh" | "ksh" => {
-                let script = rest.iter().position(|word| word.starts_with('-') && word.ends_with('c'));
-                if let Some(script) = script.and_then(|at| rest.get(at + 1)).cloned() {
-                    command.wraps = true;
-                    self.add(&script, depth + 1);
-                }
-            }
-            "eval" => {
-                let script = rest.join(" ");
-                command.wraps = true;
-                self.add(&script, depth + 1);
-            }
-            "find" => {
-                for (at, word) in rest.iter().enumerate() {
-                    if matches!(word.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") {
-                        let words =
-                            rest[at + 1..].iter().take_while(|word| !matches!(word.as_str(), ";" | "+"));
-                        let inner = Command { words: words.cloned().collect(), ..Command::default() };
-                        if depth < limits::COMMAND_DEPTH_MAX {
-                            self.finish(inner, depth + 1);
-                        }
-                    }
-                }
-            }
-            _ if name.contains('$') => self.opaque = true,
-            _ => {}
-        }
-        self.commands.push(command);
+        may
     }
+
+    fn may_take_words(&mut self, words: &[Word]) -> bool {
+        self.may_take(words.iter().map(|word| 1 + word.text.len()).sum())
+    }
+
+    fn add(&mut self, text: &str, depth: usize) {
+        if depth > limits::COMMAND_DEPTH_MAX {
+            self.cannot_judge("its commands stand too deep in one another");
+        } else if self.may_take(text.len()) {
+            Reader::new(text, self, depth).all();
+        }
+    }
+
+    fn push(&mut self, command: Command) {
+        if self.commands.len() < limits::COMMANDS_MAX {
+            self.commands.push(command);
+        } else {
+            self.cannot_judge("it has too many commands");
+        }
+    }
+}
+
+/// Control characters, and characters that change how a text looks without being seen.
+fn hides(char: char) -> bool {
+    (char.is_control() && !matches!(char, '\n' | '\t'))
+        || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Words as a command line that says exactly these.
@@ -129,6 +195,7 @@ pub fn quoted(words: &[&str]) -> String {
     let plain = |word: &str| {
         !word.is_empty()
             && !is_setting(word)
+            && !word.starts_with('~')
             && word.chars().all(|char| char.is_alphanumeric() || "-_./,:=@%+^~".contains(char))
     };
     let quoted = |word: &&str| {
@@ -142,333 +209,41 @@ pub(crate) fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
+/// Whether a word names a program by its name alone, or in a folder of the system. `./ls` is some other program.
+pub(crate) fn is_installed(word: &str) -> bool {
+    const FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"];
+    word.rsplit_once('/').is_none_or(|(folder, _)| FOLDERS.contains(&folder))
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|char: char| char.is_ascii_digit())
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
 fn is_setting(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty()
-            && !name.starts_with(|char: char| char.is_ascii_digit())
-            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
-    })
+    word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
-/// Takes options off the beginning; those named take the word after them.
-fn leave_options(words: &mut Vec<String>, with_value: &[&str]) {
-    while let Some(word) = words.first() {
-        if !word.starts_with('-') {
-            return;
-        }
-        let takes = with_value.contains(&word.as_str());
-        words.remove(0);
-        if takes && !words.is_empty() {
-            words.remove(0);
-        }
-    }
-}
-
-struct Reader<'a> {
-    chars: Vec<char>,
-    at: usize,
-    line: &'a mut Line,
-    depth: usize,
-    command: Command,
-    word: Option<String>,
-}
-
-impl Reader<'_> {
-    fn all(&mut self) {
-        while let Some(char) = self.take() {
-            match char {
-                '\'' => {
-                    let text = self.until('\'');
-                    self.word.get_or_insert_default().push_str(&text);
-                }
-                '"' => self.quoted(),
-                '\\' => match self.take() {
-                    Some('\n') | None => {}
-                    Some(char) => self.push(char),
-                },
-                ' ' | '\t' => self.end_word(),
-                '#' if self.word.is_none() => {
-                    while self.peek().is_some_and(|char| char != '\n') {
-                        self.at += 1
-                    }
-                }
-                ';' | '\n' | ')' => self.end_command(false),
-                '(' => {
-                    // A word right before it declares a function, whose body is read as commands.
-                    self.line.opaque |= self.word.is_some();
-                    self.end_command(false);
-                }
-                '&' if self.peek() == Some('>') => {}
-                '&' => {
-                    self.skip('&');
-                    self.end_command(false);
-                }
-                '|' => {
-                    let or = self.skip('|');
-                    self.skip('&');
-                    self.end_command(!or);
-                }
-                '`' => {
-                    let inner = self.until('`');
-                    self.substitute(&inner);
-                }
-                '$' if self.peek() == Some('(') => self.in_parentheses(),
-                '<' | '>' if self.peek() == Some('(') => self.in_parentheses(),
-                '<' => self.input(),
-                '>' => self.output(),
-                char => self.push(char),
-            }
-        }
-        self.end_command(false);
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.chars.get(self.at).copied()
-    }
-
-    fn take(&mut self) -> Option<char> {
-        let char = self.peek()?;
-        self.at += 1;
-        Some(char)
-    }
-
-    fn skip(&mut self, wanted: char) -> bool {
-        let there = self.peek() == Some(wanted);
-        self.at += usize::from(there);
-        there
-    }
-
-    fn push(&mut self, char: char) {
-        self.word.get_or_insert_default().push(char);
-    }
-
-    fn until(&mut self, end: char) -> String {
-        let mut text = String::new();
-        loop {
-            match self.take() {
-                None => {
-                    self.line.opaque = true;
-                    return text;
-                }
-                Some(char) if char == end => return text,
-                Some(char) => text.push(char),
-            }
-        }
-    }
-
-    fn quoted(&mut self) {
-        self.word.get_or_insert_default();
-        loop {
-            match self.take() {
-                None => {
-                    self.line.opaque = true;
-                    return;
-                }
-                Some('"') => return,
-                Some('\\') => match self.take() {
-                    Some(char @ ('"' | '\\' | '$' | '`')) => self.push(char),
-                    Some('\n') | None => {}
-                    Some(char) => {
-                        self.push('\\');
-                        self.push(char);
-                    }
-                },
-                Some('`') => {
-                    let inner = self.until('`');
-                    self.substitute(&inner);
-                }
-                Some('$') if self.peek() == Some('(') => self.in_parentheses(),
-                Some(char) => self.push(char),
-            }
-        }
-    }
-
-    /// What stands between the parenthesis that comes next and the one that closes it.
-    fn in_parentheses(&mut self) {
-        self.at += 1;
-        let (mut open, mut inner, mut quote) = (1, String::new(), None);
-        loop {
-            let Some(char) = self.take() else {
-                self.line.opaque = true;
-                break;
-            };
-            match (quote, char) {
-                (Some(end), char) if char == end => quote = None,
-                (None, '\'' | '"') => quote = Some(char),
-                (None, '(') => open += 1,
-                (None, ')') => open -= 1,
-                _ => {}
-            }
-            if open == 0 {
-                break;
-            }
-            inner.push(char);
-        }
-        self.substitute(&inner);
-    }
-
-    /// A word whose text is only known when its command has run.
-    fn substitute(&mut self, inner: &str) {
-        self.push('$');
-        self.line.add(inner, self.depth + 1);
-    }
-
-    fn input(&mut self) {
-        if self.skip('<') {
-            // What follows is a text and not a command; where it ends is not looked for.
-            self.line.opaque |= !self.skip('<');
-        }
-        self.end_word();
-        self.skip('&');
-        self.blanks();
-    }
-
-    fn output(&mut self) {
-        // A number right before it is the stream's.
-        if self.word.as_ref().is_some_and(|word| word.chars().all(|char| char.is_ascii_digit())) {
-            self.word = None;
-        }
-        self.end_word();
-        self.skip('>');
-        self.skip('|');
-        if self.skip('&') && self.peek().is_some_and(|char| char.is_ascii_digit() || char == '-') {
-            self.at += 1;
-            return;
-        }
-        self.blanks();
-        let before = std::mem::take(&mut self.command.words);
-        while let Some(char) = self.peek() {
-            match char {
-                ' ' | '\t' | '\n' | ';' | '&' | '|' | ')' | '(' | '<' | '>' => break,
-                '\'' => {
-                    self.at += 1;
-                    let text = self.until('\'');
-                    self.word.get_or_insert_default().push_str(&text);
-                }
-                '"' => {
-                    self.at += 1;
-                    self.quoted();
-                }
-                char => {
-                    self.at += 1;
-                    self.push(char);
-                }
-            }
-        }
-        self.command.words = before;
-        if let Some(target) = self.word.take()
-            && target != "/dev/null"
-        {
-            self.line.redirects.push(target);
-        }
-    }
-
-    fn blanks(&mut self) {
-        while matches!(self.peek(), Some(' ' | '\t')) {
-            self.at += 1;
-        }
-    }
-
-    fn end_word(&mut self) {
-        if let Some(word) = self.word.take() {
-            self.command.words.push(word);
-        }
-    }
-
-    fn end_command(&mut self, pipes: bool) {
-        self.end_word();
-        let next = Command { piped: pipes, ..Command::default() };
-        let command = std::mem::replace(&mut self.command, next);
-        if self.line.commands.len() > limits::COMMANDS_MAX {
-            self.line.opaque = true;
-        } else {
-            self.line.finish(command, self.depth);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn read(text: &str) -> Vec<String> {
-        Line::read(text).commands.iter().map(|command| command.words.join("·")).collect()
-    }
-
-    #[test]
-    fn a_line_comes_apart_into_what_it_runs() {
-        for (text, wanted) in [
-            ("ls -l 'a b' \"c d\" e\\ f", &["ls·-l·a b·c d·e f"][..]),
-            ("a; b && c || d | e & f\ng", &["a", "b", "c", "d", "e", "f", "g"]),
-            ("echo 'rm -rf /; b'", &["echo·rm -rf /; b"]),
-            ("echo \"$(rm -rf x)\" `b c`", &["rm·-rf·x", "b·c", "echo·$·$"]),
-            ("sh -c 'rm x; ls'", &["rm·x", "ls", "sh·-c·rm x; ls"]),
-            ("bash -lc \"git push\"", &["git·push", "bash·-lc·git push"]),
-            ("A=1 B=2 env -u X C=3 nice -n 5 cargo test", &["cargo·test"]),
-            ("timeout -k 1 5 make", &["make"]),
-            ("sudo -u root rm x", &["rm·x"]),
-            ("find . -name '*.o' -exec rm {} \\;", &["rm·{}", "find·.·-name·*.o·-exec·rm·{}·;"]),
-            ("echo x | xargs -n 1 rm", &["echo·x", "rm"]),
-            ("if a; then b; fi", &["a", "b"]),
-            ("(cd x && ls)", &["cd·x", "ls"]),
-            ("ls # ; rm x", &["ls"]),
-            ("ls 2>&1 >/dev/null", &["ls"]),
-            ("diff <(a) <(b c)", &["a", "b·c", "diff·$·$"]),
-            ("cat < in", &["cat·in"]),
-            ("", &[]),
-        ] {
-            assert_eq!(read(text), wanted, "{text}");
-        }
-    }
-
-    #[test]
-    fn where_output_goes_and_what_is_not_told_is_seen() {
-        for (text, redirects, opaque) in [
-            ("a > x 2>> 'y z'", &["x", "y z"][..], false),
-            ("a 2>&1 > /dev/null", &[], false),
-            ("a &> out", &["out"], false),
-            ("a 'b", &[], true),
-            ("a \"b", &[], true),
-            ("$CMD x", &[], true),
-            ("f() { a; }", &[], true),
-            ("cat <<E\nrm\nE", &[], true),
-        ] {
-            let line = Line::read(text);
-            assert_eq!(
-                (line.redirects, line.opaque),
-                (redirects.iter().map(|&x| x.to_owned()).collect(), opaque),
-                "{text}"
-            );
-        }
-        assert!(Line::read(&"$(".repeat(10_000)).opaque);
-        assert!(Line::read(&"a;".repeat(100_000)).commands.len() <= limits::COMMANDS_MAX + 1);
-        assert!(Line::read("a | b").commands[1].piped && !Line::read("a || b").commands[1].piped);
-    }
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_read_more() {
-        for (words, wanted) in [
-            (&["git", "log", "--format=%h", "HEAD~1"][..], "git log --format=%h HEAD~1"),
-            (&["git", "commit", "-m", "a; b's", ""], "git commit -m 'a; b'\\''s' ''"),
-        ] {
-            assert_eq!(quoted(words), wanted);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn quoted_words_are_read_as_they_are(words in prop::collection::vec("[a$()`'\"\\\\;|&<> \n#{}=~-]{0,8}", 0..5)) {
-            let mut line = vec!["git"];
-            line.extend(words.iter().map(String::as_str));
-            let read = Line::read(&quoted(&line));
-            prop_assert_eq!(&read.commands[0].words, &line);
-            prop_assert_eq!((read.commands.len(), read.opaque, read.redirects.len()), (1, false, 0));
-        }
-
-        #[test]
-        fn nothing_breaks_it(text in "[a$()`'\"\\\\;|&<> \n#{}=-]{0,60}") {
-            Line::read(&text);
-        }
-    }
+/// Whether setting this variable may say what else is run.
+pub(crate) fn twists(set: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "PATH=",
+        "LD_",
+        "DYLD_",
+        "BASH",
+        "ENV=",
+        "IFS=",
+        "GIT_",
+        "NODE_OPTIONS=",
+        "RUSTC",
+        "CARGO_",
+        // Programs read there what else they run.
+        "HOME=",
+        "XDG_CONFIG_HOME=",
+        "PAGER=",
+        "LESSOPEN=",
+        "RIPGREP_CONFIG_PATH=",
+    ];
+    NAMES.iter().any(|name| set.starts_with(name))
 }

@@ -7,7 +7,7 @@
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 
-use crate::policy::command::{Command, Line, base};
+use crate::policy::command::{Command, Line, Word, base, is_installed, twists};
 
 /// How grave, whether it can be undone, and what follows from it, in a sentence.
 pub type Risk = (RiskLevel, Reversibility, &'static str);
@@ -17,6 +17,12 @@ const BUILDS: Risk =
     (RiskLevel::Low, Reversibility::Reversible, "It builds or tests what is in the workspace.");
 const UNKNOWN: Risk =
     (RiskLevel::Medium, Reversibility::PartiallyReversible, "What it changes is not known.");
+/// What cannot be judged in full is judged as if it did harm.
+const UNJUDGED: Risk = (
+    RiskLevel::High,
+    Reversibility::PartiallyReversible,
+    "Its text does not show everything that it runs, so the worst is assumed.",
+);
 const CHANGES: Risk = (RiskLevel::Medium, Reversibility::PartiallyReversible, "It changes files.");
 const RECORDS: Risk =
     (RiskLevel::Medium, Reversibility::Reversible, "It changes the repository, which keeps what was.");
@@ -67,8 +73,11 @@ pub fn command_risk(text: &str) -> Risk {
     for target in &line.redirects {
         take(if is_device(target) { DESTROYS } else { CHANGES });
     }
-    if line.opaque {
+    if line.twisted {
         take(UNKNOWN);
+    }
+    if line.unjudged.is_some() {
+        take(UNJUDGED);
     }
     worst.unwrap_or(UNKNOWN)
 }
@@ -83,7 +92,7 @@ fn runs_what_it_is_given(command: &Command) -> bool {
         "sh", "bash", "dash", "zsh", "ksh", "python", "python3", "perl", "ruby", "node", "php", "eval",
         "source", ".",
     ];
-    let given = command.words[1.min(command.words.len())..].iter().any(|word| word.contains('$'));
+    let given = command.words[1.min(command.words.len())..].iter().any(|word| word.dynamic);
     INTERPRETERS.contains(&name(command)) && (command.piped || given)
 }
 
@@ -96,16 +105,76 @@ fn of(command: &Command) -> Risk {
         return RAISES;
     }
     let Some((_, args)) = command.words.split_first() else { return READS };
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let args: Vec<&str> = args.iter().map(|word| &**word).collect();
     let name = name(command);
-    // A variable may say what else is run.
-    let twists = |set: &String| {
-        ["PATH=", "LD_", "DYLD_", "BASH_ENV=", "ENV=", "IFS=", "GIT_", "NODE_OPTIONS=", "RUSTC", "CARGO_"]
-            .iter()
-            .any(|name| set.starts_with(name))
-    };
-    let risk = by_name(name, &args);
-    if risk.0 == RiskLevel::Low && command.sets.iter().any(twists) { UNKNOWN } else { risk }
+    let risk = if is_decided_later(name, &command.words[1..]) { UNJUDGED } else { by_name(name, &args) };
+    // A variable may say what else is run, and another program may have the name of a known one.
+    let other = command.sets.iter().any(|set| twists(set)) || !is_installed(&command.words[0]);
+    if risk.0 == RiskLevel::Low && other { UNKNOWN } else { risk }
+}
+
+/// Whether a word that is only known when the command runs may make it a grave one.
+fn is_decided_later(name: &str, args: &[Word]) -> bool {
+    const VERBS: &[&str] = &[
+        "npm",
+        "pnpm",
+        "yarn",
+        "bun",
+        "cargo",
+        "make",
+        "just",
+        "docker",
+        "podman",
+        "systemctl",
+        "service",
+        "gem",
+        "twine",
+        "crontab",
+        "chmod",
+        "chown",
+        "chgrp",
+        "rsync",
+    ];
+    /// Their words are modes, people and files, not verbs.
+    const CHANGERS: &[&str] = &["chmod", "chown", "chgrp", "rsync", "crontab"];
+    /// Their options alone make them grave.
+    const OPTIONS: &[&str] =
+        &["rm", "chmod", "chown", "chgrp", "rsync", "crontab", "find", "sort", "rg", "date", "file", "tree"];
+    let may_be_option = |words: &[Word]| words.iter().any(|word| word.opens || word.hides_option());
+    match name {
+        "git" => {
+            let verb = args.iter().position(|word| !word.starts_with('-') || word.dynamic);
+            let (before, after) = args.split_at(verb.unwrap_or(args.len()));
+            let grave = |verb: &str| {
+                matches!(
+                    verb,
+                    "reset"
+                        | "clean"
+                        | "checkout"
+                        | "switch"
+                        | "restore"
+                        | "branch"
+                        | "stash"
+                        | "reflog"
+                        | "gc"
+                        | "worktree"
+                )
+            };
+            may_be_option(before)
+                || after
+                    .first()
+                    .is_some_and(|verb| verb.dynamic || (grave(verb) && may_be_option(&after[1..])))
+        }
+        _ if OPTIONS.contains(&name) && args.iter().any(Word::hides_option) => true,
+        _ if VERBS.contains(&name) => {
+            let verb = args.iter().position(|word| !word.starts_with('-'));
+            let first = &args[..verb.map_or(args.len(), |verb| verb + 1)];
+            args.iter().take(2).any(|word| word.opens)
+                || first.iter().any(Word::hides_option)
+                || (!CHANGERS.contains(&name) && verb.is_some_and(|verb| args[verb].dynamic))
+        }
+        _ => false,
+    }
 }
 
 fn by_name(name: &str, args: &[&str]) -> Risk {
@@ -118,7 +187,8 @@ fn by_name(name: &str, args: &[&str]) -> Risk {
     if database(args, name) {
         return DROPS;
     }
-    if args.len() == 1 && matches!(args[0], "--version" | "--help") {
+    let asks = name == "command" && has("-v");
+    if asks || args.len() == 1 && matches!(args[0], "--version" | "--help") {
         return READS;
     }
     match name {
@@ -268,7 +338,6 @@ fn is_reader(name: &str) -> bool {
             | "true"
             | "false"
             | "test"
-            | "["
             | "which"
             | "type"
             | "date"
@@ -304,6 +373,22 @@ fn is_reader(name: &str) -> bool {
             | "hexdump"
             | "strings"
             | ":"
+            | "["
+            | "[["
+            | "for"
+            | "case"
+            | "break"
+            | "continue"
+            | "exit"
+            | "return"
+            | "shift"
+            | "wait"
+            | "set"
+            | "read"
+            | "export"
+            | "local"
+            | "unset"
+            | "trap"
     )
 }
 
@@ -311,8 +396,11 @@ fn is_reader(name: &str) -> bool {
 fn reader_writes(name: &str, args: &[&str]) -> bool {
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     match name {
-        "rg" => starts("--pre"),
-        "sort" | "tree" => starts("-o") || starts("--output"),
+        "rg" => starts("--pre") || starts("--hostname-bin"),
+        // Long options may be abbreviated, short ones joined.
+        "sort" => starts("--o") || starts("--co") || flag(args, 'o', "--output"),
+        "tree" => starts("-o") || starts("--output"),
+        "uniq" => args.iter().filter(|arg| !arg.starts_with('-')).count() > 1,
         "date" => starts("-s") || starts("--set"),
         "file" => starts("-C"),
         _ => false,
@@ -320,8 +408,14 @@ fn reader_writes(name: &str, args: &[&str]) -> bool {
 }
 
 fn flag(args: &[&str], short: char, long: &str) -> bool {
-    args.iter()
-        .any(|arg| *arg == long || (arg.starts_with('-') && !arg.starts_with("--") && arg.contains(short)))
+    args.iter().any(|arg| {
+        is_short_for(arg, long) || (arg.starts_with('-') && !arg.starts_with("--") && arg.contains(short))
+    })
+}
+
+/// Whether it is a long option or an abbreviation of it, which most programs take.
+fn is_short_for(arg: &str, long: &str) -> bool {
+    arg.len() > 2 && arg.starts_with("--") && long.starts_with(arg)
 }
 
 /// What a build makes and can make again.
@@ -381,28 +475,28 @@ fn git(args: &[&str]) -> Risk {
     let Some((verb, args)) = rest.split_first() else { return READS };
     let has = |word: &str| args.contains(&word);
     let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
+    let long = |option: &str| args.iter().any(|arg| is_short_for(arg, option));
     let names = args.iter().any(|arg| !arg.starts_with('-'));
     let risk = match *verb {
         "push" | "send-email" | "request-pull" => PUBLISHES,
-        "reset" if has("--hard") || has("--merge") || has("--keep") => DISCARDS,
+        "reset" if long("--hard") || long("--merge") || long("--keep") => DISCARDS,
         "clean" if flag(args, 'n', "--dry-run") => READS,
         "clean" | "filter-branch" | "filter-repo" | "update-ref" => DISCARDS,
-        "checkout" if has("--") || has("-f") || has("--force") || has(".") => DISCARDS,
-        "switch" if has("-f") || has("--force") || has("--discard-changes") => DISCARDS,
-        "restore" if !has("--staged") || has("--worktree") => DISCARDS,
-        "branch" if has("-D") || (has("-d") && has("--force")) => DISCARDS,
+        "checkout" if has("--") || has("-f") || long("--force") || has(".") => DISCARDS,
+        "switch" if has("-f") || long("--force") || long("--discard-changes") => DISCARDS,
+        "restore" if !has("--staged") || long("--worktree") => DISCARDS,
+        "branch" if has("-D") || ((has("-d") || long("--delete")) && (has("-f") || long("--force"))) => {
+            DISCARDS
+        }
         "stash" if has("drop") || has("clear") => DISCARDS,
         "reflog" if has("expire") || has("delete") => DISCARDS,
-        "gc" if starts("--prune") => DISCARDS,
-        "worktree" if has("remove") && (has("-f") || has("--force")) => DISCARDS,
+        "gc" if starts("--pr") => DISCARDS,
+        "worktree" if has("remove") && (has("-f") || long("--force")) => DISCARDS,
         "status" | "log" | "show" | "diff" | "blame" | "rev-parse" | "rev-list" | "ls-files" | "ls-tree"
         | "grep" | "describe" | "shortlog" | "cat-file" | "version" | "help" | "merge-base" | "name-rev"
         | "check-ignore" => {
-            let runs = starts("--output")
-                || starts("--ext-diff")
-                || starts("--textconv")
-                || starts("--open-files")
-                || starts("-O");
+            let runs =
+                starts("--ou") || starts("--ext") || starts("--textc") || starts("--op") || starts("-O");
             if runs { UNKNOWN } else { READS }
         }
         "branch" | "tag" | "remote" | "stash" | "config" if !names && *verb != "stash" => READS,
@@ -423,158 +517,17 @@ fn database(args: &[&str], name: &str) -> bool {
         let words: Vec<String> = arg
             .split(|char: char| !char.is_alphanumeric() && char != '_')
             .filter(|word| !word.is_empty())
-            .take(crate::limits::COMMANDS_MAX)
             .map(str::to_ascii_uppercase)
             .collect();
+        let chosen = words.iter().any(|word| word == "WHERE");
         words.windows(2).any(|pair| match (pair[0].as_str(), pair[1].as_str()) {
             ("DROP", "TABLE" | "DATABASE" | "SCHEMA" | "VIEW" | "INDEX" | "USER") => true,
             ("TRUNCATE", "TABLE") => true,
-            ("DELETE", "FROM") => !words.iter().any(|word| word == "WHERE"),
+            ("DELETE", "FROM") => !chosen,
             _ => false,
         })
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn commands_are_judged_by_their_words() {
-        for (wanted, commands) in [
-            (
-                READS,
-                &[
-                    "ls -la",
-                    "cat a | grep b | wc -l",
-                    "git status",
-                    "git diff HEAD~1",
-                    "git log --oneline",
-                    "git branch",
-                    "grep 'rm -rf' x",
-                    "echo 'DROP TABLE a'",
-                    "git -C sub status",
-                    "find . -name '*.rs'",
-                    "cd a && ls 2>/dev/null",
-                    "sudoku --version",
-                    "git clean -nd",
-                    "cargo fmt --check",
-                ][..],
-            ),
-            (
-                BUILDS,
-                &[
-                    "cargo test",
-                    "RUST_BACKTRACE=1 cargo test -p a",
-                    "npm run build",
-                    "cd a && cargo test 2>&1 | tail -5",
-                    "timeout 60 pytest -q",
-                    "bash -c 'cargo test'",
-                ],
-            ),
-            (
-                UNKNOWN,
-                &[
-                    "./run.sh",
-                    "sh run.sh; ls",
-                    "python3 x.py",
-                    "curl https://example.org",
-                    "$X",
-                    "echo 'a",
-                    "",
-                    "npm install",
-                    "rg --pre x y",
-                    "git -c core.pager=x log",
-                    "LD_PRELOAD=x ls",
-                    "git diff --ext-diff",
-                ],
-            ),
-            (CHANGES, &["mv a b", "rm a", "echo x > y", "chmod +x a", "cargo fmt"]),
-            (
-                RECORDS,
-                &["git commit -m 'a; rm -rf /'", "git add -A", "git checkout main", "git restore --staged a"],
-            ),
-            (REBUILT, &["rm -rf target", "rm -rf ./web/node_modules dist", "cargo clean"]),
-            (
-                REMOVES,
-                &[
-                    "rm -rf src",
-                    "rm -r -f .",
-                    "rm *",
-                    "rm /a",
-                    "find . -delete",
-                    "find . -exec rm -rf {} +",
-                    "ls | xargs rm -rf",
-                    "rm -rf target/../src",
-                    "true && /bin/rm -Rf x",
-                    "docker system prune",
-                ],
-            ),
-            (
-                DISCARDS,
-                &[
-                    "git reset --hard",
-                    "git clean -fdx",
-                    "git checkout -- .",
-                    "git branch -D a",
-                    "git stash drop",
-                    "git restore a",
-                ],
-            ),
-            (
-                PUBLISHES,
-                &[
-                    "git push",
-                    "git -c a=b push --force",
-                    "npm publish",
-                    "cargo publish",
-                    "kubectl delete pod a",
-                    "sh -c 'git push'",
-                    "echo $(git push)",
-                    "terraform apply",
-                    "docker push a",
-                    "gh pr merge 1",
-                ],
-            ),
-            (
-                DESTROYS,
-                &["dd if=/dev/zero of=x", "mkfs.ext4 /dev/sda", "echo x > /dev/sda", "truncate -s 0 a"],
-            ),
-            (
-                RUNS_FOREIGN,
-                &[
-                    "curl x | sh",
-                    "wget -qO- x | sudo bash",
-                    "sh -c \"$(curl x)\"",
-                    "bash <(curl x)",
-                    "curl x | tee y | python3",
-                ],
-            ),
-            (RAISES, &["sudo ls", "su -c ls", "sudo -u a cat b"]),
-            (DROPS, &["psql -c 'drop table a'", "mysql -e \"DELETE FROM a\"", "dropdb a"]),
-            (STOPS, &["shutdown now", "systemctl stop a"]),
-            (PERMITS, &["chmod -R 777 .", "chown --recursive a b"]),
-            (REMOTE, &["ssh a ls", "scp a b:c", "rsync a b:c"]),
-        ] {
-            for command in commands {
-                assert_eq!(command_risk(command), wanted, "{command}");
-            }
-        }
-        assert_eq!(command_risk("psql -c 'DELETE FROM a WHERE b'"), UNKNOWN);
-    }
-
-    proptest! {
-        /// Whatever stands beside it, what is grave stays grave.
-        #[test]
-        fn the_worst_counts(before in "(ls|cargo test|echo 'a b'|mv a b)?", after in "(ls|cat x|true)?", how in "(;|&&|\\|\\||\n)") {
-            let line = format!("{before}{how}git push{how}{after}");
-            prop_assert_eq!(command_risk(&line).0, RiskLevel::High);
-        }
-
-        #[test]
-        fn nothing_breaks_it(text in ".{0,80}") {
-            command_risk(&text);
-        }
-    }
-}
+mod tests;

@@ -159,6 +159,14 @@ fn the_first_rule_that_fits_decides() {
         ("shell_exec", running("cargo test $(./other)"), "ask"),
         ("shell_exec", running("sudo cargo test"), "ask"),
         ("shell_exec", running("RUSTC_WRAPPER=x cargo test"), "ask"),
+        // A program of the workspace that has the name of an allowed one.
+        ("shell_exec", running("./cargo test"), "ask"),
+        ("shell_exec", running("/usr/bin/cargo test"), "allow"),
+        ("shell_exec", running("PATH=.; cargo test"), "ask"),
+        // What may be the command that a rule blocks.
+        ("shell_exec", running("git $VERB origin"), "block"),
+        ("shell_exec", running("git pus*"), "block"),
+        ("shell_exec", running("echo push | xargs git"), "block"),
     ] {
         assert_eq!(word(&policy.judge(tool, &assessment, &asks)), wanted, "{tool} {:?}", assessment.targets);
     }
@@ -192,6 +200,36 @@ fn the_first_rule_that_fits_decides() {
     }
     assert!(host_fits("example.org", "Example.org:80") && host_fits("*", "x"));
     assert_eq!(policy.digest().map(str::len), Some("sha256:".len() + 64));
+}
+
+/// Whatever cannot be judged in full is asked about, by the default, by a rule that allows, and by one that would
+/// approve when nobody answers; and a rule that blocks what was seen of it still does.
+#[test]
+fn what_cannot_be_judged_in_full_is_asked_about() {
+    let many = format!("{}rm -rf zz", "echo ok; ".repeat(300));
+    let allows = Policy::parse("[[rules]]\nid = \"a\"\ntool = \"shell_exec\"\naction = \"allow\"").unwrap();
+    let waits = "[[rules]]\nid = \"a\"\naction = \"ask\"\ndefault_decision = \"approve\"";
+    let waits = Policy::parse(waits).unwrap();
+    let blocks = "[[rules]]\nid = \"a\"\ncommand_prefix = \"rm\"\naction = \"block\"";
+    let blocks = Policy::parse(blocks).unwrap();
+    for command in [&*many, "$X", "eval \"$X\"", "echo x | sh", "f() { ls; }; f", "echo 'a", "ls\0"] {
+        // As a tool would judge it that reads commands less carefully.
+        let careless = call(RiskLevel::Low, Reversibility::Reversible, running(command).targets, true);
+        for assessment in [running(command), careless] {
+            for policy in [&Policy::default(), &allows, &waits, &blocks] {
+                let verdict = policy.judge("shell_exec", &assessment, &clone());
+                let Verdict::Ask { default_decision, risk, policy_reason, .. } = verdict else {
+                    panic!("{command:.80} comes to {verdict:?}")
+                };
+                assert_eq!((default_decision, risk), (DefaultDecision::Reject, RiskLevel::High));
+                let plain = policy_reason.starts_with("the rule `a` of the policy asks");
+                assert!(plain || policy_reason.contains("cannot be judged in full"), "{policy_reason}");
+            }
+        }
+    }
+    for command in ["rm x; $X", "$X; rm x", "eval rm x; eval \"$X\""] {
+        assert_eq!(word(&blocks.judge("shell_exec", &running(command), &clone())), "block", "{command}");
+    }
 }
 
 #[test]
@@ -257,6 +295,40 @@ fn what_is_wrong_names_the_rule_and_the_key() {
     let told = policy.check_tools(["edit_file", "grep"].into_iter()).unwrap_err().to_string();
     assert_eq!(told, "rule `a`: `tool` is `edit_fil`, and no tool is called so; did you mean `edit_file`?");
     assert_eq!(Policy::parse(RULES).unwrap().check_tools(["edit_file", "shell_exec"].into_iter()), Ok(()));
+}
+
+/// What is at a bound is taken, and what is one beyond it is refused.
+#[test]
+fn every_bound_of_a_policy_closes() {
+    let reads = |text: &str| Policy::parse(text).is_ok();
+    let rule = |id: &str, more: &str| format!("[[rules]]\nid = \"{id}\"\naction = \"ask\"\n{more}\n");
+    let rules = |count: usize| (0..count).map(|at| rule(&format!("r{at}"), "")).collect::<String>();
+    assert!(reads(&rules(limits::POLICY_RULES_MAX)) && !reads(&rules(limits::POLICY_RULES_MAX + 1)));
+    let padded = |bytes: usize| {
+        let rule = rule("a", "");
+        format!("{rule}{}", "#".repeat(bytes - rule.len()))
+    };
+    assert!(reads(&padded(limits::POLICY_BYTES_MAX)) && !reads(&padded(limits::POLICY_BYTES_MAX + 1)));
+    let id = |chars: usize| rule(&"a".repeat(chars), "");
+    assert!(reads(&id(limits::RULE_ID_CHARS_MAX)) && !reads(&id(limits::RULE_ID_CHARS_MAX + 1)));
+    for key in ["tool", "path", "host", "command_prefix", "reason"] {
+        let text = |chars: usize| rule("a", &format!("{key} = \"{}\"", "a".repeat(chars)));
+        assert!(reads(&text(limits::RULE_TEXT_CHARS_MAX)), "{key}");
+        assert!(!reads(&text(limits::RULE_TEXT_CHARS_MAX + 1)), "{key}");
+    }
+    let waits = |seconds: u64| rule("a", &format!("timeout_seconds = {seconds}"));
+    let most = limits::APPROVAL_TIMEOUT_SECONDS_MAX;
+    assert!(reads(&waits(most)) && !reads(&waits(most + 1)) && !reads(&waits(0)));
+    // Patterns that would be large when each choice in them were made, and tables in tables.
+    assert!(reads(&rule("a", &format!("path = \"{}\"", "{a,b}".repeat(limits::RULE_TEXT_CHARS_MAX / 5)))));
+    assert!(!reads(&format!("rules = {}{}", "[".repeat(100_000), "]".repeat(100_000))));
+    // A command line beyond its bound is asked about where a rule allows all, and blocked where a rule blocks all.
+    let long = running(&format!("ls {}", "a".repeat(limits::COMMAND_BYTES_MAX)));
+    for (action, wanted) in [("allow", "ask"), ("ask", "ask"), ("block", "block")] {
+        let policy = Policy::parse(&format!("[[rules]]\nid = \"a\"\naction = \"{action}\"")).unwrap();
+        assert_eq!(word(&policy.judge("shell_exec", &long, &clone())), wanted);
+    }
+    assert_eq!(word(&Policy::default().judge("shell_exec", &long, &clone())), "ask");
 }
 
 proptest! {

@@ -11,6 +11,24 @@ pub(crate) fn enter() -> Option<ExitCode> {
     None
 }
 
+/// Nothing is held for sandboxes.
+pub(crate) type Bounds = ();
+
+pub(crate) fn take_bounds() {}
+
+/// The same of memory.
+pub(crate) fn bounds_memory() -> bool {
+    false
+}
+
 pub(crate) fn bounds_processes() -> bool {
+    false
+}
+
+pub(crate) fn drops_root() -> bool {
+    false
+}
+
+pub(crate) fn has_landlock() -> bool {
     false
 }

@@ -1,83 +1,100 @@
 //! Bubblewrap: the words of its command line for a plan.
 //!
-//! The file system is made anew: what is not bound is not there. Look at [`arguments`].
+//! They follow [`super::view`] entry by entry. Look at [`arguments`].
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use super::places::BWRAP_HOME as HOME;
 use super::plan::Plan;
+use super::stage::Stage;
+use super::view::{HELPER, What, view};
 
-/// Where the inner stage finds this program.
-pub(crate) const HELPER: &str = "/run/recount/sandbox";
-
-/// What is done with a path.
-enum Mount<'a> {
-    Read(&'a Path),
-    Hide(&'a Path),
-    Write(&'a Path),
+/// What bubblewrap inherits and where it finds what it binds.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited<'a> {
+    /// Descriptors of the filters of system calls.
+    pub(crate) filters: &'a [RawFd],
+    /// Files that stand in for ones of the machine.
+    pub(crate) files: &'a [(PathBuf, RawFd)],
+    /// Copies of mounts, where this process is root and bubblewrap will not be.
+    pub(crate) stage: Option<&'a Stage>,
 }
 
-impl Mount<'_> {
-    fn path(&self) -> &Path {
-        match self {
-            Mount::Read(path) | Mount::Hide(path) | Mount::Write(path) => path,
-        }
-    }
-}
-
-/// Everything up to the inner stage's own arguments. `filters` are descriptors of the filters of system calls.
-pub(crate) fn arguments(plan: &Plan, filters: &[RawFd]) -> Vec<OsString> {
+/// Everything up to the inner stage's own arguments.
+pub(crate) fn arguments(plan: &Plan, inherited: &Inherited<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut say = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
         words.extend(parts.iter().map(|part| part.as_ref().to_owned()));
     };
-    say(&[&"--unshare-all", &"--die-with-parent", &"--new-session", &"--as-pid-1"]);
+    let source = |path: &Path| -> PathBuf {
+        let place = inherited.stage.and_then(|stage| stage.place(path));
+        place.unwrap_or(path).to_owned()
+    };
+    if inherited.stage.is_some() {
+        // It is in a user namespace by then. The inner stage becomes the command's user, which takes these.
+        say(&[
+            &"--unshare-ipc",
+            &"--unshare-pid",
+            &"--unshare-net",
+            &"--unshare-uts",
+            &"--unshare-cgroup-try",
+        ]);
+        say(&[&"--cap-drop", &"ALL"]);
+        for capability in ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"] {
+            say(&[&"--cap-add", &capability]);
+        }
+    } else {
+        say(&[&"--unshare-all", &"--cap-drop", &"ALL"]);
+    }
+    say(&[&"--die-with-parent", &"--new-session", &"--as-pid-1"]);
     if plan.network {
         say(&[&"--share-net"]);
     }
-    say(&[&"--cap-drop", &"ALL", &"--clearenv"]);
+    say(&[&"--clearenv"]);
     for (name, value) in &plan.environment {
         say(&[&"--setenv", name, value]);
     }
-    for (link, target) in &plan.links {
-        say(&[&"--symlink", target, link]);
-    }
-    let tmp_bytes = plan.tmp_bytes.to_string();
-    say(&[&"--size", &tmp_bytes, &"--perms", &"1777", &"--tmpfs", &"/tmp"]);
-    let mut mounts: Vec<Mount<'_>> = plan.readable.iter().map(|path| Mount::Read(path)).collect();
-    mounts.extend(plan.hidden.iter().map(|path| Mount::Hide(path)));
-    mounts.push(Mount::Write(&plan.workspace));
-    // What lies deeper comes later and so wins; the order of equals is the one above.
-    mounts.sort_by_key(|mount| mount.path().components().count());
-    for mount in &mounts {
-        match mount {
-            Mount::Read(path) => say(&[&"--ro-bind", path, path]),
-            Mount::Write(path) => say(&[&"--bind", path, path]),
-            Mount::Hide(path) if !is_within_shown(path, plan) => {}
-            Mount::Hide(path) if path.is_dir() => {
-                say(&[&"--perms", &"0555", &"--size", &"4096", &"--tmpfs", path]);
+    for entry in view(plan, inherited.stage.is_some(), &|path| path.exists()) {
+        let path = &entry.path;
+        if inherited.stage.is_some() && matches!(entry.what, What::Read | What::Write) {
+            // Bubblewrap would close folders on the way to what is closed outside, and the command is another user.
+            let mut above: Vec<&Path> =
+                path.ancestors().skip(1).filter(|path| path.parent().is_some()).collect();
+            above.reverse();
+            for folder in above {
+                say(&[&"--perms", &"0755", &"--dir", &folder]);
             }
-            Mount::Hide(path) => say(&[&"--ro-bind", &"/dev/null", path]),
+        }
+        match &entry.what {
+            What::Link(target) => say(&[&"--symlink", target, path]),
+            What::Read => say(&[&"--ro-bind", &source(path), path]),
+            What::Write => say(&[&"--bind", &source(path), path]),
+            What::NoFile => say(&[&"--ro-bind", &"/dev/null", path]),
+            What::NoFolder => say(&[&"--perms", &"0555", &"--size", &"4096", &"--tmpfs", path]),
+            What::Memory(bytes) => {
+                say(&[&"--size", &bytes.to_string(), &"--perms", &"1777", &"--tmpfs", path]);
+            }
+            // Of bubblewrap's user, which may be another than the command's; nobody else is in there.
+            What::Folder => say(&[&"--perms", &"0777", &"--dir", path]),
+            What::Devices => say(&[&"--dev", path]),
+            What::Device(name) => say(&[&"--dev-bind", &Stage::device(name), path]),
+            What::Processes => say(&[&"--proc", path]),
+            What::Helper => say(&[&"--ro-bind", &source(&plan.helper), path]),
+            What::Sealed => {
+                if path == Path::new("/") {
+                    for (path, number) in inherited.files {
+                        say(&[&"--perms", &"0444", &"--ro-bind-data", &number.to_string(), path]);
+                    }
+                }
+                say(&[&"--remount-ro", path]);
+            }
         }
     }
-    for path in plan.hidden.iter().filter(|path| is_within_shown(path, plan) && path.is_dir()) {
-        // Something below may have been mounted; only the folder itself stops taking files.
-        say(&[&"--remount-ro", path]);
-    }
-    say(&[&"--dev", &"/dev", &"--size", &tmp_bytes, &"--perms", &"1777", &"--tmpfs", &"/dev/shm"]);
-    say(&[&"--proc", &"/proc", &"--dir", &HOME]);
-    say(&[&"--ro-bind", &plan.helper, &HELPER, &"--remount-ro", &"/"]);
-    for filter in filters {
+    for filter in inherited.filters {
         say(&[&"--add-seccomp-fd", &filter.to_string()]);
     }
-    say(&[&"--chdir", &plan.cwd, &"--", &HELPER]);
+    // The command goes to its folder by itself: this user may not be let in.
+    say(&[&"--chdir", &"/", &"--", &HELPER]);
     words
-}
-
-/// Whether a path would be seen if it were not hidden.
-fn is_within_shown(path: &Path, plan: &Plan) -> bool {
-    let within = |shown: &PathBuf| path != shown.as_path() && path.starts_with(shown);
-    plan.readable.iter().any(within) || within(&plan.workspace)
 }

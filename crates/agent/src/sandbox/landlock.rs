@@ -12,6 +12,7 @@ use ::landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
+use super::places::WRITTEN;
 use super::plan::Plan;
 use crate::limits;
 
@@ -31,28 +32,101 @@ pub(crate) fn rules(plan: &Plan, private: &Path) -> io::Result<RulesetCreated> {
         .and_then(|rules| rules.scope(Scope::from_all(NEEDED)))
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
-    let mut left = limits::LANDLOCK_RULES_MAX;
-    for path in &plan.readable {
-        rules = allow_but(rules, path, read, &plan.hidden, &mut left)?;
-    }
     if let Some(inside) = plan.hidden.iter().find(|hidden| hidden.starts_with(&plan.workspace)) {
         return Err(io::Error::other(format!(
             "{} is to be hidden and lies in the workspace; Landlock cannot do that, choose a workspace without it",
             inside.display()
         )));
     }
-    for path in [plan.workspace.as_path(), private] {
-        rules = allow(rules, path, all & !AccessFs::MakeBlock & !AccessFs::MakeChar)?;
+    let mut left = limits::LANDLOCK_RULES_MAX;
+    for (path, right) in view(plan, private) {
+        rules = match right {
+            Right::Read => allow_but(rules, &path, read, &plan.hidden, &mut left)?,
+            Right::Write => allow(rules, &path, all & !AccessFs::MakeBlock & !AccessFs::MakeChar)?,
+            Right::Use => {
+                let use_it =
+                    AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+                allow(rules, &path, use_it)?
+            }
+            Right::List => allow(rules, &path, AccessFs::ReadDir.into())?,
+            Right::ReadData => allow(rules, &path, AccessFs::ReadFile | AccessFs::ReadDir)?,
+        };
     }
-    for device in DEVICES {
-        let use_it = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
-        rules = allow(rules, Path::new(device), use_it)?;
-    }
+    Ok(rules)
+}
+
+/// What a command may do with a path and what is below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Read and run, but not what is hidden.
+    Read,
+    /// Everything but make devices.
+    Write,
+    /// Read and write a device.
+    Use,
+    /// See the names.
+    List,
+    /// Read, and run nothing.
+    ReadData,
+}
+
+/// All that a command may do with files. `private` is its folder for `/tmp` and the home.
+pub(crate) fn view(plan: &Plan, private: &Path) -> Vec<(PathBuf, Right)> {
+    let mut view: Vec<(PathBuf, Right)> = Vec::new();
+    view.extend(plan.readable.iter().map(|path| (path.clone(), Right::Read)));
+    view.extend([plan.workspace.as_path(), private].map(|path| (path.to_owned(), Right::Write)));
+    view.extend(DEVICES.iter().map(|path| (PathBuf::from(path), Right::Use)));
     // Names only: what leads to other devices is not there.
-    rules = allow(rules, Path::new("/dev"), AccessFs::ReadDir.into())?;
+    view.push(("/dev".into(), Right::List));
     // Other processes' memory, files and environment are kept by Landlock itself, whoever owns them: they may be
     // asked for within one sandbox only. Their names, states and command lines are not.
-    allow(rules, Path::new("/proc"), AccessFs::ReadFile | AccessFs::ReadDir)
+    view.push(("/proc".into(), Right::ReadData));
+    view
+}
+
+/// A second border inside of bubblewrap: what is not to be written there cannot be opened for writing either, as
+/// pipes and devices can be on a mount that is read-only. As much of it as the kernel has.
+pub(crate) fn rules_within(workspace: &Path) -> io::Result<Option<RulesetCreated>> {
+    if !is_there() {
+        return Ok(None);
+    }
+    let all = AccessFs::from_all(NEEDED);
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(all)
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    rules = allow(rules, Path::new("/"), AccessFs::from_read(NEEDED))?;
+    for path in WRITTEN.iter().map(Path::new).chain([workspace]) {
+        rules = allow(rules, path, all & !AccessFs::MakeBlock & !AccessFs::MakeChar)?;
+    }
+    let write = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+    // Programs name their threads there.
+    rules = allow(rules, Path::new("/proc"), write)?;
+    for device in DEVICES.iter().chain(&["/dev/tty", "/dev/pts"]) {
+        rules = allow(rules, Path::new(device), write | AccessFs::IoctlDev)?;
+    }
+    Ok(Some(rules))
+}
+
+/// Whether the kernel has Landlock at all.
+pub(crate) fn is_there() -> bool {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the kernel reads nothing and answers a number.
+    #[expect(unsafe_code, reason = "there is no wrapper that only asks")]
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, VERSION)
+    };
+    version > 0
+}
+
+/// Puts the rules in force on this process, as far as the kernel knows them.
+pub(crate) fn enforce_what_there_is(rules: RulesetCreated) -> io::Result<()> {
+    let status = rules.restrict_self().map_err(io::Error::other)?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err(io::Error::other("Landlock enforces nothing"));
+    }
+    Ok(())
 }
 
 /// Puts the rules in force on this process; refuses when the kernel does less than all of it.

@@ -11,14 +11,17 @@ use crate::limits;
 /// The home of a command under bubblewrap, in its private `/tmp`.
 pub(crate) const BWRAP_HOME: &str = "/tmp/home";
 
+/// Folders of its own in memory, which a command under bubblewrap may write.
+pub(crate) const WRITTEN: [&str; 2] = ["/tmp", "/dev/shm"];
+
 /// Programs and what they need. What is not there is left out.
-const SYSTEM: &[&str] = &["/usr", "/etc", "/opt", "/nix/store", "/run/current-system"];
+pub(crate) const SYSTEM: &[&str] = &["/usr", "/etc", "/opt", "/nix/store", "/run/current-system"];
 
 /// Folders at the top that are symlinks into `/usr` on most machines.
 const TOP: &[&str] = &["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// Secrets of the machine that lie among what may be read.
-const SECRETS: &[&str] = &[
+pub(crate) const SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
     "/etc/gshadow",
@@ -49,6 +52,8 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     readable: Vec<PathBuf>,
+    /// Those that the settings name.
+    pub(crate) granted: Vec<PathBuf>,
     /// Shown only with a network.
     with_network: Vec<PathBuf>,
     pub(crate) hidden: Vec<PathBuf>,
@@ -66,6 +71,7 @@ impl Places {
         let data = around.data.as_ref().and_then(|data| data.canonicalize().ok());
         let mut places = Places {
             readable: real(SYSTEM),
+            granted: Vec::new(),
             // Often a symlink to where a service of the machine writes it.
             with_network: real(&["/etc/resolv.conf"]),
             hidden: real(SECRETS),
@@ -100,6 +106,7 @@ impl Places {
                     path.display()
                 ));
             }
+            places.granted.push(real.clone());
             places.readable.push(real);
         }
         // What is said to be readable is, although it lies in the home.
@@ -121,6 +128,11 @@ impl Places {
         let more = if network { self.with_network.as_slice() } else { &[] };
         let missing = more.iter().filter(|path| !self.readable.iter().any(|shown| path.starts_with(shown)));
         self.readable.iter().chain(missing).cloned().collect()
+    }
+
+    /// Whether a workspace is a copy of ours, which lies with our data, and not a folder of somebody's.
+    pub(crate) fn is_copy(&self, workspace: &Path) -> bool {
+        self.data.as_ref().is_some_and(|data| workspace.starts_with(data))
     }
 
     /// A workspace that has the home in it would show what must be hidden.

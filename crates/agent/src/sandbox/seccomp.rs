@@ -1,8 +1,8 @@
-//! System calls that no command needs, refused by the kernel on every layer.
+//! The system calls that a command may make, on every layer: those in a list, and of some of them only a part.
 //!
-//! They reach other processes, other namespaces, the kernel itself, or the network without a socket that could be
-//! refused. Look at [`filters`]. Filters see numbers and not what pointers point to: what depends on a path is
-//! the layer's to hold.
+//! What is not in [`calls`] is answered as a kernel answers that does not know it, so a call of next year's kernel
+//! is refused, too. What programs know and may not do is refused as not permitted. Look at [`filters`]. Filters see
+//! numbers and not what pointers point to: what depends on a path is the layer's to hold.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,10 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-use super::plan::Layer;
+use super::calls;
+use super::plan::{Layer, Plan};
 
-/// Never needed, always refused.
+/// Known and never needed: refused as not permitted, which programs expect of them.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -69,18 +70,6 @@ const REFUSED_HERE: &[libc::c_long] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// Reach other processes of the same user, or outlive the command, where there are no namespaces to hold them.
-const REFUSED_WITHOUT_NAMESPACES: &[libc::c_long] = &[
-    libc::SYS_mq_open,
-    libc::SYS_mq_unlink,
-    libc::SYS_msgget,
-    libc::SYS_semget,
-    libc::SYS_shmget,
-    libc::SYS_shmat,
-    libc::SYS_migrate_pages,
-    libc::SYS_move_pages,
-];
-
 /// Said not to be there at all: whoever asks has another way. `clone3` and `openat2` keep behind a pointer what
 /// must be seen.
 const ABSENT: &[libc::c_long] = &[
@@ -126,8 +115,12 @@ const NAMESPACES: &[libc::c_int] = &[
 /// `CLONE_NEWTIME`, which shares its bit with the signal that `clone` sends.
 const NEWTIME: u64 = 0x80;
 
-/// Terminal commands that write into the input of whoever uses the terminal.
-const TERMINAL: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
+/// Calls that make devices, with the place of the mode.
+const DEVICE_MAKERS: &[(libc::c_long, u8)] = &[
+    (libc::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+];
 
 /// Whose arguments name another process in the place given; they may name themselves, as 0, only.
 const OTHERS: &[(libc::c_long, u8)] = &[
@@ -140,15 +133,46 @@ const OTHERS: &[(libc::c_long, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
+/// `IOPRIO_WHO_USER`: all processes of a user, whoever started them.
+const IOPRIO_WHO_USER: u64 = 3;
+
+/// What kind a socket is of, without the flags that stand in the same argument.
+const SOCKET_KIND: u64 = 0xf;
+
 /// Why a filter could not be made.
 pub(crate) type Broken = seccompiler::BackendError;
 
-/// The filters of a layer, in the order in which they are put on.
-pub(crate) fn filters(layer: Layer, network: bool) -> Result<Vec<BpfProgram>, Broken> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// The filters of a layer, in the order in which they are put on. Where several refuse, the last one says how.
+pub(crate) fn filters(plan: &Plan) -> Result<Vec<BpfProgram>, Broken> {
+    let (layer, network) = (plan.layer, plan.network);
+    let known = calls::of(layer, network).into_iter().map(|number| (number, Vec::new())).collect();
+    let mut rules = Rules::new();
     for number in REFUSED.iter().chain(REFUSED_HERE) {
         rules.insert(*number, Vec::new());
     }
+    namespaces(&mut rules)?;
+    commands(&mut rules)?;
+    modes(&mut rules)?;
+    sockets(&mut rules, plan)?;
+    if layer != Layer::Bwrap {
+        for (number, place) in OTHERS {
+            rules.entry(*number).or_default().push(when(&[(*place, Op::Ne, 0)])?);
+        }
+    }
+    let absent = ABSENT.iter().map(|number| (*number, Vec::new())).collect();
+    Ok(vec![
+        only(known, libc::ENOSYS)?,
+        without(rules, libc::EPERM)?,
+        without(absent, libc::ENOSYS)?,
+        // Programs that want no core dump are told that they have none, which is so.
+        without(core_dumps()?, 0)?,
+        without(reservations()?, libc::EOPNOTSUPP)?,
+    ])
+}
+
+fn namespaces(rules: &mut Rules) -> Result<(), Broken> {
     for flag in NAMESPACES {
         let flag = u64::from(flag.unsigned_abs());
         for call in [libc::SYS_unshare, libc::SYS_clone] {
@@ -156,58 +180,115 @@ pub(crate) fn filters(layer: Layer, network: bool) -> Result<Vec<BpfProgram>, Br
         }
     }
     rules.entry(libc::SYS_unshare).or_default().push(when(&[(0, Op::MaskedEq(NEWTIME), NEWTIME)])?);
-    for request in TERMINAL {
-        rules.entry(libc::SYS_ioctl).or_default().push(when(&[(1, Op::Eq, *request)])?);
+    Ok(())
+}
+
+/// Calls that are many in one.
+fn commands(rules: &mut Rules) -> Result<(), Broken> {
+    // Not in the lists: what changes flags of files and other terminals' input, leases, owners of signals, devices.
+    rules.insert(libc::SYS_ioctl, vec![none_of(1, calls::IOCTLS)?]);
+    rules.insert(libc::SYS_fcntl, vec![none_of(1, calls::FCNTLS)?]);
+    rules.insert(libc::SYS_personality, vec![none_of(0, calls::PERSONALITIES)?]);
+    // A listener of its own could answer calls in the warden's place.
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    rules.insert(libc::SYS_seccomp, vec![when(&[(1, Op::MaskedEq(listener), listener)])?]);
+    // All processes of a user are those of the server, too.
+    let user = u64::from(libc::PRIO_USER);
+    rules.insert(libc::SYS_setpriority, vec![when(&[(0, Op::Eq, user)])?]);
+    rules.insert(libc::SYS_ioprio_set, vec![when(&[(0, Op::Eq, IOPRIO_WHO_USER)])?]);
+    Ok(())
+}
+
+/// Files that are more than files: devices, and programs that run as whoever or whosever group owns them.
+fn modes(rules: &mut Rules) -> Result<(), Broken> {
+    for (number, place) in DEVICE_MAKERS {
+        for kind in [libc::S_IFCHR, libc::S_IFBLK] {
+            let kind = (*place, Op::MaskedEq(u64::from(libc::S_IFMT)), u64::from(kind));
+            rules.entry(*number).or_default().push(when(&[kind])?);
+        }
     }
-    let owner_runs = (Op::MaskedEq(u64::from(libc::S_ISUID)), u64::from(libc::S_ISUID));
     for (number, place, flags) in MODES {
         let rules = rules.entry(*number).or_default();
-        let Some(flags) = flags else {
-            rules.push(when(&[(*place, owner_runs.0.clone(), owner_runs.1)])?);
-            continue;
-        };
-        // A file without a name needs a mode, too.
-        for makes in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
-            let makes = u64::from(makes.unsigned_abs());
-            let both = [(*place, owner_runs.0.clone(), owner_runs.1), (*flags, Op::MaskedEq(makes), makes)];
-            rules.push(when(&both)?);
+        for bit in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {
+            let runs_as_owner = (*place, Op::MaskedEq(bit), bit);
+            let Some(flags) = flags else {
+                rules.push(when(&[runs_as_owner])?);
+                continue;
+            };
+            // A file without a name needs a mode, too.
+            for makes in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
+                let makes = u64::from(makes.unsigned_abs());
+                rules.push(when(&[runs_as_owner.clone(), (*flags, Op::MaskedEq(makes), makes)])?);
+            }
         }
     }
-    // A socket of a file is not held by Landlock, and one without a file crosses a shared network.
-    let unix = layer == Layer::Bwrap && !network;
-    let mut families: Vec<libc::c_int> = Vec::new();
-    if unix {
-        families.push(libc::AF_UNIX);
+    Ok(())
+}
+
+fn sockets(rules: &mut Rules, plan: &Plan) -> Result<(), Broken> {
+    let number = |name: libc::c_int| u64::from(name.unsigned_abs());
+    let mut families: Vec<u64> = Vec::new();
+    // A socket of a file is not held by Landlock, and one without a file crosses a shared network. What may be read
+    // can have sockets in it.
+    if plan.layer == Layer::Bwrap && !plan.network && !plan.strict {
+        families.push(number(libc::AF_UNIX));
     }
-    if network {
-        families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
-        let netlink = u64::from(libc::AF_NETLINK.unsigned_abs());
+    if plan.network {
+        families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(number));
+        let netlink = number(libc::AF_NETLINK);
+        let of_socket = rules.entry(libc::SYS_socket).or_default();
         // Only the family that tells addresses and routes.
-        rules
-            .entry(libc::SYS_socket)
-            .or_default()
-            .push(when(&[(0, Op::Eq, netlink), (2, Op::Ne, u64::from(libc::NETLINK_ROUTE.unsigned_abs()))])?);
+        of_socket.push(when(&[(0, Op::Eq, netlink), (2, Op::Ne, number(libc::NETLINK_ROUTE))])?);
+        for kind in [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, SOCK_DCCP].map(number) {
+            let kind = (1, Op::MaskedEq(SOCKET_KIND), kind);
+            of_socket.push(when(&[(0, Op::Ne, netlink), kind])?);
+        }
     }
-    let others: Vec<_> =
-        families.iter().map(|family| (0, Op::Ne, u64::from(family.unsigned_abs()))).collect();
-    if others.is_empty() {
+    if families.is_empty() {
         rules.insert(libc::SYS_socket, Vec::new());
     } else {
-        rules.entry(libc::SYS_socket).or_default().push(when(&others)?);
+        rules.entry(libc::SYS_socket).or_default().push(none_of(0, &families)?);
     }
-    // A pair of sockets reaches nobody.
-    let pair = u64::from(libc::AF_UNIX.unsigned_abs());
-    rules.entry(libc::SYS_socketpair).or_default().push(when(&[(0, Op::Ne, pair)])?);
-    if layer != Layer::Bwrap {
-        for number in REFUSED_WITHOUT_NAMESPACES {
-            rules.insert(*number, Vec::new());
-        }
-        for (number, place) in OTHERS {
-            rules.entry(*number).or_default().push(when(&[(*place, Op::Ne, 0)])?);
-        }
+    // A pair of sockets reaches nobody, but one for datagrams can be turned to anybody.
+    let pairs = rules.entry(libc::SYS_socketpair).or_default();
+    pairs.push(when(&[(0, Op::Ne, number(libc::AF_UNIX))])?);
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW].map(number) {
+        pairs.push(when(&[(1, Op::MaskedEq(SOCKET_KIND), kind)])?);
     }
-    let absent = ABSENT.iter().map(|number| (*number, Vec::new())).collect();
-    Ok(vec![filter(rules, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
+    Ok(())
+}
+
+/// `SOCK_DCCP`.
+const SOCK_DCCP: libc::c_int = 6;
+
+/// A core dump of 1 byte is none, and one of 0 is given to the program of the machine that collects them: so it is
+/// not changed.
+fn core_dumps() -> Result<Rules, Broken> {
+    let core = u64::from(libc::RLIMIT_CORE);
+    let changes = SeccompRule::new(vec![
+        SeccompCondition::new(1, Len::Dword, Op::Eq, core)?,
+        // A pointer, of which all bits count.
+        SeccompCondition::new(2, Len::Qword, Op::Ne, 0)?,
+    ])?;
+    Ok(BTreeMap::from([
+        (libc::SYS_setrlimit, vec![when(&[(0, Op::Eq, core)])?]),
+        (libc::SYS_prlimit64, vec![changes]),
+    ]))
+}
+
+/// Room on a disk cannot be taken without writing into it, which is too fast to be watched: as on file systems that do
+/// not know it, for which programs have another way. Giving room back is something else.
+fn reservations() -> Result<Rules, Broken> {
+    const PUNCH_HOLE_AND_KEEP_SIZE: u64 = 0x3;
+    const COLLAPSE_RANGE: u64 = 0x8;
+    let takes = none_of(1, &[PUNCH_HOLE_AND_KEEP_SIZE, COLLAPSE_RANGE])?;
+    Ok(BTreeMap::from([(libc::SYS_fallocate, vec![takes])]))
+}
+
+/// When an argument is none of these.
+fn none_of(place: u8, values: &[u64]) -> Result<SeccompRule, Broken> {
+    let conditions: Vec<_> = values.iter().map(|value| (place, Op::Ne, *value)).collect();
+    when(&conditions)
 }
 
 /// All of the conditions at once: place of the argument, comparison, value. The kernel looks at 32 bits of these.
@@ -219,10 +300,19 @@ fn when(conditions: &[(u8, Op, u64)]) -> Result<SeccompRule, Broken> {
     SeccompRule::new(conditions)
 }
 
-fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<BpfProgram, Broken> {
+/// Refuses what the rules are about.
+fn without(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, Broken> {
+    filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()))
+}
+
+/// Refuses what the rules are not about.
+fn only(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, Broken> {
+    filter(rules, SeccompAction::Errno(errno.unsigned_abs()), SeccompAction::Allow)
+}
+
+fn filter(rules: Rules, others: SeccompAction, these: SeccompAction) -> Result<BpfProgram, Broken> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let refusal = SeccompAction::Errno(errno.unsigned_abs());
-    let program: BpfProgram = SeccompFilter::new(rules, SeccompAction::Allow, refusal, arch)?.try_into()?;
+    let program: BpfProgram = SeccompFilter::new(rules, others, these, arch)?.try_into()?;
     Ok(without_second_table(program))
 }
 

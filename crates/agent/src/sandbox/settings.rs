@@ -41,6 +41,8 @@ impl std::str::FromStr for Mode {
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSettings {
     pub mode: Mode,
+    /// Whether commands run only where the layer keeps in all that it could.
+    pub strict: bool,
     /// More that may be read, such as `~/.cargo`; a `~` is the home of who runs the server.
     pub readable: Vec<PathBuf>,
     /// What may not be seen although it lies below something that may.
@@ -55,12 +57,15 @@ pub struct SandboxSettings {
     pub file_bytes: u64,
     /// What the private `/tmp` holds, where it is memory.
     pub tmp_bytes: u64,
+    /// What a workspace may hold; a command that writes more is killed.
+    pub workspace_bytes: u64,
 }
 
 impl Default for SandboxSettings {
     fn default() -> Self {
         SandboxSettings {
             mode: Mode::Auto,
+            strict: false,
             readable: Vec::new(),
             hidden: Vec::new(),
             environment: BTreeMap::new(),
@@ -68,6 +73,7 @@ impl Default for SandboxSettings {
             processes: limits::COMMAND_PROCESSES,
             file_bytes: limits::COMMAND_FILE_BYTES,
             tmp_bytes: limits::COMMAND_TMP_BYTES,
+            workspace_bytes: limits::COMMAND_WORKSPACE_BYTES,
         }
     }
 }

@@ -15,9 +15,12 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
-use super::crowd::Crowd;
-use super::plan::{Exit, Layer, Limit, News, Plan, Wish};
+use super::crowd::{Crowd, Most};
+use super::plan::{Exit, FullWorkspace, Layer, Limit, News, Plan, Wish};
+use super::room::Room;
+use super::stage::Stage;
 use super::tree::Tree;
+use super::user::{self, CommandUser};
 use super::{bwrap, confine, landlock, modes, places, seccomp};
 use crate::limits;
 
@@ -25,10 +28,36 @@ use crate::limits;
 pub(crate) const WORD: &str = "__sandbox";
 /// The second, when it is to be the stage inside of bubblewrap.
 const INNER: &str = "inner";
+/// What the stage is told of the workspace: whether there is room in it.
+const FULL: &str = "full";
+const ROOM: &str = "room";
 
 /// Whether the kernel bounds how many processes a command has, for root too.
 pub(crate) fn bounds_processes() -> bool {
-    Crowd::can_be_joined()
+    Crowd::would_keep().processes
+}
+
+/// Whether the kernel bounds the memory of a command as a whole, files in memory included.
+pub(crate) fn bounds_memory() -> bool {
+    Crowd::would_keep().memory
+}
+
+/// What is held while there are sandboxes, so that the kernel can bound commands.
+pub(crate) type Bounds = Option<std::sync::Arc<super::delegated::Delegated>>;
+
+/// Makes ready what a service manager handed over for that.
+pub(crate) fn take_bounds() -> Bounds {
+    super::delegated::Delegated::take()
+}
+
+/// Whether commands are another user than the server, which is root.
+pub(crate) fn drops_root() -> bool {
+    CommandUser::of_this_warden().is_some()
+}
+
+/// Whether the kernel has Landlock, which bubblewrap is then a second border to.
+pub(crate) fn has_landlock() -> bool {
+    landlock::is_there()
 }
 
 /// Does a warden's work, when this process was started for that; else answers `None` at once.
@@ -101,6 +130,18 @@ struct Running {
     calls: Option<OwnedFd>,
 }
 
+/// Whether the kernel bounds as much of a command as the log says it does.
+fn may_start(plan: &Plan, crowd: Option<&Crowd>) -> Result<(), String> {
+    match crowd {
+        Some(crowd) if plan.memory_is_kept && !crowd.kept().memory => Err(format!(
+            "the kernel no longer bounds the memory of commands ({}); start the command again, and where that does \
+             not help restart the server, which then looks at memory itself (`memory=watched`)",
+            crowd.missing()
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The warden's whole life.
 fn watch() -> io::Result<()> {
     rustix::process::setsid().ok();
@@ -108,8 +149,14 @@ fn watch() -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut line = Line::open()?;
     let Some(plan) = line.next::<Plan>()? else { return Ok(()) };
-    let _crowd = (plan.layer != Layer::Off).then(|| Crowd::join(plan.processes)).flatten();
-    let running = match start(&plan) {
+    let most = Most { processes: plan.processes, memory_bytes: plan.memory_bytes };
+    let crowd = (plan.layer != Layer::Off).then(|| Crowd::join(most));
+    if let Err(why) = may_start(&plan, crowd.as_ref()) {
+        return line.tell(&News::NotStarted { why });
+    }
+    let mut room = (plan.layer != Layer::Off).then(|| Room::begin(&plan.workspace, plan.room));
+    let full_at_start = room.as_ref().and_then(Room::full_at_start);
+    let running = match start(&plan, full_at_start.is_some()) {
         Ok(running) => running,
         Err(why) => {
             kill_all();
@@ -121,23 +168,38 @@ fn watch() -> io::Result<()> {
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
     let mut running = running;
-    let outcome = hold(&mut line, &plan, &mut running);
+    if let (Some(room), Some(private)) = (&mut room, &running.private) {
+        room.add(private);
+    }
+    let ended = hold(&mut line, &plan, &mut running, room.as_mut());
     kill_all();
-    let told = outcome.and_then(|outcome| line.tell(&outcome));
-    // Nobody can use it any more, so nobody waits for it.
     if let Some(private) = &running.private {
         std::fs::remove_dir_all(private).ok();
     }
-    told
+    let mut exit = ended?;
+    if exit.limit.is_none() && crowd.as_ref().is_some_and(Crowd::ran_out_of_memory) {
+        // What ended well was not ended by the kernel, whatever became of its children.
+        if exit.code == Some(0) {
+            exit.lost_to_memory = true;
+        } else {
+            exit.limit = Some(Limit::Memory);
+        }
+    }
+    let (known, full_now) = room.map(Room::end).unwrap_or_default();
+    exit.full = exit
+        .full
+        .or_else(|| full_at_start.map(|why| FullWorkspace { why, at_start: true }))
+        .or_else(|| full_now.map(|why| FullWorkspace { why, at_start: false }));
+    line.tell(&News::Ended(exit, known))
 }
 
-fn start(plan: &Plan) -> io::Result<Running> {
-    let filters = seccomp::filters(plan.layer, plan.network).map_err(io::Error::other)?;
+fn start(plan: &Plan, is_full: bool) -> io::Result<Running> {
+    let filters = seccomp::filters(plan).map_err(io::Error::other)?;
     match plan.layer {
         Layer::Off => {
             let mut command = command_of(plan);
             command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
-            let bounds = confine::Bounds::of(plan);
+            let bounds = confine::Bounds::of(plan, is_full);
             // SAFETY: this process has one thread, so everything may be done after fork.
             #[expect(unsafe_code, reason = "the child must be bound before it becomes the command")]
             unsafe {
@@ -151,7 +213,7 @@ fn start(plan: &Plan) -> io::Result<Running> {
             command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
             command.env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
             let mut rules = Some(landlock::rules(plan, &private)?);
-            let bounds = confine::Bounds::of(plan);
+            let bounds = confine::Bounds::of(plan, is_full);
             let (ours, theirs) = UnixStream::pair()?;
             let confine = move || {
                 confine::command(&bounds)?;
@@ -173,40 +235,98 @@ fn start(plan: &Plan) -> io::Result<Running> {
             }
             made
         }
-        Layer::Bwrap => {
-            let bwrap = plan.bwrap.as_ref().ok_or_else(|| io::Error::other("bwrap is not named"))?;
-            let files: Vec<OwnedFd> = filters.iter().map(kept).collect::<io::Result<_>>()?;
-            let (inner, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-            let numbers: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
-            let mut command = Command::new(bwrap);
-            command.env_clear().stdin(Stdio::null());
-            command.args(bwrap::arguments(plan, &numbers));
-            command.args([WORD, INNER]).arg(told.as_raw_fd().to_string()).args(&plan.argv);
-            let bounds = confine::Bounds::of(plan);
-            let mut inherited = numbers;
-            inherited.push(told.as_raw_fd());
-            // SAFETY: this process has one thread, so everything may be done after fork.
-            #[expect(unsafe_code, reason = "the child must be bound before it becomes bubblewrap")]
-            unsafe {
-                command.pre_exec(move || {
-                    confine::command(&bounds)?;
-                    inherited.iter().try_for_each(|number| confine::inherit(*number))
-                });
+        Layer::Bwrap => start_in_bubblewrap(plan, is_full, &filters),
+    }
+}
+
+fn start_in_bubblewrap(
+    plan: &Plan,
+    is_full: bool,
+    filters: &[seccompiler::BpfProgram],
+) -> io::Result<Running> {
+    let bwrap = plan.bwrap.as_ref().ok_or_else(|| io::Error::other("bwrap is not named"))?;
+    let filters: Vec<OwnedFd> =
+        filters.iter().map(|filter| in_memory(&seccomp::bytes(filter))).collect::<io::Result<_>>()?;
+    let (inner, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let own = CommandUser::of_this_warden().map(|user| Own::make(plan, user)).transpose()?;
+    let numbers: Vec<RawFd> = filters.iter().map(AsRawFd::as_raw_fd).collect();
+    let files: Vec<(PathBuf, RawFd)> = own.iter().flat_map(|own| &own.files).map(numbered).collect();
+    let inherited =
+        bwrap::Inherited { filters: &numbers, files: &files, stage: own.as_ref().map(|own| &own.stage) };
+    let mut command = Command::new(bwrap);
+    command.env_clear().stdin(Stdio::null());
+    command.args(bwrap::arguments(plan, &inherited));
+    command.args([WORD, INNER]).arg(told.as_raw_fd().to_string());
+    command.arg(own.as_ref().map_or(0, |_| user::INSIDE).to_string());
+    command.arg(if is_full { FULL } else { ROOM }).arg(&plan.workspace);
+    command.args(&plan.argv);
+    let bounds = confine::Bounds::of(plan, is_full);
+    let mut kept = numbers;
+    kept.extend(files.iter().map(|(_, number)| *number));
+    kept.push(told.as_raw_fd());
+    // SAFETY: this process has one thread, so everything may be done after fork.
+    #[expect(unsafe_code, reason = "the child must be bound before it becomes bubblewrap")]
+    unsafe {
+        command.pre_exec(move || {
+            confine::command(&bounds)?;
+            if let Some(own) = &own {
+                own.stage.set()?;
+                user::enter(&own.namespace)?;
+                // Another user's death sends nothing any more.
+                confine::die_with_parent()?;
+                std::env::set_current_dir("/")?;
             }
-            // Bubblewrap itself is one, the inner stage the other.
-            let mut running = running(command, Some(inner), 3, None)?;
-            drop(told);
-            let first = running.inner.as_ref().map(read_line).transpose()?.unwrap_or_default();
-            match serde_json::from_slice(&first) {
-                Ok(News::Started) => Ok(running),
-                Ok(News::NotStarted { why }) => Err(io::Error::other(why)),
-                _ => {
-                    running.inner = None;
-                    Err(io::Error::other("bubblewrap did not start it; the command's stderr says why"))
-                }
-            }
+            kept.iter().try_for_each(|number| confine::inherit(*number))
+        });
+    }
+    // Bubblewrap itself is one, the inner stage the other.
+    let mut running = running(command, Some(inner), 3, None)?;
+    drop(told);
+    let first = running.inner.as_ref().map(read_line).transpose()?.unwrap_or_default();
+    match serde_json::from_slice(&first) {
+        Ok(News::Started) => Ok(running),
+        Ok(News::NotStarted { why }) => Err(io::Error::other(why)),
+        _ => {
+            running.inner = None;
+            Err(io::Error::other("bubblewrap did not start it; the command's stderr says why"))
         }
     }
+}
+
+/// What a command has of its own where the server is root.
+struct Own {
+    stage: Stage,
+    namespace: OwnedFd,
+    files: Vec<(PathBuf, OwnedFd)>,
+}
+
+impl Own {
+    fn make(plan: &Plan, user: CommandUser) -> io::Result<Own> {
+        let mapping = user.mapping()?;
+        let mut stage = Stage::default();
+        stage.add(&plan.workspace, Some(&mapping))?;
+        for path in &plan.granted {
+            // Of what the operator names, the command may read what the server may.
+            if stage.add(path, Some(&mapping)).is_err() {
+                stage.add(path, None)?;
+            }
+        }
+        for path in plan.readable.iter().chain([&plan.helper]) {
+            stage.add(path, None)?;
+        }
+        let mut files = Vec::new();
+        for (path, line) in user::LINES {
+            if let Some(text) = user::with_line(path, line) {
+                files.push((PathBuf::from(path), in_memory(text.as_bytes())?));
+            }
+        }
+        user.own_outputs()?;
+        Ok(Own { stage, namespace: user.namespace()?, files })
+    }
+}
+
+fn numbered((path, file): &(PathBuf, OwnedFd)) -> (PathBuf, RawFd) {
+    (path.clone(), file.as_raw_fd())
 }
 
 fn command_of(plan: &Plan) -> Command {
@@ -228,28 +348,35 @@ fn running(
     Ok(Running { child, gone, inner, depth, private, calls: None })
 }
 
-/// A filter as a file that bubblewrap can read.
-fn kept(program: &seccompiler::BpfProgram) -> io::Result<OwnedFd> {
-    let file = rustix::fs::memfd_create("filter", rustix::fs::MemfdFlags::CLOEXEC)?;
+/// Bytes as a file that bubblewrap can read.
+fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create("recount", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = std::fs::File::from(file);
-    file.write_all(&seccomp::bytes(program))?;
+    file.write_all(bytes)?;
     io::Seek::rewind(&mut file)?;
     Ok(file.into())
 }
 
 /// Waits for the end of the command, its bounds, or the server's wish.
-fn hold(line: &mut Line, plan: &Plan, running: &mut Running) -> io::Result<News> {
+fn hold(
+    line: &mut Line,
+    plan: &Plan,
+    running: &mut Running,
+    mut room: Option<&mut Room>,
+) -> io::Result<Exit> {
     line.tell(&News::Started)?;
     let own = rustix::process::getpid();
     let pause = Timespec::try_from(limits::TREE_LOOK_EVERY).expect("it is short");
     let mut kill_at = None;
-    let mut limit = None;
+    let at_once = Timespec::default();
+    let (mut limit, mut full) = (None, None);
     let writable: Vec<PathBuf> = running.private.iter().chain([&plan.workspace]).cloned().collect();
     loop {
         let mut polled =
             vec![PollFd::new(&running.gone, PollFlags::IN), PollFd::new(&line.stream, PollFlags::IN)];
         polled.extend(running.calls.as_ref().map(|calls| PollFd::new(calls, PollFlags::IN)));
-        match rustix::event::poll(&mut polled, Some(&pause)) {
+        let measures = room.as_ref().is_some_and(|room| room.is_measuring());
+        match rustix::event::poll(&mut polled, Some(if measures { &at_once } else { &pause })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -262,7 +389,7 @@ fn hold(line: &mut Line, plan: &Plan, running: &mut Running) -> io::Result<News>
             running.calls = None;
         }
         if let Some(status) = bury(running.child) {
-            return Ok(News::Ended(Exit { limit, ..how_it_ended(running, status) }));
+            return Ok(Exit { limit, full, ..how_it_ended(running, status) });
         }
         if said || line.has_more() {
             match line.next::<Wish>() {
@@ -277,7 +404,14 @@ fn hold(line: &mut Line, plan: &Plan, running: &mut Running) -> io::Result<News>
             kill_tree(running);
         }
         if plan.layer != Layer::Off && limit.is_none() {
-            limit = over(plan, running);
+            let most = usize::try_from(plan.processes).unwrap_or(usize::MAX);
+            let tree = Tree::below(own, most.saturating_add(running.depth));
+            limit = over(plan, &tree, running.depth);
+            if let (None, Some(room)) = (limit, &mut room) {
+                let why = room.look(&tree);
+                full = why.map(|why| FullWorkspace { why, at_start: false });
+                limit = why.map(|_| Limit::Workspace);
+            }
             if limit.is_some() {
                 kill_tree(running);
             }
@@ -285,14 +419,13 @@ fn hold(line: &mut Line, plan: &Plan, running: &mut Running) -> io::Result<News>
     }
 }
 
-/// Which bound the command is beyond.
-fn over(plan: &Plan, running: &Running) -> Option<Limit> {
+/// Which bound a command is beyond, by its processes.
+fn over(plan: &Plan, tree: &Tree, depth: usize) -> Option<Limit> {
     let most = usize::try_from(plan.processes).unwrap_or(usize::MAX);
-    let tree = Tree::below(rustix::process::getpid(), most.saturating_add(running.depth));
-    if tree.count(running.depth) > most {
+    if tree.count(depth) > most {
         return Some(Limit::Processes);
     }
-    let usage = tree.usage(running.depth);
+    let usage = tree.usage(depth);
     if usage.threads > u64::from(plan.processes) {
         Some(Limit::Processes)
     } else if usage.memory_bytes > plan.memory_bytes {
@@ -344,14 +477,14 @@ fn bury(child: Pid) -> Option<WaitStatus> {
 }
 
 fn how_it_ended(running: &Running, status: WaitStatus) -> Exit {
-    let outer = Exit { code: status.exit_status(), signal: status.terminating_signal(), limit: None };
+    let outer = Exit { code: status.exit_status(), signal: status.terminating_signal(), ..Exit::default() };
     // Bubblewrap tells a death by signal as a code; the inner stage tells it as it was. When it could not,
     // it was killed with everything else.
     match running.inner.as_ref().map(read_line) {
         None => outer,
         Some(said) => match said.ok().and_then(|line| serde_json::from_slice(&line).ok()) {
-            Some(News::Ended(exit)) => exit,
-            _ => Exit { code: None, signal: Some(Signal::KILL.as_raw()), limit: None },
+            Some(News::Ended(exit, _)) => exit,
+            _ => Exit { signal: Some(Signal::KILL.as_raw()), ..Exit::default() },
         },
     }
 }
@@ -379,13 +512,20 @@ fn inner_stage(arguments: Vec<OsString>) -> io::Result<()> {
     let number = arguments.next().and_then(|word| word.to_str()?.parse::<RawFd>().ok());
     let number = number.ok_or_else(|| io::Error::other("the inner stage is told no descriptor"))?;
     let mut pipe = confine::adopt(number)?;
+    let user = arguments.next().and_then(|word| word.to_str()?.parse::<u32>().ok());
+    let user = user.ok_or_else(|| io::Error::other("the inner stage is told no user"))?;
+    let user = Some(user).filter(|user| *user != 0);
+    let is_full = arguments.next().is_some_and(|word| word == FULL);
+    let workspace = arguments.next().map(PathBuf::from);
+    let workspace = workspace.ok_or_else(|| io::Error::other("the inner stage is told no workspace"))?;
     let program = arguments.next().ok_or_else(|| io::Error::other("the inner stage is told no command"))?;
+    let mut rules = landlock::rules_within(&workspace)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     // SAFETY: this process has one thread, so everything may be done after fork.
     #[expect(unsafe_code, reason = "the child must be bound before it becomes the command")]
     unsafe {
-        command.pre_exec(confine::inner_command);
+        command.pre_exec(move || confine::inner_command(user, is_full, &workspace, rules.take()));
     }
     let mut tell = |news: &News| -> io::Result<()> {
         let mut line = serde_json::to_vec(news).map_err(io::Error::other)?;
@@ -398,12 +538,14 @@ fn inner_stage(arguments: Vec<OsString>) -> io::Result<()> {
     };
     let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let child = child.expect("a process that was started has a number");
+    // It took these to start the command; nothing takes them from here on.
+    confine::drop_privileges()?;
     tell(&News::Started)?;
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == child => {
                 let (code, signal) = (status.exit_status(), status.terminating_signal());
-                return tell(&News::Ended(Exit { code, signal, limit: None }));
+                return tell(&News::Ended(Exit { code, signal, ..Exit::default() }, None));
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use recount_event::family::{artifact, file};
 use recount_event::{Draft, ForeignId, Json, Payload, time};
+use serde_json::Value;
 
+use crate::approved::DIFF;
 use crate::limits;
 use crate::paths::{Expected, Found, Links, PathError, Place, Root, Written, io_failed, revision};
-use crate::tool::{Job, Keep, Target};
+use crate::tool::{FileChange, Job, Keep, Preview, Target};
 use crate::tools::diff::{self, Patch};
 use crate::tools::ending::{Stop, aside};
 use crate::tools::read_file::is_binary;
@@ -65,11 +67,22 @@ impl Plan {
         }
     }
 
-    fn keep(&self, call: &ForeignId) -> Keep {
-        let base_revision = match &self.expected {
+    fn base_revision(&self) -> String {
+        match &self.expected {
             Expected::Absent => "absent".to_owned(),
             Expected::Revision(revision) => revision.clone(),
-        };
+        }
+    }
+
+    /// What a yes to this is bound to.
+    fn bound(&self) -> FileChange {
+        let text = String::from_utf8_lossy(&self.patch.text);
+        let lines =
+            text.lines().filter(|line| !line.starts_with("@@")).flat_map(|line| [line, "\n"]).collect();
+        FileChange { path: self.place.told(), base: self.base_revision(), lines }
+    }
+
+    fn keep(&self, call: &ForeignId) -> Keep {
         Keep {
             kind: "patch",
             mime: "text/x-diff".to_owned(),
@@ -78,12 +91,23 @@ impl Plan {
             call: Some(call.clone()),
             target: Some(Target {
                 path: self.place.told(),
-                base_revision,
+                base_revision: self.base_revision(),
                 additions: self.patch.additions,
                 deletions: self.patch.deletions,
                 hunks: self.patch.hunks,
             }),
         }
+    }
+}
+
+/// The difference that plans would make, whole; or the input, where no plan can be made of it.
+pub(crate) fn preview(input: &Value, plans: Result<Vec<Plan>, Stop>) -> Preview {
+    match plans {
+        Ok(plans) => {
+            let text = plans.iter().map(|plan| String::from_utf8_lossy(&plan.patch.text)).collect();
+            Preview { kind: DIFF, text, changes: plans.iter().map(Plan::bound).collect() }
+        }
+        Err(_) => Preview::of_input(input),
     }
 }
 
@@ -125,6 +149,19 @@ pub(crate) fn existing(root: &Root, place: &Place) -> Result<Vec<u8>, Stop> {
 
 /// Keeps, tells and makes changes. Answers what is to be told of it.
 pub(crate) async fn make(job: &mut Job<'_>, plans: Vec<Plan>, telling: Telling) -> Result<Vec<Draft>, Stop> {
+    let changes: Vec<FileChange> = match &job.approved {
+        Some(_) => plans.iter().map(Plan::bound).collect(),
+        None => Vec::new(),
+    };
+    // The plans are what is written, and each is written only over the bytes that it was worked out from.
+    if job.approved.as_ref().is_some_and(|approved| !approved.allows(&changes)) {
+        let paths: Vec<String> = plans.iter().map(|plan| plan.place.to_string()).collect();
+        let message = format!(
+            "{} changed since the call was approved; nothing was written; read again and ask again",
+            paths.join(", ")
+        );
+        return Err(Stop::failed("changed_since_approval", message));
+    }
     let mut ids = Vec::new();
     let mut drafts = Vec::new();
     for plan in &plans {
@@ -151,7 +188,13 @@ pub(crate) async fn make(job: &mut Job<'_>, plans: Vec<Plan>, telling: Telling) 
         write_all(&root, &work, &*entropy)
     });
     match written.await {
-        Ok(()) => Ok(applied(job, &plans, &ids, telling)),
+        Ok(()) => {
+            // Also of a call that nobody was asked about: one that somebody was asked about may build on it.
+            for plan in &*plans {
+                job.rewritten.made(&plan.place.told(), &plan.base_revision(), &revision(&plan.after));
+            }
+            Ok(applied(job, &plans, &ids, telling))
+        }
         Err(stop) => Err(stop.with(ids.iter().map(|id| updated(id, "rejected")).collect())),
     }
 }

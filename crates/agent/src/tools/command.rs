@@ -10,7 +10,7 @@ use recount_event::{Draft, ForeignId, Payload};
 use tokio::time::Instant;
 
 use crate::limits;
-use crate::process::{Exit, Limit, Process, signal_name};
+use crate::process::{Exit, FullWorkspace, Limit, Process, signal_name};
 use crate::sandbox::{Order, Sandbox, SandboxSettings};
 use crate::tool::{Cancel, Gone, How, Job, Keep, Outcome};
 use crate::tools::ending::{Stop, first_line};
@@ -146,6 +146,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
         sides[1].bytes_told(),
         capped || !left_open.is_empty(),
     );
+    exited.signal_number = exit.signal.and_then(|number| u64::try_from(number).ok());
     exited.left_open = (!left_open.is_empty()).then_some(left_open);
     let mut artifact = None;
     if ended.stdout.1 || ended.stderr.1 {
@@ -270,6 +271,9 @@ async fn until(at: Option<Instant>) {
     }
 }
 
+/// How to go on in a full workspace.
+const MAKE_ROOM: &str = "remove what is not needed with a command that only removes, or have an operator raise sandbox.workspace_bytes";
+
 /// Everything that is said of the end.
 struct Ended {
     title: String,
@@ -292,9 +296,7 @@ impl Ended {
             (How::Failed { error, .. } | How::TimedOut { error, .. }, _) => error.clone(),
             (How::Cancelled, _) => "cancelled".to_owned(),
             (How::Completed, Exit { code: Some(code), .. }) => format!("exit code {code}"),
-            (How::Completed, exit) => {
-                format!("ended by {}", exit.signal.map_or_else(|| "nothing known".to_owned(), signal_name))
-            }
+            (How::Completed, _) => "completed".to_owned(),
         };
         let mut output = format!("{said}\n");
         for (name, (text, _)) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
@@ -303,11 +305,33 @@ impl Ended {
                 output += &format!("--- {name}\n{text}{end}");
             }
         }
-        for note in &self.notes {
+        for note in self.notes.iter().chain(&self.bounds()) {
             output += &format!("--- {note}\n");
         }
         let summary = first_line(&format!("{said}: {}", self.title));
         Outcome { how, output, summary, events, artifact, image: None }
+    }
+
+    /// What the bounds of the sandbox had to do with a command that they did not end.
+    fn bounds(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.exit.lost_to_memory {
+            notes.push(format!(
+                "the kernel killed a process of this command, because together they used more than {} MiB of memory; \
+                 the command itself went on to its end",
+                self.settings.memory_bytes >> 20
+            ));
+        }
+        match self.exit.full {
+            Some(FullWorkspace { why, at_start: true }) => notes.push(format!(
+                "{why}: so this command could remove files and not write (EFBIG, \"File too large\"); {MAKE_ROOM}"
+            )),
+            Some(FullWorkspace { why, at_start: false }) if self.exit.limit != Some(Limit::Workspace) => {
+                notes.push(format!("{why}: the next command can remove files and not write; {MAKE_ROOM}"));
+            }
+            _ => {}
+        }
+        notes
     }
 
     fn how(&self) -> How {
@@ -318,22 +342,48 @@ impl Ended {
                 code: "wall_clock",
                 error: format!("stopped: it took longer than {} s", self.seconds),
             },
-            (Some(Cut::OutputCap), _) => How::TimedOut {
+            (Some(Cut::OutputCap), _) => How::Failed {
                 code: "output_cap",
                 error: format!("stopped: it wrote more than {} bytes", self.output_bytes_max),
             },
             (None, Some(Limit::Memory)) => How::Failed {
                 code: "memory_limit",
-                error: format!(
-                    "killed: it used more than {} MiB of memory",
-                    self.settings.memory_bytes >> 20
-                ),
+                error: match self.exit.code {
+                    None => {
+                        format!(
+                            "killed: it used more than {} MiB of memory",
+                            self.settings.memory_bytes >> 20
+                        )
+                    }
+                    Some(code) => format!(
+                        "a process of it was killed, because together they used more than {} MiB of memory; it \
+                         ended with exit code {code}",
+                        self.settings.memory_bytes >> 20
+                    ),
+                },
+            },
+            (None, Some(Limit::Workspace)) => How::Failed {
+                code: "workspace_limit",
+                error: match self.exit.full {
+                    Some(FullWorkspace { why, .. }) => format!("killed: {why}; {MAKE_ROOM}"),
+                    None => format!("killed: it wrote more than the workspace may hold; {MAKE_ROOM}"),
+                },
             },
             (None, Some(Limit::Processes)) => How::Failed {
                 code: "process_limit",
                 error: format!("killed: it ran more than {} processes at once", self.settings.processes),
             },
-            (None, None) => How::Completed,
+            (None, None) => match self.exit {
+                Exit { code: Some(_), .. } => How::Completed,
+                Exit { signal: Some(number), .. } => How::Failed {
+                    code: "signal",
+                    error: format!("ended by {} (signal {number})", signal_name(number)),
+                },
+                _ => How::Failed {
+                    code: "exit_unknown",
+                    error: "it ended, and its exit status is not known".to_owned(),
+                },
+            },
         }
     }
 }

@@ -88,7 +88,7 @@ fn span(start: usize, end: usize) -> String {
 }
 
 /// A path as git writes it: quoted when it holds something that would end the line or the name.
-fn named(prefix: &str, path: &str) -> String {
+pub(crate) fn named(prefix: &str, path: &str) -> String {
     if path.chars().any(|char| char.is_ascii_control() || matches!(char, '"' | '\\')) {
         return quoted(&format!("{prefix}{path}"));
     }

@@ -2,6 +2,8 @@
 //!
 //! Look at [`EditFile`]. The text must stand in the file as it is given, and once, unless every place is meant.
 
+use std::path::Path;
+
 use futures_util::future::BoxFuture;
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::paths::Root;
-use crate::tool::{Assessment, Job, Outcome, Tool};
+use crate::tool::{Assessment, Job, Outcome, Preview, Tool};
 use crate::tools::change::{self, Plan, Telling};
 use crate::tools::ending::{Stop, aside, completed};
 use crate::tools::input;
@@ -79,22 +81,28 @@ impl Tool for EditFile {
         }
     }
 
+    fn preview(&self, input: &Value, root: &Path) -> Preview {
+        let plans = input::read(input).and_then(|read| plan(root, &read)).map(|(plan, _)| vec![plan]);
+        change::preview(input, plans)
+    }
+
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move { edit(job).await.unwrap_or_else(Outcome::from) })
     }
 }
 
+fn plan(root: &Path, input: &Input) -> Result<(Plan, usize), Stop> {
+    let root = Root::open(root)?;
+    let place = root.place(&input.path)?;
+    let before = change::existing(&root, &place)?;
+    let (after, times) = replace(&before, &input.old_text, &input.new_text, input.replace_all)?;
+    Ok((Plan::new(place, Some(before), after)?, times))
+}
+
 async fn edit(mut job: Job<'_>) -> Result<Outcome, Stop> {
     let input: Input = input::read(job.input)?;
     let root = job.terms.root.clone();
-    let (plan, times) = aside(job.world, move || {
-        let root = Root::open(&root)?;
-        let place = root.place(&input.path)?;
-        let before = change::existing(&root, &place)?;
-        let (after, times) = replace(&before, &input.old_text, &input.new_text, input.replace_all)?;
-        Ok((Plan::new(place, Some(before), after)?, times))
-    })
-    .await?;
+    let (plan, times) = aside(job.world, move || plan(&root, &input)).await?;
     let summary = format!("{}: {}", plan.place.told(), plan.summary());
     let events = change::make(&mut job, vec![plan], Telling::Edit).await?;
     let places = if times == 1 { String::new() } else { format!(" in {times} places") };

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Tool};
+use crate::tools::ending::Stop;
+use crate::tools::git::Reach;
 use crate::tools::{command, git, input};
 
 pub struct GitDiff {
@@ -58,6 +60,10 @@ impl Tool for GitDiff {
         })
     }
 
+    fn reads_only(&self) -> bool {
+        true
+    }
+
     fn assess(&self, input: &Value) -> Assessment {
         let path = input::text(input, "path");
         let summary = format!("git diff {path}");
@@ -67,18 +73,18 @@ impl Tool for GitDiff {
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let wanted = input::read(job.input).and_then(|Input { path, staged }| {
-                let mut words = vec!["diff", "--no-ext-diff", "--no-textconv"];
-                if staged == Some(true) {
-                    words.push("--staged");
-                }
-                // A path is not a pattern, and never an option.
-                words.push("--");
-                let path = path.map(|path| format!(":(literal){path}"));
-                words.extend(path.as_deref());
-                git::wanted(job.terms, words.into_iter().map(str::to_owned).collect())
-            });
-            match wanted {
+            let Input { path, staged } = match input::read(job.input) {
+                Ok(input) => input,
+                Err(stop) => return Stop::into(stop),
+            };
+            let mut words = vec!["diff".to_owned()];
+            if staged == Some(true) {
+                words.push("--staged".to_owned());
+            }
+            // A path is not a pattern, and never an option.
+            words.push("--".to_owned());
+            words.extend(path.map(|path| format!(":(literal){path}")));
+            match git::wanted(&self.sandbox, job.terms, words, Reach::Here).await {
                 Ok(wanted) => command::run(&self.sandbox, job, wanted).await,
                 Err(stop) => stop.into(),
             }

@@ -1,5 +1,6 @@
 //! `git_exec`: any other verb of git.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -9,8 +10,9 @@ use serde_json::{Value, json};
 use crate::limits;
 use crate::policy::{command_risk, quoted};
 use crate::sandbox::Sandbox;
-use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
-use crate::tools::ending::cut;
+use crate::tool::{Assessment, Job, Outcome, Preview, Targets, Tool};
+use crate::tools::ending::{Stop, cut};
+use crate::tools::git::Reach;
 use crate::tools::{command, git, input};
 
 pub struct GitExec {
@@ -39,7 +41,7 @@ impl Tool for GitExec {
 
     fn description(&self) -> &'static str {
         "Runs git in the workspace with the given arguments, such as [\"log\", \"-5\", \"--oneline\"]. Hooks, \
-         pagers, editors and stored credentials are not used; there may be no network."
+         filters, pagers, editors, aliases and stored credentials are not used; there may be no network."
     }
 
     fn schema(&self) -> Value {
@@ -60,10 +62,7 @@ impl Tool for GitExec {
     }
 
     fn assess(&self, input: &Value) -> Assessment {
-        let words = input.get("args").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-        let words: Vec<&str> = std::iter::once("git").chain(words).collect();
-        let line = quoted(&words);
+        let line = line(input);
         let (risk, reversibility, consequence) = command_risk(&line);
         Assessment {
             risk,
@@ -76,13 +75,28 @@ impl Tool for GitExec {
         }
     }
 
+    fn preview(&self, input: &Value, _root: &Path) -> Preview {
+        Preview::command(&line(input))
+    }
+
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let wanted = input::read(job.input).and_then(|Input { args }| git::wanted(job.terms, args));
-            match wanted {
+            let Input { args } = match input::read(job.input) {
+                Ok(input) => input,
+                Err(stop) => return Stop::into(stop),
+            };
+            match git::wanted(&self.sandbox, job.terms, args, Reach::Others).await {
                 Ok(wanted) => command::run(&self.sandbox, job, wanted).await,
                 Err(stop) => stop.into(),
             }
         })
     }
+}
+
+/// The call as a command line.
+fn line(input: &Value) -> String {
+    let words = input.get("args").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+    let words: Vec<&str> = std::iter::once("git").chain(words).collect();
+    quoted(&words)
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Tool};
+use crate::tools::git::Reach;
 use crate::tools::{command, git, input};
 
 pub struct GitStatus {
@@ -37,14 +38,19 @@ impl Tool for GitStatus {
         json!({ "type": "object", "properties": {}, "additionalProperties": false })
     }
 
+    fn reads_only(&self) -> bool {
+        true
+    }
+
     fn assess(&self, _input: &Value) -> Assessment {
         input::harmless("git status", "Look at what has changed.", Vec::new())
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let words = ["status", "--short", "--branch", "--untracked-files=all"];
-            match git::wanted(job.terms, words.map(str::to_owned).to_vec()) {
+            let words =
+                ["status", "--short", "--branch", "--untracked-files=all"].map(str::to_owned).to_vec();
+            match git::wanted(&self.sandbox, job.terms, words, Reach::Here).await {
                 Ok(wanted) => command::run(&self.sandbox, job, wanted).await,
                 Err(stop) => stop.into(),
             }

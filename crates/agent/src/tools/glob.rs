@@ -56,6 +56,10 @@ impl Tool for Glob {
         })
     }
 
+    fn reads_only(&self) -> bool {
+        true
+    }
+
     fn assess(&self, input: &Value) -> Assessment {
         let pattern = input::text(input, "pattern");
         let path = input.get("path").and_then(Value::as_str).unwrap_or(".");

@@ -3,6 +3,8 @@
 //! Look at [`MultiEdit`]. Replacements of one file follow one another, so a later one sees what an earlier one made.
 //! All are worked out before anything is written.
 
+use std::path::Path;
+
 use futures_util::future::BoxFuture;
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::paths::{Place, Root};
-use crate::tool::{Assessment, Job, Outcome, Tool};
+use crate::tool::{Assessment, Job, Outcome, Preview, Tool};
 use crate::tools::change::{self, Plan, Telling};
 use crate::tools::ending::{Stop, aside, completed};
 use crate::tools::input;
@@ -97,6 +99,10 @@ impl Tool for MultiEdit {
         }
     }
 
+    fn preview(&self, input: &Value, root: &Path) -> Preview {
+        change::preview(input, input::read(input).and_then(|read| plan(root, &read)))
+    }
+
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move { edit(job).await.unwrap_or_else(Outcome::from) })
     }
@@ -109,21 +115,22 @@ struct Work {
     after: Vec<u8>,
 }
 
+fn plan(root: &Path, input: &Input) -> Result<Vec<Plan>, Stop> {
+    let root = Root::open(root)?;
+    let mut works: Vec<Work> = Vec::new();
+    let mut bytes = 0;
+    for (index, edit) in input.edits.iter().enumerate() {
+        take(&root, &mut works, &mut bytes, edit).map_err(|stop| {
+            stop.saying(&format!("this is edits[{index}] ({}); nothing was changed", edit.path))
+        })?;
+    }
+    works.into_iter().map(|work| Plan::new(work.place, Some(work.before), work.after)).collect()
+}
+
 async fn edit(mut job: Job<'_>) -> Result<Outcome, Stop> {
     let input: Input = input::read(job.input)?;
     let root = job.terms.root.clone();
-    let plans: Vec<Plan> = aside(job.world, move || {
-        let root = Root::open(&root)?;
-        let mut works: Vec<Work> = Vec::new();
-        let mut bytes = 0;
-        for (index, edit) in input.edits.iter().enumerate() {
-            take(&root, &mut works, &mut bytes, edit).map_err(|stop| {
-                stop.saying(&format!("this is edits[{index}] ({}); nothing was changed", edit.path))
-            })?;
-        }
-        works.into_iter().map(|work| Plan::new(work.place, Some(work.before), work.after)).collect()
-    })
-    .await?;
+    let plans: Vec<Plan> = aside(job.world, move || plan(&root, &input)).await?;
     let summary = change::summary(&plans);
     let rows: Vec<_> =
         plans.iter().map(|plan| format!("{}: {}", plan.place.told(), plan.summary())).collect();

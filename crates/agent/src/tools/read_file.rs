@@ -65,6 +65,10 @@ impl Tool for ReadFile {
         })
     }
 
+    fn reads_only(&self) -> bool {
+        true
+    }
+
     fn assess(&self, input: &Value) -> Assessment {
         let path = input::text(input, "path");
         input::harmless(path, format!("Read the file {path}."), vec![path.to_owned()])

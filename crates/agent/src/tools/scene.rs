@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::schema;
-use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller, Terms, Tool};
+use crate::tool::{
+    Approved, Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Rewritten, Teller, Terms, Tool,
+};
 use crate::tools::Tools;
 
 pub(crate) struct Scene {
@@ -24,6 +26,8 @@ pub(crate) struct Scene {
     pub(crate) told: Told,
     pub(crate) cancel: Cancel,
     pub(crate) stop: watch::Sender<bool>,
+    pub(crate) approved: Option<Approved>,
+    pub(crate) rewritten: Rewritten,
 }
 
 /// Keeps in memory.
@@ -86,6 +90,8 @@ impl Scene {
             told: Told::default(),
             cancel,
             stop,
+            approved: None,
+            rewritten: Rewritten::default(),
         };
         for (path, text) in files {
             scene.put(path, text.as_bytes());
@@ -148,6 +154,8 @@ impl Scene {
             tool_name: tool.name(),
             turn_index: Some(0),
             input: &input,
+            approved: self.approved.clone(),
+            rewritten: self.rewritten.clone(),
             terms: &terms,
             teller: &mut self.told,
             keeper: &self.kept,

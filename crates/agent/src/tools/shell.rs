@@ -2,6 +2,7 @@
 //!
 //! Look at [`ShellExec`]. How it is run and what is told of it is `command`'s.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::limits;
 use crate::policy::command_risk;
 use crate::sandbox::Sandbox;
-use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
+use crate::tool::{Assessment, Job, Outcome, Preview, Targets, Tool};
 use crate::tools::command::{self, Wanted};
 use crate::tools::ending::{Stop, cut};
 use crate::tools::input;
@@ -82,6 +83,10 @@ impl Tool for ShellExec {
             targets: Targets { command: Some(line.to_owned()), ..Targets::default() },
             writes: true,
         }
+    }
+
+    fn preview(&self, input: &Value, _root: &Path) -> Preview {
+        Preview::command(input::text(input, "command"))
     }
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {

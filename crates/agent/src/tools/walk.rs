@@ -26,6 +26,8 @@ pub(crate) struct Walk<'a> {
     /// What is yet to be visited, the next one last.
     left: Vec<Step>,
     entries: usize,
+    depth_max: usize,
+    entries_max: usize,
     /// Whether something was left out because there is too much.
     pub(crate) cut: bool,
 }
@@ -57,7 +59,20 @@ impl<'a> Walk<'a> {
             rules = read_rules(root, place, rules);
         }
         let first = Step { place: top.clone(), folder: true, depth: 0, rules };
-        Walk { root, watch, left: vec![first], entries: 0, cut: false }
+        Walk {
+            root,
+            watch,
+            left: vec![first],
+            entries: 0,
+            depth_max: limits::WALK_DEPTH_MAX,
+            entries_max: limits::WALK_ENTRIES_MAX,
+            cut: false,
+        }
+    }
+
+    /// The whole workspace, within smaller bounds.
+    pub(crate) fn shallow(root: &'a Root, watch: &'a Watch, depth_max: usize, entries_max: usize) -> Self {
+        Walk { depth_max, entries_max, ..Walk::new(root, &Place::top(), watch) }
     }
 
     /// The next file.
@@ -73,7 +88,7 @@ impl<'a> Walk<'a> {
     }
 
     fn enter(&mut self, step: Step) -> Result<(), Halt> {
-        if step.depth > limits::WALK_DEPTH_MAX {
+        if step.depth > self.depth_max {
             self.cut = true;
             return Ok(());
         }
@@ -89,7 +104,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.entries += 1;
-            if self.entries > limits::WALK_ENTRIES_MAX {
+            if self.entries > self.entries_max {
                 self.cut = true;
                 break;
             }

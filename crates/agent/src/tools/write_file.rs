@@ -3,6 +3,8 @@
 //! Look at [`WriteFile`]. What is given is written as it is, byte for byte: no line ending is changed and no newline
 //! added. Where a file stands already it is an edit, and told as one.
 
+use std::path::Path;
+
 use futures_util::future::BoxFuture;
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::paths::Root;
-use crate::tool::{Assessment, Job, Outcome, Tool};
+use crate::tool::{Assessment, Job, Outcome, Preview, Tool};
 use crate::tools::change::{self, Plan, Telling};
 use crate::tools::ending::{Stop, aside, completed};
 use crate::tools::input;
@@ -69,26 +71,33 @@ impl Tool for WriteFile {
         }
     }
 
+    fn preview(&self, input: &Value, root: &Path) -> Preview {
+        let plans = input::read(input).and_then(|read| plan(root, read)).map(|plan| vec![plan]);
+        change::preview(input, plans)
+    }
+
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move { write(job).await.unwrap_or_else(Outcome::from) })
     }
 }
 
-async fn write(mut job: Job<'_>) -> Result<Outcome, Stop> {
-    let Input { path, content } = input::read(job.input)?;
+fn plan(root: &Path, input: Input) -> Result<Plan, Stop> {
+    let Input { path, content } = input;
     if content.len() > limits::EDIT_FILE_BYTES_MAX {
         let most = limits::EDIT_FILE_BYTES_MAX;
         let message = format!("the content has {} bytes and may have {most}", content.len());
         return Err(Stop::failed("file_too_large", message));
     }
+    let root = Root::open(root)?;
+    let place = root.place(&path)?;
+    let before = change::before(&root, &place)?;
+    Plan::new(place, before, content.into_bytes())
+}
+
+async fn write(mut job: Job<'_>) -> Result<Outcome, Stop> {
+    let input: Input = input::read(job.input)?;
     let root = job.terms.root.clone();
-    let plan = aside(job.world, move || {
-        let root = Root::open(&root)?;
-        let place = root.place(&path)?;
-        let before = change::before(&root, &place)?;
-        Plan::new(place, before, content.into_bytes())
-    })
-    .await?;
+    let plan = aside(job.world, move || plan(&root, input)).await?;
     let summary = format!("{}: {}", plan.place.told(), plan.summary());
     let (done, telling) =
         if plan.is_new() { ("Made", Telling::New) } else { ("Replaced the content of", Telling::Edit) };

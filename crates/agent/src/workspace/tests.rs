@@ -2,9 +2,13 @@
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use recount_engine::{ApplyTo, ChangeKind, ChangeState, WorkspaceChanges};
 use recount_event::family::run::{Queued, RunKind};
 
 use super::*;
+use crate::limits;
+
+mod applying;
 
 struct House {
     folder: tempfile::TempDir,
@@ -69,15 +73,15 @@ fn a_copy_is_as_its_source_and_is_made_once() {
     std::fs::set_permissions(source.join("src/a"), std::fs::Permissions::from_mode(0o755)).unwrap();
     symlink("src/a", source.join("link")).unwrap();
     let path = house.workspaces.tree("lone");
-    let ready = house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap();
+    let ready = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
     assert_eq!(ready.made, Some(Copied { files: 2, bytes: 3, folders: 1 }));
     assert_eq!(std::fs::read_link(path.join("link")).unwrap(), Path::new("src/a"));
     assert_eq!(std::fs::metadata(path.join("src/a")).unwrap().permissions().mode() & 0o777, 0o755);
     std::fs::write(path.join("src/a"), "changed").unwrap();
-    assert_eq!(house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap().made, None);
+    assert_eq!(house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap().made, None);
     assert_eq!(std::fs::read(path.join("src/a")).unwrap(), b"changed");
     std::fs::remove_dir_all(&path).unwrap();
-    let gone = house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap_err();
+    let gone = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap_err();
     assert_eq!(gone.code, "workspace_gone");
     house.workspaces.remove("lone").unwrap();
     house.workspaces.remove("lone").unwrap();
@@ -91,7 +95,7 @@ fn a_copy_that_was_cut_off_is_made_again() {
     let path = house.workspaces.tree("lone");
     std::fs::create_dir_all(&path).unwrap();
     std::fs::write(path.join("half"), "of it").unwrap();
-    let ready = house.workspaces.ready(CLONE, &path, Some(&source), run()).unwrap();
+    let ready = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
     assert_eq!(ready.made, Some(Copied { files: 1, bytes: 3, folders: 1 }));
     assert!(!path.join("half").exists());
     let unused = Unused { whose: "lone".into(), run: Some(run()) };
@@ -103,10 +107,299 @@ fn a_copy_that_was_cut_off_is_made_again() {
 fn a_folder_that_is_not_there_any_more_is_no_workspace() {
     let house = house();
     let source = house.workspaces.allowed[0].join("project");
-    assert!(house.workspaces.ready(IN_PLACE, &source, Some(&source), run()).unwrap().made.is_none());
+    assert!(house.workspaces.ready(IN_PLACE, &source, Some(&source), false, run()).unwrap().made.is_none());
     std::fs::remove_dir_all(&source).unwrap();
-    let gone = house.workspaces.ready(IN_PLACE, &source, Some(&source), run()).unwrap_err();
+    let gone = house.workspaces.ready(IN_PLACE, &source, Some(&source), false, run()).unwrap_err();
     assert_eq!(gone.code, "workspace_gone");
-    let odd = house.workspaces.ready(CLONE, Path::new("/etc"), None, run()).unwrap_err();
+    let odd = house.workspaces.ready(CLONE, Path::new("/etc"), None, false, run()).unwrap_err();
     assert_eq!(odd.code, "workspace_gone");
+}
+
+/// A file that says it is long and holds next to nothing.
+fn sparse(path: &Path, length: u64, text: &[u8]) {
+    use std::os::unix::fs::FileExt as _;
+    let file = std::fs::File::create(path).unwrap();
+    file.set_len(length).unwrap();
+    file.write_all_at(text, length - text.len() as u64).unwrap();
+}
+
+#[test]
+fn holes_stay_holes() {
+    use std::os::unix::fs::MetadataExt as _;
+    let house = house();
+    let source = house.workspaces.allowed[0].join("project");
+    sparse(&source.join("image"), 12 << 30, b"end");
+    let path = house.workspaces.tree("lone");
+    house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
+    let copied = path.join("image").metadata().unwrap();
+    assert_eq!(copied.len(), 12 << 30);
+    assert!(copied.blocks() * 512 < 1 << 20, "{} blocks", copied.blocks());
+}
+
+#[test]
+fn what_git_ignores_is_not_copied() {
+    let house = house();
+    let source = house.workspaces.allowed[0].join("project");
+    std::fs::write(source.join(".gitignore"), "target/\n*.log\n").unwrap();
+    std::fs::create_dir_all(source.join("target/debug")).unwrap();
+    for name in ["target/debug/big", "a.log", "src/b.log", "src/c"] {
+        std::fs::write(source.join(name), "x").unwrap();
+    }
+    let path = house.workspaces.tree("lone");
+    house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap();
+    for (name, is_copied) in [("target", false), ("a.log", false), ("src/b.log", false), ("src/c", true)] {
+        assert_eq!(path.join(name).exists(), is_copied, "{name}");
+    }
+}
+
+#[test]
+fn a_copy_that_was_refused_leaves_nothing() {
+    let house = house();
+    let source = house.workspaces.allowed[0].join("project");
+    std::fs::write(source.join("a"), "x").unwrap();
+    std::fs::create_dir_all(source.join("d/".repeat(limits::WORKSPACE_DEPTH_MAX + 2))).unwrap();
+    let path = house.workspaces.tree("lone");
+    let no = house.workspaces.ready(CLONE, &path, Some(&source), false, run()).unwrap_err();
+    assert_eq!(no.code, "workspace_too_large");
+    assert!(!house.workspaces.home.join("lone").exists(), "{no:?}");
+}
+
+/// A project with one of everything, and a copy of it.
+struct Copy {
+    house: House,
+    source: PathBuf,
+    copy: PathBuf,
+}
+
+impl Copy {
+    fn make() -> Copy {
+        let house = house();
+        let source = house.workspaces.allowed[0].join("project");
+        for (name, text) in
+            [("a", "one\n"), ("gone", "x"), ("mode", "#!"), ("d/in", "in"), (".gitignore", "out/\n")]
+        {
+            std::fs::create_dir_all(source.join(name).parent().unwrap()).unwrap();
+            std::fs::write(source.join(name), text).unwrap();
+        }
+        std::fs::write(source.join("bytes"), [0, 1, 2]).unwrap();
+        symlink("a", source.join("link")).unwrap();
+        let copy = house.workspaces.tree("lone");
+        house.workspaces.ready(CLONE, &copy, Some(&source), false, run()).unwrap();
+        Copy { house, source, copy }
+    }
+
+    /// Changes one of everything in the copy.
+    fn change(&self) {
+        let at = |name: &str| self.copy.join(name);
+        std::fs::write(at("a"), "two\n").unwrap();
+        std::fs::write(at("bytes"), [0, 9]).unwrap();
+        std::fs::remove_file(at("gone")).unwrap();
+        std::fs::set_permissions(at("mode"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::remove_file(at("link")).unwrap();
+        symlink("bytes", at("link")).unwrap();
+        std::fs::remove_dir_all(at("d")).unwrap();
+        std::fs::write(at("d"), "a file now").unwrap();
+        std::fs::create_dir_all(at("new/deep")).unwrap();
+        std::fs::write(at("new/deep/file"), "new\n").unwrap();
+        std::fs::create_dir_all(at("out")).unwrap();
+        std::fs::write(at("out/built"), "x").unwrap();
+        std::fs::create_dir_all(at(".git/hooks")).unwrap();
+        std::fs::write(at(".git/hooks/pre-commit"), "x").unwrap();
+    }
+
+    fn changes(&self) -> WorkspaceChanges {
+        self.house.workspaces.changes(Some(CLONE), &self.copy.display().to_string()).unwrap()
+    }
+
+    fn apply(&self, branch: Option<&str>) -> Result<WorkspaceChanges, Unacceptable> {
+        let to = ApplyTo { branch: branch.map(str::to_owned), message: "m\n".into() };
+        self.house.workspaces.bring_back(Some(CLONE), &self.copy.display().to_string(), &to, 7)
+    }
+
+    /// The original, path by path.
+    fn original(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.source.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                let name = entry.path().strip_prefix(&self.source).unwrap().display().to_string();
+                let about = entry.metadata().unwrap();
+                let what = if about.is_dir() {
+                    folders.push(entry.path());
+                    "folder".to_owned()
+                } else if about.is_symlink() {
+                    format!("-> {}", std::fs::read_link(entry.path()).unwrap().display())
+                } else {
+                    format!(
+                        "{:o} {:?}",
+                        about.permissions().mode() & 0o111,
+                        std::fs::read(entry.path()).unwrap()
+                    )
+                };
+                found.push(format!("{name}: {what}"));
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+fn listed(changes: &WorkspaceChanges) -> Vec<(String, ChangeKind, ChangeState)> {
+    changes.changes.iter().map(|change| (change.path.clone(), change.kind, change.state)).collect()
+}
+
+#[test]
+fn all_kinds_of_changes_are_brought_back() {
+    let made = Copy::make();
+    let before = made.original();
+    made.change();
+    let changes = made.changes();
+    let open = |path: &str, kind| (path.to_owned(), kind, ChangeState::Open);
+    assert_eq!(
+        listed(&changes),
+        [
+            open("a", ChangeKind::Changed),
+            open("bytes", ChangeKind::Changed),
+            open("d", ChangeKind::Changed),
+            open("d/in", ChangeKind::Deleted),
+            open("gone", ChangeKind::Deleted),
+            open("link", ChangeKind::Changed),
+            open("mode", ChangeKind::Changed),
+            open("new", ChangeKind::Added),
+            open("new/deep", ChangeKind::Added),
+            open("new/deep/file", ChangeKind::Added),
+        ]
+    );
+    assert_eq!(changes.ignored, 1);
+    for part in
+        ["-one\n+two\n", "Binary files a/bytes and b/bytes differ", "new mode 100755", "+++ /dev/null"]
+    {
+        assert!(changes.diff.contains(part), "{part}: {}", changes.diff);
+    }
+    assert_eq!(made.original(), before, "looking writes nothing");
+    made.apply(None).unwrap();
+    let expected: Vec<String> = [
+        ".gitignore: 0 [111, 117, 116, 47, 10]",
+        "a: 0 [116, 119, 111, 10]",
+        "bytes: 0 [0, 9]",
+        "d: 0 [97, 32, 102, 105, 108, 101, 32, 110, 111, 119]",
+        "link: -> bytes",
+        "mode: 111 [35, 33]",
+        "new/deep/file: 0 [110, 101, 119, 10]",
+        "new/deep: folder",
+        "new: folder",
+        "src: folder",
+    ]
+    .map(str::to_owned)
+    .into();
+    assert_eq!(made.original(), expected);
+    assert_eq!(made.changes().count, 0);
+    // What comes later is compared with what was brought back.
+    std::fs::write(made.copy.join("a"), "three\n").unwrap();
+    made.apply(None).unwrap();
+    assert_eq!(std::fs::read(made.source.join("a")).unwrap(), b"three\n");
+}
+
+#[test]
+fn where_the_original_has_changed_nothing_is_written() {
+    for (what, meddle) in [
+        ("a", &(|at: &Path| std::fs::write(at.join("a"), "mine").unwrap()) as &dyn Fn(&Path)),
+        ("gone", &|at| std::fs::write(at.join("gone"), "mine").unwrap()),
+        ("new/deep/file", &|at| {
+            std::fs::create_dir_all(at.join("new/deep")).unwrap();
+            std::fs::write(at.join("new/deep/file"), "mine").unwrap();
+        }),
+        ("d", &|at| std::fs::write(at.join("d/more"), "mine").unwrap()),
+        ("mode", &|at| std::fs::remove_file(at.join("mode")).unwrap()),
+        ("link", &|at| {
+            std::fs::remove_file(at.join("link")).unwrap();
+            symlink("elsewhere", at.join("link")).unwrap();
+        }),
+        ("new", &|at| symlink("/tmp", at.join("new")).unwrap()),
+    ] {
+        let made = Copy::make();
+        made.change();
+        meddle(&made.source);
+        let before = made.original();
+        let no = made.apply(None).unwrap_err();
+        assert_eq!(no.code, Code::ApplyConflict, "{what}: {no}");
+        assert!(no.message.contains(what), "{what}: {no}");
+        assert_eq!(made.original(), before, "{what}");
+    }
+}
+
+#[test]
+fn what_fails_halfway_is_put_back() {
+    let made = Copy::make();
+    made.change();
+    let before = made.original();
+    let base = Base::read(made.copy.parent().unwrap()).unwrap().unwrap();
+    let compared = changes::Comparison::of(&made.copy, &base, &made.source).unwrap();
+    // Somebody is faster after it was judged.
+    std::fs::write(made.source.join("new"), "mine").unwrap();
+    let open: Vec<_> = compared.open().collect();
+    assert!(apply::write(&made.copy, &made.source, &open, 7).is_err());
+    std::fs::remove_file(made.source.join("new")).unwrap();
+    assert_eq!(made.original(), before);
+}
+
+#[test]
+fn a_branch_takes_the_changes_and_the_files_stay() {
+    let git = |folder: &Path, words: &[&str]| {
+        let named = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
+        let mut command = std::process::Command::new("git");
+        let done = command.args(named).args(words).current_dir(folder).output().unwrap();
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let house = house();
+    let source = house.workspaces.allowed[0].join("project");
+    std::fs::write(source.join("a"), "one\n").unwrap();
+    std::fs::write(source.join("b"), "one\n").unwrap();
+    git(&source, &["init", "-q", "-b", "main"]);
+    git(&source, &["add", "."]);
+    git(&source, &["commit", "-q", "-m", "first"]);
+    let marker = house.folder.path().join("marker");
+    git(&source, &["config", "filter.x.clean", &format!("touch {}; cat", marker.display())]);
+    std::fs::write(source.join(".git/info/attributes"), "* filter=x\n").unwrap();
+    let hook = source.join(".git/hooks/reference-transaction");
+    std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = house.workspaces.tree("lone");
+    house.workspaces.ready(CLONE, &copy, Some(&source), false, run()).unwrap();
+    let made = Copy { house, source, copy };
+    std::fs::write(made.copy.join("a"), "two\n").unwrap();
+    std::fs::remove_file(made.copy.join("b")).unwrap();
+    std::fs::write(made.copy.join("c"), "new\n").unwrap();
+    for bad in ["-x", "a..b", "main"] {
+        assert_eq!(made.apply(Some(bad)).unwrap_err().code, Code::WorkspaceRefused, "{bad}");
+    }
+    let told = made.apply(Some("agent/work")).unwrap();
+    assert!(!marker.exists(), "a program of the repository was run");
+    std::fs::remove_file(&hook).unwrap();
+    std::fs::remove_file(made.source.join(".git/info/attributes")).unwrap();
+    let shown = git(&made.source, &["show", "--format=%s", "--name-status", "agent/work"]);
+    assert_eq!(shown, "m\n\nM\ta\nD\tb\nA\tc\n");
+    assert_eq!(told.commit.unwrap(), git(&made.source, &["rev-parse", "agent/work"]).trim());
+    assert_eq!(git(&made.source, &["status", "--porcelain"]), "");
+    assert_eq!(git(&made.source, &["branch", "--show-current"]), "main\n");
+    // What is not committed would come along.
+    std::fs::write(made.copy.join("d"), "new\n").unwrap();
+    git(&made.source, &["rm", "-q", "--cached", "a"]);
+    let no = made.apply(Some("other")).unwrap_err();
+    assert!(no.message.contains("not committed in a"), "{no}");
+}
+
+#[test]
+fn what_was_never_copied_cannot_be_brought_back() {
+    let house = house();
+    let path = house.workspaces.tree("lone");
+    let refused = |mode: &str, path: &Path| {
+        house.workspaces.changes(Some(mode), &path.display().to_string()).unwrap_err()
+    };
+    assert_eq!(refused(IN_PLACE, &path).code, Code::WorkspaceRefused);
+    assert_eq!(refused(CLONE, &path).code, Code::WorkspaceGone);
+    assert_eq!(refused(CLONE, Path::new("/etc")).code, Code::WorkspaceGone);
+    house.workspaces.ready(CLONE, &path, None, false, run()).unwrap();
+    assert!(refused(CLONE, &path).message.contains("empty folder"));
 }

@@ -69,6 +69,8 @@ pub(crate) async fn drain(mut reply: Box<dyn Reply>) -> (Vec<Piece>, Option<Fail
     let mut pieces = Vec::new();
     loop {
         match reply.next().await {
+            // Told on the way for the sake of answers that break off; the finish has the same figures.
+            Ok(Piece::Usage(_)) => {}
             Ok(piece) => {
                 let over = matches!(piece, Piece::Finish { .. });
                 pieces.push(piece);

@@ -227,3 +227,45 @@ proptest! {
         prop_assert_eq!(told_as_compacted(&writer.events), told);
     }
 }
+
+/// The same where the run was shortened while it went on: results in part, steps by a summary, and the request whole.
+#[test]
+fn the_compacted_history_of_a_shortened_run_is_what_the_model_is_told() {
+    let mut writer = Writer { events: Vec::new(), run: 0, named: 0 };
+    writer.run(&[
+        (1, false, 2, End::Completes),
+        (1, false, 1, End::Completes),
+        (1, false, 1, End::Completes),
+    ]);
+    // A run that has ended is told as one that goes on.
+    writer.events.pop();
+    let calls: Vec<String> = writer
+        .events
+        .iter()
+        .filter_map(|event| match event.payload() {
+            Payload::ToolCompleted(ended) => Some(ended.tool_call_id.to_string()),
+            _ => None,
+        })
+        .collect();
+    let trim = |call: &str| format!(r#"{{"tool_call_id":"{call}","bytes":6,"kept_bytes":0}}"#);
+    let both = format!(r#"{{"results":[{},{}]}}"#, trim(&calls[0]), trim(&calls[3]));
+    writer.says("context.trimmed", &both);
+    let told = told_to_the_model(&writer.events);
+    let note = "bytes of this result were left out to save space";
+    assert_eq!(told.iter().filter(|(_, words)| words.contains(note)).count(), 2, "{told:?}");
+    assert_eq!(told_as_compacted(&writer.events), told);
+
+    let (run, through) = (writer.events[0].run_id, {
+        let second = |event: &&Event| event.payload().type_name() == "tool.completed";
+        writer.events.iter().filter(second).nth(2).unwrap().sequence
+    });
+    let cut = format!(
+        r#"{{"through_run_id":"{run}","through_sequence":{through},"summary":"in short","request_kept":true}}"#
+    );
+    writer.says("context.compacted", &cut);
+    let mut told = told_to_the_model(&writer.events);
+    assert_eq!(told.remove(0), ("user", "in short".to_owned()));
+    assert_eq!(told[0], ("user", "question 1".to_owned()));
+    assert_eq!(told.iter().filter(|(kind, _)| *kind == "call").count(), 1, "{told:?}");
+    assert_eq!(told_as_compacted(&writer.events), told);
+}

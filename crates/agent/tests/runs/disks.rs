@@ -179,16 +179,28 @@ async fn tell(scene: &Scene, said: &str) -> Option<[usize; 2]> {
     Some(check_outputs(&events, said))
 }
 
-/// Tells the story on many disks, several at a time: most of it is waiting for the next worker.
-async fn on_each(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>) {
+/// Tells the story on many disks, several at a time: most of it is waiting for the next worker. How often each failed.
+async fn on_each(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>) -> Vec<usize> {
     let stories = disks.into_iter().map(|(said, set)| async move {
         let scene = story().await;
         set(&scene.disk.faults);
         tell(&scene, &said).await;
         scene.disk.faults.failures()
     });
-    let failures: Vec<usize> = stream::iter(stories).buffer_unordered(STORIES_AT_ONCE).collect().await;
+    stream::iter(stories).buffer_unordered(STORIES_AT_ONCE).collect().await
+}
+
+/// The same on disks that are known to fail.
+async fn on_each_that_fails(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>) {
+    let failures = on_each(disks).await;
     assert!(failures.iter().all(|failures| *failures > 0), "a disk that never failed: {failures:?}");
+}
+
+/// The same on disks that fail by chance: a story of few writes may be spared.
+async fn on_each_by_chance(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>) {
+    let failures = on_each(disks).await;
+    let spared = failures.iter().filter(|failures| **failures == 0).count();
+    assert!(spared * 4 <= failures.len(), "{spared} of {} disks never failed", failures.len());
 }
 
 /// How many stories are told at once.
@@ -213,7 +225,7 @@ async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
             ));
         }
     }
-    on_each(disks).await;
+    on_each_that_fails(disks).await;
 }
 
 #[tokio::test]
@@ -221,7 +233,7 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing_silently() {
     let disk = |at| -> Disk {
         (format!("full from write {at} on"), Box::new(move |faults| faults.fail(at, 6, Failure::Full)))
     };
-    on_each([3, 6, 8, 10, 12].map(disk)).await;
+    on_each_that_fails([3, 6, 8, 10, 12].map(disk)).await;
 }
 
 /// How many seeds are tried when nobody says for how long.
@@ -236,7 +248,7 @@ async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
         (format!("seed {seed}"), Box::new(move |faults| faults.draw(seed, delay_max, 20, 3)))
     };
     let Some(seconds) = variable("RECOUNT_DISKS_SECONDS") else {
-        return on_each((0..SEEDS).map(|seed| disk(seed, Duration::from_millis(60)))).await;
+        return on_each_by_chance((0..SEEDS).map(|seed| disk(seed, Duration::from_millis(60)))).await;
     };
     let until = recount_world::moment() + Duration::from_secs(seconds);
     let first = variable("RECOUNT_DISKS_SEED").unwrap_or(1);
@@ -244,7 +256,7 @@ async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
     let delays = [50, 50, 50, 200, 1_000, 5_000].map(Duration::from_millis).into_iter().cycle();
     let next = Cell::new(first);
     let disks = (first..).zip(delays).take_while(|_| recount_world::moment() < until);
-    on_each(disks.map(|(seed, delay_max)| {
+    on_each_by_chance(disks.map(|(seed, delay_max)| {
         next.set(seed + 1);
         disk(seed, delay_max)
     }))

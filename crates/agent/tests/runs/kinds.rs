@@ -61,7 +61,8 @@ async fn how_a_call_ends_is_how_its_run_ends() {
         (RunKind::Shell, shell("true"), None),
         (RunKind::Shell, shell("exit 7"), Some(("exit_status", false))),
         (RunKind::Shell, brief("while true; do :; done"), Some(("wall_clock", true))),
-        (RunKind::Shell, narrow("yes"), Some(("output_cap", true))),
+        (RunKind::Shell, narrow("yes"), Some(("output_cap", false))),
+        (RunKind::Shell, shell("kill -9 $$"), Some(("signal", false))),
         (RunKind::Git, args(&["status"]), None),
         (RunKind::Git, args(&["no-such-verb"]), Some(("exit_status", false))),
         (RunKind::File, file("read_file", json!({ "path": "a.txt" })), None),
@@ -175,6 +176,7 @@ fn commands_are_refused_where_none_can_run() {
             forbidden: [].into(),
         },
         system: None,
+        workspace_instructions: true,
         profiles: Default::default(),
     };
     let agent = recount_agent::Agent::new(settings, recount_world::World::real());
@@ -188,4 +190,33 @@ fn commands_are_refused_where_none_can_run() {
         let no = recount_engine::Performer::accept(&agent, &mut new).unwrap_err();
         assert!(no.message.contains("no sandbox works here"), "{no}");
     }
+}
+
+#[tokio::test]
+async fn a_command_that_dies_by_a_signal_has_failed_and_not_completed() {
+    let scene = Scene::with("").await;
+    let run = scene.call(RunKind::Shell, shell("echo before; kill -TERM $$")).await;
+    let events = scene.ended(run).await;
+    assert_eq!(types(&events).iter().filter(|name| **name == "tool.completed").count(), 0);
+    let failed = first!(events, ToolFailed);
+    assert_eq!(failed.code.as_deref(), Some("signal"));
+    assert_eq!(failed.error.as_deref(), Some("ended by SIGTERM (signal 15)"));
+    let exited: Value = serde_json::from_str(
+        &events.iter().find(|event| event.type_name() == "tool.shell.exited").unwrap().payload().write(),
+    )
+    .unwrap();
+    assert_eq!((&exited["signal"], &exited["signal_number"]), (&json!("SIGTERM"), &json!(15)));
+    assert_eq!(first!(events, RunFailed).code, "signal");
+}
+
+#[tokio::test]
+async fn a_command_that_writes_too_much_has_failed_and_is_not_out_of_time() {
+    let scene = Scene::with("").await;
+    let order = Order { output_bytes_max: Some(1_000), ..shell("yes") };
+    let run = scene.call(RunKind::Shell, order).await;
+    let events = scene.ended(run).await;
+    assert_eq!(types(&events).iter().filter(|name| **name == "tool.timed_out").count(), 0);
+    let failed = first!(events, ToolFailed);
+    assert_eq!(failed.code.as_deref(), Some("output_cap"));
+    assert_eq!(first!(events, RunFailed).code, "output_cap");
 }

@@ -151,3 +151,60 @@ text = "Done."
     scene.decide(run, &events, false).await;
     assert_eq!(refusals(&scene.ended(run).await)[0].0, "denied");
 }
+
+/// Who allows a change reads all of it, and not only the name of the file.
+#[tokio::test]
+async fn what_is_asked_about_is_shown_whole() {
+    let scene = Scene::under(TWO, ASK_WRITES, 8).await;
+    let run = scene.ask("write").await;
+    let events = scene.until(run, "run.waiting").await;
+    let asked = first!(events, ApprovalRequested);
+    assert_eq!(asked.preview_kind.as_deref(), Some("diff"));
+    let preview = asked.preview.clone().unwrap();
+    assert!(preview.contains("a.txt") && preview.contains("\n+one\n"), "{preview}");
+    assert_eq!((asked.preview_size_bytes, asked.preview_artifact_id.clone()), (None, None));
+    assert!(asked.preview_digest.unwrap().starts_with("blake3:"));
+}
+
+/// What is too long for the log is shown in part, and says how much there is and where it is.
+#[tokio::test]
+async fn a_long_change_says_how_much_is_missing_and_where_it_is() {
+    let line = format!("{}end", "x".repeat(100_000));
+    let script = format!(
+        "[[turn]]\ncall = [{{ name = \"write_file\", input = {{ path = \"a.txt\", content = \"{line}\" }} }}]\n\
+         [[turn]]\ntext = \"Done.\"\n"
+    );
+    let scene = Scene::under(&script, ASK_WRITES, 8).await;
+    let run = scene.ask("write").await;
+    let events = scene.until(run, "run.waiting").await;
+    let asked = first!(events, ApprovalRequested);
+    let (preview, size) = (asked.preview.clone().unwrap(), asked.preview_size_bytes.unwrap());
+    assert_eq!(preview.len(), recount_agent::limits::PREVIEW_BYTES_MAX);
+    assert!(size > 100_000, "{size}");
+    let kept = first!(events, ArtifactCreated);
+    assert_eq!(
+        (Some(kept.artifact_id), kept.kind.as_str()),
+        (asked.preview_artifact_id.clone(), "approval_preview")
+    );
+    assert_eq!(kept.size_bytes, Some(size));
+    scene.resolve(run, &asked.approval_id, true).await.unwrap();
+    assert!(made(&scene.ended(run).await, "a.txt"));
+}
+
+/// A yes holds for what was shown: when the file has become another one, the call does something else.
+#[tokio::test]
+async fn what_changed_since_it_was_allowed_is_not_done() {
+    let scene = Scene::under(TWO, ASK_WRITES, 8).await;
+    let run = scene.ask("write").await;
+    let events = scene.until(run, "run.waiting").await;
+    let path = std::path::PathBuf::from(first!(events, RunQueued).workspace_path.unwrap()).join("a.txt");
+    std::fs::write(&path, "precious\n").unwrap();
+    for approval in asked_for(&events) {
+        scene.resolve(run, &approval, true).await.unwrap();
+    }
+    let events = scene.ended(run).await;
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious\n");
+    let failed = first!(events, ToolFailed);
+    assert_eq!(failed.code.as_deref(), Some("changed_since_approval"));
+    assert!(made(&events, "b.txt"), "the other call is what was allowed");
+}

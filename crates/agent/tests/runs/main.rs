@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod allowances;
 mod applications;
 mod beginnings;
 mod bounds;
@@ -14,6 +15,8 @@ mod crashes;
 mod disks;
 mod endings;
 mod faults;
+mod given;
+mod hostile;
 mod kinds;
 mod leave;
 mod long;
@@ -26,7 +29,9 @@ mod recovery;
 mod scene;
 mod secrets;
 mod seen;
+mod shortened;
 mod store;
+mod together;
 mod tools;
 mod toys;
 mod waits;

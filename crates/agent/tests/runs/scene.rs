@@ -15,6 +15,7 @@ use recount_agent::{Agent, Settings, Workspaces};
 use recount_engine::{
     Delivery, Engine, Framing, ListQuery, NewRun, Order, Profiles, Redactor, SEAL_KEY_BYTES,
 };
+use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, codec};
 use recount_run::{CancelledBy, Command};
@@ -54,6 +55,8 @@ pub(crate) struct Setup {
     /// Under which originals are sealed; without one it is another with each start.
     pub(crate) key: Option<[u8; SEAL_KEY_BYTES]>,
     pub(crate) profiles: Arc<Profiles>,
+    /// The system prompt; empty for none, and `None` for the default.
+    pub(crate) system: Option<String>,
     /// How long the test waits for what must come; nothing is measured by it.
     pub(crate) patience: Duration,
 }
@@ -72,6 +75,7 @@ impl Default for Setup {
             redactor: Arc::new(Redactor::shapes()),
             key: Some([7; SEAL_KEY_BYTES]),
             profiles: Arc::default(),
+            system: Some(String::new()),
             patience: PATIENCE,
         }
     }
@@ -263,6 +267,7 @@ impl Scene {
                         approve: true,
                         by: by(),
                         comment: None,
+                        remember: None,
                     },
                     Payload::ClarificationRequested(asked) => Command::AnswerClarification {
                         clarification_id: asked.clarification_id.clone(),
@@ -295,6 +300,24 @@ impl Scene {
         self.resolve(run, approval_id, approve).await.unwrap();
     }
 
+    /// Says yes to the first request, and to calls like it.
+    pub(crate) async fn always(
+        &self,
+        run: RunId,
+        events: &[Event],
+        scope: AllowanceScope,
+    ) -> Result<(), recount_engine::Error> {
+        let approval_id = asked_for(events)[0].clone();
+        let command = Command::ResolveApproval {
+            approval_id,
+            approve: true,
+            by: "ann".into(),
+            comment: None,
+            remember: Some(scope),
+        };
+        self.engine.submit(run, command).await.map(drop)
+    }
+
     pub(crate) async fn resolve(
         &self,
         run: RunId,
@@ -303,7 +326,8 @@ impl Scene {
     ) -> Result<(), recount_engine::Error> {
         let comment = (!approve).then(|| "not today".to_owned());
         let approval_id = approval_id.clone();
-        let command = Command::ResolveApproval { approval_id, approve, by: "ann".into(), comment };
+        let command =
+            Command::ResolveApproval { approval_id, approve, by: "ann".into(), comment, remember: None };
         self.engine.submit(run, command).await.map(drop)
     }
 
@@ -376,7 +400,8 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
             allowed: [root.join("work"), root.join("data")].into(),
             forbidden: [root.join("data")].into(),
         },
-        system: None,
+        system: setup.system.clone(),
+        workspace_instructions: true,
         profiles: setup.profiles.clone(),
     };
     let agent = Agent::new(settings, world);

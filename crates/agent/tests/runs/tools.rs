@@ -217,7 +217,7 @@ async fn commands_are_run() {
         case("shell_exec", run("cat a.txt; echo no >&2"), SHELL, "tool.completed", "TWO"),
         // A status is an answer, and not a failure of the tool.
         case("shell_exec", run("exit 3"), SILENT, "tool.completed", "exit code 3"),
-        case("shell_exec", run("kill -9 $$"), SILENT, "tool.completed", "ended by SIGKILL"),
+        case("shell_exec", run("kill -9 $$"), SILENT, "tool.failed", "ended by SIGKILL (signal 9)"),
         case("shell_exec", run("no-such-program"), SHELL, "tool.completed", "exit code 127"),
         case("shell_exec", run("printf '\\377\\376'"), SHELL, "tool.completed", "exit code 0"),
         case(

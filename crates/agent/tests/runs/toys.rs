@@ -1,4 +1,5 @@
-//! Tools that do what no tool should: panic, hang, and count how often they are carried out; and a model that panics.
+//! Tools that do what no tool should: panic, hang, and count how often they are carried out; tools that meet each
+//! other while they run; and a model that panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +18,46 @@ pub(crate) struct Box {
     /// How often each was carried out.
     pub(crate) panics: Arc<AtomicUsize>,
     pub(crate) hangs: Arc<AtomicUsize>,
+    pub(crate) meeting: Arc<Meeting>,
+}
+
+/// Where calls that run at the same time find each other.
+#[derive(Default)]
+pub(crate) struct Meeting {
+    /// Calls that are inside now, and the most there ever were.
+    pub(crate) inside: AtomicUsize,
+    pub(crate) most: AtomicUsize,
+    /// Calls that changed something while another call was inside.
+    pub(crate) disturbed: AtomicUsize,
+    /// How many have come in so far.
+    came: tokio::sync::watch::Sender<usize>,
+}
+
+impl Meeting {
+    fn come(&self) -> usize {
+        let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(inside, Ordering::SeqCst);
+        self.came.send_modify(|came| *came += 1);
+        inside
+    }
+
+    fn go(&self) {
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Returns when so many have come in.
+    pub(crate) async fn came(&self, count: usize) {
+        let mut came = self.came.subscribe();
+        came.wait_for(|came| *came >= count).await.unwrap();
+    }
 }
 
 impl Box {
     pub(crate) fn put_into(&self, tools: &mut Tools) {
         tools.add(Toy { name: "panics", carried_out: self.panics.clone() });
         tools.add(Toy { name: "hangs", carried_out: self.hangs.clone() });
+        tools.add(Meets { name: "meets", meeting: self.meeting.clone() });
+        tools.add(Meets { name: "alone", meeting: self.meeting.clone() });
     }
 }
 
@@ -74,6 +109,69 @@ impl Tool for Toy {
                 _ => {}
             }
             let (how, output) = (How::Completed, "played".to_owned());
+            Outcome { how, summary: output.clone(), output, events: Vec::new(), artifact: None, image: None }
+        })
+    }
+}
+
+/// `meets` only reads: it waits until so many calls have come in, and says which one it is. `alone` changes things.
+struct Meets {
+    name: &'static str,
+    meeting: Arc<Meeting>,
+}
+
+impl Tool for Meets {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "search"
+    }
+
+    fn description(&self) -> &'static str {
+        "A toy."
+    }
+
+    fn schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": { "wait_for": { "type": "integer" }, "say": { "type": "string" } },
+            "additionalProperties": false
+        })
+    }
+
+    fn reads_only(&self) -> bool {
+        self.name == "meets"
+    }
+
+    fn assess(&self, _input: &Value) -> Assessment {
+        Assessment {
+            risk: RiskLevel::Low,
+            reversibility: Reversibility::Reversible,
+            summary: self.name.to_owned(),
+            action: "Meet.".to_owned(),
+            consequence: "None.".to_owned(),
+            targets: Targets::default(),
+            writes: self.name == "alone",
+        }
+    }
+
+    fn run<'a>(&'a self, mut job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        std::boxed::Box::pin(async move {
+            let inside = self.meeting.come();
+            if self.name == "alone" && inside > 1 {
+                self.meeting.disturbed.fetch_add(1, Ordering::SeqCst);
+            }
+            let wanted = job.input.get("wait_for").and_then(Value::as_u64).unwrap_or(0) as usize;
+            let how = tokio::select! {
+                () = self.meeting.came(wanted) => How::Completed,
+                () = job.cancel.cancelled() => How::Cancelled,
+            };
+            // Whoever would run beside this one has the time to come.
+            tokio::task::yield_now().await;
+            self.meeting.go();
+            let output = job.input.get("say").and_then(Value::as_str).unwrap_or("met").to_owned();
             Outcome { how, summary: output.clone(), output, events: Vec::new(), artifact: None, image: None }
         })
     }

@@ -193,8 +193,7 @@ async fn a_death_by_signal_is_told_as_one() {
     for mode in LAYERS.into_iter().chain([Mode::Off]) {
         let ground = Ground::new(mode).await;
         let ran = ground.shell("kill -SEGV $$").await;
-        assert_eq!(ran.how(), "completed");
-        assert_eq!(ran.outcome.output, "ended by SIGSEGV\n");
+        assert_eq!((ran.how(), ran.outcome.output.as_str()), ("signal", "ended by SIGSEGV (signal 11)\n"));
         assert_eq!((&ran.exited()["exit_code"], &ran.exited()["signal"]), (&json!(null), &json!("SIGSEGV")));
         let ran = ground.shell("exit 139").await;
         assert_eq!((&ran.exited()["exit_code"], &ran.exited()["signal"]), (&json!(139), &json!(null)));
@@ -214,4 +213,52 @@ async fn a_command_that_cannot_start_is_told_so() {
         assert_eq!(ran.how(), "spawn_failed");
         assert!(ran.outcome.output.contains("choose a folder within"), "{}", ran.outcome.output);
     }
+}
+
+/// Files in memory are memory: those of `/tmp`, of `/dev/shm` and those without names.
+#[tokio::test]
+async fn files_in_memory_count_where_the_kernel_bounds_memory() {
+    for mode in LAYERS {
+        let settings = SandboxSettings {
+            mode,
+            memory_bytes: 256 << 20,
+            tmp_bytes: 2 << 30,
+            ..SandboxSettings::default()
+        };
+        let ground = Ground::with(settings).await;
+        let detail = ground.sandbox.detail().to_owned();
+        let by_kernel = detail.contains("MiB of memory, bounded by the kernel");
+        let by_looking = detail.contains("MiB of memory, bounded by looking");
+        assert!(by_kernel != by_looking, "{detail}");
+        let program = r#"my $number = `uname -m` =~ /aarch64/ ? 279 : 319; my $name = "x";
+            open(my $file, ">&=", syscall($number, $name, 0)) or die; my $text = "x" x 1048576;
+            for (1 .. 600) { syswrite($file, $text) or die }"#;
+        let ran = ground.shell(&format!("exec perl -e '{program}'")).await;
+        let expected = if by_kernel { "memory_limit" } else { "completed" };
+        assert_eq!(ran.how(), expected, "{mode:?}: {}", ran.outcome.output);
+        if !by_kernel {
+            continue;
+        }
+        // A command that goes on when a child was killed, and ends well, has not failed; what became of the child is said.
+        let ran = ground.shell(&format!("perl -e '{program}'; echo \"came to $?\"")).await;
+        assert_eq!((ran.how(), ran.text("stdout").as_str()), ("completed", "came to 137\n"), "{mode:?}");
+        let said = &ran.outcome.output;
+        assert!(said.contains("killed a process of this command") && said.contains("256 MiB"), "{said}");
+        // One that ends in another way is told to have failed for it, and how it ended.
+        let ran = ground.shell(&format!("perl -e '{program}' || exit 3")).await;
+        assert_eq!(ran.how(), "memory_limit", "{mode:?}: {}", ran.outcome.output);
+        assert!(ran.outcome.output.contains("ended with exit code 3"), "{}", ran.outcome.output);
+        assert_eq!(ran.exited()["exit_code"], 3, "{mode:?}");
+    }
+}
+
+/// What a command is told to have is what it has.
+#[tokio::test]
+async fn the_label_says_whether_the_kernel_bounds_memory() {
+    for mode in LAYERS {
+        let ground = Ground::new(mode).await;
+        let by_kernel = ground.sandbox.detail().contains("MiB of memory, bounded by the kernel");
+        assert_eq!(ground.sandbox.label(false).contains(" memory=watched"), !by_kernel, "{mode:?}");
+    }
+    assert_eq!(Ground::new(Mode::Off).await.sandbox.label(false), "off");
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
-use recount_agent::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller, Terms, Tool};
+use recount_agent::tool::{
+    Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Rewritten, Teller, Terms, Tool,
+};
 use recount_agent::tools::shell::ShellExec;
 use recount_event::family::artifact;
 use recount_event::{Draft, ForeignId, Payload};
@@ -156,6 +158,8 @@ impl Ground {
             tool_name: tool.name(),
             turn_index: Some(0),
             input: &input,
+            approved: None,
+            rewritten: Rewritten::default(),
             terms: &self.terms,
             teller: &mut *told,
             keeper: &self.kept,

@@ -7,4 +7,5 @@ mod escape;
 mod git;
 mod ground;
 mod output;
+mod room;
 mod shell;

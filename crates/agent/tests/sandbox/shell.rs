@@ -13,7 +13,7 @@ async fn a_command_is_told_from_start_to_end() {
         assert_eq!((ran.text("stdout").as_str(), ran.text("stderr").as_str()), ("out\n", "err\n"));
         assert_eq!(ran.how(), "completed");
         let command = of_type(&ran.told.drafts, "tool.shell.command").remove(0);
-        assert_eq!(command["sandbox_layer"], ground.sandbox.layer().name());
+        assert_eq!(command["sandbox_layer"], ground.sandbox.label(false));
         assert_eq!(command["argv"][2], "echo out; echo err >&2; echo kept > file; exit 3");
         assert_eq!(command["kind"], "shell");
         let exited = ran.exited();

@@ -14,11 +14,14 @@ use super::{foreign_id_schema, object};
 pub struct Order {
     pub model: Option<String>,
     pub system: Option<String>,
+    pub workspace_instructions: Option<bool>,
     pub tools: Option<Vec<String>>,
     pub max_turns: Option<u64>,
+    pub budget_turns: Option<u64>,
     pub max_output_tokens: Option<u32>,
     pub workspace: Option<String>,
     pub workspace_mode: Option<String>,
+    pub copy_ignored: Option<bool>,
     pub network: Option<bool>,
     pub timeout_seconds: Option<u64>,
     pub output_bytes_max: Option<u64>,
@@ -85,6 +88,9 @@ macro_rules! ordering {
             /// Kind `agent_loop`: what the model is told before the conversation, in place of the usual.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub system: Option<String>,
+            /// Kind `agent_loop`: `false` leaves the `AGENTS.md` files of the workspace unread.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub workspace_instructions: Option<bool>,
             /// Kind `agent_loop`: the tools that the model may call, by name; all when missing, none when empty.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub tools: Option<Vec<String>>,
@@ -92,6 +98,11 @@ macro_rules! ordering {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(range(min = 1))]
             pub max_turns: Option<u64>,
+            /// Kind `agent_loop`: how many turns the run may complete; then it ends with `budget_exceeded`. A budget in
+            /// money for a model without a price needs this or `budget_tokens` of the task.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(range(min = 1))]
+            pub budget_turns: Option<u64>,
             /// Kind `agent_loop`: how long one answer of the model may be.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(range(min = 1, max = 4_294_967_295_u32))]
@@ -103,6 +114,9 @@ macro_rules! ordering {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(extend("enum" = ["clone", "in_place", null]))]
             pub workspace_mode: Option<String>,
+            /// Mode `clone`: copy what git is told to ignore, too; it is left out otherwise.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub copy_ignored: Option<bool>,
             /// Whether commands may use the network.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub network: Option<bool>,
@@ -136,11 +150,14 @@ macro_rules! ordering {
                 Order {
                     model: self.model.take(),
                     system: self.system.take(),
+                    workspace_instructions: self.workspace_instructions.take(),
                     tools: self.tools.take(),
                     max_turns: self.max_turns.take(),
+                    budget_turns: self.budget_turns.take(),
                     max_output_tokens: self.max_output_tokens.take(),
                     workspace: self.workspace.take(),
                     workspace_mode: self.workspace_mode.take(),
+                    copy_ignored: self.copy_ignored.take(),
                     network: self.network.take(),
                     timeout_seconds: self.timeout_seconds.take(),
                     output_bytes_max: self.output_bytes_max.take(),

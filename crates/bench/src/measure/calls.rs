@@ -119,6 +119,7 @@ fn settings(folder: &std::path::Path, books: &Arc<Books>) -> Result<Settings> {
         sandboxed: true,
         workspaces: Workspaces { home, allowed: [].into(), forbidden: [].into() },
         system: None,
+        workspace_instructions: true,
         profiles: Default::default(),
         no_network: None,
     })

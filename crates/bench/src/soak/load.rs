@@ -20,6 +20,8 @@ const STALLED: u64 = 4;
 /// Events of one batch, at most; batches of one run, at most.
 const BATCH_MAX: u64 = 64;
 const RUN_BATCHES_MAX: u64 = 400;
+/// Then another run asks: the calls stay open, and a run may have 256 of them.
+const APPROVALS_A_RUN: u64 = 200;
 /// How long a producer rests between batches, at most.
 const REST_SECONDS_MAX: f64 = 0.05;
 /// How long a follower stays, and somebody who takes nothing, at most.
@@ -159,19 +161,23 @@ pub(super) async fn check_acknowledged(course: &Course) {
 
 /// A run that asks, and is answered, again and again.
 async fn ask_for_approvals(course: &Course) -> Result<()> {
-    let Some(run) = create(course, "asks").await else { return Ok(()) };
-    append(course, &run, 0, vec![event("run.started", "{}".to_owned())?], "{}".to_owned()).await;
-    for seq in 1.. {
+    let mut run = String::new();
+    for seq in (1..=APPROVALS_A_RUN).cycle() {
         course.rest(APPROVAL_EVERY_SECONDS).await;
         if course.stop.get() {
             break;
+        }
+        if seq == 1 {
+            let Some(next) = create(course, "asks").await else { return Ok(()) };
+            run = next;
+            append(course, &run, 0, vec![event("run.started", "{}".to_owned())?], "{}".to_owned()).await;
         }
         let approval = format!("{run}.{seq}");
         let asked = format!(
             r#"{{"approval_id":"{approval}","tool_call_id":"call_{seq}","kind":"shell","summary":"go on"}}"#
         );
         append(course, &run, seq, vec![event("approval.requested", asked.clone())?], asked).await;
-        let answer = ResolveApproval { decision: Verdict::Approve, comment: None };
+        let answer = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
         let resolved = loop {
             match course.client.resolve_approval(&approval, &answer).await {
                 Ok(resolved) => break Some(resolved),

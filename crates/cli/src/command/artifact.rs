@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{Asking, gather};
 use crate::exit::Failure;
+use crate::output::note;
 use crate::render::{clean, list};
 
 #[derive(Args)]
@@ -88,7 +89,13 @@ impl Artifact {
 fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = |why: std::io::Error| Failure::Own(format!("{} cannot be written: {why}", file.display()));
     let mut there = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
-    there.write_all(bytes).map_err(failed)
+    let written = there.write_all(bytes).and_then(|()| there.sync_all());
+    if written.is_err()
+        && let Err(why) = std::fs::remove_file(file)
+    {
+        note(&format!("{} is not complete and cannot be removed: {why}", file.display()));
+    }
+    written.map_err(failed)
 }
 
 /// What it is, what became of it, and the patch where it came along.

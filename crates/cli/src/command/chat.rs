@@ -4,6 +4,7 @@
 //! is asked, and everything about the talk, to standard error.
 
 mod choose;
+mod folder;
 mod image;
 mod open;
 mod said;
@@ -13,15 +14,20 @@ mod typed;
 use std::path::PathBuf;
 
 use clap::Args;
-use recount_client::aap::AapClient;
+use recount_client::Client;
+use recount_client::aap::wire::Block;
+use recount_client::aap::{AapClient, AapError};
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::folder::FolderOptions;
 use self::open::{Opened, open};
 use self::talk::{Consent, Talk};
 use self::typed::Typed;
 use super::Common;
 use super::credential::token;
+use super::run::{Action, Reached, Unfinished, View};
 use crate::exit::Failure;
+use crate::output::note;
 
 /// Where our servers have the protocol.
 const USUAL_PATH: &str = "/aap";
@@ -34,7 +40,7 @@ pub(super) struct Chat {
     /// The agent, by name; without it the only one, or the one that is chosen when asked
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Go on with a session, by its id
+    /// Go on with a session, by its id, which a chat prints when it begins and when it is left
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Say this, tell the answer and end
@@ -62,25 +68,109 @@ pub(super) struct Chat {
     /// Read the token to show the server from a file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    folder: FolderOptions,
+    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: ask on a
+    /// terminal, otherwise fail; resume: continue them first; abandon: cancel them first
+    #[arg(long, value_name = "ACTION", default_value = "ask", value_parser = ["ask", "resume", "abandon"])]
+    unfinished: String,
+}
+
+/// Where a chat is held.
+struct Place {
+    /// The base of the protocol.
+    base: String,
+    token: Option<String>,
+    /// The server that this program is itself, and what an earlier one left unfinished.
+    inside: Option<(Reached, Vec<recount_server::Unfinished>)>,
+    /// Where a server of ours has its native face, if it is one.
+    server: Option<String>,
+    /// What another verb needs to reach the same server: ` --url …`, or nothing.
+    address: String,
 }
 
 impl Chat {
-    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
-    pub(super) async fn run(self, common: Common, token_is_typed: bool) -> Result<(), Failure> {
-        let base = match &self.base {
-            Some(base) => base.clone(),
-            None => format!("{}{USUAL_PATH}", common.url.trim_end_matches('/')),
-        };
-        let token = token(&common, &base, self.token_file.as_deref(), token_is_typed)?;
-        let client = AapClient::new(&base, token.as_deref())?;
+    /// `url_is_named`: somebody said which server. `token_is_typed`: the token was said for this very call, not in the
+    /// environment for the usual server.
+    pub(super) async fn run(
+        self,
+        common: Common,
+        url_is_named: bool,
+        token_is_typed: bool,
+    ) -> Result<(), Failure> {
         let images = self.image.iter().map(|path| image::block(path)).collect::<Result<Vec<_>, _>>()?;
+        let view = View { json: common.json, plain: common.plain };
+        let place = self.place(&common, url_is_named, token_is_typed).await?;
+        let done = match self.settle_unfinished(&place, view).await {
+            Ok(()) => self.talk(&place, images, view).await,
+            Err(failure) => Err(failure),
+        };
+        if let Some((reached, _)) = place.inside {
+            reached.leave().await;
+        }
+        done
+    }
+
+    /// The server that is named, or the one that answers at the usual address, or this program.
+    async fn place(
+        &self,
+        common: &Common,
+        url_is_named: bool,
+        token_is_typed: bool,
+    ) -> Result<Place, Failure> {
+        let usual = format!("{}{USUAL_PATH}", common.url.trim_end_matches('/'));
+        let base = self.base.clone().unwrap_or(usual);
+        let token = token(common, &base, self.token_file.as_deref(), token_is_typed)?;
+        let is_there = self.base.is_some()
+            || url_is_named
+            || !matches!(
+                AapClient::new(&base, token.as_deref())?.meta().await,
+                Err(AapError::Unreachable { .. })
+            );
+        if is_there {
+            let server = base.trim_end_matches('/').strip_suffix(USUAL_PATH).map(str::to_owned);
+            let is_usual = !url_is_named && self.base.is_none();
+            let address = server.as_ref().filter(|_| !is_usual).map(|url| format!(" --url {url}"));
+            return Ok(Place { base, token, inside: None, server, address: address.unwrap_or_default() });
+        }
+        let (reached, left) = Reached::new(common, false, self.folder.for_inside()?).await?;
+        let server = reached.client.base_url().to_owned();
+        let base = format!("{}{USUAL_PATH}", server.trim_end_matches('/'));
+        // Its address ends with it.
+        Ok(Place { base, token, inside: Some((reached, left)), server: Some(server), address: String::new() })
+    }
+
+    /// Within this program: runs that a killed process left unfinished come first. A turn of a session that waits for a
+    /// person is not one of them: that session's own chat goes on with it, now or later.
+    async fn settle_unfinished(&self, place: &Place, view: View) -> Result<(), Failure> {
+        let Some((reached, left)) = &place.inside else { return Ok(()) };
+        let waits_in_a_session =
+            |run: &recount_server::Unfinished| run.status == "waiting" && run.session.is_some();
+        let left = left.iter().filter(|run| !waits_in_a_session(run)).cloned().collect();
+        let action = Action::parse(&self.unfinished);
+        let unfinished = Unfinished { left, action, view, even_from_a_pipe: false };
+        unfinished.resolve(reached).await.map(drop)
+    }
+
+    async fn talk(self, place: &Place, images: Vec<Block>, view: View) -> Result<(), Failure> {
+        let client = AapClient::new(&place.base, place.token.as_deref())?;
         let failed = |why| Failure::Own(format!("signals cannot be heard: {why}"));
         let interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
         let typed = Typed::open(interrupts);
-        let Opened { agent, session, typed, overrides, past } = open(&self, &client, typed).await?;
+        let Opened { agent, session, typed, overrides, past, works } = open(&self, &client, typed).await?;
         let consent = Consent { all: self.yes, names: named(&self.allow) };
-        let talk = Talk::new(client, agent, session, typed, consent, common.json);
-        talk.with(overrides, images, past)?.run(self.message).await
+        let is_ours = agent.capabilities.workspace.is_some();
+        let id = session.session_id.clone();
+        let back = if place.inside.is_some() { None } else { Some(place.base.clone()) };
+        let talk =
+            Talk::new(client, agent, session, typed, consent, view).with(overrides, images, past, back)?;
+        works.iter().for_each(|line| note(line));
+        let done = talk.run(self.message).await;
+        if let (Some(server), true, false) = (&place.server, is_ours, view.json) {
+            let native = Client::new(server, place.token.as_deref())?;
+            folder::tell_where(&native, &id, &place.address).await;
+        }
+        done
     }
 }
 

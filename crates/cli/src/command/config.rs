@@ -14,6 +14,9 @@ use crate::render::clean;
 
 #[derive(Args)]
 pub(super) struct Config {
+    /// Print the default system prompt of runs that work on a copy with all tools
+    #[arg(long)]
+    system_prompt: bool,
     #[command(flatten)]
     serve: serve::Serve,
 }
@@ -30,6 +33,14 @@ struct Row {
 impl Config {
     pub(super) fn run(self, common: &Common, matches: &ArgMatches) -> Result<(), Failure> {
         let config = recount_server::Config::settle(self.serve.options(), |name| std::env::var(name).ok())?;
+        if self.system_prompt {
+            let text = recount_server::default_system_prompt(&config);
+            let mut out = Output::new();
+            return match common.json {
+                true => out.value(&json!({ "system_prompt": text })),
+                false => text.lines().try_for_each(|line| out.line(line)),
+            };
+        }
         let mut rows: Vec<Row> = config
             .settings
             .into_iter()

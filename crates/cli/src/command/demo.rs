@@ -11,7 +11,7 @@ use clap::Args;
 use recount_client::request::CreateTask;
 use recount_server::Options;
 
-use super::run::{Following, Reached, Unattended};
+use super::run::{Following, Reached, Unattended, View};
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::note;
@@ -37,7 +37,7 @@ const PROJECT: &[(&str, &str)] = &[
 const BUDGET_MICROS_USD: u64 = 100_000;
 
 impl Demo {
-    pub(super) async fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) async fn run(self, view: View) -> Result<(), Failure> {
         let folder = Folder::make()?;
         let data = self.data.unwrap_or_else(|| folder.0.join("data"));
         let project = folder.project()?;
@@ -50,6 +50,7 @@ impl Demo {
             ..Options::default()
         };
         let (reached, _) = Reached::inside(options, None).await?;
+        reached.work().await?;
         let somebody = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
         let wait = if somebody { limits::DEMO_WAIT_FOR_SOMEBODY } else { limits::DEMO_WAIT };
         note(&format!(
@@ -70,7 +71,7 @@ impl Demo {
             .latest_run_id
             .ok_or_else(|| Failure::Protocol(format!("the task {} was made without its run", task.id)))?;
         let following =
-            Following::new(&reached, &run, json, self.answers_from_stdin, Some(Unattended { wait }));
+            Following::new(&reached, &run, view, self.answers_from_stdin, Some(Unattended { wait }));
         let done = following.follow().await;
         if matches!(done, Err(Failure::Interrupted)) {
             return done;
@@ -78,9 +79,15 @@ impl Demo {
         reached.leave().await;
         let data = data.display();
         note(&format!("The account is kept in {data}. What to do next:"));
-        note(&format!("  recount verify --data {data}   says whether the account is whole and unaltered"));
-        note(&format!("  recount serve --data {data}   shows it at http://127.0.0.1:8765/#{run}"));
-        note(&format!("  recount tail {run}   tells the run again, event by event, while that server runs"));
+        for (words, command) in [
+            ("Check that it is whole and unaltered:", format!("recount verify --data {data}")),
+            ("Serve it:", format!("recount serve --data {data}")),
+            ("While that server runs, open the run in a browser:", format!("http://127.0.0.1:8765/#{run}")),
+            ("Or read it event by event:", format!("recount tail {run}")),
+        ] {
+            note(&format!("  {words}"));
+            note(&format!("    {command}"));
+        }
         done
     }
 }

@@ -1,17 +1,20 @@
 //! `recount export`: whole runs as lines, each with its head, for another server or for keeping.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
-use recount_client::export::Header;
+use recount_client::export::{End, Header};
 use recount_server::export::Sum;
 use serde_json::json;
 
 use super::Common;
 use super::partial::Partial;
 use crate::exit::Failure;
+use crate::limits;
 use crate::output::{Output, note};
-use crate::place::Place;
+use crate::place::{Place, Runs};
 use crate::render::clean;
 
 #[derive(Args)]
@@ -19,10 +22,10 @@ pub(super) struct Export {
     /// The runs' ids
     #[arg(value_name = "RUN", required_unless_present = "all", conflicts_with = "all")]
     runs: Vec<String>,
-    /// All runs, oldest first
+    /// All runs, oldest first. Runs that are damaged, or erased meanwhile, are left out and named
     #[arg(long)]
     all: bool,
-    /// Where to write; it is there only when all went well. - is standard output
+    /// Where to write, when the export is whole; with runs left out, FILE.partial. - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// Read this data folder, while no server uses it
@@ -36,26 +39,47 @@ impl Export {
             Some(data) => Place::open(data)?,
             None => Place::server(common.client()?),
         };
-        let (runs, erased) = if self.all { place.runs().await? } else { (self.runs, 0) };
+        let (all, named) = (self.all, self.runs);
+        let Runs { ids, erased, damaged_rows } = match all {
+            true => place.runs().await?,
+            false => Runs { ids: named, erased: 0, damaged_rows: BTreeSet::new() },
+        };
         let mut sink = match self.output.to_str() {
             Some("-") => Sink::Stdout(Output::new()),
             _ => Sink::File(Partial::begin(&self.output)?),
         };
-        let mut told = Vec::with_capacity(runs.len());
-        for run in runs {
-            let header = write(&place, &run, &mut sink).await?;
-            told.push(header);
+        // The runs that are left out, and why.
+        let mut left_out: Vec<(String, Why)> = Vec::new();
+        let mut unread = None;
+        if all {
+            left_out.extend(place.damaged().iter().map(|run| (run.clone(), Why::Damaged(None))));
+            unread = place.unread();
         }
-        let damaged = if self.all { place.damaged().to_vec() } else { Vec::new() };
+        let mut told = Vec::with_capacity(ids.len());
+        for run in ids {
+            match write(&place, &run, &mut sink).await {
+                Ok(header) => told.push(header),
+                Err(Failure::Damaged(why)) if all => left_out.push((run, Why::Damaged(Some(why)))),
+                Err(Failure::Gone(why)) if all => left_out.push((run, Why::Gone(why))),
+                Err(why) => return Err(why),
+            }
+        }
+        let events: u64 = told.iter().map(|header| header.events - header.first_sequence.unwrap_or(0)).sum();
+        let end = End { runs: told.len() as u64, events, left_out: left_out.len() as u64 };
+        sink.line(&end.line())?;
         place.close().await?;
+        let is_whole = left_out.is_empty() && damaged_rows.is_empty() && unread.is_none();
+        let mut partly = None;
         if let Sink::File(partial) = sink {
-            partial.finish()?;
+            match is_whole {
+                true => partial.finish()?,
+                false => partly = Some(partial.finish_incomplete()?),
+            }
             let mut out = Output::new();
             for header in &told {
                 tell(&mut out, common.json, header)?;
             }
         }
-        let events: u64 = told.iter().map(|header| header.events - header.first_sequence.unwrap_or(0)).sum();
         let runs = if told.len() == 1 { "1 run".to_owned() } else { format!("{} runs", told.len()) };
         let erased = match erased {
             0 => String::new(),
@@ -63,10 +87,38 @@ impl Export {
             erased => format!("; {erased} erased runs left out"),
         };
         note(&format!("{runs} exported, {events} events{erased}"));
-        for run in &damaged {
-            note(&format!("{run} is damaged and was left out; recount salvage saves what is left of it"));
+        for (run, why) in &left_out {
+            note(&format!("{run} {why}"));
         }
-        if damaged.is_empty() { Ok(()) } else { Err(Failure::No) }
+        for row in &damaged_rows {
+            note(&format!("the row {row} is damaged; if it names a run, that run was left out"));
+        }
+        if let Some(unread) = &unread {
+            note(&format!("{unread}; runs that are not named here may be missing"));
+        }
+        if let Some(partly) = &partly {
+            let (partly, file) = (partly.display(), self.output.display());
+            note(&format!("what could be exported is in {partly}; {file} was not written"));
+        }
+        if is_whole { Ok(()) } else { Err(Failure::No) }
+    }
+}
+
+/// Why a run is not in an export of all.
+enum Why {
+    Damaged(Option<String>),
+    /// Since the runs were listed.
+    Gone(String),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (is, why, advice) = match self {
+            Why::Damaged(why) => ("is damaged", why.as_deref(), "; recount salvage saves what is left of it"),
+            Why::Gone(why) => ("went while the others were exported", Some(&**why), ""),
+        };
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        write!(f, "{is} and was left out{why}{advice}")
     }
 }
 
@@ -82,32 +134,92 @@ impl Sink {
             Sink::File(file) => file.line(line),
         }
     }
+
+    /// How much of a file was written so far; what is on standard output cannot be taken back.
+    fn length(&mut self) -> Result<Option<u64>, Failure> {
+        match self {
+            Sink::Stdout(_) => Ok(None),
+            Sink::File(file) => file.length().map(Some),
+        }
+    }
 }
 
-/// Writes a run up to what its digest covers, and adds it up on the way.
+/// Writes a run up to what its digest covers. Nothing of it is written before all of it was read and added up, so that
+/// a run that cannot be read leaves no part of itself. A run longer than [`limits::EXPORT_HELD_BYTES_MAX`] is read twice.
 async fn write(place: &Place, run: &str, sink: &mut Sink) -> Result<Header, Failure> {
-    let header = place.header(run).await?;
-    let (events, first) = (header.events, header.first_sequence.unwrap_or(0));
+    let (header, held) = hold(place, run).await?;
+    let begun_at = sink.length()?;
     sink.line(&header.line())?;
+    if let Some(lines) = held {
+        lines.lines().try_for_each(|line| sink.line(line))?;
+        return Ok(header);
+    }
+    let Err(why) = read(place, &header, |line| sink.line(line)).await else { return Ok(header) };
+    match (sink, begun_at, why) {
+        (Sink::File(file), Some(begun_at), why) => {
+            file.cut(begun_at)?;
+            Err(why)
+        }
+        // Its beginning is written already, so it cannot be left out any more.
+        (_, _, Failure::Damaged(why) | Failure::Gone(why)) => Err(Failure::Refused(why)),
+        (_, _, why) => Err(why),
+    }
+}
+
+/// The header of a run and, where they are not too long, its lines. One that is pruned meanwhile is read again from what
+/// is left.
+async fn hold(place: &Place, run: &str) -> Result<(Header, Option<String>), Failure> {
+    let mut header = place.header(run).await?;
+    for _ in 0..limits::EXPORT_PRUNED_MAX {
+        let mut held = Some(String::new());
+        let found = read(place, &header, |line| {
+            if let Some(lines) = &mut held {
+                if lines.len() + line.len() < limits::EXPORT_HELD_BYTES_MAX {
+                    lines.push_str(line);
+                    lines.push('\n');
+                } else {
+                    held = None;
+                }
+            }
+            Ok(())
+        })
+        .await;
+        let Err(why) = found else { return Ok((header, held)) };
+        let now = place.header(run).await?;
+        if now.first_sequence == header.first_sequence {
+            return Err(why);
+        }
+        header = now;
+    }
+    Err(Failure::Damaged(format!("{run} was pruned again and again while it was read; export it once more")))
+}
+
+/// Reads the events of a run that its header covers, adds them up, and compares with the header.
+async fn read(
+    place: &Place,
+    header: &Header,
+    mut each: impl FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let run = &*header.run_id;
+    let (events, first) = (header.events, header.first_sequence.unwrap_or(0));
     let begun = header.start.as_deref().and_then(|start| Sum::beginning_at(run, first, start));
     let mut sum = begun.unwrap_or_else(|| Sum::new(run));
-    let mut written = first;
-    while written < events {
-        let page = place.events(run, written, |envelope| {
-            if written == events {
+    let mut read = first;
+    while read < events {
+        let page = place.events(run, read, |envelope| {
+            if read == events {
                 return Ok(());
             }
-            written += 1;
-            sum.event(envelope).map_err(Failure::Refused)?;
+            read += 1;
+            sum.event(envelope).map_err(Failure::Damaged)?;
             let text = std::str::from_utf8(envelope);
-            sink.line(text.map_err(|why| Failure::Refused(format!("{run} holds no text: {why}")))?)
+            each(text.map_err(|why| Failure::Damaged(format!("{run} holds no text: {why}")))?)
         });
         if page.await? == 0 {
             break;
         }
     }
-    sum.finish(events, &header.head).map_err(Failure::Refused)?;
-    Ok(header)
+    sum.finish(events, &header.head).map_err(Failure::Damaged)
 }
 
 fn tell(out: &mut Output, as_json: bool, header: &Header) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use recount_client::export::RUN_BYTES_MAX;
+use recount_client::export::{End, RUN_BYTES_MAX};
 use serde_json::json;
 
 use self::blocks::{Block, Blocks};
@@ -34,12 +34,19 @@ impl Import {
             None => Place::server(common.client()?),
         };
         let mut blocks = Blocks::new(input, RUN_BYTES_MAX);
-        let mut tally = Tally::default();
+        let (mut tally, mut export) = (Tally::default(), Section::default());
         let mut out = Output::new();
         while let Some(block) =
             blocks.next().map_err(|why| Failure::Own(format!("the input cannot be read: {why}")))?
         {
+            if let Some(end) = block.end() {
+                if let Err(outcome) = std::mem::take(&mut export).compare(end) {
+                    tally.tell(&mut out, common.json, &block.name(), &outcome)?;
+                }
+                continue;
+            }
             let name = block.name();
+            export.take(&block);
             let outcome = match block {
                 Block { is_too_large: true, .. } => Outcome::Refused {
                     code: "limit_reached".to_owned(),
@@ -52,6 +59,12 @@ impl Import {
             tally.tell(&mut out, common.json, &name, &outcome)?;
         }
         place.close().await?;
+        if export != Section::default() {
+            note(
+                "the input has no last line that counts its runs; if it was cut between two runs, the rest is missing",
+            );
+            note("exports of older releases have no such line");
+        }
         tally.verdict()
     }
 }
@@ -63,6 +76,38 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
     match File::open(file) {
         Ok(opened) => Ok(Box::new(BufReader::new(opened))),
         Err(why) => Err(Failure::Usage(format!("{} cannot be read: {why}", file.display()))),
+    }
+}
+
+/// What came since the beginning of the input, or since the last line of an export that was joined to it.
+#[derive(Default, PartialEq, Eq)]
+struct Section {
+    runs: u64,
+    events: u64,
+}
+
+impl Section {
+    fn take(&mut self, block: &Block) {
+        let Some(header) = block.header() else { return };
+        self.runs += 1;
+        self.events += header.events.saturating_sub(header.first_sequence.unwrap_or(0));
+    }
+
+    /// Compares with what the export says of itself. The error is why it does not fit.
+    fn compare(self, end: Result<End, String>) -> Result<(), Outcome> {
+        let refused = |code: &str, detail| Outcome::Refused { code: code.to_owned(), detail };
+        let End { runs, events, left_out } = end.map_err(|why| refused("body_malformed", why))?;
+        if left_out > 0 {
+            note(&format!("{left_out} damaged runs were left out when this was exported"));
+        }
+        if (self.runs, self.events) == (runs, events) {
+            return Ok(());
+        }
+        let detail = format!(
+            "{runs} runs with {events} events were exported, but {} runs with {} events came before this line",
+            self.runs, self.events
+        );
+        Err(refused("export_altered", detail))
     }
 }
 

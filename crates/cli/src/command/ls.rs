@@ -1,5 +1,7 @@
 //! `recount ls`: runs or tasks, newest first.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use recount_client::query::{LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX};
 use recount_client::reply::Page;
@@ -9,7 +11,7 @@ use serde::Serialize;
 use super::Asking;
 use crate::exit::Failure;
 use crate::output::note;
-use crate::render::list;
+use crate::render::{clean, list};
 
 #[derive(Args)]
 pub(super) struct Ls {
@@ -94,10 +96,14 @@ async fn collect<T>(
     wanted: &Listing,
 ) -> Result<Found<T>, Failure> {
     let mut found = Found { things: Vec::new(), next: None };
+    let mut damaged = BTreeSet::new();
     let mut after = after.map(serde_json::Value::String);
     while found.things.len() < count_max {
         let limit = Some((count_max - found.things.len()).clamp(1, LIST_LIMIT_MAX));
         let page = fetch(Listing { after: after.clone(), limit, ..wanted.clone() }).await?;
+        for row in page.damaged.iter().filter(|row| damaged.insert((*row).clone())) {
+            note(&format!("not listed, because it is damaged: {}", clean::line(row)));
+        }
         let stuck = page.next == after;
         found.things.extend(page.data);
         found.next = match page.next.as_ref().filter(|_| page.has_more) {

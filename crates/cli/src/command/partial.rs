@@ -1,7 +1,7 @@
 //! A file that is there under its name only when it is whole. See [`Partial`].
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
@@ -32,10 +32,37 @@ impl Partial {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    /// How much was written so far.
+    pub(super) fn length(&mut self) -> Result<u64, Failure> {
+        Ok(self.file.stream_position()?)
+    }
+
+    /// Takes back what was written after the first so many bytes.
+    pub(super) fn cut(&mut self, length: u64) -> Result<(), Failure> {
+        self.file.seek(SeekFrom::Start(length))?;
+        self.file.get_ref().set_len(length)?;
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        let path = self.path.clone();
+        self.move_to(&path)
+    }
+
+    /// Keeps what lacks something: as `NAME.partial`, so that what stands under the name itself is never less than
+    /// whole. Answers where it is.
+    pub(super) fn finish_incomplete(self) -> Result<PathBuf, Failure> {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let path = self.path.with_file_name(name);
+        self.move_to(&path)?;
+        Ok(path)
+    }
+
+    fn move_to(mut self, path: &Path) -> Result<(), Failure> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
-        std::fs::rename(&self.beside, &self.path)?;
+        std::fs::rename(&self.beside, path)?;
         self.is_whole = true;
         let folder = match self.path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,

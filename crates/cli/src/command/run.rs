@@ -6,7 +6,9 @@ mod follow;
 mod order;
 mod reach;
 mod stdin;
+mod unfinished;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,12 +16,14 @@ use clap::Args;
 use recount_client::reply;
 use recount_client::request::{Attachment, CreateRun, ResumeRun};
 
-pub(super) use self::follow::{Following, Unattended};
+pub(super) use self::follow::{Following, Unattended, View};
+pub(super) use self::order::folder;
 pub(super) use self::reach::Reached;
-use super::Common;
+pub(super) use self::unfinished::{Action, Unfinished};
+use super::{Common, apply};
 use crate::exit::Failure;
 use crate::limits;
-use crate::output::Output;
+use crate::output::{Output, note};
 use crate::render::clean;
 
 #[derive(Args)]
@@ -43,12 +47,26 @@ pub(super) struct Run {
     /// The folder that is worked on; without it the current one
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// clone: a copy of the folder is worked on; in_place: the folder itself
+    /// clone, the default: a copy of the folder is worked on, and recount apply brings the changes back; in_place: the
+    /// folder itself
     #[arg(long, value_name = "MODE", value_parser = ["clone", "in_place"])]
     workspace_mode: Option<String>,
+    /// Copy what git is told to ignore, too
+    #[arg(long)]
+    copy_ignored: bool,
     /// What it may cost in US dollars, such as 0.50; makes a task with this budget
     #[arg(long, value_name = "USD", value_parser = order::micros, conflicts_with = "task")]
     budget: Option<u64>,
+    /// Limit the task to N tokens, input and output together; creates a task with this budget
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..1 << 53), conflicts_with = "task")]
+    budget_tokens: Option<u64>,
+    /// Limit the run to N completed turns
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    budget_turns: Option<u64>,
+    /// Without a server: what to do with runs that a killed process left unfinished in the data folder. ask: ask on a
+    /// terminal, otherwise fail; resume: continue them first; abandon: cancel them first
+    #[arg(long, value_name = "ACTION", default_value = "ask", value_parser = ["ask", "resume", "abandon"])]
+    unfinished: String,
     /// Send a file or a picture along; may be said again
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
@@ -61,9 +79,12 @@ pub(super) struct Run {
     /// Only these tools, by name; several with commas
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     tools: Vec<String>,
-    /// What the model is told before the conversation, in place of the usual
+    /// The system prompt, in place of the default one, which recount config --system-prompt prints
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
+    /// Leave the AGENTS.md files of the workspace unread
+    #[arg(long)]
+    no_workspace_instructions: bool,
     /// How often the model may be asked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_turns: Option<u64>,
@@ -75,8 +96,8 @@ pub(super) struct Run {
         long,
         value_name = "RUN",
         conflicts_with_all = [
-            "kind", "agent", "workspace", "workspace_mode", "budget", "attach", "network", "timeout", "tools", "system",
-            "task", "title",
+            "kind", "agent", "workspace", "workspace_mode", "copy_ignored", "budget", "budget_tokens", "budget_turns",
+            "attach", "network", "timeout", "tools", "system", "no_workspace_instructions", "task", "title",
         ]
     )]
     resume: Option<String>,
@@ -94,12 +115,32 @@ pub(super) struct Run {
 impl Run {
     /// `url_is_named`: somebody said which server.
     pub(super) async fn run(self, common: Common, url_is_named: bool) -> Result<(), Failure> {
+        let action = Action::parse(&self.unfinished);
         // What cannot be is said before a server is started for it.
-        let order = if self.resume.is_none() { Some(self.order()?) } else { None };
+        let only_unfinished = self.words.is_empty() && self.resume.is_none() && action != Action::Ask;
+        let order = match self.resume.is_none() && !only_unfinished {
+            true => Some(self.order(&common.url)?),
+            false => None,
+        };
         let attached = self.attach.iter().map(|path| attached(path)).collect::<Result<Vec<_>, _>>()?;
         let folder = order.as_ref().and_then(|order| order.workspace.clone());
-        let reached = Reached::new(&common, url_is_named || self.detach, folder).await?;
-        let done = self.make_and_follow(order, attached, &reached, common.json).await;
+        if order.is_some() && folder.is_none() && self.agent.is_none() {
+            note(
+                "the server is not on this machine, so the current folder is not sent and the run works in an empty one; \
+                 --workspace DIR names a folder there",
+            );
+        }
+        let view = View { json: common.json, plain: common.plain };
+        let (reached, left) = Reached::new(&common, url_is_named || self.detach, folder).await?;
+        let unfinished = Unfinished { left, action, view, even_from_a_pipe: self.answers_from_stdin };
+        let done = match unfinished.resolve(&reached).await {
+            Ok(done) if only_unfinished => done.unwrap_or_else(|| {
+                note("no unfinished runs");
+                Ok(())
+            }),
+            Ok(_) => self.make_and_follow(order, attached, &reached, view).await,
+            Err(failure) => Err(failure),
+        };
         if !matches!(done, Err(Failure::Interrupted)) {
             reached.leave().await;
         }
@@ -111,7 +152,7 @@ impl Run {
         order: Option<CreateRun>,
         attached: Vec<(String, Vec<u8>)>,
         reached: &Reached,
-        json: bool,
+        view: View,
     ) -> Result<(), Failure> {
         let client = &reached.client;
         let run = match (order, &self.resume) {
@@ -138,20 +179,26 @@ impl Run {
         };
         if self.detach {
             let mut out = Output::new();
-            return match json {
+            return match view.json {
                 true => out.value(&client.get_run(&run).await?),
                 false => out.line(&clean::line(&run)),
             };
         }
-        Following::new(reached, &run, json, self.answers_from_stdin, None).follow().await
+        let done = Following::new(reached, &run, view, self.answers_from_stdin, None).follow().await;
+        if !view.json && matches!(done, Ok(()) | Err(Failure::No | Failure::Cancelled)) {
+            // A server within this program ends with it, and its address with that.
+            let address = if reached.is_inside() { "" } else { reached.address.as_str() };
+            apply::tell_where(client, &run, address).await;
+        }
+        done
     }
 
     async fn make(&self, order: CreateRun, reached: &Reached) -> Result<String, Failure> {
-        let Some(budget) = self.budget else {
+        if self.budget.is_none() && self.budget_tokens.is_none() {
             return Ok(reached.client.create_run(&order).await?.id);
-        };
+        }
         let mut task = order::in_task(order);
-        task.budget_micros_usd = Some(budget);
+        (task.budget_micros_usd, task.budget_tokens) = (self.budget, self.budget_tokens);
         let task: reply::Task = reached.client.create_task(&task).await?;
         let first = task.latest_run_id;
         first.ok_or_else(|| Failure::Protocol(format!("the task {} was made without its run", task.id)))
@@ -167,12 +214,16 @@ fn time(text: &str) -> Result<Duration, String> {
 fn attached(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let name = path.display();
     let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name} cannot be attached: {why}"));
-    let size = std::fs::metadata(path).map_err(|why| wrong(&why))?.len();
-    if size > limits::ATTACHED_BYTES_MAX {
-        let most = limits::ATTACHED_BYTES_MAX;
-        return Err(wrong(&format!("it has {size} bytes, and at most {most} can be sent along")));
+    // A device may have no end, and opening a named pipe waits for its writer.
+    if !std::fs::metadata(path).map_err(|why| wrong(&why))?.is_file() {
+        return Err(wrong(&"it is not a regular file"));
     }
-    let bytes = std::fs::read(path).map_err(|why| wrong(&why))?;
+    let file = std::fs::File::open(path).map_err(|why| wrong(&why))?;
+    let (mut bytes, most) = (Vec::new(), limits::ATTACHED_BYTES_MAX);
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|why| wrong(&why))?;
+    if bytes.len() as u64 > most {
+        return Err(wrong(&format!("it has more than {most} bytes, which is the most for one file")));
+    }
     let called =
         path.file_name().map_or_else(|| name.to_string(), |name| name.to_string_lossy().into_owned());
     Ok((called, bytes))

@@ -3,7 +3,7 @@
 use clap::Args;
 use recount_client::reply::Gap;
 
-use super::{Asking, tail};
+use super::{Asking, apply, tail};
 use crate::exit::Failure;
 use crate::render::Account;
 
@@ -42,6 +42,10 @@ impl Show {
             }
             after = next;
         }
-        tail::finish(&mut asking, &mut account)
+        tail::finish(&mut asking, &mut account)?;
+        if !asking.json {
+            apply::tell_where(&asking.client, &self.run, "").await;
+        }
+        Ok(())
     }
 }

@@ -158,7 +158,7 @@ pub(super) fn tell_damage(asking: &mut Asking, damaged: &DamagedRange) -> Result
     tell_beside(asking, &damage_words(damaged))
 }
 
-pub(in crate::command) fn damage_words(damaged: &DamagedRange) -> String {
+pub(crate) fn damage_words(damaged: &DamagedRange) -> String {
     let range = |name: &str, first: Option<u64>, last: Option<u64>| match (first, last) {
         (Some(first), Some(last)) if first == last => Some(format!("{name} {first}")),
         (Some(first), Some(last)) => Some(format!("{name}s {first} to {last}")),

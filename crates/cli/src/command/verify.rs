@@ -3,16 +3,20 @@
 //! What is compared with the server's digest detects damage, and edits by somebody who did not adjust the
 //! digest as well. Against the others helps only a digest noted elsewhere: `--expect` and `--digests`.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use recount_client::problem::Problem;
 use recount_client::reply::Gap;
-use recount_client::{Client, ClientError};
+use recount_client::{Client, ClientError, Listing};
 use recount_server::verify::{Checker, Noted, Report};
 use serde_json::json;
 
 use super::{Asking, ls, tail};
 use crate::exit::Failure;
+use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
 
@@ -46,11 +50,17 @@ impl Verify {
                 ))
             })?);
         }
+        // Rows of the list that are damaged: their runs are not in it.
+        let damaged_rows = RefCell::new(BTreeSet::new());
         let mut runs = match self.run {
             Some(run) => vec![run],
             None if self.all => {
                 let client = asking.client.clone();
-                let fetch = async |listing| client.list_runs(&listing).await;
+                let fetch = async |listing| {
+                    let mut page = client.list_runs(&listing).await?;
+                    damaged_rows.borrow_mut().extend(std::mem::take(&mut page.damaged));
+                    Ok(page)
+                };
                 let runs = ls::gather(fetch, usize::MAX, None).await?;
                 runs.into_iter().map(|run| run.id).collect()
             }
@@ -63,14 +73,23 @@ impl Verify {
                 }
             }
         }
+        let is_many = self.all || self.digests.is_some();
         let mut tally = Tally::default();
+        for row in damaged_rows.into_inner() {
+            tally.unlisted(&mut asking.out, asking.json, &row)?;
+        }
         for run in runs {
             let report = match check(&asking.client, &run, &noted).await {
                 Err(ClientError::Problem(why)) if self.digests.is_some() && why.code == "run_not_found" => {
                     Report::missing(&run)
                 }
-                Err(ClientError::Problem(why)) if self.digests.is_some() && why.code == "run_erased" => {
+                // Of many, it may have been erased since they were listed.
+                Err(ClientError::Problem(why)) if is_many && why.code == "run_erased" => {
                     Report::erased(&run, 0, "", &noted)
+                }
+                // The other runs may be in order, and whoever asks wants to know.
+                Err(ClientError::Problem(why)) if is_many && !is_of_caller(&why) => {
+                    Report::unchecked(&run, &why.detail)
                 }
                 checked => checked?,
             };
@@ -131,31 +150,45 @@ async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<Report, Cl
 
 /// The same; `None` when the run was pruned on the way, which it is at most once an event.
 async fn check_once(client: &Client, run: &str, noted: &[Noted]) -> Result<Option<Report>, ClientError> {
-    let digest = client.get_run_digest(run).await?;
-    let first = digest.first_sequence;
-    let begun = digest.start.as_deref().and_then(|start| Checker::beginning_at(run, first, start));
+    let (digest, undigested) = match client.get_run_digest(run).await {
+        Ok(digest) => (Some(digest), None),
+        // Of a run whose newest events are damaged there is no digest; what can be read still tells where.
+        Err(ClientError::Problem(why)) if why.code == "run_damaged" => (None, Some(why.detail)),
+        Err(why) => return Err(why),
+    };
+    let begun = digest.as_ref().and_then(|digest| {
+        let start = digest.start.as_deref()?;
+        Checker::beginning_at(run, digest.first_sequence, start)
+    });
     let mut checker = begun.unwrap_or_else(|| Checker::new(run)).against(noted);
-    let mut left = digest.events - checker.count().min(digest.events);
+    let mut left =
+        digest.as_ref().map_or(u64::MAX, |digest| digest.events - checker.count().min(digest.events));
     let mut after = checker.count().checked_sub(1);
+    // Events that cannot be read: what follows them cannot be added up, and is only looked at for more of the same.
+    let mut damaged: Vec<String> = Vec::new();
+    // Without a digest a pruned run's events have no beginning to be added up from.
+    let mut adds_up = true;
     'pages: while left > 0 {
         let page = match client.read_run_events(run, after, None).await {
             Ok(page) => page,
             // The other runs may be in order.
             Err(ClientError::Problem(why)) if !why.retryable => {
-                let from = checker.count();
-                let mut report = checker.finish(None);
-                report.problems.push(format!("nothing can be read from event {from} on: {}", why.detail));
-                return Ok(Some(report));
+                let from = after.map_or(0, |after| after + 1);
+                damaged.push(format!("nothing can be read from event {from} on: {}", why.detail));
+                break;
             }
             Err(why) => return Err(why),
         };
         match &page.gap {
-            Some(Gap::Damaged(damaged)) => {
-                // What follows cannot be added up without what is damaged.
-                let mut report = checker.finish(None);
-                report.problems.push(tail::damage_words(damaged));
-                return Ok(Some(report));
+            Some(Gap::Damaged(range)) => {
+                if damaged.len() == limits::DAMAGED_NAMED_MAX {
+                    let from = after.map_or(0, |after| after + 1);
+                    damaged.push(format!("and more from event {from} on"));
+                    break;
+                }
+                damaged.push(tail::damage_words(range));
             }
+            Some(Gap::Pruned { .. }) if digest.is_none() => adds_up = false,
             Some(Gap::Pruned { .. }) => return Ok(None),
             None => {}
         }
@@ -164,8 +197,10 @@ async fn check_once(client: &Client, run: &str, noted: &[Noted]) -> Result<Optio
                 break 'pages;
             }
             left -= 1;
-            // What is wrong is kept for the report.
-            drop(checker.event(envelope.get().as_bytes()));
+            if adds_up && damaged.is_empty() {
+                // What is wrong is kept for the report.
+                drop(checker.event(envelope.get().as_bytes()));
+            }
         }
         let next = page.next.as_ref().and_then(serde_json::Value::as_u64);
         if !page.has_more || next.is_none() || next == after {
@@ -173,7 +208,63 @@ async fn check_once(client: &Client, run: &str, noted: &[Noted]) -> Result<Optio
         }
         after = next;
     }
-    Ok(Some(checker.finish(Some((digest.events, &digest.head)))))
+    // Where events are damaged, what the others add up to would only say the same again.
+    let sum = digest.as_ref().filter(|_| damaged.is_empty()).map(|digest| (digest.events, &*digest.head));
+    let mut report = checker.finish(sum);
+    if damaged.is_empty() {
+        damaged.extend(undigested);
+    }
+    report.problems.append(&mut damaged);
+    match lost_bytes(client, run).await {
+        Ok(lost) => report.problems.extend(lost),
+        // Its events were checked, whatever becomes of the rest.
+        Err(ClientError::Problem(why)) if !is_of_caller(&why) => {
+            report
+                .problems
+                .push(format!("whether bytes of its artifacts are lost cannot be told: {}", why.detail));
+        }
+        Err(why) => return Err(why),
+    }
+    Ok(Some(report))
+}
+
+/// Whether a problem is about who asks, so that every other request would meet it, too.
+fn is_of_caller(why: &Problem) -> bool {
+    matches!(why.status, 400 | 401 | 403 | 429)
+}
+
+/// Which artifacts of a run have bytes that the server kept and has no more, or not as they were: each is asked for.
+async fn lost_bytes(client: &Client, run: &str) -> Result<Vec<String>, ClientError> {
+    let mut lost = Vec::new();
+    let mut listing = Listing::default();
+    loop {
+        let page = client.list_run_artifacts(run, &listing).await?;
+        lost.extend(page.damaged.iter().map(|row| {
+            format!("a row of the list of its artifacts is damaged, and its bytes were not looked at: {row}")
+        }));
+        for artifact in page.data.iter().filter(|artifact| artifact.hash.is_some()) {
+            match client.read_artifact(&artifact.id).await {
+                Ok(_) => {}
+                Err(ClientError::Problem(why)) if is_of_caller(&why) => {
+                    return Err(ClientError::Problem(why));
+                }
+                Err(ClientError::Problem(why)) => match &*why.code {
+                    "artifact_bytes_lost" => lost.push(why.detail.clone()),
+                    // Others keep them, or the artifact went with its run or the run's beginning.
+                    "artifact_bytes_missing" | "artifact_pruned" | "artifact_not_found" | "run_erased" => {}
+                    _ => lost.push(format!(
+                        "the bytes of artifact {} cannot be read: {}",
+                        artifact.id, why.detail
+                    )),
+                },
+                Err(why) => return Err(why),
+            }
+        }
+        if !page.has_more || page.next.is_none() || page.next == listing.after {
+            return Ok(lost);
+        }
+        listing.after = page.next;
+    }
 }
 
 #[derive(Default)]
@@ -183,6 +274,18 @@ struct Tally {
 }
 
 impl Tally {
+    /// A row that is damaged, so that nothing can be said of its run.
+    fn unlisted(&mut self, out: &mut Output, as_json: bool, row: &str) -> Result<(), Failure> {
+        self.problems += 1;
+        let problem = format!("a row of the list of runs is damaged, and its run was not checked: {row}");
+        if as_json {
+            let value =
+                json!({ "run_id": null, "ok": false, "events": 0, "head": "", "problems": [problem] });
+            return out.value(&value);
+        }
+        out.line(&format!("store wrong: {}", clean::line(&problem)))
+    }
+
     fn tell(&mut self, out: &mut Output, as_json: bool, report: &Report) -> Result<(), Failure> {
         self.runs += usize::from(report.run_id.is_some());
         self.problems += report.problems.len();

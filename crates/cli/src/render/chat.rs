@@ -15,7 +15,8 @@ pub(crate) use self::history::told as history;
 use self::words::{call, result};
 pub(crate) use self::words::{permission, stopped, usage};
 use super::clean;
-use super::live::Paint;
+use super::flow::{self, Flow};
+use super::live::{Paint, without_sign};
 
 /// Calls whose names are remembered until their results come; of more the result is told without the name.
 const CALLS_MAX: usize = 256;
@@ -26,6 +27,10 @@ const THINKING: &str = "thinking: ";
 /// Turns the events of turns into text.
 pub(crate) struct Telling {
     paint: Paint,
+    /// Whether signs such as `▸` are left out.
+    is_plain: bool,
+    width: Option<usize>,
+    flow: Flow,
     /// What the open line is part of.
     block: Option<Piece>,
     is_mid_line: bool,
@@ -43,7 +48,44 @@ enum Piece {
 
 impl Telling {
     pub(crate) fn new(paint: Paint) -> Self {
-        Telling { paint, block: None, is_mid_line: false, held_return: false, calls: BTreeMap::new() }
+        Telling {
+            paint,
+            is_plain: false,
+            width: None,
+            flow: Flow::default(),
+            block: None,
+            is_mid_line: false,
+            held_return: false,
+            calls: BTreeMap::new(),
+        }
+    }
+
+    /// Words alone, for who listens: without signs.
+    pub(crate) fn plain(self, is_plain: bool) -> Self {
+        Telling { is_plain, ..self }
+    }
+
+    /// From here on lines are broken after so many columns, or not at all.
+    pub(crate) fn set_width(&mut self, width: Option<usize>) {
+        self.width = width;
+        self.flow.set_width(width);
+    }
+
+    /// The word that waits for its end, which has not come.
+    pub(crate) fn release(&mut self) -> String {
+        self.flow.release()
+    }
+
+    /// Whether the last line is still open.
+    pub(crate) fn is_mid_line(&self) -> bool {
+        self.is_mid_line
+    }
+
+    /// A line of ours, broken between words.
+    fn line(&self, line: &str, out: &mut String) {
+        let line = if self.is_plain { without_sign(line) } else { line };
+        out.push_str(&flow::broken(line, self.width));
+        out.push('\n');
     }
 
     /// What one event says, to be written as it stands.
@@ -59,9 +101,10 @@ impl Telling {
             TurnEvent::ToolCall(asked) => {
                 self.remember(&asked.tool_call_id, &asked.name);
                 out.push_str(&self.end_line());
-                out.push_str(&self.paint.bold(&format!("▸ call {}", clean::line(&asked.name))));
-                out.push_str(&call(&asked.input));
-                out.push('\n');
+                let name = clean::line(&asked.name);
+                let sign = if self.is_plain { "" } else { "▸ " };
+                let line = self.paint.bold(&format!("{sign}call {name}")) + &call(&asked.input);
+                self.line(&line, &mut out);
             }
             TurnEvent::ToolResult { tool_call_id, content } => {
                 out.push_str(&self.end_line());
@@ -84,14 +127,17 @@ impl Telling {
     pub(crate) fn end_line(&mut self) -> String {
         self.block = None;
         self.held_return = false;
-        if std::mem::take(&mut self.is_mid_line) { "\n".to_owned() } else { String::new() }
+        let mut rest = self.flow.finish();
+        if std::mem::take(&mut self.is_mid_line) {
+            rest.push('\n');
+        }
+        rest
     }
 
     fn result(&mut self, id: &str, content: &Content, out: &mut String) {
         let name = self.calls.remove(id).unwrap_or_else(|| id.to_owned());
         for line in result(&name, content) {
-            out.push_str(&line);
-            out.push('\n');
+            self.line(&line, out);
         }
     }
 
@@ -126,18 +172,19 @@ impl Telling {
         }
         for (place, line) in text.replace("\r\n", "\n").split('\n').enumerate() {
             if place > 0 {
-                out.push('\n');
+                out.push_str(&self.flow.end_line());
                 self.is_mid_line = false;
             }
             if line.is_empty() {
                 continue;
             }
             let line = clean::line(line);
-            match block {
-                Piece::Text => out.push_str(&line),
-                Piece::Thinking if self.is_mid_line => out.push_str(&self.paint.dim(&line)),
-                Piece::Thinking => out.push_str(&self.paint.dim(&format!("{THINKING}{line}"))),
-            }
+            let line = match block {
+                Piece::Text => line,
+                Piece::Thinking if self.is_mid_line => self.paint.dim(&line),
+                Piece::Thinking => self.paint.dim(&format!("{THINKING}{line}")),
+            };
+            out.push_str(&self.flow.piece(&line));
             self.is_mid_line = true;
         }
     }

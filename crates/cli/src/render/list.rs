@@ -2,10 +2,10 @@
 
 use recount_client::reply::{Artifact, Clarification, Handoff, Run, Session, Task};
 
-use super::clean;
+use super::{clean, flow};
 
-/// Characters of a title in a list; longer ones are cut with a sign.
-const TITLE_CHARS_MAX: usize = 48;
+/// Columns of a title in a list; longer ones are cut with a sign.
+const TITLE_COLUMNS_MAX: usize = 48;
 
 /// One line a run: id, status, title, time of creation, and whether it needs attention.
 pub(crate) fn runs(runs: &[Run]) -> Vec<String> {
@@ -101,10 +101,14 @@ pub(crate) fn count_of_runs(runs: u64) -> String {
 
 fn title(title: Option<&str>) -> String {
     let title = clean::line(title.filter(|title| !title.trim().is_empty()).unwrap_or("(no title)"));
-    if title.chars().count() <= TITLE_CHARS_MAX {
+    if flow::columns(&title) <= TITLE_COLUMNS_MAX {
         return title;
     }
-    title.chars().take(TITLE_CHARS_MAX - 1).chain(['…']).collect()
+    let cut = flow::beginning(&title, TITLE_COLUMNS_MAX - 1);
+    // Between words, unless the last one is long.
+    let words = cut.rsplit_once(' ').map(|(words, _)| words.trim_end_matches([',', ';', ':']));
+    let cut = words.filter(|words| flow::columns(words) * 2 > TITLE_COLUMNS_MAX).unwrap_or(cut);
+    format!("{cut}…")
 }
 
 /// `2026-05-03 10:23:45`, in UTC.
@@ -116,12 +120,13 @@ fn columns(rows: Vec<[String; 5]>) -> Vec<String> {
     let mut widths = [0; 5];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
+            *width = flow::columns(cell).max(*width);
         }
     }
     let padded = |row: &[String; 5]| {
+        let spaces = |cell: &str, width: usize| " ".repeat(width.saturating_sub(flow::columns(cell)));
         let cells: Vec<String> =
-            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            row.iter().zip(widths).map(|(cell, width)| format!("{cell}{}", spaces(cell, width))).collect();
         cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(padded).collect()

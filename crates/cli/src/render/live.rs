@@ -5,6 +5,7 @@
 //! know, and names where the rest is. A sign such as `▸` or `✓` always has a word beside it.
 
 mod answer;
+mod busy;
 mod diff;
 mod output;
 mod paint;
@@ -16,9 +17,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use self::busy::Busy;
 use self::output::Output;
-pub(crate) use self::paint::Paint;
-pub(crate) use self::prompt::{Kind, Prompt};
+pub(crate) use self::paint::{Paint, without_sign};
+pub(crate) use self::prompt::{Kind, Prompt, approval_lines};
+use super::flow::{self, Flow};
 use super::sentence::{self, Data, left_open, money, turns};
 use super::{clean, short};
 
@@ -31,6 +34,12 @@ const TODOS_MAX: usize = 30;
 /// Turns events into text for a terminal or a pipe.
 pub(crate) struct Live {
     paint: Paint,
+    /// Whether signs such as `▸` are left out.
+    is_plain: bool,
+    width: Option<usize>,
+    flow: Flow,
+    /// What is waited for.
+    busy: Busy,
     /// The block of text that is being told, by turn and place, while its line is open.
     block: Option<(u64, u64)>,
     /// The block whose pieces were told last, also when other lines came between.
@@ -43,6 +52,8 @@ pub(crate) struct Live {
     started: bool,
     /// Whether a call of a tool is all there is, so that what it answers is what was asked for.
     is_one_call: bool,
+    /// The signal that ended the last command.
+    signal: Option<u8>,
     warned_of_sandbox: bool,
     cost: Option<Vec<String>>,
     ending: Option<Ending>,
@@ -65,6 +76,8 @@ struct Call {
 pub(crate) enum Ending {
     Finished,
     Failed,
+    /// The command that the run was has been ended by this signal.
+    Signal(u8),
     Cancelled,
 }
 
@@ -86,6 +99,8 @@ struct Envelope<'a> {
     run_id: String,
     #[serde(default)]
     task_id: Option<String>,
+    #[serde(default)]
+    session_id: Option<String>,
     #[serde(rename = "type")]
     type_name: String,
     #[serde(borrow)]
@@ -96,6 +111,10 @@ impl Live {
     pub(crate) fn new(paint: Paint) -> Self {
         Live {
             paint,
+            is_plain: false,
+            width: None,
+            flow: Flow::default(),
+            busy: Busy::Nothing,
             block: None,
             heard: None,
             is_mid_line: false,
@@ -103,10 +122,44 @@ impl Live {
             calls: BTreeMap::new(),
             started: false,
             is_one_call: false,
+            signal: None,
             warned_of_sandbox: false,
             cost: None,
             ending: None,
         }
+    }
+
+    /// Words alone, for who listens: without signs.
+    pub(crate) fn plain(self, is_plain: bool) -> Self {
+        Live { is_plain, ..self }
+    }
+
+    /// From here on lines are broken after so many columns, or not at all.
+    pub(crate) fn set_width(&mut self, width: Option<usize>) {
+        self.width = width;
+        self.flow.set_width(width);
+    }
+
+    /// What the run waits for, in words. `None` where that is a person, or nothing.
+    pub(crate) fn waits_for(&self) -> Option<String> {
+        self.busy.words()
+    }
+
+    /// The word that waits for its end, which has not come.
+    pub(crate) fn release(&mut self) -> String {
+        self.flow.release()
+    }
+
+    /// Whether the last line is still open.
+    pub(crate) fn is_mid_line(&self) -> bool {
+        self.is_mid_line
+    }
+
+    /// Lines to be copied, such as commands, which are not broken.
+    pub(crate) fn unbroken(&mut self, lines: &[String]) -> String {
+        let mut told = Told::default();
+        lines.iter().for_each(|line| self.whole_line(&mut told, line));
+        told.text
     }
 
     /// How the run ended, once it has.
@@ -122,7 +175,8 @@ impl Live {
             return told;
         };
         let data = Data::read(envelope.data.get());
-        told.asked = Prompt::of(&envelope.type_name, &data);
+        self.busy.event(&envelope.type_name, &data);
+        told.asked = Prompt::of(&envelope.type_name, &data, envelope.session_id.is_some());
         told.settled = Prompt::settled_by(&envelope.type_name, &data);
         match envelope.type_name.split_once('.').map_or("", |(group, _)| group) {
             "assistant" => self.speech(&envelope.type_name, &data, &mut told),
@@ -210,6 +264,7 @@ impl Live {
                     (None, Some(signal)) => (format!("ended by {}", clean::line(signal)), false),
                     (None, None) => ("ended without a status".to_owned(), false),
                 };
+                self.signal = data.number("signal_number").and_then(|number| u8::try_from(number).ok());
                 let truncated = data.is_true("truncated").then(|| "the output was cut short".to_owned());
                 let missing = left_open(data).or(truncated);
                 if let Some(call) = self.calls.get_mut(&id) {
@@ -251,6 +306,10 @@ impl Live {
             (Some("high"), false) => line.push_str(" (high risk)"),
             (_, true) => line.push_str(" (cannot be undone)"),
             _ => {}
+        }
+        if let Some(by) = data.text("allowed_by") {
+            let scope = data.text("allowance_scope").unwrap_or("run");
+            line.push_str(&clean::line(&format!(" (always allowed in this {scope} by {by})")));
         }
         self.line(told, &line);
     }
@@ -296,9 +355,11 @@ impl Live {
         };
         let mut line = format!("{sign} {name}{took}");
         match call.exit {
-            Some((exit, _)) => line.push_str(&format!(", {exit}")),
-            None if !words.is_empty() && words != word => line.push_str(&format!(": {words}")),
-            None => {}
+            Some((exit, _)) if type_name == "tool.completed" || words.is_empty() => {
+                line.push_str(&format!(", {exit}"));
+            }
+            _ if !words.is_empty() && words != word => line.push_str(&format!(": {words}")),
+            _ => {}
         }
         self.line(told, &line);
         let cut = data.is_true("output_incomplete");
@@ -388,8 +449,12 @@ impl Live {
                 let again = if data.is_true("retriable") { "; it is worth trying again" } else { "" };
                 let (code, why) = (data.text("code"), data.text("message"));
                 let (code, why) = (code.unwrap_or("failed"), why.unwrap_or_default());
+                let ending = match self.signal.filter(|_| code == "signal") {
+                    Some(number) => Ending::Signal(number),
+                    None => Ending::Failed,
+                };
                 let words = clean::line(&format!("{code}: {why}{again}"));
-                (Ending::Failed, format!("{} {words}{facts}", self.paint.bad("✗ failed:")))
+                (ending, format!("{} {words}{facts}", self.paint.bad("✗ failed:")))
             }
             _ => {
                 let (by, why) = (data.text("by").unwrap_or("somebody"), data.text("reason"));
@@ -444,7 +509,10 @@ impl Live {
             "turn.failed" | "workspace.failed" => {
                 self.sentence(type_name, data, told);
             }
-            "turn.completed" if !matches!(data.text("stop_reason"), Some("end_turn" | "tool_use")) => {
+            "turn.completed"
+                if !matches!(data.text("stop_reason"), Some("end_turn" | "tool_use"))
+                    || data.value("adjusted").is_some() =>
+            {
                 self.sentence(type_name, data, told);
             }
             _ => match type_name.split_once('.').map_or("", |(group, _)| group) {
@@ -487,11 +555,11 @@ impl Live {
         let text = text.replace("\r\n", "\n");
         for (place, line) in text.split('\n').enumerate() {
             if place > 0 {
-                told.text.push('\n');
+                told.text.push_str(&self.flow.end_line());
                 self.is_mid_line = false;
             }
             if !line.is_empty() {
-                told.text.push_str(&clean::line(line));
+                told.text.push_str(&self.flow.piece(&clean::line(line)));
                 self.is_mid_line = true;
             }
         }
@@ -500,13 +568,21 @@ impl Live {
     fn end_line(&mut self, told: &mut Told) {
         self.block = None;
         self.held_return = false;
+        told.text.push_str(&self.flow.finish());
         if std::mem::take(&mut self.is_mid_line) {
             told.text.push('\n');
         }
     }
 
+    /// A line of ours, broken between words. What is indented by four columns is output or code, and stays as it is.
     fn line(&mut self, told: &mut Told, line: &str) {
+        let line = flow::broken(line, self.width);
+        self.whole_line(told, &line);
+    }
+
+    fn whole_line(&mut self, told: &mut Told, line: &str) {
         self.end_line(told);
+        let line = if self.is_plain { paint::without_sign(line) } else { line };
         told.text.push_str(line);
         told.text.push('\n');
     }

@@ -1,6 +1,8 @@
 //! `recount chat` against a server of another make: plain protocol, none of what ours adds, and bad days.
 
+mod folder;
 mod foreign;
+mod left;
 mod own;
 
 use std::io::Write as _;
@@ -532,7 +534,7 @@ fn ctrl_c_cancels_a_turn_where_the_server_can_and_leaves_it_where_it_cannot() {
     terminal.wait_for("you: kept\n");
     terminal.wait_for("you: ");
     terminal.interrupt();
-    terminal.wait_for("the session stays: recount chat --session=s-1");
+    terminal.wait_for("to go on with it:\n    recount chat --session=s-1");
     assert_eq!(terminal.end().1, 130);
 }
 

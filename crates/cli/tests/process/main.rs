@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod allowing;
 mod applications;
 mod applications_start;
 mod audit;
 mod backups;
 mod behind_tls;
+mod between;
 mod capturing;
 mod chat;
 mod checks;
@@ -17,6 +19,8 @@ mod dying;
 mod forged;
 mod future;
 mod guide;
+mod judging_captures;
+mod lines;
 mod logging;
 mod lost_log;
 mod moving;
@@ -35,6 +39,7 @@ mod tails;
 mod tamper;
 mod terminal;
 mod tokens;
+mod unfinished;
 mod validating;
 mod verbs;
 mod visualizing;

@@ -15,6 +15,8 @@ fn every_status_has_its_cause() {
         server.ask(&[verb, &[unknown]].concat()).bad(1, "run_not_found");
     }
     server.ask(&["approve", "appr_nobody"]).bad(1, "approval_not_found");
+    server.ask(&["approve", "appr_nobody", "--always", "ever"]).bad(2, "say run, session or workspace");
+    server.ask(&["policy", "forget", "allow_nobody"]).bad(1, "allowance_not_found");
     server.ask(&["show"]).bad(2, "Usage");
     server.ask(&["tail"]).bad(2, "Usage");
     server.ask(&["tail", unknown, "--all"]).bad(2, "Usage");
@@ -82,6 +84,7 @@ fn help_is_as_it_was() {
         "",
         "serve",
         "run",
+        "apply",
         "chat",
         "demo",
         "ls",
@@ -102,6 +105,9 @@ fn help_is_as_it_was() {
         "delete",
         "approve",
         "deny",
+        "policy",
+        "policy ls",
+        "policy forget",
         "answer",
         "handoff",
         "handoff ls",

@@ -7,7 +7,7 @@ use recount_client::request::{ResolveApproval, Verdict};
 use recount_client::{Client, Listing};
 use serde_json::Value;
 
-use crate::server::{Answer, Following, PATIENCE, Server, recount};
+use crate::server::{Answer, Following, PATIENCE, Server, recount, the_usual_address_is_free};
 use crate::terminal::Terminal;
 
 const CONFIG: &str = r#"
@@ -79,7 +79,7 @@ text = "Edited."
 "#;
 
 /// A data folder, a configuration and a folder to work in.
-struct Scene {
+pub(crate) struct Scene {
     folder: tempfile::TempDir,
 }
 
@@ -102,28 +102,55 @@ impl Scene {
         Scene { folder }
     }
 
+    /// The same with another script.
+    pub(crate) fn playing(script: &str) -> Self {
+        let scene = Scene::new();
+        for path in [scene.path("script.toml"), scene.path("recount/script.toml")] {
+            std::fs::write(path, script).unwrap();
+        }
+        scene
+    }
+
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
-    fn work(&self) -> std::path::PathBuf {
+    /// The same with another policy.
+    pub(crate) fn under(policy: &str) -> Self {
+        let scene = Scene::new();
+        for path in [scene.path("policy.toml"), scene.path("recount/policy.toml")] {
+            std::fs::write(path, policy).unwrap();
+        }
+        scene
+    }
+
+    pub(crate) fn work(&self) -> std::path::PathBuf {
         self.path("work")
     }
 
-    fn server(&self) -> Server {
+    /// The environment of a program that finds no server.
+    pub(crate) fn alone(&self) -> [(String, String); 2] {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        [
+            ("XDG_CONFIG_HOME".to_owned(), text(self.folder.path())),
+            ("RECOUNT_DATA".to_owned(), text(&self.path("data"))),
+        ]
+    }
+
+    pub(crate) fn server(&self) -> Server {
         let mut command = recount();
         command.args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--data"]).arg(self.path("data"));
         command.arg("--config").arg(self.path("config.toml")).arg("--allow-workspace").arg(self.work());
         Server::of(&mut command).listening()
     }
 
-    fn run(&self, server: &Server, arguments: &[&str]) -> Command {
+    pub(crate) fn run(&self, server: &Server, arguments: &[&str]) -> Command {
         let mut command = recount();
         command.args(["--url", &server.url(), "run"]).args(arguments).current_dir(self.work());
         command
     }
 
-    fn at_terminal(&self, server: &Server, arguments: &[&str]) -> Terminal {
+    pub(crate) fn at_terminal(&self, server: &Server, arguments: &[&str]) -> Terminal {
         let url = server.url();
         let arguments: Vec<&str> =
             ["--url", &url, "run"].into_iter().chain(arguments.iter().copied()).collect();
@@ -183,6 +210,8 @@ async fn a_run_is_told_with_its_cost() {
 async fn what_cannot_be_asked_for_is_said_before_anything_is_done() {
     let scene = Scene::new();
     let server = scene.server();
+    let large = std::fs::File::create(scene.work().join("large.bin")).unwrap();
+    large.set_len((10 << 20) + 1).unwrap();
     for (arguments, word) in [
         (&[][..], "nothing was asked for"),
         (&["--kind", "shell"], "nothing was asked for"),
@@ -191,6 +220,8 @@ async fn what_cannot_be_asked_for_is_said_before_anything_is_done() {
         (&["x", "--timeout", "soon"], "length of time"),
         (&["x", "--workspace", "nowhere"], "nowhere"),
         (&["x", "--attach", "nothing.txt"], "nothing.txt"),
+        (&["x", "--attach", "large.bin"], "more than 10485760 bytes"),
+        (&["x", "--attach", "/dev/zero"], "not a regular file"),
         (&["x", "--resume", "run_1", "--workspace", "."], "cannot be used with"),
     ] {
         Answer::of(&mut scene.run(&server, arguments)).bad(2, word);
@@ -227,6 +258,33 @@ async fn events_come_as_they_are_stored() {
         assert!(told.lines().any(|told| told == line), "{line:?} is not in {told}");
     }
     assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "one\n", "it was a copy");
+}
+
+/// Over HTTP the bytes of each of its artifacts are asked for.
+#[tokio::test]
+async fn verify_names_the_lost_bytes_of_an_artifact() {
+    let scene = Scene::new();
+    let server = scene.server();
+    Answer::of(&mut scene.run(&server, &["edit it"])).good();
+    let run = newest(&server).await;
+    server.ask(&["verify", &run.id]).good();
+    let artifacts = client(&server).list_run_artifacts(&run.id, &Listing::default()).await.unwrap().data;
+    let artifact = artifacts.iter().find(|artifact| artifact.hash.is_some()).unwrap();
+    let name = artifact.hash.as_deref().unwrap().strip_prefix("blake3:").unwrap();
+    let blob = scene.path("data").join("blobs").join(&name[..2]).join(name);
+    let check = |why: &str| {
+        let found = server.ask(&["verify", &run.id]);
+        let lost = format!("the bytes of artifact {} were kept here and are lost: {why}", artifact.id);
+        assert_eq!(found.status, 1, "{found:?}");
+        assert!(
+            found.data.contains(&format!("{} wrong: ", run.id)) && found.data.contains(&lost),
+            "{found:?}"
+        );
+    };
+    std::fs::write(&blob, "other bytes").unwrap();
+    check(&format!("blob {name} was changed on the disk"));
+    std::fs::remove_file(&blob).unwrap();
+    check(&format!("blob {name} is missing"));
 }
 
 #[tokio::test]
@@ -315,7 +373,8 @@ async fn somebody_else_may_answer_first() {
     let mut terminal = scene.at_terminal(&server, &["clear up"]);
     terminal.wait_for("d for details:\n");
     let run = newest(&server).await;
-    let answer = ResolveApproval { decision: Verdict::Reject, comment: Some("mine".to_owned()) };
+    let answer =
+        ResolveApproval { decision: Verdict::Reject, comment: Some("mine".to_owned()), remember: None };
     client(&server).resolve_approval(&run.pending_approvals[0], &answer).await.unwrap();
     terminal.wait_for("rejected by operator: mine");
     terminal.wait_for("That was it.");
@@ -373,30 +432,17 @@ async fn a_second_interrupt_leaves_at_once() {
     terminal.interrupt();
     terminal.wait_for("cancelling the run");
     terminal.interrupt();
-    let left = terminal.wait_for("follows the run");
-    assert!(left.contains("left at once; recount tail -f run_"), "{left}");
+    terminal.wait_for("left at once; the run may go on; to follow it:\n    recount tail -f run_");
     assert_eq!(terminal.end().1, 130);
     server.go_on();
 }
 
-/// The environment of a program that finds no server.
-fn alone(scene: &Scene) -> [(String, String); 2] {
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
-    [
-        ("XDG_CONFIG_HOME".to_owned(), text(scene.folder.path())),
-        ("RECOUNT_DATA".to_owned(), text(&scene.path("data"))),
-    ]
-}
-
 #[tokio::test]
 async fn without_a_server_the_program_is_one_itself() {
-    if std::net::TcpStream::connect("127.0.0.1:8765").is_ok() {
-        eprintln!("a server answers at the usual address; this test needs that none does");
-        return;
-    }
+    the_usual_address_is_free();
     let scene = Scene::new();
     let mut command = recount();
-    command.args(["run", "say hello"]).current_dir(scene.work()).envs(alone(&scene));
+    command.args(["run", "say hello"]).current_dir(scene.work()).envs(scene.alone());
     let told = Answer::of(&mut command);
     assert!(
         told.words.contains("no server answers at http://127.0.0.1:8765, so this program is one"),
@@ -409,7 +455,7 @@ async fn without_a_server_the_program_is_one_itself() {
     assert!(checked.contains(" ok, "), "{checked}");
 
     // Who leaves at once takes the commands along.
-    let variables = alone(&scene);
+    let variables = scene.alone();
     let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (&**name, &**value)).collect();
     let marker = scene.path("still-there");
     let script = format!("trap '' INT TERM; while :; do echo on >> {}; sleep 0.1; done", marker.display());
@@ -427,7 +473,12 @@ async fn without_a_server_the_program_is_one_itself() {
     terminal.interrupt();
     terminal.wait_for("cancelling the run");
     terminal.interrupt();
-    assert_eq!(terminal.end().1, 130);
+    let (text, status) = terminal.end();
+    // On a busy machine the run may have been cancelled by then.
+    let left = text.contains("to go on with it:\n    recount run --unfinished resume\n");
+    let cancelled = text.contains("to go on from where it stopped:\n    recount run --resume run_");
+    assert!(left || cancelled, "{text}");
+    assert_eq!(status, 130);
     until(&|| !is_under_way(&script));
 }
 
@@ -440,4 +491,88 @@ fn is_under_way(words: &str) -> bool {
         let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
         arguments.contains(&words.as_bytes()) && !arguments.contains(&b"--kind".as_slice())
     })
+}
+
+#[tokio::test]
+async fn a_command_that_a_signal_ended_is_told_by_the_status_as_shells_do() {
+    let scene = Scene::new();
+    let server = scene.server();
+    for (line, status) in [("kill -9 $$", 137), ("kill -TERM $$", 143), ("exit 3", 1), ("true", 0)] {
+        let told = Answer::of(&mut scene.run(&server, &["--kind", "shell", "--", line]));
+        assert_eq!(told.status, status, "{line}: {told:?}");
+        assert_eq!(told.data.contains("ended by SIG"), status > 128, "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_budget_is_held_or_refused_and_never_passed_over() {
+    let scene = Scene::new();
+    let server = scene.server();
+    let told = Answer::of(&mut scene.run(&server, &["--budget-tokens", "500", "say hello"]));
+    assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
+    let told = Answer::of(&mut scene.run(&server, &["--budget", "0.001", "say hello"]));
+    assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
+    let told = Answer::of(&mut scene.run(&server, &["--budget-turns", "1", "edit it"]));
+    assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
+    std::fs::write(scene.path("config.toml"), CONFIG.replace("here/*", "there/*")).unwrap();
+    drop(server);
+    let server = scene.server();
+    let told = Answer::of(&mut scene.run(&server, &["--budget", "1", "say hello"]));
+    assert!(told.status == 1 && told.words.contains("budget_tokens"), "{told:?}");
+    let told = Answer::of(&mut scene.run(&server, &["--budget", "1", "--budget-turns", "2", "say hello"]));
+    assert_eq!(told.status, 0, "{told:?}");
+}
+
+#[tokio::test]
+async fn without_a_server_what_a_run_changed_is_brought_back_too() {
+    the_usual_address_is_free();
+    let scene = Scene::new();
+    let ask = |words: &[&str]| {
+        let mut command = recount();
+        Answer::of(command.args(words).current_dir(scene.work()).envs(scene.alone()))
+    };
+    let told = ask(&["run", "edit it"]);
+    let line = told.words.lines().find(|line| line.contains("recount apply run_")).expect("it says how");
+    assert!(!line.contains("--url"), "the server that it was is gone: {line}");
+    let (_, rest) = line.split_once("recount apply ").unwrap();
+    let run = rest.split(' ').next().unwrap();
+    ask(&["apply", run]).good();
+    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "two\n");
+}
+
+/// Runs a verb with words of its own at a server.
+fn at(server: &Server, scene: &Scene, arguments: &[&str]) -> Command {
+    let mut command = recount();
+    command.args(["--url", &server.url()]).args(arguments).current_dir(scene.work());
+    command
+}
+
+#[tokio::test]
+async fn what_a_run_changed_in_its_copy_is_brought_back_by_one_command() {
+    let scene = Scene::new();
+    let server = scene.server();
+    let mut followed = scene.run(&server, &["edit it"]);
+    let output = followed.output().unwrap();
+    let run = newest(&server).await.id;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(&format!("recount apply {run} --url")), "{said}");
+    let shown = at(&server, &scene, &["show", &run]).output().unwrap();
+    assert!(String::from_utf8(shown.stderr).unwrap().contains(&format!("recount apply {run}")));
+
+    let file = scene.work().join("a.txt");
+    let dry = Answer::of(&mut at(&server, &scene, &["apply", &run, "--dry-run"])).good();
+    assert_eq!(dry, "changed a.txt\n");
+    let diff = Answer::of(&mut at(&server, &scene, &["apply", &run, "--diff"])).good();
+    assert!(diff.contains("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"), "{diff}");
+    std::fs::write(&file, "mine\n").unwrap();
+    Answer::of(&mut at(&server, &scene, &["apply", &run])).bad(1, "a.txt");
+    Answer::of(&mut at(&server, &scene, &["apply", &run, "--dry-run"])).bad(1, "conflict");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
+    std::fs::write(&file, "one\n").unwrap();
+    Answer::of(&mut at(&server, &scene, &["apply", &run])).good();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "two\n");
+    let again = Answer::of(&mut at(&server, &scene, &["apply", &run])).good();
+    assert!(!again.contains("conflict"), "{again}");
+    Answer::of(&mut at(&server, &scene, &["apply", "run_01JXMZ00000000000000000000"]))
+        .bad(1, "run_not_found");
 }

@@ -220,6 +220,16 @@ pub(crate) fn recount() -> Command {
     command
 }
 
+/// For tests of a program that finds no server. One that is skipped would pass without having checked anything.
+#[track_caller]
+pub(crate) fn the_usual_address_is_free() {
+    let found = std::net::TcpStream::connect("127.0.0.1:8765");
+    assert!(
+        found.is_err(),
+        "something listens on 127.0.0.1:8765, and this test needs that no server answers; stop it"
+    );
+}
+
 fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = channel();
     recount_world::thread("pipe", move || {

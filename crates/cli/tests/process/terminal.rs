@@ -14,6 +14,8 @@ pub(crate) struct Terminal {
     pieces: Receiver<Vec<u8>>,
     /// All that was written so far.
     seen: String,
+    /// The beginning of a letter whose rest has not come.
+    cut: Vec<u8>,
     /// How much of it was looked at.
     looked: usize,
 }
@@ -35,7 +37,12 @@ impl Terminal {
                 None => command.env_remove(name),
             };
         }
-        command.env("SHELL", "/bin/sh").env("NO_COLOR", "1").envs(variables.iter().copied());
+        // `script` makes a terminal that does not say how wide it is. Most tests look for whole lines.
+        command
+            .env("SHELL", "/bin/sh")
+            .env("NO_COLOR", "1")
+            .env("COLUMNS", "400")
+            .envs(variables.iter().copied());
         command
             .args(["-q", "-e", "-c", &format!("exec {}", words.join(" ")), "/dev/null"])
             .current_dir(folder);
@@ -56,7 +63,7 @@ impl Terminal {
                 }
             }
         });
-        Terminal { child, keys, pieces, seen: String::new(), looked: 0 }
+        Terminal { child, keys, pieces, seen: String::new(), cut: Vec::new(), looked: 0 }
     }
 
     /// Waits until this stands behind what was waited for before; answers what came up to and with it.
@@ -79,8 +86,14 @@ impl Terminal {
     }
 
     fn take(&mut self, piece: &[u8]) {
-        // Cut letters do not matter to these tests.
-        self.seen.push_str(&String::from_utf8_lossy(piece).replace('\r', ""));
+        self.cut.extend_from_slice(piece);
+        // A letter may come in two pieces.
+        let end = match std::str::from_utf8(&self.cut) {
+            Err(why) if why.error_len().is_none() => why.valid_up_to(),
+            _ => self.cut.len(),
+        };
+        let whole: Vec<u8> = self.cut.drain(..end).collect();
+        self.seen.push_str(&String::from_utf8_lossy(&whole).replace('\r', ""));
     }
 
     pub(crate) fn press(&mut self, keys: &str) {

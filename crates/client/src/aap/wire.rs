@@ -66,6 +66,16 @@ pub struct Capabilities {
     pub history: HistoryKinds,
     pub stream: Ways,
     pub image: Images,
+    /// Not of the protocol: servers of ours let a session name the folder that it works on.
+    pub workspace: Option<WorkspaceKind>,
+}
+
+/// See [`Capabilities::workspace`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct WorkspaceKind {
+    /// The agent has a folder of its own.
+    pub own: Option<Value>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -171,6 +181,21 @@ pub struct NewSession {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<HistoryMessage>,
     pub tools: Vec<ToolSpec>,
+    /// Only for agents that say in their capabilities that they take one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<SessionWorkspace>,
+}
+
+/// A folder of the server's machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionWorkspace {
+    /// From the root on.
+    pub path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_ignored: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -369,6 +394,7 @@ mod tests {
             agent: AgentConfig { name: "a".into(), tools: Some(Vec::new()), options: None },
             messages: Vec::new(),
             tools: Vec::new(),
+            workspace: None,
         };
         let expected = json!({"agent": {"name": "a", "tools": []}, "tools": []});
         assert_eq!(serde_json::to_value(&session).unwrap(), expected);

@@ -1,7 +1,10 @@
 //! What is asked of people, and their answers: permissions, questions, handoffs.
 
-use recount_api::reply::{Approval, Clarification, Handoff, Page};
+use recount_api::query;
+use recount_api::reply::{Allowance, Approval, Clarification, Handoff, Page};
 use recount_api::request::{AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval};
+
+use reqwest::Method;
 
 use super::{Client, Listing};
 use crate::error::ClientError;
@@ -21,6 +24,23 @@ impl Client {
         request: &ResolveApproval,
     ) -> Result<Approval, ClientError> {
         self.post(self.at(&["approvals", approval, "resolve"]), request).await
+    }
+
+    /// What is always allowed, as far as it reaches so far, and was given in this run or session.
+    pub async fn list_allowances(
+        &self,
+        listing: &Listing,
+        scope: Option<&str>,
+        run: Option<&str>,
+        session: Option<&str>,
+    ) -> Result<Page<Allowance>, ClientError> {
+        let address = self.at(&["allowances"]).with(query::SCOPE, scope);
+        self.list(address.with(query::RUN_ID, run).with(query::SESSION_ID, session), listing).await
+    }
+
+    /// Takes an allowance back, and answers what it was.
+    pub async fn take_back_allowance(&self, allowance: &str) -> Result<Allowance, ClientError> {
+        self.ask(Method::DELETE, self.at(&["allowances", allowance])).await
     }
 
     pub async fn list_clarifications(&self, listing: &Listing) -> Result<Page<Clarification>, ClientError> {

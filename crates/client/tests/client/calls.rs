@@ -1,9 +1,9 @@
 //! Calls: where they go, and what becomes of every kind of answer.
 
 use recount_client::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, Cancel, ChangeTask, CreateRun, CreateSession,
-    CreateTask, Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun, SendMessage,
-    Verdict,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun,
+    CreateSession, CreateTask, Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun,
+    RetryRun, SendMessage, Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
@@ -36,7 +36,7 @@ async fn every_route_has_its_call() {
     let producer = Producer { id: "p".to_owned(), epoch: 1, seq: 0 };
     let batch = AppendEvents { producer, events: Vec::new() };
     let cancel = Cancel { reason: Some("enough".to_owned()) };
-    let resolve = ResolveApproval { decision: Verdict::Approve, comment: None };
+    let resolve = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
     let response = RawValue::from_string("\"blue\"".to_owned()).unwrap();
     let answer = AnswerClarification { response };
     let refused = |outcome: Option<ClientError>| {
@@ -61,6 +61,8 @@ async fn every_route_has_its_call() {
     refused(client.retry_run("r", &RetryRun::default()).await.err());
     refused(client.resume_run("r", &ResumeRun::default()).await.err());
     refused(client.get_run_digest("r").await.err());
+    refused(client.run_changes("r").await.err());
+    refused(client.apply_run("r", &ApplyRun::default()).await.err());
     refused(client.pin_run("r").await.err());
     refused(client.unpin_run("r").await.err());
     refused(client.prune_run("r", &PruneRun { before: Some(7) }).await.err());
@@ -74,6 +76,8 @@ async fn every_route_has_its_call() {
     refused(client.list_approvals(&listing).await.err());
     refused(client.get_approval("a").await.err());
     refused(client.resolve_approval("a", &resolve).await.err());
+    refused(client.list_allowances(&Listing::default(), Some("run"), Some("r"), None).await.err());
+    refused(client.take_back_allowance("w").await.err());
     refused(client.list_clarifications(&listing).await.err());
     refused(client.get_clarification("q").await.err());
     refused(client.answer_clarification("q", &answer).await.err());
@@ -120,6 +124,7 @@ async fn every_route_has_its_call() {
     assert_eq!(target("Prune").body, r#"{"max_age_seconds":60,"max_events":0}"#);
     assert_eq!(target("CancelRun").body, r#"{"reason":"enough"}"#);
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
+    assert_eq!(target("ListAllowances").target, "/v1/allowances?scope=run&run_id=r");
     assert_eq!(target("AnswerClarification").body, r#"{"response":"blue"}"#);
     assert_eq!(target("SendMessage").body, r#"{"text":"hello"}"#);
     assert_eq!(target("UploadArtifact").target, "/v1/artifacts?kind=image&name=a%20b");

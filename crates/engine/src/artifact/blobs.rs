@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use recount_event::RunId;
-use recount_log::{RowPut, RowRange, Store};
+use recount_log::{Row, RowPut, RowRange, Store};
 use recount_world::Kind;
 use tokio::sync::RwLock;
 use tokio::time::Instant;
@@ -54,6 +54,27 @@ impl Blobs {
     /// The same for a blob that is there already.
     pub(crate) fn hold(&self, hash: &str, run: RunId) {
         drop(self.note(hash, Some(run)));
+    }
+
+    /// The same for one that may be here; answers whether it is. One that is not is not held.
+    pub(super) async fn hold_if_here(&self, hash: &str, run: RunId) -> Result<bool, Error> {
+        self.hold(hash, run);
+        let found = {
+            // Who takes blobs away has either done so by now, or sees that this one is held.
+            let _shared = self.turn.read().await;
+            self.is_here(hash).await
+        };
+        if !matches!(found, Ok(true)) {
+            self.named(Some(run), [hash.to_owned()]);
+        }
+        found
+    }
+
+    /// Whether there is a blob of this name, without reading its bytes.
+    async fn is_here(&self, hash: &str) -> Result<bool, Error> {
+        let just_before = hash.get(..hash.len().saturating_sub(1)).map(str::to_owned);
+        let next = self.store.blobs(just_before, 1).await?;
+        Ok(next.first().is_some_and(|name| name == hash))
     }
 
     /// Remembers that a blob is about to be named; answers those that should have been long ago.
@@ -121,9 +142,7 @@ impl Blobs {
             return Ok(true);
         }
         for space in [rows::BLOB_USES, rows::UPLOAD_BLOBS] {
-            let prefix = format!("{hash}/").into();
-            let range = RowRange { space: space.into(), prefix, after: None, backwards: false, limit: 1 };
-            if !self.store.rows(range).await?.is_empty() {
+            if !blob_uses(&*self.store, space, hash, 1).await?.is_empty() {
                 return Ok(true);
             }
         }
@@ -140,6 +159,17 @@ impl Blobs {
             self.release(page).await?;
         }
     }
+}
+
+/// Rows of a space whose keys begin with the name of a blob.
+pub(super) async fn blob_uses(
+    store: &dyn Store,
+    space: &str,
+    hash: &str,
+    limit: usize,
+) -> Result<Vec<Row>, Error> {
+    let prefix = format!("{hash}/").into();
+    Ok(store.rows(RowRange { space: space.into(), prefix, after: None, backwards: false, limit }).await?)
 }
 
 /// The blobs that an append names.

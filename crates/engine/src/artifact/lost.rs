@@ -1,15 +1,18 @@
 //! Artifacts whose bytes were kept here and are gone: which blobs the log needs that the store has not.
 //!
-//! Runs of our own keep bytes before an event names them, and what is sent in is kept before anything can use it. What
-//! another server or a producer keeps is missing here by right. Entry point: [`missing_blobs`].
+//! Runs of our own keep bytes before an event names them, and what is sent in is kept before anything can use it; where a
+//! run that is driven from outside names bytes that are here, a record says so. What another server or a producer keeps is
+//! missing here by right. Entry point: [`missing_blobs`].
 
 use std::collections::BTreeSet;
 
-use recount_log::{FaultKind, RowRange, Store};
+use recount_log::{Fault, FaultKind, Retry, Store};
 
-use super::blob_of;
+use super::blobs::blob_uses;
+use super::{Indexed, blob_of};
 use crate::catalogue::ArtifactRow;
 use crate::engine::read_row;
+use crate::row_pages::RowPages;
 use crate::{Engine, Error, RunRow, limits, rows};
 
 /// Who drives a run of our own, as lists say it.
@@ -25,7 +28,7 @@ pub struct MissingBlob {
 }
 
 /// The spaces that say which blobs were kept here.
-const SPACES: [&str; 4] = [rows::RUNS, rows::IMPORTED, rows::ARTIFACTS, rows::UPLOAD_BLOBS];
+const SPACES: [&str; 5] = [rows::RUNS, rows::IMPORTED, rows::ARTIFACTS, rows::UPLOAD_BLOBS, rows::BLOBS_KEPT];
 
 /// All blobs that were kept here and are not there. Damaged ones are found by reading them.
 pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error> {
@@ -51,7 +54,7 @@ pub fn kept_blobs<'r>(
     rows: impl Iterator<Item = (&'r str, &'r str, &'r [u8])>,
 ) -> impl Iterator<Item = MissingBlob> {
     let (mut own, mut imported) = (BTreeSet::new(), BTreeSet::new());
-    let (mut artifacts, mut blobs) = (Vec::new(), BTreeSet::new());
+    let (mut artifacts, mut blobs, mut hashes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (space, key, value) in rows {
         match space {
             rows::RUNS => {
@@ -60,6 +63,7 @@ pub fn kept_blobs<'r>(
             }
             rows::IMPORTED => drop(imported.insert(key.to_owned())),
             rows::ARTIFACTS => artifacts.extend(serde_json::from_slice::<ArtifactRow>(value).ok()),
+            rows::BLOBS_KEPT => hashes.extend(key.split_once('/').map(|(hash, _)| hash.to_owned())),
             rows::UPLOAD_BLOBS => blobs.extend(key.split_once('/').map(|(hash, artifact)| MissingBlob {
                 hash: hash.to_owned(),
                 artifact: artifact.to_owned(),
@@ -68,13 +72,14 @@ pub fn kept_blobs<'r>(
             _ => {}
         }
     }
+    hashes.extend(blobs.iter().map(|blob| blob.hash.clone()));
+    let keeps = |row: &ArtifactRow| own.contains(&row.run_id) && !imported.contains(&row.run_id);
+    let hash_of = |row: &ArtifactRow| row.hash.as_deref().and_then(blob_of).map(str::to_owned);
+    hashes.extend(artifacts.iter().filter(|row| keeps(row)).filter_map(hash_of));
+    // Bytes have one name: what was kept of one artifact was kept of each that has them.
     for row in artifacts {
-        let hash = row.hash.as_deref().and_then(blob_of);
-        if let Some(hash) = hash
-            && own.contains(&row.run_id)
-            && !imported.contains(&row.run_id)
-        {
-            blobs.insert(MissingBlob { hash: hash.to_owned(), artifact: row.id, run_id: Some(row.run_id) });
+        if let Some(hash) = hash_of(&row).filter(|hash| hashes.contains(hash)) {
+            blobs.insert(MissingBlob { hash, artifact: row.id, run_id: Some(row.run_id) });
         }
     }
     blobs.into_iter()
@@ -94,11 +99,34 @@ impl Engine {
     }
 }
 
-/// Whether the bytes of a run's artifacts were kept here: those of our own runs are, unless the run was imported.
-pub(crate) async fn was_kept(store: &dyn Store, run: &str) -> Result<bool, Error> {
-    if run.is_empty() {
+/// Whether the bytes of an artifact were kept here: by its run, for it, or of another artifact with the same bytes.
+pub(super) async fn was_kept(store: &dyn Store, row: &ArtifactRow, hash: &str) -> Result<bool, Error> {
+    if row.run_id.is_empty() || keeps_bytes(store, &row.run_id).await? {
         return Ok(true);
     }
+    for space in [rows::UPLOAD_BLOBS, rows::BLOBS_KEPT] {
+        if !blob_uses(store, space, hash, 1).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    for used in blob_uses(store, rows::BLOB_USES, hash, limits::ARTIFACT_NAMESAKES_MAX).await? {
+        let Some((_, event)) = used.key.split_once('/') else { continue };
+        let Some(listed) = store.row(rows::ARTIFACTS_LISTED, &rows::tenant_key(event)).await? else {
+            continue;
+        };
+        let Indexed(id, _) = read_row(rows::ARTIFACTS_LISTED, &listed.key, &listed.value)?;
+        let key = format!("{}{event}", rows::within(&id));
+        let Some(other) = store.row(rows::ARTIFACTS, &key).await? else { continue };
+        let other: ArtifactRow = read_row(rows::ARTIFACTS, &other.key, &other.value)?;
+        if keeps_bytes(store, &other.run_id).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a run keeps the bytes of its artifacts here: those of our own do, unless they were imported.
+async fn keeps_bytes(store: &dyn Store, run: &str) -> Result<bool, Error> {
     if store.row(rows::IMPORTED, run).await?.is_some() {
         return Ok(false);
     }
@@ -112,18 +140,12 @@ async fn for_each_row(
     space: &'static str,
     mut take: impl FnMut(&str, &[u8]),
 ) -> Result<(), Error> {
-    let mut after = None;
-    loop {
-        let range = RowRange {
-            space: space.into(),
-            prefix: "".into(),
-            after: after.take(),
-            backwards: false,
-            limit: limits::BLOB_PAGE,
-        };
-        let page = store.rows(range).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = Some(last.key.clone());
-        page.iter().for_each(|row| take(&row.key, &row.value));
+    let mut pages = RowPages::new(store, space, limits::BLOB_PAGE);
+    while let Some(page) = pages.next().await? {
+        if let Some(row) = page.damaged.first() {
+            return Err(Fault::new(FaultKind::Corrupt, Retry::Never, format!("row {row} is damaged")).into());
+        }
+        page.rows.iter().for_each(|row| take(&row.key, &row.value));
     }
+    Ok(())
 }

@@ -1,12 +1,16 @@
 //! What is sent in before there is a run that it belongs to: a picture, a file. Kept for a while; the first run that uses
 //! it makes it an artifact of its own, and later ones refer to that.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use recount_event::family::artifact::Created;
+use recount_event::family::run::Driver;
 use recount_event::{Code, Event, ForeignId, Payload, time};
 use recount_log::{Append, Guard, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
+use super::blobs::{Blobs, blob_uses};
 use super::keep::{ID_PREFIX, kept_bytes};
 use super::{HASH_PREFIX, Indexed, blob_of};
 use crate::catalogue::ArtifactRow;
@@ -83,10 +87,34 @@ impl UploadRow {
     }
 }
 
-/// What goes with an event that makes something that was sent in an artifact of a run: it does not wait for one any
-/// more, and whoever uses it from then on refers to the artifact.
-pub(crate) async fn used(store: &dyn Store, event: &Event) -> Result<Vec<RowPut>, Error> {
+/// What goes with an event that makes an artifact of a run.
+///
+/// A run of our own makes one of what was sent in: that does not wait for a run any more, and whoever uses it from then on
+/// refers to the artifact. A run that is driven from outside names whatever bytes it likes: where they are here, it is
+/// noted that they were, so that they are known to be lost when they are gone.
+pub(crate) async fn used(
+    store: &dyn Store,
+    blobs: &Blobs,
+    driver: Driver,
+    event: &Event,
+) -> Result<Vec<RowPut>, Error> {
     let Payload::ArtifactCreated(created) = event.payload() else { return Ok(Vec::new()) };
+    match driver {
+        Driver::Own => waits_no_more(store, created).await,
+        Driver::External => {
+            let Some(hash) = created.hash.as_deref().and_then(blob_of) else { return Ok(Vec::new()) };
+            let is_here = blobs.hold_if_here(hash, event.run_id).await?;
+            Ok(is_here.then(|| was_here(format!("{hash}/{}", event.event_id))).into_iter().collect())
+        }
+    }
+}
+
+/// Notes that the bytes of an artifact were here. The key is the one of its row in [`rows::BLOB_USES`].
+fn was_here(key: impl Into<Arc<str>>) -> RowPut {
+    rows::put(rows::BLOBS_KEPT, key, Guard::Any, &())
+}
+
+async fn waits_no_more(store: &dyn Store, created: &Created) -> Result<Vec<RowPut>, Error> {
     // What a call brought was never sent in.
     if created.tool_call_id.is_some() {
         return Ok(Vec::new());
@@ -168,6 +196,12 @@ impl Engine {
         Ok(())
     }
 
+    /// The keys of the artifacts that have these bytes, of at most so many as may have one id.
+    async fn uses(&self, hash: &str) -> Result<Vec<Arc<str>>, Error> {
+        let uses = blob_uses(self.store(), rows::BLOB_USES, hash, limits::ARTIFACT_NAMESAKES_MAX).await?;
+        Ok(uses.into_iter().map(|row| row.key).collect())
+    }
+
     async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
         let range = RowRange {
             space: rows::UPLOADS_DUE.into(),
@@ -193,6 +227,9 @@ impl Engine {
                 && let Some(hash) = blob_of(&upload.hash)
             {
                 gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
+                // A run may have named the bytes before they came: then they stay, and it is known from here on that
+                // they were kept.
+                gone.extend(self.uses(hash).await?.into_iter().map(was_here));
                 hashes.push(hash.to_owned());
             }
             gone.push(rows::delete(rows::UPLOADS, key));

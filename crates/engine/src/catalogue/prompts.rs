@@ -36,10 +36,28 @@ pub struct ApprovalRow {
     pub action: Option<String>,
     pub consequence: Option<String>,
     pub irreversible: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_size_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_artifact_id: Option<String>,
     pub decision: Option<String>,
     pub decided_by: Option<String>,
     pub decided_at: Option<String>,
     pub comment: Option<String>,
+    /// Whether a yes to it may hold for later calls, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_be_remembered: bool,
+    /// The allowance that the decision made, and how far it reaches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance_scope: Option<String>,
 }
 
 /// A question and what became of it.
@@ -198,6 +216,8 @@ impl Prompts {
                     decided_by: Some(resolved.by.clone()),
                     decided_at: Some(at()),
                     comment: words(&resolved.comment),
+                    allowance_id: resolved.allowance_id.as_ref().map(ToString::to_string),
+                    allowance_scope: resolved.allowance_id.as_ref().and(resolved.scope.clone()),
                     ..row
                 });
                 closed(settled, begins_late)
@@ -304,10 +324,18 @@ impl Prompts {
             action: asked.action.clone(),
             consequence: asked.consequence.clone(),
             irreversible: asked.irreversible,
+            call_digest: asked.call_digest.clone(),
+            preview: asked.preview.clone(),
+            preview_kind: asked.preview_kind.clone(),
+            preview_size_bytes: asked.preview_size_bytes,
+            preview_artifact_id: asked.preview_artifact_id.as_ref().map(ToString::to_string),
             decision: None,
             decided_by: None,
             decided_at: None,
             comment: None,
+            can_be_remembered: asked.allowance_digest.is_some() && !asked.is_grave(),
+            allowance_id: None,
+            allowance_scope: None,
         }
     }
 

@@ -11,7 +11,7 @@ use recount_event::{Code, RunId, SessionId};
 use recount_redact::Secret;
 
 use super::Redaction;
-use crate::engine::read_row;
+use crate::engine::{damaged_row, read_row};
 use crate::setup::option_key;
 use crate::writer::Tools;
 use crate::{Engine, Error, RunRow, SetupRow, limits, rows};
@@ -77,10 +77,10 @@ impl Tools {
             return Ok(self.redaction.clone());
         };
         let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
-        match row.session_id.as_deref().map(str::parse) {
-            Some(Ok(session)) => self.redaction_in(session).await,
-            _ => Ok(self.redaction.clone()),
-        }
+        let Some(session) = row.session_id.as_deref() else { return Ok(self.redaction.clone()) };
+        // Without the session its secrets are unknown, and what they would mask must not be stored.
+        let session = session.parse().map_err(|why| damaged_row(rows::RUNS, &rows::tenant_key(run), why))?;
+        self.redaction_in(session).await
     }
 }
 

@@ -83,6 +83,7 @@ impl Writer {
             rows.extend(once.rows(self.tools.world.clock.now_ms(), Some(made), None));
         }
         rows.extend(awake.fold.rows(&awake.state));
+        rows.append(&mut awake.allowances);
         let mut replied = None;
         if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), awake.fold.run()) {
             let made = format!("{}/{}", self.run, last.sequence);

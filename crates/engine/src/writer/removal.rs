@@ -130,12 +130,16 @@ impl Writer {
             let message = format!("{} goes on; it is erased when it has ended", self.run);
             return Err(Error::rejected(Code::RunActive, message));
         }
-        let store = &*self.tools.store;
+        let tools = self.tools.clone();
+        // Until the last append nothing is written anew that one before it took away.
+        let _erasure = tools.repairs.erasure_of(&self.stream).await;
+        let store = &*tools.store;
         let Some(tail) = store.tail(&self.stream).await? else { return Err(super::run_not_found(self.run)) };
         let task = awake.state.task_id();
         for space in [rows::PRODUCERS, rows::SEALED] {
             self.delete_all(space).await?;
         }
+        self.forget_allowances(store, self.run).await?;
         let mut from = tail.first_sequence;
         while from < tail.next_sequence {
             let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX, Extent::All).await?;
@@ -214,7 +218,10 @@ impl Writer {
                     let gone = Gone { run_id: made.run_id, pruned: extent == Extent::Beginning };
                     let key = rows::tenant_key(&made.id);
                     going.add(rows::put(rows::ARTIFACTS_GONE, key, recount_log::Guard::Any, &gone));
-                    going.blobs.extend(made.hash.as_deref().and_then(blob_of).map(str::to_owned));
+                    if let Some(hash) = made.hash.as_deref().and_then(blob_of) {
+                        going.add(rows::delete(rows::BLOBS_KEPT, format!("{hash}/{}", made.event_id)));
+                        going.blobs.push(hash.to_owned());
+                    }
                 }
                 (going.keep_from, going.last_position) = (record.sequence + 1, record.position);
             }

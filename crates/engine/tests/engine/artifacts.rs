@@ -6,10 +6,11 @@ use recount_engine::{
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, TaskId};
-use recount_log::Store as _;
+use recount_log::{FaultKind, Store as _};
 use recount_run::Command;
 
 use crate::scene::{Scene, code, drafts};
+use crate::store::Fate;
 
 fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).unwrap()
@@ -312,6 +313,86 @@ async fn what_a_producer_says_it_has_is_known_and_its_bytes_are_not() {
         let found = row(&scene, &id(name)).await;
         assert_eq!(code(scene.engine.artifact_bytes(&found).await), Code::ArtifactBytesMissing);
     }
+}
+
+/// The bytes of an artifact as a producer reports it, under the name that it gave.
+async fn named_by_a_producer(scene: &Scene, run: RunId, seq: u64, id: &str, hash: &str) {
+    let named = format!(r#"{{"artifact_id":"{id}","kind":"image","hash":"{hash}"}}"#);
+    scene.report(run, seq, &[("artifact.created", &named)]).await.unwrap();
+}
+
+async fn forgotten() {
+    tokio::time::sleep(recount_engine::limits::UPLOAD_LIFE + recount_engine::limits::UPLOAD_SWEEP * 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
+    let scene = Scene::new().await;
+    let (before, after) = (b"\x89PNG\0before".as_slice(), b"\x89PNG\0after".as_slice());
+    let task = task(&scene).await;
+    let run = scene.queue_for(Some(task)).await.unwrap();
+    scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
+    // Sent in and then named, and the other way around.
+    let sent = scene.engine.upload(upload("image/png", before)).await.unwrap();
+    named_by_a_producer(&scene, run, 1, "first", &sent.hash).await;
+    let late = format!("blake3:{}", blake3::hash(after).to_hex());
+    named_by_a_producer(&scene, run, 2, "second", &late).await;
+    scene.engine.upload(upload("image/png", after)).await.unwrap();
+    // What was never here.
+    named_by_a_producer(&scene, run, 3, "third", &format!("blake3:{}", "0".repeat(64))).await;
+    for waits in [true, false] {
+        for (name, hash, bytes) in [("first", &sent.hash, before), ("second", &late, after)] {
+            let found = row(&scene, &id(name)).await;
+            assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), bytes, "{name}");
+            let blob = hash.strip_prefix("blake3:").unwrap();
+            scene.disk.memory.remove_blob(blob).await.unwrap();
+            let lost = code(scene.engine.artifact_bytes(&found).await);
+            assert_eq!(lost, Code::ArtifactBytesLost, "{name}, sent in and waiting: {waits}");
+            let missing = scene.engine.missing_blobs().await.unwrap();
+            let is_named = |blob: &recount_engine::MissingBlob| {
+                blob.artifact == name && blob.run_id == Some(run.to_string())
+            };
+            assert!(missing.iter().any(is_named), "{name}: {missing:?}");
+            scene.disk.memory.put_blob(Bytes::from_static(bytes)).await.unwrap();
+        }
+        assert_eq!(scene.engine.missing_blobs().await.unwrap(), []);
+        let found = row(&scene, &id("third")).await;
+        assert_eq!(code(scene.engine.artifact_bytes(&found).await), Code::ArtifactBytesMissing);
+        forgotten().await;
+    }
+    scene.check().await;
+    assert_eq!(scene.disk.rows_of("record.blobs_kept").await.len(), 2);
+    delete(&scene, task).await;
+    assert!(scene.disk.rows_of("record.blobs_kept").await.is_empty());
+    assert_eq!(blobs(&scene).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_pruned_is_no_more_said_to_have_been_kept() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let sent = scene.engine.upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
+    named_by_a_producer(&scene, run, 1, "first", &sent.hash).await;
+    forgotten().await;
+    assert_eq!(scene.disk.rows_of("record.blobs_kept").await.len(), 1);
+    scene.cancel(run).await.unwrap();
+    scene.engine.prune(run, None, "manual").await.unwrap();
+    assert!(scene.disk.rows_of("record.blobs_kept").await.is_empty());
+    assert_eq!(blobs(&scene).await, 0);
+    scene.check().await;
+}
+
+/// An append that fails holds nothing: what was sent in is forgotten in its time all the same.
+#[tokio::test(start_paused = true)]
+async fn a_refused_report_holds_no_bytes() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let sent = scene.engine.upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
+    let named = format!(r#"{{"artifact_id":"first","kind":"image","hash":"{}"}}"#, sent.hash);
+    scene.store.next_appends([Fate::Refuse(FaultKind::Full)]);
+    assert!(scene.report(run, 1, &[("artifact.created", &named)]).await.is_err());
+    forgotten().await;
+    assert_eq!(blobs(&scene).await, 0);
 }
 
 #[tokio::test(start_paused = true)]

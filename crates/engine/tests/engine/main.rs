@@ -17,6 +17,7 @@ mod lists;
 mod older;
 mod prompts;
 mod redaction;
+mod repairs;
 mod retention;
 mod runs;
 mod say;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use recount_engine::{Engine, Framing, NewRun, Redactor};
+use recount_engine::{Engine, Framing, NewRun, NewSetup, Redactor, Setup};
 use recount_event::digest::call_digest;
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{Code, Event, ForeignId, Json, Payload, RunId};
-use recount_log::MemoryStore;
+use recount_event::{Code, Event, ForeignId, Json, Payload, RunId, SessionId};
+use recount_log::{Append, Guard, MemoryStore, RowPut, Store as _};
 use recount_redact::Secret;
 use recount_run::{CancelledBy, Command};
 use recount_world::World;
@@ -322,6 +322,7 @@ async fn words_of_people_titles_and_names_are_masked() {
         approve: true,
         by: "operator".into(),
         comment: Some(format!("take {key}")),
+        remember: None,
     };
     scene.engine.submit(run, answer).await.unwrap();
     let resolved = last(&scene, run).await;
@@ -339,6 +340,36 @@ async fn words_of_people_titles_and_names_are_masked() {
     let row = scene.engine.run(run).await.unwrap().unwrap();
     assert!(!format!("{row:?}").contains(&secret()) && row.title.unwrap().contains("sk-ant-**"));
     scene.check().await;
+}
+
+/// The row of a run, with one text in place of another.
+async fn rewrite_run_row(scene: &Scene, run: RunId, text: &str, other: &str) {
+    let store = &scene.disk.memory;
+    let key = format!("default/{run}");
+    let row = store.row("catalogue.runs", &key).await.unwrap().unwrap();
+    let value = String::from_utf8(row.value.to_vec()).unwrap().replace(text, other);
+    let put =
+        RowPut { space: "catalogue.runs".into(), key: row.key, guard: Guard::Any, value: Some(value.into()) };
+    store.append(Append { rows: vec![put], ..Append::default() }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_whose_session_cannot_be_read_does_not_switch_masking_off() {
+    let mut scene = Scene::new().await;
+    let (option, value) = ("key".to_owned(), "correct-horse-battery-staple-41".to_owned());
+    let setup = Setup { agent: "clerk".into(), secrets: [option.clone()].into(), ..Setup::default() };
+    let new = NewSetup { setup, secrets: [(option, value.clone())].into(), ..NewSetup::default() };
+    let session: SessionId = scene.engine.create_setup(new, None).await.unwrap().id.parse().unwrap();
+    let run = scene.queue_in(session).await.unwrap();
+    let note = json!({"text": value}).to_string();
+    scene.report(run, 0, &[("run.started", "{}"), ("user.message", &note)]).await.unwrap();
+    assert!(!told(&scene, run).await.contains(&value));
+    rewrite_run_row(&scene, run, &session.to_string(), "no-session").await;
+    scene.reopen().await;
+    let refused = scene.report(run, 1, &[("user.message", &note)]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::StoreCorrupt);
+    assert!(refused.to_string().contains(&format!("catalogue.runs/default/{run}")), "{refused}");
+    assert!(!told(&scene, run).await.contains(&value));
 }
 
 struct Bare;

@@ -164,6 +164,7 @@ impl Scene {
             approve,
             by: by.into(),
             comment: None,
+            remember: None,
         };
         self.engine.submit(run, command).await
     }

@@ -3,15 +3,16 @@
 //! A [`Handle`] is what one engine holds; the next engine gets another one on the same memory, and the old
 //! one answers nothing but that it is closed. Start at [`Fate`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Integrity, MemoryStore, Observer,
-    ReadBound, Record, Retry, Row, RowRange, Store, StreamKey, Tail,
+    Answer, Append, AppendError, Committed, DamagedRow, Fault, FaultKind, FeedRecord, Guard, Integrity,
+    MemoryStore, Observer, ReadBound, Record, Retry, Row, RowPut, RowRange, RowRepair, Store, StreamKey,
+    Tail, WholeRows,
 };
 use tokio::sync::oneshot;
 
@@ -42,6 +43,12 @@ pub(crate) enum Fate {
 pub(crate) struct Disk {
     pub(crate) memory: Arc<MemoryStore>,
     relay: Arc<Relay>,
+    /// Rows that count as damaged: space and key.
+    damaged: Mutex<BTreeSet<(String, String)>>,
+    /// How many rows each repair wrote anew.
+    repairs: Mutex<Vec<usize>>,
+    /// The most rows that were asked for at once.
+    widest: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -74,9 +81,62 @@ impl Relay {
 
 impl Disk {
     pub(crate) fn new() -> Arc<Self> {
-        let disk = Disk { memory: Arc::new(MemoryStore::new()), relay: Arc::default() };
+        let disk = Disk {
+            memory: Arc::new(MemoryStore::new()),
+            relay: Arc::default(),
+            damaged: Mutex::default(),
+            repairs: Mutex::default(),
+            widest: AtomicUsize::new(0),
+        };
         disk.memory.observe(disk.relay.clone());
         Arc::new(disk)
+    }
+
+    /// From now on this row cannot be read, until it is repaired.
+    pub(crate) fn damage(&self, space: &str, key: &str) {
+        self.damaged.lock().unwrap().insert((space.to_owned(), key.to_owned()));
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        !self.damaged.lock().unwrap().is_empty()
+    }
+
+    /// How many rows each repair wrote anew, and the most rows that were asked for at once since this was asked last.
+    pub(crate) fn repaired(&self) -> (Vec<usize>, usize) {
+        (std::mem::take(&mut self.repairs.lock().unwrap()), self.widest.swap(0, Ordering::SeqCst))
+    }
+
+    fn damaged_rows(&self) -> Vec<DamagedRow> {
+        let damaged = self.damaged.lock().unwrap();
+        let row = |(space, key): &(String, String)| DamagedRow {
+            space: Bytes::from(space.clone()),
+            key: Bytes::from(key.clone()),
+            before: None,
+            after: None,
+        };
+        damaged.iter().map(row).collect()
+    }
+
+    async fn repair(&self, repair: RowRepair) -> Result<bool, Fault> {
+        for row in &repair.rows {
+            let end = self.memory.end(&row.stream).await?;
+            if end.is_none_or(|end| end.erased || end.next_sequence != row.expected_tail) {
+                return Ok(false);
+            }
+        }
+        self.repairs.lock().unwrap().push(repair.rows.len());
+        let name = |row: &DamagedRow| {
+            let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+            (text(&row.space), text(&row.key))
+        };
+        let gone: Vec<_> = repair.damaged.iter().map(name).collect();
+        self.damaged.lock().unwrap().retain(|name| !gone.contains(name));
+        let put = |space: Arc<str>, key: Arc<str>, value| RowPut { space, key, guard: Guard::Any, value };
+        let gone = gone.into_iter().map(|(space, key)| put(space.into(), key.into(), None));
+        self.memory.append(Append { rows: gone.collect(), ..Append::default() }).await.unwrap();
+        let rows = repair.rows.into_iter().map(|row| put(row.space, row.key, Some(row.value)));
+        self.memory.append(Append { rows: rows.collect(), ..Append::default() }).await.unwrap();
+        Ok(true)
     }
 
     /// All rows of a space, as text.
@@ -198,6 +258,14 @@ impl Handle {
     }
 }
 
+fn damaged(space: &str, key: &str) -> Fault {
+    Fault::new(
+        FaultKind::Corrupt,
+        Retry::Never,
+        format!("row {space}/{key} is damaged, as the test wants it"),
+    )
+}
+
 impl Store for Handle {
     fn observe(&self, observer: Arc<dyn Observer>) {
         *self.disk.relay.observer.lock().unwrap() = Some(observer);
@@ -284,11 +352,42 @@ impl Store for Handle {
     }
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
-        self.read_with(|memory| memory.row(space, key))
+        match self.disk.damaged.lock().unwrap().contains(&(space.to_owned(), key.to_owned())) {
+            true => Box::pin(ready(Err(damaged(space, key)))),
+            false => self.read_with(|memory| memory.row(space, key)),
+        }
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        self.read_with(|memory| memory.rows(range))
+        self.disk.widest.fetch_max(range.limit, Ordering::SeqCst);
+        let is_in =
+            |(space, key): &&(String, String)| **space == *range.space && key.starts_with(&*range.prefix);
+        match self.disk.damaged.lock().unwrap().iter().find(is_in) {
+            Some((space, key)) => Box::pin(ready(Err(damaged(space, key)))),
+            None => self.read_with(|memory| memory.rows(range)),
+        }
+    }
+
+    fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
+        self.disk.widest.fetch_max(range.limit, Ordering::SeqCst);
+        let (space, disk) = (range.space.clone(), self.disk.clone());
+        let rows = self.read_with(|memory| memory.rows(range));
+        Box::pin(async move {
+            let mut rows = rows.await?;
+            let mut damaged = disk.damaged_rows();
+            damaged.retain(|row| row.space == *space.as_bytes());
+            rows.retain(|row| damaged.iter().all(|damaged| damaged.key != *row.key.as_bytes()));
+            Ok(WholeRows { rows, damaged })
+        })
+    }
+
+    fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
+        Box::pin(ready(Ok(self.disk.damaged_rows())))
+    }
+
+    fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
+        let disk = self.disk.clone();
+        Box::pin(async move { disk.repair(repair).await })
     }
 
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {

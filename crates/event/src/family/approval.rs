@@ -11,6 +11,9 @@ words! {
     /// What became of a request.
     Decision { Approved = "approved", Rejected = "rejected", Cancelled = "cancelled" }
 
+    /// How far a yes reaches beyond the one call, as `scope` says it. Without one of these it is `once`.
+    AllowanceScope { Run = "run", Session = "session", Workspace = "workspace" }
+
     /// Whether the effect of a call can be undone.
     Reversibility {
         Reversible = "reversible",
@@ -41,6 +44,19 @@ payload! {
         default_decision: DefaultDecision,
         /// Binds the request to one exact call: a digest of the tool's name and the call's input.
         call_digest: String,
+        /// What a person has to read before deciding: the whole command, the difference of the files, or the input.
+        preview: String,
+        /// What `preview` is: `command`, `diff` or `input`.
+        preview_kind: String,
+        /// Bytes of the whole preview, where `preview` is only its beginning.
+        preview_size_bytes: u64,
+        /// Where the whole preview is kept, where `preview` is only its beginning.
+        preview_artifact_id: ForeignId,
+        /// Binds the request to what the preview shows: a call that would do something else by now is not carried out.
+        preview_digest: String,
+        /// By what an allowance for this call would be found again. Keyed, so that it tells nothing of the call. Missing
+        /// where the call is always asked about.
+        allowance_digest: String,
     }
 
     /// Somebody decided.
@@ -52,6 +68,8 @@ payload! {
         via: String,
         /// What the model is told in the place of an outcome, from an application that answered the call itself.
         answer: String,
+        /// The allowance that this decision made: calls like this one are not asked about again, as far as `scope` says.
+        allowance_id: ForeignId,
     }
 
     /// Nobody decided in time, and the default was applied.

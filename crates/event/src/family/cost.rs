@@ -13,6 +13,12 @@ payload! {
         task_budget_remaining_micros_usd: u64,
         task_budget_tokens: u64,
         task_budget_remaining_tokens: u64,
+        /// Input tokens that the provider has reported for the open turn; part of the totals.
+        open_turn_input_tokens: u64,
+        /// Output tokens that the provider has reported for the open turn; part of the totals.
+        open_turn_output_tokens: u64,
+        /// What those tokens cost, in millionths of a US dollar; part of the totals.
+        open_turn_cost_micros_usd: u64,
     }
 
     /// A share of the budget is used up. Once a threshold.
@@ -22,5 +28,8 @@ payload! {
     BudgetExceeded { cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64,
         /// What was done about it; `halted`.
         action: String,
-    } {}
+    } {
+        /// Which bound was reached: `cost_micros_usd`, `tokens` or `turns`.
+        exhausted: String,
+    }
 }

@@ -41,6 +41,8 @@ payload! {
     } {
         /// Streams that another process still held open, so that they were not read to their end.
         left_open: Vec<Stream>,
+        /// The number of `signal` on the server's system.
+        signal_number: u64,
     }
 }
 

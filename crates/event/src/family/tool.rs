@@ -1,5 +1,6 @@
 //! `tool.*`: the life of a call, the same for every tool.
 
+use crate::family::approval::AllowanceScope;
 use crate::family::{part, payload, words};
 use crate::{ForeignId, Json};
 
@@ -56,6 +57,12 @@ payload! {
         args_summary: String,
         mcp_server: String,
         mcp_tool: String,
+        /// The allowance by which nobody was asked.
+        allowance_id: ForeignId,
+        /// How far that allowance reaches.
+        allowance_scope: AllowanceScope,
+        /// Who gave it.
+        allowed_by: String,
     }
 
     /// Execution began.

@@ -114,7 +114,10 @@ pub(crate) const SHARED: &[(&str, &str)] = &[
     ("reverted_by", "Who took it back."),
     ("risk_level", "How much harm the call can do."),
     ("sandbox_layer", "What keeps the command in bounds; `none` when nothing does."),
-    ("scope", "How far the decision reaches. Advisory: only `once` is acted on."),
+    (
+        "scope",
+        "How far the decision reaches: `once` when missing, or `run`, `session` or `workspace` where it made an allowance. On calls and on other events it is advisory.",
+    ),
     ("signal", "The signal that ended the process; `null` when it ended by itself."),
     ("since_at", "When the last event before the gap happened, RFC 3339."),
     ("since_sequence", "The last event before the gap."),

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recount_engine::{
-    Choice, ClientTool, NewSetup, OptionKind, OrderChange, Overrides, Profile, Profiles, Setup, ToolRef,
+    Choice, ChosenWorkspace, ClientTool, NewSetup, OptionKind, OrderChange, Overrides, Profile, Profiles,
+    Setup, ToolRef,
 };
 use recount_event::{Code, Json};
 use serde::Deserialize;
@@ -11,10 +12,13 @@ use serde::Deserialize;
 use super::{Accepted, PLACEHOLDER, encoded_len, malformed, seed, shortened};
 use crate::error::Refusal;
 use crate::limits;
-use crate::wire::{AgentOverrides, PostSessionsRequest, ServerToolRef, ToolSpec};
+use crate::wire::{AgentOverrides, PostSessionsRequest, ServerToolRef, SessionWorkspace, ToolSpec};
 
 /// Names of tools with which agents speak to people; calls of these are told as words.
 const RESERVED: [&str; 2] = ["ask_user", "hand_off"];
+
+/// How a folder can be worked on, as the native face words it.
+const WORKSPACE_MODES: [&str; 2] = ["clone", "in_place"];
 
 /// A session to be, of an agent that is configured.
 pub(crate) fn session(request: PostSessionsRequest, profiles: &Profiles) -> Accepted<NewSetup> {
@@ -28,6 +32,7 @@ pub(crate) fn session(request: PostSessionsRequest, profiles: &Profiles) -> Acce
         options,
         secrets: secrets.keys().cloned().collect(),
         client_tools,
+        workspace: request.workspace.map(workspace).transpose()?,
     };
     profile.admits(&setup.choice())?;
     let seed = seed::seed(request.messages, profile.capabilities)?;
@@ -66,6 +71,7 @@ pub(crate) fn change(
         options: overrides.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         secrets: overrides.secrets.keys().map(String::as_str).collect(),
         client_tools: overrides.client_tools.as_deref().unwrap_or_default(),
+        workspace: None,
     };
     profile.admits(&asked)?;
     let setup = fitting(setup.changed(&overrides), profile);
@@ -96,6 +102,26 @@ pub(crate) fn config(change: &Change, profile: &Profile) -> Accepted<Option<Json
     }
     let (queued, order) = profile.order(&change.setup.choice())?;
     Ok(Some(OrderChange::to(queued.model, &order).written()))
+}
+
+/// The folder that a session is to work on. Whether runs may is known only to those who do them.
+fn workspace(asked: SessionWorkspace) -> Accepted<ChosenWorkspace> {
+    let SessionWorkspace { path, mode, copy_ignored } = asked;
+    let refused = |why: &str| {
+        let detail = format!("workspace.path is {:?}, which {why}", shortened(&path));
+        Err(Refusal::new(Code::WorkspaceRefused, detail))
+    };
+    if !path.starts_with('/') {
+        return refused("does not begin at the root; send the whole path");
+    }
+    if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
+        return refused("cannot be the path of a folder");
+    }
+    if let Some(mode) = mode.as_ref().filter(|mode| !WORKSPACE_MODES.contains(&mode.as_str())) {
+        let known = WORKSPACE_MODES.join(", ");
+        return Err(malformed(format!("workspace.mode is {:?}; send one of {known}", shortened(mode))));
+    }
+    Ok(ChosenWorkspace { source: path, mode, copy_ignored: copy_ignored.unwrap_or(false) })
 }
 
 fn enabled(tools: Vec<ServerToolRef>, client_tools: &[ClientTool]) -> Accepted<Vec<ToolRef>> {

@@ -10,7 +10,7 @@ use super::Places;
 use super::http::json_bytes;
 use crate::wire::{
     AgentInfo, AgentOption, ApplicationCapability, Capabilities, HistoryCapability, ImageCapability,
-    MetaResponse, OptionKind, Present, StreamCapability, ToolSpec,
+    MetaResponse, OptionKind, Present, StreamCapability, ToolSpec, WorkspaceCapability,
 };
 
 pub(super) async fn get_meta(State(places): State<Places>) -> Response {
@@ -32,7 +32,7 @@ fn agent(profile: &Profile) -> AgentInfo {
         description: profile.description.clone(),
         tools: Some(tools).filter(|tools| !tools.is_empty()),
         options: Some(options).filter(|options| !options.is_empty()),
-        capabilities: Some(capabilities(profile.capabilities)),
+        capabilities: Some(capabilities(profile)),
     }
 }
 
@@ -64,7 +64,8 @@ fn option(option: &engine::AgentOption) -> AgentOption {
 }
 
 /// All modes are there for every agent.
-fn capabilities(can: engine::Capabilities) -> Capabilities {
+fn capabilities(profile: &Profile) -> Capabilities {
+    let can = profile.capabilities;
     let yes = Some(Present {});
     let history = HistoryCapability {
         compacted: Present::when(can.history_compacted),
@@ -77,5 +78,6 @@ fn capabilities(can: engine::Capabilities) -> Capabilities {
         stream: Some(StreamCapability { delta: yes, message: yes, none: yes }),
         application: can.client_tools.then_some(ApplicationCapability { tools: yes }),
         image: Some(image).filter(|image| *image != ImageCapability::default()),
+        workspace: Some(WorkspaceCapability { own: Present::when(profile.workspace_source.is_some()) }),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
-use recount_engine::{ListQuery, Scope, SessionRow, SetupRow};
+use recount_engine::{ListQuery, NewRun, NewSetup, Scope, SessionRow, SetupRow};
 use recount_event::SessionId;
 
 use super::caller::Face;
@@ -16,7 +16,8 @@ use crate::accept;
 use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{
-    AgentConfig, PostSessionsResponse, ServerToolRef, SessionInfo, SessionsResponse, ToolSpec, Usage,
+    AgentConfig, PostSessionsResponse, ServerToolRef, SessionInfo, SessionWorkspace, SessionsResponse,
+    ToolSpec, Usage,
 };
 
 pub(super) async fn create_session(
@@ -34,8 +35,19 @@ pub(super) async fn create_session(
     }
     let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
     face.may_trust(new.setup.tools.as_deref())?;
+    may_work_there(&face, &new)?;
     let row = face.engine.create_setup(new, again.once.as_ref()).await?;
     Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
+}
+
+/// Refuses a folder that runs may not work on before there is a session that could never work.
+fn may_work_there(face: &Face, new: &NewSetup) -> Result<(), Refusal> {
+    if new.setup.workspace.is_none() {
+        return Ok(());
+    }
+    let (mut queued, order) = face.profile(&new.setup.agent)?.order(&new.setup.choice())?;
+    queued.config = Some(order.written());
+    Ok(face.engine.check_workspace(NewRun { queued, task: None, session: None, resumed_from: None })?)
 }
 
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -145,6 +157,11 @@ fn info(row: SessionRow, setup: SetupRow, standing: Standing, last_said: Option<
         },
         tools: Some(client_tools).filter(|tools| !tools.is_empty()),
         title: row.title,
+        workspace: setup.workspace.map(|chosen| SessionWorkspace {
+            path: chosen.source,
+            mode: chosen.mode,
+            copy_ignored: Some(chosen.copy_ignored).filter(|copied| *copied),
+        }),
         created_at: Some(row.created_at),
         // Times are written so that a later one is a greater text.
         updated_at: Some(updated_at).max(last_said),

@@ -85,6 +85,9 @@ pub struct Capabilities {
     pub application: Option<ApplicationCapability>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageCapability>,
+    /// Ours: a session may name the folder that it works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceCapability>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +112,14 @@ pub struct StreamCapability {
 pub struct ApplicationCapability {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Present>,
+}
+
+/// See [`Capabilities::workspace`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceCapability {
+    /// The agent has a folder of its own where a session names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Present>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -51,6 +51,23 @@ pub struct PostSessionsRequest {
     /// Ours: a name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// Ours: the folder that the session works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<SessionWorkspace>,
+}
+
+/// A folder of the server's machine, in place of the one that the agent has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionWorkspace {
+    /// From the root on.
+    pub path: String,
+    /// `clone`, which is the default, or `in_place`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Whether files that git ignores are copied, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_ignored: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +109,9 @@ pub struct SessionInfo {
     pub tools: Option<Vec<ToolSpec>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// What was sent when the session was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<SessionWorkspace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -235,7 +235,13 @@ async fn resolve(stage: &Stage, run: RunId, approve: bool) {
         _ => None,
     });
     for approval_id in approvals.collect::<Vec<ForeignId>>() {
-        let command = Command::ResolveApproval { approval_id, approve, by: "bob".into(), comment: None };
+        let command = Command::ResolveApproval {
+            approval_id,
+            approve,
+            by: "bob".into(),
+            comment: None,
+            remember: None,
+        };
         stage.engine.submit(run, command).await.unwrap();
     }
 }

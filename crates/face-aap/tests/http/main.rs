@@ -14,3 +14,4 @@ mod sessions;
 mod stage;
 mod stream;
 mod trust;
+mod workspaces;

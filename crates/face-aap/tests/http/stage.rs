@@ -72,7 +72,7 @@ pub(crate) struct Stage {
     pub(crate) store: Arc<Counted>,
     router: Router,
     pub(crate) toys: Toys,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// What the tools of the stage were made to do.
@@ -186,13 +186,21 @@ impl Stage {
                 allowed: BTreeSet::from([root.join("work")]).into_iter().collect(),
                 forbidden: [root.join("data")].into(),
             },
-            system: None,
+            system: Some(String::new()),
+            workspace_instructions: true,
             profiles: profiles.clone(),
         };
         engine.introduce(profiles.clone());
         engine.employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
         let router = router(Places::new(profiles, scenery.streams_max));
-        Stage { engine, world, store, router, toys, _folder: folder }
+        Stage { engine, world, store, router, toys, folder }
+    }
+
+    /// A folder that runs may work on.
+    pub(crate) fn work(&self) -> String {
+        let work = self.folder.path().canonicalize().unwrap().join("work");
+        std::fs::create_dir_all(&work).unwrap();
+        work.display().to_string()
     }
 
     /// The same with other agents to work with.

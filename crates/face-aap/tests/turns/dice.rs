@@ -471,7 +471,13 @@ impl Run<'_> {
                     self.state.open_prompts().filter(|(name, _)| name.kind == PromptKind::Approval);
                 let Some(approval_id) = approvals.map(|(name, _)| name.id.clone()).next() else { return };
                 let approve = self.dice.one_in(2);
-                self.does(Command::ResolveApproval { approval_id, approve, by: "bob".into(), comment: None });
+                self.does(Command::ResolveApproval {
+                    approval_id,
+                    approve,
+                    by: "bob".into(),
+                    comment: None,
+                    remember: None,
+                });
             }
             9 => self.time_passes(),
             10 => {

@@ -40,18 +40,21 @@ fn refused(detail: String) -> Refusal {
 }
 
 /// The fields that are there, each with the kinds it goes with.
-fn said(order: &request::Order) -> [(&'static str, bool, &'static [RunKind]); 16] {
+fn said(order: &request::Order) -> [(&'static str, bool, &'static [RunKind]); 19] {
     [
         ("model", order.model.is_some(), LOOP),
         ("system", order.system.is_some(), LOOP),
+        ("workspace_instructions", order.workspace_instructions.is_some(), LOOP),
         ("tools", order.tools.is_some(), LOOP),
         ("max_turns", order.max_turns.is_some(), LOOP),
+        ("budget_turns", order.budget_turns.is_some(), LOOP),
         ("max_output_tokens", order.max_output_tokens.is_some(), LOOP),
         ("attachments", order.attachments.is_some(), LOOP),
         ("resume", order.resume.is_some(), LOOP),
         ("from_sequence", order.from_sequence.is_some(), LOOP),
         ("workspace", order.workspace.is_some(), OWN),
         ("workspace_mode", order.workspace_mode.is_some(), OWN),
+        ("copy_ignored", order.copy_ignored.is_some(), OWN),
         ("network", order.network.is_some(), COMMANDS),
         ("timeout_seconds", order.timeout_seconds.is_some(), COMMANDS),
         ("output_bytes_max", order.output_bytes_max.is_some(), COMMANDS),
@@ -121,13 +124,16 @@ fn settled(asked: request::Order) -> Accepted<Wanted> {
     }
     let order = Order {
         system: text("system", asked.system)?,
+        workspace_instructions: asked.workspace_instructions,
         tools: asked
             .tools
             .map(|tools| list("tools", tools, limits::TOOLS_MAX, limits::NAME_BYTES_MAX))
             .transpose()?,
         max_turns: number("max_turns", asked.max_turns, limits::TURNS_MAX)?,
+        budget_turns: number("budget_turns", asked.budget_turns, limits::TURNS_MAX)?,
         max_output_tokens: number("max_output_tokens", asked.max_output_tokens, limits::OUTPUT_TOKENS_MAX)?,
         workspace_source: workspace,
+        copy_ignored: asked.copy_ignored.unwrap_or(false),
         network: asked.network.unwrap_or(false),
         timeout_seconds: number("timeout_seconds", asked.timeout_seconds, limits::TIMEOUT_SECONDS_MAX)?,
         output_bytes_max: number("output_bytes_max", asked.output_bytes_max, limits::OUTPUT_BYTES_MAX)?,

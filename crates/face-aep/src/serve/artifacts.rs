@@ -138,7 +138,7 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
     };
     let listed = face.engine.list_artifacts(&page_of, &filter, &face.caller.narrowing).await?;
     let shown = listed.items.into_iter().map(|row| project::artifact(row, None)).collect();
-    Ok(page(shown, listed.next, listed.has_more))
+    Ok(page(face, shown, (listed.next, listed.has_more), listed.damaged))
 }
 
 /// The first that is called so and that the caller may know of.

@@ -16,6 +16,7 @@ use recount_transport::media;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::Face;
 use crate::error::Refusal;
 use crate::{accept, limits};
 
@@ -156,8 +157,21 @@ impl Query {
     }
 }
 
-pub(super) fn page<T: Serialize>(items: Vec<T>, next: Option<String>, has_more: bool) -> Response {
-    json(StatusCode::OK, &Page::new(items, next.map(serde_json::Value::String), has_more))
+/// A page of a list, where it goes on, and which of its rows are damaged: callers that see only a part of things are told
+/// which kind of row, and not whose.
+pub(super) fn page<T: Serialize>(
+    face: &Face,
+    shown: Vec<T>,
+    (next, has_more): (Option<String>, bool),
+    damaged: Vec<String>,
+) -> Response {
+    let mut page = Page::new(shown, next.map(serde_json::Value::String), has_more);
+    page.damaged = damaged;
+    if !face.caller.narrowing.is_none() {
+        page.damaged.iter_mut().for_each(|row| row.truncate(row.find('/').unwrap_or(row.len())));
+        page.damaged.dedup();
+    }
+    json(StatusCode::OK, &page)
 }
 
 pub(super) fn created(location: &str, body: &impl Serialize) -> Response {

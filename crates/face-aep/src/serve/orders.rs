@@ -93,6 +93,7 @@ impl Face {
             asked.new.queued.provider = before.provider;
         }
         order.system = order.system.take().or(then.system);
+        order.workspace_instructions = order.workspace_instructions.or(then.workspace_instructions);
         order.tools = order.tools.take().or(then.tools);
         if order.workspace_source.is_none() && workspace_mode.is_none() {
             order.workspace_source = then.workspace_source;

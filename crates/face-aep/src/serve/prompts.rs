@@ -9,7 +9,8 @@ use recount_api::request::{
     AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval, Verdict,
 };
 use recount_engine::{ApprovalRow, ClarificationRow, CommandOutcome, Error, HandoffRow};
-use recount_event::{ForeignId, Json};
+use recount_event::family::approval::AllowanceScope;
+use recount_event::{Code, ForeignId, Json, RunId};
 use recount_run::{Command, PromptKind};
 
 use super::Face;
@@ -52,7 +53,12 @@ pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answe
     let query = Query::parse(raw.as_deref()).list_by_status(None, &APPROVAL_STATUSES)?;
     let listed = face.engine.list_approvals(&query).await?;
     let rows = seen(&face, listed.items, run_of_approval).await?;
-    Ok(page(rows.into_iter().map(project::approval).collect(), listed.next, listed.has_more))
+    Ok(page(
+        &face,
+        rows.into_iter().map(project::approval).collect(),
+        (listed.next, listed.has_more),
+        listed.damaged,
+    ))
 }
 
 async fn approval_row(face: &Face, id: &ForeignId) -> Result<ApprovalRow, Refusal> {
@@ -79,11 +85,15 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ResolveApproval = accept::body(&bytes)?;
+    if let Some(scope) = request.remember {
+        may_reach(&face, accept::run_id(&row.run_id)?, scope).await?;
+    }
     let command = Command::ResolveApproval {
         approval_id: approval_id.clone(),
         approve: request.decision == Verdict::Approve,
         by: face.caller.name.clone(),
         comment: accept::text("comment", request.comment)?,
+        remember: request.remember,
     };
     let id = approval_id.clone();
     let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
@@ -91,6 +101,27 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
         return Ok(answer);
     }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
+}
+
+/// Whether the caller may do all that an allowance of this scope reaches, which was given in a run of this session.
+pub(super) fn reaches(face: &Face, session: Option<&str>, scope: AllowanceScope) -> bool {
+    match scope {
+        AllowanceScope::Run => true,
+        AllowanceScope::Session => session.is_none() || face.admits(None, session),
+        AllowanceScope::Workspace => face.caller.narrowing.is_none(),
+    }
+}
+
+/// Refuses to allow something where the caller may do nothing: whose token is narrowed, allows no more than that.
+async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(), Refusal> {
+    let row = face.engine.run(run).await?;
+    if reaches(face, row.and_then(|row| row.session_id).as_deref(), scope) {
+        return Ok(());
+    }
+    let detail = format!(
+        "the token is narrowed to some tasks or sessions, and an allowance for the {scope} reaches further; send a narrower scope"
+    );
+    Err(Refusal::new(Code::ScopeMissing, detail))
 }
 
 // ---- clarifications ----------------------------------------------------------------------------
@@ -103,7 +134,12 @@ pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> 
     let query = Query::parse(raw.as_deref()).list_by_status(None, &CLARIFICATION_STATUSES)?;
     let listed = face.engine.list_clarifications(&query).await?;
     let rows = seen(&face, listed.items, run_of_clarification).await?;
-    Ok(page(rows.into_iter().map(project::clarification).collect(), listed.next, listed.has_more))
+    Ok(page(
+        &face,
+        rows.into_iter().map(project::clarification).collect(),
+        (listed.next, listed.has_more),
+        listed.damaged,
+    ))
 }
 
 async fn clarification_row(face: &Face, id: &ForeignId) -> Result<ClarificationRow, Refusal> {
@@ -158,7 +194,7 @@ pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Answer
     let listed = face.engine.list_handoffs(&query).await?;
     let rows = seen(&face, listed.items, run_of_handoff).await?;
     let handoffs: Vec<reply::Handoff> = rows.into_iter().map(|row| project::handoff(row, None)).collect();
-    Ok(page(handoffs, listed.next, listed.has_more))
+    Ok(page(&face, handoffs, (listed.next, listed.has_more), listed.damaged))
 }
 
 async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal> {

@@ -97,7 +97,7 @@ pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     }
     let within = &face.caller.narrowing;
     let listed = face.engine.list_runs_of_interest(&page_of, &filter, within).await?;
-    Ok(page(all_shown(&face, listed.items).await?, listed.next, listed.has_more))
+    Ok(page(&face, all_shown(&face, listed.items).await?, (listed.next, listed.has_more), listed.damaged))
 }
 
 /// The run of a path under a task: one of another task is not there.

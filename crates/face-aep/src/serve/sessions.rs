@@ -44,7 +44,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
     for row in listed.items {
         sessions.push(show_session(&face, row).await?);
     }
-    Ok(page(sessions, listed.next, listed.has_more))
+    Ok(page(&face, sessions, (listed.next, listed.has_more), listed.damaged))
 }
 
 async fn show_session(face: &Face, row: SessionRow) -> Result<reply::Session, Refusal> {
@@ -79,5 +79,5 @@ pub(super) async fn runs_of_session(
 ) -> Answer {
     let listed = face.engine.list_session_runs(session, &page_of).await?;
     let wanted = listed.items.into_iter().filter(|row| filter.takes(row));
-    Ok(page(all_shown(face, wanted).await?, listed.next, listed.has_more))
+    Ok(page(face, all_shown(face, wanted).await?, (listed.next, listed.has_more), listed.damaged))
 }

@@ -56,12 +56,14 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref());
     let (mut page_of, filter) = (query.list(Some(TaskId::PREFIX))?, query.run_filter(&TASK_STATUSES)?);
     let wanted = page_of.limit;
-    let (mut tasks, mut looked_at) = (Vec::new(), 0);
+    let (mut tasks, mut looked_at, mut damaged) = (Vec::new(), 0, Vec::new());
     loop {
         // A task stands as its latest run does, so each is looked at; not too many for one page.
         page_of.limit = wanted - tasks.len();
         let listed = face.engine.list_tasks(&page_of).await?;
         looked_at += listed.items.len();
+        damaged.extend(listed.damaged);
+        damaged.dedup();
         for row in listed.items {
             if !face.admits(Some(&row.id), None) {
                 continue;
@@ -72,7 +74,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
             }
         }
         if tasks.len() == wanted || looked_at >= limits::TASKS_LOOKED_AT_MAX || !listed.has_more {
-            return Ok(page(tasks, listed.next, listed.has_more));
+            return Ok(page(&face, tasks, (listed.next, listed.has_more), damaged));
         }
         page_of.after = listed.next;
     }
@@ -149,5 +151,5 @@ pub(super) async fn list_task_runs(face: Face, Ids(task): Ids<String>, RawQuery(
 pub(super) async fn runs_of_task(face: &Face, task: TaskId, page_of: ListQuery, filter: RunFilter) -> Answer {
     let listed = face.engine.list_task_runs(task, &page_of).await?;
     let wanted = listed.items.into_iter().filter(|row| filter.takes(row));
-    Ok(page(all_shown(face, wanted).await?, listed.next, listed.has_more))
+    Ok(page(face, all_shown(face, wanted).await?, (listed.next, listed.has_more), listed.damaged))
 }

@@ -76,9 +76,17 @@ pub(super) fn weave(key: &str, found: &Pieces) -> Woven {
         proven_end: first_sequence,
         known_end: found.known_end.max(first_sequence),
         lost_beginning: first_sequence > 0
-            && found.row.as_ref().is_some_and(|row| row.first_sequence != first_sequence),
+            && found.row.as_ref().is_none_or(|row| row.first_sequence != first_sequence),
         beyond: Vec::new(),
     };
+    if let Some(row) = found.row.as_ref().filter(|row| row.first_sequence < first_sequence) {
+        // Kept from the middle on it would pass for a stream whose beginning was taken away.
+        woven.first_sequence = row.first_sequence;
+        woven.start = row.start.unwrap_or(ChainValue::start(key));
+        (woven.end, woven.proven_end) = (row.first_sequence, row.first_sequence);
+        woven.beyond = beyond(&pieces, row.first_sequence);
+        return woven;
+    }
     woven.proven_end = woven.follow(&pieces, |piece| piece.proof == Proof::Sound);
     // Where no head is left to compare with, records are kept and told to be unproven.
     woven.follow(&pieces, |piece| piece.proof != Proof::Changed);

@@ -379,3 +379,52 @@ fn a_folder_without_a_store_is_told() {
     assert!(inspect(folder.path()).is_err());
     assert!(!folder.path().join("recount.db").exists(), "looking makes nothing");
 }
+
+fn all_of(space: &str, backwards: bool) -> recount_log::RowRange {
+    let limit = usize::MAX;
+    recount_log::RowRange { space: space.into(), prefix: "".into(), after: None, backwards, limit }
+}
+
+/// Whatever part of a row is damaged, the others are read, it is named, other rows are written, and it can be written
+/// anew as it was.
+#[test]
+fn a_damaged_row_hides_no_other_and_can_be_written_anew() {
+    let victim = victim();
+    let sound = victim.bytes();
+    let needle = b"spacerun_04";
+    let at = sound.windows(needle.len()).position(|window| window == needle).unwrap();
+    // In the value; in the key, so that it is another one or no text; and in the name of the space.
+    for (place, bit) in [(at + 14, 1), (at + 10, 1), (at + 10, 0x80), (at + 4, 2), (at + 2, 0x80)] {
+        let mut bytes = sound.clone();
+        bytes[place] ^= bit;
+        victim.put(&bytes);
+        let store = open(victim.folder.path());
+        let told = format!("byte {place}, bit {bit}");
+        let strict = block_on(store.rows(all_of("space", false))).unwrap_err();
+        assert_eq!(strict.kind, FaultKind::Corrupt, "{told}: {strict}");
+        let damaged = block_on(store.damaged_rows()).unwrap();
+        assert_eq!(damaged.len(), 1, "{told}: {damaged:?}");
+        for backwards in [false, true] {
+            let found = block_on(store.whole_rows(all_of("space", backwards))).unwrap();
+            assert_eq!(found.damaged, damaged, "{told}");
+            let mut keys: Vec<&str> = found.rows.iter().map(|row| &*row.key).collect();
+            keys.sort_unstable();
+            assert_eq!(keys, ["run_00", "run_01", "run_02", "run_03"], "{told}");
+        }
+        land(&store, super::work::row("run_01", b"other"));
+
+        let lost = victim.whole.rows.iter().find(|row| &*row.key == "run_04").unwrap();
+        let (space, key, value) = ("space".into(), lost.key.clone(), lost.value.clone());
+        let row = recount_log::RepairedRow { space, key, value, stream: "large".into(), expected_tail: 1 };
+        let repair = recount_log::RowRepair { damaged, rows: vec![row] };
+        assert!(!block_on(store.repair_rows(repair.clone())).unwrap(), "the stream ends elsewhere");
+        let mut repair = repair;
+        repair.rows[0].expected_tail = 2;
+        assert!(block_on(store.repair_rows(repair)).unwrap(), "{told}");
+        let found = block_on(store.rows(all_of("space", false))).unwrap();
+        assert_eq!(found.len(), 5, "{told}");
+        assert_eq!((&found[1].value[..], &found[4].value), (&b"other"[..], &lost.value), "{told}");
+        assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0], "{told}");
+        close(store);
+    }
+}

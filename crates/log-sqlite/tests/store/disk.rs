@@ -30,7 +30,7 @@ fn through(shim: &Shim, folder: &Path) -> SqliteOptions {
     }
 }
 
-const RESERVE: u64 = 2 << 20;
+const RESERVE: u64 = 4 << 20;
 
 fn fault<T: std::fmt::Debug>(answer: Result<T, AppendError>) -> Fault {
     match answer {
@@ -227,7 +227,8 @@ fn while_the_reserve_is_used_up_only_what_takes_away_is_written() {
         land(&store, records("a", n, &[&[n as u8; 64 << 10]]));
     }
     shim.leave_room(0);
-    land(&store, Append { frees_space: true, ..records("a", 8, &[&[8; 300_000]]) });
+    // More than the log's file has room for when it begins again.
+    land(&store, Append { frees_space: true, ..records("a", 8, &[&vec![8; 1_000_000]]) });
     assert_eq!(block_on(store.space()).unwrap_err().kind, FaultKind::Full);
     assert!(!folder.path().join("reserve").exists());
     let small = fault(block_on(store.append(row("k", b"v"))));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use recount_log::conformance::{ALL, block_on, both};
 use recount_log::{Append, Cut, FaultKind, Store, Tail};
 use recount_log_sqlite::salvage::{Salvage, Stream};
-use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_log_sqlite::{SqliteOptions, SqliteStore, high_water};
 
 use super::work::{Dice, close, land, open, records, row, scratch};
 
@@ -82,6 +82,11 @@ fn original(logged: bool) -> Original {
     let rows = super::work::whole(&store).rows.len();
     let copy = scratch();
     if logged {
+        // The mark lags behind; the copy is of a store whose mark has caught up.
+        let last = block_on(store.last_position()).unwrap();
+        while high_water(folder.path()).unwrap() != Some(last) {
+            std::thread::yield_now();
+        }
         copy_folder(folder.path(), copy.path());
     }
     close(store);
@@ -146,6 +151,11 @@ fn check(original: &Original, what: &str) -> Option<Count> {
             count.lost += 1;
             continue;
         }
+        assert!(
+            stream.first_sequence <= tail.first_sequence,
+            "{what}: {key} is kept from {} on, as if what was before it had been pruned",
+            stream.first_sequence
+        );
         let found = block_on(store.read(&stream.key, 0, ALL)).unwrap();
         let proven = found.iter().filter(|record| record.sequence < stream.proven_end);
         for record in proven.clone() {
@@ -210,6 +220,29 @@ fn flipped_bits_cost_what_they_hit_and_nothing_else() {
     assert!(kept > 60 * STREAMS as usize / 2, "{kept} whole streams of {}", 60 * STREAMS);
 }
 
+/// What is kept of a stream begins where the stream began, or nothing of it is kept.
+#[test]
+fn a_stream_whose_beginning_is_lost_is_lost() {
+    for name in ["run_05", "run_11"] {
+        let original = original(false);
+        let path = original.folder.path().join("recount.db");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let first = format!(r#"{{"of":"{name}","at":0,"text":""#);
+        let places: Vec<usize> =
+            (0..bytes.len() - first.len()).filter(|at| bytes[*at..].starts_with(first.as_bytes())).collect();
+        assert!(!places.is_empty(), "{name} is stored as it is");
+        for at in places {
+            bytes[at + first.len()] ^= 1;
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let count = check(&original, &format!("the first record of {name} was changed")).unwrap();
+        assert_eq!((count.lost, count.part), (1, 0), "{count:?}");
+        let salvage = Salvage::read(original.folder.path(), &claim).unwrap();
+        let stream = salvage.streams().iter().find(|stream| *stream.key == *name).unwrap();
+        assert!(stream.is_lost() && !stream.is_whole() && stream.beyond == 8, "{stream:?}");
+    }
+}
+
 #[test]
 fn pages_that_are_gone_tables_that_are_missing_and_short_files() {
     let mut dice = Dice(7);
@@ -263,6 +296,42 @@ fn frames_behind_a_damaged_one_are_read() {
         assert!(salvage.damage.frames > 0, "{place}: {:?}", salvage.damage);
         let last = salvage.streams().iter().map(|stream| stream.known_end).max();
         assert_eq!(last, Some(24), "{place}: the newest records lie far behind the damage");
+    }
+}
+
+/// Such a log shows no damage; the high-water mark names a position that is missing.
+#[test]
+fn a_log_that_was_cut_between_commits_or_removed_is_reported() {
+    const HEADER: usize = 32;
+    const FRAME: usize = 24 + PAGE;
+    let original = original(true);
+    let path = original.folder.path().join("recount.db-wal");
+    let bytes = std::fs::read(&path).unwrap();
+    let mark = original.folder.path().join("high-water");
+    let marked = std::fs::read(&mark).unwrap();
+    let frames = bytes[HEADER..].chunks_exact(FRAME);
+    // A frame that ends a commit says how many pages the database has from then on.
+    let commits: Vec<usize> = frames
+        .enumerate()
+        .filter(|(_, frame)| frame[4..8] != [0; 4])
+        .map(|(number, _)| HEADER + (number + 1) * FRAME)
+        .collect();
+    assert!(commits.len() > 20, "{} commits in the log", commits.len());
+    for length in [Some(0), Some(HEADER), Some(commits[0]), Some(commits[commits.len() / 2]), None] {
+        match length {
+            Some(length) => std::fs::write(&path, &bytes[..length]).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        let what = format!("{length:?} bytes of the log are left");
+        let count = check(&original, &what).unwrap();
+        let salvage = Salvage::read(original.folder.path(), &claim).unwrap();
+        assert!(salvage.damage.commits, "{what}: {:?}", salvage.damage);
+        assert!(count.whole < STREAMS as usize, "{what}: {count:?}");
+        drop(salvage);
+        // Without the mark nothing shows it.
+        std::fs::remove_file(&mark).unwrap();
+        assert!(!Salvage::read(original.folder.path(), &claim).unwrap().damage.commits, "{what}");
+        std::fs::write(&mark, &marked).unwrap();
     }
 }
 

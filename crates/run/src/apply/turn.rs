@@ -14,7 +14,12 @@ pub(super) fn started(state: &mut State, started: &Started) {
     turns.highest = Some(started.turn_index);
     turns.may_retry = false;
     turns.begun += 1;
-    turns.open = Some(Turn { index: started.turn_index, proposed: 0, blocks: BTreeMap::new() });
+    turns.open = Some(Turn {
+        index: started.turn_index,
+        proposed: 0,
+        blocks: BTreeMap::new(),
+        used: Totals::default(),
+    });
 }
 
 pub(super) fn completed(state: &mut State, completed: &Completed) {
@@ -30,7 +35,8 @@ pub(super) fn completed(state: &mut State, completed: &Completed) {
 }
 
 pub(super) fn failed(state: &mut State, failed: &Failed) {
-    state.turns.open = None;
+    let used = state.turns.open.take().map_or(Totals::default(), |turn| turn.used);
+    state.cost.turns = state.cost.turns.plus(used);
     state.turns.may_retry = failed.will_retry;
     state.turns.wants_model = failed.will_retry;
 }

@@ -18,6 +18,8 @@ pub(super) struct Cost {
     before: Figures,
     /// What was used before, and in the completed turns.
     due: Figures,
+    /// What was reported for the turn that is open.
+    open: Figures,
     ticked: Option<Figures>,
     warnings: BTreeSet<u64>,
     halted: bool,
@@ -35,8 +37,18 @@ impl Cost {
 
     pub(super) fn spend(&mut self, turn: &Completed) {
         let used = [turn.input_tokens, turn.output_tokens, turn.cost_micros_usd];
+        self.add(used.map(Option::unwrap_or_default));
+    }
+
+    /// A turn failed: what was reported for it was used.
+    pub(super) fn fail(&mut self) {
+        self.add(self.open);
+    }
+
+    fn add(&mut self, used: Figures) {
+        self.open = Figures::default();
         for (due, used) in self.due.iter_mut().zip(used) {
-            *due = due.saturating_add(used.unwrap_or_default());
+            *due = due.saturating_add(used);
         }
     }
 
@@ -44,7 +56,7 @@ impl Cost {
         self.halted
     }
 
-    fn tick(&mut self, tick: &Tick, own: bool) -> Result<(), Broken> {
+    fn tick(&mut self, tick: &Tick, own: bool, in_turn: bool) -> Result<(), Broken> {
         let now =
             [tick.cumulative_input_tokens, tick.cumulative_output_tokens, tick.cumulative_cost_micros_usd];
         let falls_below = |floor: &Figures| now.iter().zip(floor).any(|(now, floor)| now < floor);
@@ -54,8 +66,19 @@ impl Cost {
         if falls_below(&self.before) {
             return broken!("cost.prior", "the totals {now:?} leave out {:?} of before", self.before);
         }
-        if own && now != self.due {
-            return broken!("cost.sum", "the totals are {now:?} and should be {:?}", self.due);
+        let open =
+            [tick.open_turn_input_tokens, tick.open_turn_output_tokens, tick.open_turn_cost_micros_usd]
+                .map(Option::unwrap_or_default);
+        let mut due = self.due;
+        due.iter_mut().zip(open).for_each(|(due, open)| *due = due.saturating_add(open));
+        if own && now != due {
+            return broken!("cost.sum", "the totals are {now:?} and should be {due:?}");
+        }
+        if own && !in_turn && open != Figures::default() {
+            return broken!("cost.sum", "the totals hold {open:?} of an open turn, and there is none");
+        }
+        if in_turn {
+            self.open = open;
         }
         let budgets = [
             (tick.task_budget_micros_usd, tick.task_budget_remaining_micros_usd, now[2]),
@@ -76,7 +99,10 @@ impl Reading {
     /// Whether the event was of cost.
     pub(super) fn read_cost(&mut self, payload: &Payload) -> Result<bool, Broken> {
         match payload {
-            Payload::CostTick(tick) => self.cost.tick(tick, self.course.is_own())?,
+            Payload::CostTick(tick) => {
+                let in_turn = self.turns.open_index().is_some();
+                self.cost.tick(tick, self.course.is_own(), in_turn)?;
+            }
             Payload::CostBudgetWarning(warning) => {
                 if !self.cost.warnings.insert(warning.threshold_pct) {
                     return broken!("cost.warned", "two warnings at {} %", warning.threshold_pct);

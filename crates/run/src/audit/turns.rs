@@ -137,6 +137,7 @@ impl Reading {
                         failed.turn_index
                     );
                 }
+                self.cost.fail();
                 self.close_turn(if failed.will_retry { Fate::ToBeRetried } else { Fate::Over });
             }
             Payload::AssistantTextDelta(delta) => self.turns.delta(delta, false)?,

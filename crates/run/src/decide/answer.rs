@@ -1,6 +1,6 @@
 //! A person answers. The first valid answer wins; who comes later is told what became of it.
 
-use recount_event::family::approval::{self, Decision};
+use recount_event::family::approval::{self, AllowanceScope, Decision};
 use recount_event::family::{clarification, handoff};
 use recount_event::{Code, ForeignId, Json, Payload};
 
@@ -8,6 +8,9 @@ use super::Batch;
 use super::settle::{self, HandedOff};
 use crate::rejection::Rejection;
 use crate::state::{Fate, PromptKind};
+
+/// What the names of allowances begin with.
+const ALLOWANCE_PREFIX: &str = "allow_";
 
 /// The call that waits for this answer, when the prompt is pending.
 fn pending(batch: &Batch, kind: PromptKind, id: &ForeignId) -> Result<Option<ForeignId>, Rejection> {
@@ -30,16 +33,60 @@ pub(super) fn approval(
     batch: &mut Batch,
     approval_id: ForeignId,
     approve: bool,
-    by: String,
-    comment: Option<String>,
+    (by, comment): (String, Option<String>),
+    remember: Option<AllowanceScope>,
 ) -> Result<(), Rejection> {
     let tool_call_id = pending(batch, PromptKind::Approval, &approval_id)?;
     let decision = if approve { Decision::Approved } else { Decision::Rejected };
+    let allowance_id = match remember {
+        Some(scope) => Some(may_be_remembered(batch, &approval_id, approve, scope)?),
+        None => None,
+    };
     let mut resolved = approval::Resolved::new(approval_id, decision, by.clone());
     resolved.tool_call_id = tool_call_id;
     resolved.comment = comment;
+    resolved.scope = remember.map(|scope| scope.as_str().to_owned());
+    resolved.allowance_id = allowance_id;
     batch.say(Payload::ApprovalResolved(Box::new(resolved)))?;
     settle::go_on(batch, &by)
+}
+
+/// The name of the allowance that a decision makes, where it may make one. An approval makes at most one, so its own
+/// name tells the other.
+fn may_be_remembered(
+    batch: &Batch,
+    approval_id: &ForeignId,
+    approve: bool,
+    scope: AllowanceScope,
+) -> Result<ForeignId, Rejection> {
+    let refused = |why: String| Rejection::new(Code::AllowanceRefused, why);
+    let state = &batch.state;
+    if !approve {
+        let why = format!("only a yes can be remembered: reject {approval_id} without `remember`");
+        return Err(refused(why));
+    }
+    if !state.is_own() {
+        let why = format!("{approval_id} is asked by an agent that is not ours, which asks on its own terms");
+        return Err(refused(why));
+    }
+    let Some(asked) = state.approval(approval_id) else {
+        return Err(refused(format!("nothing says what {approval_id} asks for")));
+    };
+    if asked.is_grave() {
+        let why =
+            format!("{approval_id} is of high risk or cannot be undone, which is asked about every time");
+        return Err(refused(why));
+    }
+    if asked.allowance_digest.is_none() {
+        let why = format!("what {approval_id} would do could not be worked out, so it cannot be known again");
+        return Err(refused(why));
+    }
+    if scope == AllowanceScope::Session && state.session_id().is_none() {
+        return Err(refused(format!("{} belongs to no session: send run or workspace", state.run_id)));
+    }
+    let unique = approval_id.strip_prefix("appr_").unwrap_or(approval_id);
+    ForeignId::parse(&format!("{ALLOWANCE_PREFIX}{unique}"))
+        .map_err(|_| refused(format!("the id of {approval_id} leaves no room for that of an allowance")))
 }
 
 pub(super) fn clarification(

@@ -2,6 +2,7 @@
 
 use recount_event::family::cost::{BudgetWarning, Tick};
 
+use crate::apply::open_turn;
 use crate::rejection::{Broken, broken};
 use crate::state::{State, Totals};
 
@@ -22,9 +23,13 @@ pub(super) fn tick(state: &State, tick: &Tick) -> Result<(), Broken> {
             cost.prior
         );
     }
-    let right = cost.prior.plus(cost.turns);
+    let open = open_turn(tick);
+    let right = cost.prior.plus(cost.turns).plus(open);
     if state.is_own() && told != right {
         return broken!("cost.sum", "cost.tick says {told} where turns add up to {right}");
+    }
+    if state.is_own() && state.turns.open.is_none() && open != Totals::default() {
+        return broken!("cost.sum", "cost.tick says {open} of an open turn, and none is open: leave it out");
     }
     let money = (tick.task_budget_micros_usd, tick.task_budget_remaining_micros_usd, told.cost_micros_usd);
     let tokens = told.input_tokens.saturating_add(told.output_tokens);

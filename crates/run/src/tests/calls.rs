@@ -113,8 +113,13 @@ fn some_answers_are_kept_and_the_run_waits_for_the_rest() {
     story.does(strictly(&[("d", brings("rain"))]));
     assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"approval","id":"a"}]}"#);
     // Whoever answers the rest, on whatever face, the run goes on.
-    let approve =
-        Command::ResolveApproval { approval_id: fid("a"), approve: true, by: "ann".into(), comment: None };
+    let approve = Command::ResolveApproval {
+        approval_id: fid("a"),
+        approve: true,
+        by: "ann".into(),
+        comment: None,
+        remember: None,
+    };
     assert_eq!(story.does(approve), ["approval.resolved", "run.continued", "tool.invoked"]);
 }
 

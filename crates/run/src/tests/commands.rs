@@ -12,12 +12,24 @@ const SUSPENDED: &str = "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@ask 
                          @wait approval a client_tool d";
 
 fn approve(id: &str) -> Command {
-    Command::ResolveApproval { approval_id: fid(id), approve: true, by: "ann".into(), comment: None }
+    Command::ResolveApproval {
+        approval_id: fid(id),
+        approve: true,
+        by: "ann".into(),
+        comment: None,
+        remember: None,
+    }
 }
 
 fn reject(id: &str) -> Command {
     let comment = Some("not today".to_owned());
-    Command::ResolveApproval { approval_id: fid(id), approve: false, by: "ann".into(), comment }
+    Command::ResolveApproval {
+        approval_id: fid(id),
+        approve: false,
+        by: "ann".into(),
+        comment,
+        remember: None,
+    }
 }
 
 fn answer(id: &str) -> Command {

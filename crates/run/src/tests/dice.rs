@@ -74,7 +74,13 @@ pub(super) fn command(dice: &mut Dice<'_>, state: &State) -> Command {
         72..77 => Command::Tick,
         77..86 => {
             let id = prompt(dice, state, PromptKind::Approval);
-            Command::ResolveApproval { approval_id: id, approve: dice.one_in(2), by: by(), comment: None }
+            Command::ResolveApproval {
+                approval_id: id,
+                approve: dice.one_in(2),
+                by: by(),
+                comment: None,
+                remember: None,
+            }
         }
         86..90 => {
             let id = prompt(dice, state, PromptKind::Clarification);

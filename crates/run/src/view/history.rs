@@ -33,6 +33,8 @@ pub struct History {
     /// Calls that lines speak of and that are not settled, of all runs.
     open: BTreeSet<(RunId, ForeignId)>,
     cut: Option<Cut>,
+    /// Results that the model sees in part: how many bytes were left, each time that they were shortened.
+    trims: BTreeMap<ForeignId, Vec<u64>>,
 }
 
 /// What is known of the run at work.
@@ -158,6 +160,7 @@ impl History {
             Payload::ClarificationTimedOut(missed) => self.missed(event, missed),
             Payload::HandoffRequested(asked) => self.hands_off(asked),
             Payload::ContextCompacted(compacted) => self.cut = Some(Cut::of(compacted)),
+            Payload::ContextTrimmed(trimmed) => self.trim(trimmed),
             _ => self.agent(event),
         }
     }

@@ -9,6 +9,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
         (approval_granted(), Status::Finished),
         (approval_denied(), Status::Finished),
         (approval_timed_out(), Status::Finished),
+        (allowed_always(), Status::Finished),
         (partial_answers(), Status::Finished),
         (clarification(), Status::Finished),
         (clarification_timed_out(), Status::Finished),
@@ -83,6 +84,42 @@ fn approval_granted() -> Story {
         r#""kind":"shell","duration_ms":1196,"summary":"exited with status 0","output":"""#,
     );
     closes(&mut story, 19_406, 1, "The packages are gone.");
+    story
+}
+
+/// The same call twice: asked about once, and allowed for the rest of the run.
+fn allowed_always() -> Story {
+    const EXITED: &str = r#""kind":"shell","duration_ms":1196,"summary":"exited with status 0","output":"""#;
+    const RISK: &str =
+        r#""executor":"server","kind":"shell","risk_level":"medium","args_summary":"make test""#;
+    let mut story = begun("allowed-always", "Make the tests pass.");
+    story.propose(640, "once", "shell_exec", r#"{"command":"make test"}"#);
+    story.turn_done(646, "tool_use", [703, 77, 3264]);
+    story.say(
+        650,
+        "approval.requested",
+        r#"{"approval_id":"@appr.once","tool_call_id":"@call.once","kind":"shell_exec","summary":"make test",
+            "action":"Run make test.","risk_level":"medium","reversibility":"partially_reversible","irreversible":false,
+            "timeout_seconds":3600,"expires_at":"@at.3600650","default_decision":"reject","call_digest":"@digest.once",
+            "preview":"make test","preview_kind":"command",
+            "allowance_digest":"blake3:7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c7c"}"#,
+    );
+    story.say(650, "run.waiting", r#"{"for":[{"kind":"approval","id":"@appr.once"}]}"#);
+    story.say(8_200, "approval.resolved", r#"{"approval_id":"@appr.once","decision":"approved","by":"operator","tool_call_id":"@call.once","scope":"run","allowance_id":"@allow.once"}"#);
+    story.say(8_200, "run.continued", r#"{"by":"operator"}"#);
+    story.tool(8_200, "tool.invoked", "once", RISK);
+    story.tool(8_206, "tool.started", "once", r#""kind":"shell""#);
+    story.process(8_207, "once", r#"["sh","-c","make test"]"#, &[], (9_400, 0));
+    story.tool(9_402, "tool.completed", "once", EXITED);
+    story.turn(9_406, 1);
+    story.propose(9_900, "again", "shell_exec", r#"{"command":"make test"}"#);
+    story.turn_done(9_906, "tool_use", [780, 20, 2100]);
+    let allowed = r#","allowance_id":"@allow.once","allowance_scope":"run","allowed_by":"operator""#;
+    story.tool(9_910, "tool.invoked", "again", &format!("{RISK}{allowed}"));
+    story.tool(9_910, "tool.started", "again", r#""kind":"shell""#);
+    story.process(9_912, "again", r#"["sh","-c","make test"]"#, &[], (11_105, 0));
+    story.tool(11_108, "tool.completed", "again", EXITED);
+    closes(&mut story, 11_110, 2, "They pass.");
     story
 }
 

@@ -20,6 +20,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
         (resumed, Status::Finished),
         (budget_exceeded(), Status::Failed),
         (compacted(), Status::Finished),
+        (trimmed(), Status::Finished),
         (never_started(), Status::Cancelled),
         (experimental(), Status::Finished),
     ]
@@ -220,6 +221,35 @@ fn compacted() -> Story {
     );
     story.turn_done(700, "end_turn", [2290, 6, 6960]);
     story.finished(703);
+    story
+}
+
+/// A long run whose older results the model sees in part only.
+fn trimmed() -> Story {
+    let mut story = asked("long-run");
+    story.turn(11, 0);
+    story.propose(800, "search", "grep", r#"{"pattern":"budget"}"#);
+    story.turn_done(805, "tool_use", [1204, 83, 4857]);
+    story.tool(809, "tool.invoked", "search", r#""kind":"search","executor":"server""#);
+    story.tool(
+        812,
+        "tool.completed",
+        "search",
+        r#""kind":"search","duration_ms":3,"summary":"1 match","output":"internal/budget/governor.go:41: // The budget is checked before each turn.""#,
+    );
+    story.say(
+        814,
+        "context.trimmed",
+        r#"{"results":[{"tool_call_id":"@call.search","bytes":74,"kept_bytes":20}],"tokens_before":91200,"tokens_after":91186}"#,
+    );
+    story.turn(816, 1);
+    story.say(
+        1490,
+        "assistant.text_complete",
+        r#"{"turn_index":1,"block_index":0,"text":"Before each turn."}"#,
+    );
+    story.turn_done(1500, "end_turn", [1311, 6, 4533]);
+    story.finished(1503);
     story
 }
 

@@ -27,6 +27,8 @@ pub struct Runs {
     pub workspaces: Vec<PathBuf>,
     /// How long a copy is kept that is not worked in.
     pub keep: Option<Duration>,
+    /// Whether runs read the `AGENTS.md` files of their workspaces.
+    pub workspace_instructions: bool,
     pub sandbox: SandboxSettings,
     /// Where the rules are that calls are judged by.
     pub policy: Option<PathBuf>,
@@ -47,12 +49,14 @@ pub(super) struct RunsSection {
 pub(super) struct WorkspacesSection {
     pub(super) allow: Option<Vec<String>>,
     pub(super) keep: Option<String>,
+    pub(super) instructions: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SandboxSection {
     pub(super) mode: Option<String>,
+    pub(super) strict: Option<bool>,
     pub(super) readable: Option<Vec<String>>,
     pub(super) hidden: Option<Vec<String>>,
     pub(super) environment: Option<BTreeMap<String, String>>,
@@ -60,6 +64,7 @@ pub(super) struct SandboxSection {
     pub(super) processes: Option<u32>,
     pub(super) file_bytes: Option<String>,
     pub(super) tmp_bytes: Option<String>,
+    pub(super) workspace_bytes: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,8 +131,22 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         if usual.is_personal && usual.home.is_some() { "~" } else { "none" },
     );
     let keep = look.pick("workspaces.keep", None, "RECOUNT_WORKSPACES__KEEP", file.workspaces.keep, "7d");
+    let instructions = look.pick(
+        "workspaces.instructions",
+        None,
+        "RECOUNT_WORKSPACES__INSTRUCTIONS",
+        file.workspaces.instructions.map(|read| read.to_string()),
+        "true",
+    );
     let least = SandboxSettings::default();
     let mode = look.pick("sandbox.mode", said.sandbox, "RECOUNT_SANDBOX__MODE", file.sandbox.mode, "auto");
+    let strict = look.pick(
+        "sandbox.strict",
+        None,
+        "RECOUNT_SANDBOX__STRICT",
+        file.sandbox.strict.map(|strict| strict.to_string()),
+        "false",
+    );
     let readable = look.pick(
         "sandbox.readable",
         None,
@@ -165,6 +184,13 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         file.sandbox.tmp_bytes,
         sized(least.tmp_bytes),
     );
+    let workspace_size = look.pick(
+        "sandbox.workspace_bytes",
+        None,
+        "RECOUNT_SANDBOX__WORKSPACE_BYTES",
+        file.sandbox.workspace_bytes,
+        sized(least.workspace_bytes),
+    );
     let variables = file.sandbox.environment.unwrap_or_default();
     let names: Vec<&str> = variables.keys().map(String::as_str).collect();
     // Their values may be anybody's business.
@@ -198,6 +224,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     };
     let sandbox = SandboxSettings {
         mode: mode.parse().map_err(|_| wrong("sandbox.mode", &mode, "auto, bubblewrap, landlock or off"))?,
+        strict: strict.parse().map_err(|_| wrong("sandbox.strict", &strict, "true or false"))?,
         readable: several(&readable).into_iter().map(PathBuf::from).collect(),
         hidden: several(&hidden).into_iter().map(PathBuf::from).collect(),
         environment: variables,
@@ -209,12 +236,16 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
             .ok_or_else(|| wrong("sandbox.processes", &processes, "a number from 1"))?,
         file_bytes: size("sandbox.file_bytes", &file_size)?,
         tmp_bytes: size("sandbox.tmp_bytes", &tmp_size)?,
+        workspace_bytes: size("sandbox.workspace_bytes", &workspace_size)?,
     };
     Ok(Runs {
         at_once: number("runs.at_once", &at_once, RUNS_AT_ONCE_MAX)?,
         tools_at_once: number("runs.tools_at_once", &tools_at_once, TOOLS_AT_ONCE_MAX)?,
         workspaces: several(&allow).iter().map(|path| folder(path, usual)).collect::<Result<_, _>>()?,
         keep: amount("workspaces.keep", &keep, "off, or one such as 7d or 12h", duration)?,
+        workspace_instructions: instructions
+            .parse()
+            .map_err(|_| wrong("workspaces.instructions", &instructions, "true or false"))?,
         sandbox,
         policy: (policy != "none").then(|| policy.into()),
         models,

@@ -11,6 +11,7 @@ mod bad_input;
 mod contract;
 mod cursors;
 mod damage;
+mod damaged_rows;
 mod filters;
 mod guide;
 mod house;

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::access::{make_token, new_tenant_run};
 use crate::admin::at_home_with;
 use crate::house::{House, check_problem};
+use crate::orders;
 use crate::routes::{Scene, happy};
 use crate::wire::{Reply, Wire, request};
 
@@ -93,6 +94,7 @@ async fn every_route_by_everybody_from_everywhere() {
             .await;
     open.running.stop().await;
     let house = at_home_with(data.path(), access).await;
+    orders::employ(&house).await;
 
     let mut askers = vec![
         Asker { column: "no token", token: None, origin: None },
@@ -135,7 +137,10 @@ async fn every_route_by_everybody_from_everywhere() {
         write!(table, "| `{} {}` | {} |", route.method, route.path, needed.join(" or ")).unwrap();
         for asker in &askers {
             number += 1;
-            let scene = Scene::set_by(&house, number, Some(&admin)).await;
+            let mut scene = Scene::set_by(&house, number, Some(&admin)).await;
+            if route.name == RouteName::TakeBackAllowance {
+                scene.allowance = orders::allowed(&house, Some(&admin)).await;
+            }
             let target = format!("/v1{}", scene.path(route));
             let body = happy(route.name, number).body;
             let reply = ask(&house, route, &target, asker, body.as_deref()).await;

@@ -7,21 +7,63 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    AgentOption, Delivery, Desk, NewRun, NewSetup, OptionKind, Order, Performer, Profile, Profiles, Setup,
-    ToolInfo, ToolRef, Unacceptable, Whose,
+    AgentOption, ApplyTo, ChangeKind, ChangeState, Delivery, Desk, HeldFolders, NewRun, NewSetup, OptionKind,
+    Order, Performer, Profile, Profiles, Setup, ToolInfo, ToolRef, Unacceptable, Whose, WorkspaceChange,
+    WorkspaceChanges, WorkspaceOf,
 };
-use recount_event::family::run::{Finished, Started};
+use recount_event::family::approval;
+use recount_event::family::run::{Finished, Started, WaitKind, Waiting, WaitsFor};
 use recount_event::family::{assistant, turn, user};
 use recount_event::{Code, Draft, ForeignId, Json, Payload};
 use serde_json::{Value, json};
 
-use crate::access::make_token;
+use crate::access::{ask_as, make_token};
 use crate::house::{House, check_problem, text};
 
 /// Ends every run at once, but those that are to wait: these until somebody ends them.
 struct Worker;
 
 const WAITS: &str = "wait";
+
+/// A command that somebody is asked about.
+const ASKS: &str = "ask";
+
+/// Asks for leave to run the command, in a way that can be remembered.
+fn leave(desk: &Desk) -> Vec<Draft> {
+    let (id, call) = (desk.mint("appr_"), desk.mint("call_"));
+    let mut asked = approval::Requested::new(id.clone(), call, "shell_exec".into(), ASKS.into());
+    asked.preview = Some(ASKS.to_owned());
+    asked.allowance_digest = Some(desk.engine().allowance_digest(&["shell_exec", ASKS]));
+    let waits_for = vec![WaitsFor { kind: WaitKind::Approval, id }];
+    vec![
+        Payload::ApprovalRequested(Box::new(asked)).into(),
+        Payload::RunWaiting(Box::new(Waiting::new(waits_for))).into(),
+    ]
+}
+
+/// The request of a run of its own that waits for an answer which can be remembered.
+pub(crate) async fn asking(house: &House, token: Option<&str>) -> Value {
+    let body = r#"{"kind":"shell","command":"ask"}"#;
+    let made = ask_as(house, token, "POST", "/v1/runs", Some(body)).await.data();
+    loop {
+        let listed = ask_as(house, token, "GET", "/v1/approvals?status=pending", None).await.json();
+        let asked = listed["data"].as_array().unwrap().iter().find(|asked| asked["run_id"] == made["id"]);
+        if let Some(asked) = asked {
+            return asked.clone();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The id of an allowance that was given just now.
+pub(crate) async fn allowed(house: &House, token: Option<&str>) -> String {
+    let asked = asking(house, token).await;
+    let target = format!("/v1/approvals/{}/resolve", text(&asked["id"]));
+    let body = r#"{"decision":"approve","remember":"run"}"#;
+    let reply = ask_as(house, token, "POST", &target, Some(body)).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    text(&reply.data()["allowance_id"])
+}
 
 impl Performer for Worker {
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
@@ -47,11 +89,54 @@ impl Performer for Worker {
                 desk.catch_up().await.ok()?;
                 return Some(desk);
             }
+            if order.command.as_deref() == Some(ASKS) {
+                let was_asked = desk.state().open_calls().next().is_some();
+                if was_asked {
+                    desk.fail("done", "it was allowed".to_owned(), false).await.ok()?;
+                } else {
+                    let drafts = leave(&desk);
+                    desk.report(drafts).await.ok()?;
+                }
+                return Some(desk);
+            }
             let mut drafts = conversation(&asked);
             drafts.push(Payload::RunFinished(Box::new(Finished::new("done".into()))).into());
             desk.report(drafts).await.ok()?;
             Some(desk)
         })
+    }
+
+    fn changes(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
+        let change = WorkspaceChange {
+            path: "a.txt".to_owned(),
+            kind: ChangeKind::Changed,
+            thing: "file",
+            state: ChangeState::Open,
+        };
+        let changes = WorkspaceChanges {
+            path: copy.path,
+            source: "/s".to_owned(),
+            changes: vec![change],
+            count: 1,
+            ignored: 0,
+            diff: "-one\n+two\n".to_owned(),
+            diff_cut: false,
+            branch: None,
+            commit: None,
+            active: None,
+            put_back: 0,
+        };
+        Box::pin(async { Ok(changes) })
+    }
+
+    fn apply(
+        &self,
+        copy: WorkspaceOf,
+        to: ApplyTo,
+        _: HeldFolders,
+    ) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
+        let changes = self.changes(copy);
+        Box::pin(async { Ok(WorkspaceChanges { branch: to.branch, ..changes.await? }) })
     }
 
     fn forget(&self, _: Whose) -> BoxFuture<'static, ()> {
@@ -82,10 +167,15 @@ fn conversation(asked: &str) -> Vec<Draft> {
     payloads.into_iter().map(Draft::from).collect()
 }
 
+/// Has somebody do our own runs.
+pub(crate) async fn employ(house: &House) {
+    house.running.engine.employ(Arc::new(Worker), 8).await.expect("nobody was employed before");
+}
+
 /// A server with somebody who does our own runs.
 pub(crate) async fn house() -> House {
     let house = House::memory().await;
-    house.running.engine.employ(Arc::new(Worker), 8).await.expect("nobody was employed before");
+    employ(&house).await;
     house.running.engine.introduce(Arc::new(Profiles::new([agent()])));
     house
 }

@@ -3,7 +3,9 @@
 use recount_event::Code;
 use serde_json::{Value, json};
 
+use crate::access::ask_as;
 use crate::house::{House, check_problem, text};
+use crate::orders;
 
 async fn asks(house: &House, name: &str) -> String {
     let run = house.new_run().await;
@@ -31,6 +33,45 @@ async fn ids(house: &House, target: &str) -> Vec<String> {
 async fn last_event(house: &House, run: &str) -> Value {
     let events = house.envelopes(&format!("/v1/runs/{run}/events")).await;
     serde_json::from_str(events.last().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn an_allowance_is_given_listed_and_taken_back() {
+    let house = orders::house().await;
+    let asked = orders::asking(&house, None).await;
+    assert_eq!(asked["can_be_remembered"], true);
+    let target = format!("/v1/approvals/{}/resolve", text(&asked["id"]));
+    let no = house.post(&target, r#"{"decision":"reject","remember":"run"}"#).await;
+    check_problem(&no, Code::AllowanceRefused, "what is no such decision");
+    let no = house.post(&target, r#"{"decision":"approve","remember":"session"}"#).await;
+    check_problem(&no, Code::AllowanceRefused, "what is no such decision");
+    let no = house.post(&target, r#"{"decision":"approve","remember":"ever"}"#).await;
+    check_problem(&no, Code::BodyMalformed, "what is no such decision");
+    let given = house.post(&target, r#"{"decision":"approve","remember":"run"}"#).await.data();
+    assert_eq!((&given["status"], &given["allowance_scope"]), (&json!("approved"), &json!("run")));
+    let id = text(&given["allowance_id"]);
+
+    let listed = house.get("/v1/allowances").await.json();
+    let expected = json!({
+        "id": id, "scope": "run", "run_id": asked["run_id"], "approval_id": asked["id"], "kind": "shell_exec",
+        "summary": "ask", "preview": "ask", "given_by": "operator", "given_at": given["decided_at"],
+    });
+    assert_eq!(listed["data"], json!([expected]));
+    let of_run = format!("/v1/allowances?run_id={}", text(&asked["run_id"]));
+    assert_eq!(ids(&house, &of_run).await, std::slice::from_ref(&id));
+    assert_eq!(ids(&house, "/v1/allowances?scope=session").await, [""; 0]);
+    check_problem(&house.get("/v1/allowances?scope=ever").await, Code::ParameterInvalid, "a scope");
+    check_problem(&house.get("/v1/allowances?session_id=").await, Code::SessionNotFound, "no session");
+    check_problem(&house.get("/v1/allowances?run_id=x").await, Code::RunNotFound, "no run");
+
+    let target = format!("/v1/allowances/{id}");
+    assert_eq!(ask_as(&house, None, "DELETE", &target, None).await.data(), expected);
+    check_problem(
+        &ask_as(&house, None, "DELETE", &target, None).await,
+        Code::AllowanceNotFound,
+        "it is gone",
+    );
+    assert_eq!(ids(&house, "/v1/allowances").await, [""; 0]);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ pub(crate) struct Scene {
     run: String,
     number: usize,
     session: String,
+    pub(crate) allowance: String,
 }
 
 impl Scene {
@@ -48,7 +49,7 @@ impl Scene {
         ];
         post(&format!("/v1/runs/{run}/events"), &batch("p", 1, 0, &events)).await;
         let session = text(&post("/v1/sessions", r#"{"title":"talk"}"#).await["id"]);
-        Scene { task, run, number, session }
+        Scene { task, run, number, session, allowance: format!("allow:{number}") }
     }
 
     /// All that it could be found by.
@@ -65,6 +66,7 @@ impl Scene {
             .replace("{run}", &self.run)
             .replace("{session}", &self.session)
             .replace("{approval}", &format!("appr:{}", self.number))
+            .replace("{allowance}", &self.allowance)
             .replace("{clarification}", &format!("clar:{}", self.number))
             .replace("{handoff}", &format!("hand:{}", self.number))
             .replace("{artifact}", &format!("art:{}", self.number))
@@ -106,6 +108,7 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         | RouteName::ReadRunEvents
         | RouteName::ReadFeed
         | RouteName::ListApprovals
+        | RouteName::ListAllowances
         | RouteName::ListClarifications
         | RouteName::ListHandoffs
         | RouteName::ListAgents
@@ -123,6 +126,8 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         }
         RouteName::CreateRun => created("run", "/v1/runs/run_", run),
         RouteName::GetRunDigest => shown("digest"),
+        RouteName::GetRunChanges => shown("changes"),
+        RouteName::ApplyRun => said("changes", r#"{"branch":"b"}"#.into()),
         RouteName::ImportRun => created("import", "/v1/runs/run_", &import::queued(number)),
         RouteName::StreamFeed => Happy { object: None, ..shown("") },
         RouteName::DeleteTask => shown("deleted"),
@@ -131,6 +136,7 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::Prune => said("swept", r#"{"max_age_seconds":9999}"#.into()),
         RouteName::GetApproval => shown("approval"),
         RouteName::ResolveApproval => said("approval", r#"{"decision":"approve","comment":"fine"}"#.into()),
+        RouteName::TakeBackAllowance => shown("allowance"),
         RouteName::GetClarification => shown("clarification"),
         RouteName::AnswerClarification => said("clarification", r#"{"response":{"n":[1]}}"#.into()),
         RouteName::GetHandoff => shown("handoff"),
@@ -149,11 +155,17 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
 
 async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) {
     let mut scene = Scene::set(house, number).await;
-    if matches!(route.name, RouteName::RetryRun | RouteName::ResumeRun) {
+    if matches!(
+        route.name,
+        RouteName::RetryRun | RouteName::ResumeRun | RouteName::GetRunChanges | RouteName::ApplyRun
+    ) {
         scene.run = orders::ended(house, r#"{"kind":"agent_loop","request_text":"do"}"#).await;
     }
     if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun) {
         assert_eq!(house.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
+    }
+    if route.name == RouteName::TakeBackAllowance {
+        scene.allowance = orders::allowed(house, None).await;
     }
     let path = scene.path(route);
     let target = format!("{prefix}{path}");

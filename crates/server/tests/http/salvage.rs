@@ -260,3 +260,45 @@ async fn lost_bytes_of_an_artifact_are_told_by_salvage_verify_doctor_and_over_ht
         check(&original, "a lost blob").await;
     }
 }
+
+/// A producer sends bytes in and names them in a run of its own; what it names and never sent is elsewhere by right.
+#[tokio::test]
+async fn lost_bytes_that_a_producer_sent_in_are_told_by_verify_doctor_backup_and_over_http() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, copied) = (place.path().join("data"), place.path().join("copy"));
+    let house = House::sqlite(&folder).await;
+    let headers = [("content-type", "image/png")];
+    let reply = house.ask("POST", "/v1/artifacts?kind=image", &headers, Some(b"\x89PNG\0sent")).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let hash = text(&reply.data()["hash"]);
+    let run = house.new_run().await;
+    let named = |id: &str, hash: &str| format!(r#"{{"artifact_id":"{id}","kind":"image","hash":"{hash}"}}"#);
+    let elsewhere = named("elsewhere", &format!("blake3:{}", "ab".repeat(32)));
+    let sent = named("sent", &hash);
+    let events = [("run.started", "{}"), ("artifact.created", &*sent), ("artifact.created", &*elsewhere)];
+    house.tell(&run, 0, &events).await;
+    house.running.stop().await;
+    let blob = hash.strip_prefix("blake3:").unwrap();
+    std::fs::remove_file(folder.join("blobs").join(&blob[..2]).join(blob)).unwrap();
+    tokio::task::spawn_blocking({
+        let (folder, copied) = (folder.clone(), copied.clone());
+        move || recount_server::backup::offline(&folder, &copied).unwrap()
+    })
+    .await
+    .unwrap();
+    let lost = format!("the bytes of artifact sent were kept here and are missing (blob {blob})");
+    for folder in [&folder, &copied] {
+        let at = folder.clone();
+        let survey = tokio::task::spawn_blocking(move || verify::offline(&at, &[]).unwrap()).await.unwrap();
+        let report = survey.reports.iter().find(|report| report.run_id.as_deref() == Some(&*run)).unwrap();
+        assert_eq!(report.problems, [lost.as_str()], "{}", folder.display());
+        let checks = recount_server::doctor::offline(folder, true);
+        let told = checks.iter().filter(|check| check.value.contains("of artifact sent were kept here"));
+        assert_eq!(told.count(), 1, "{checks:?}");
+        assert!(!checks.iter().any(|check| check.value.contains("artifact elsewhere")), "{checks:?}");
+    }
+    let house = House::sqlite(&folder).await;
+    check_problem(&house.get("/v1/artifacts/sent/raw").await, Code::ArtifactBytesLost, "sent");
+    check_problem(&house.get("/v1/artifacts/elsewhere/raw").await, Code::ArtifactBytesMissing, "elsewhere");
+    house.running.stop().await;
+}

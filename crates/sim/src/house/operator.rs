@@ -46,6 +46,7 @@ impl Operator {
             approve: self.dice.permille(700),
             by: self.name.clone(),
             comment: None,
+            remember: None,
         };
         // Who is not answered asks again, with the same words.
         for _ in 0..3 {

@@ -122,6 +122,7 @@ fn became(standing: Option<Standing>) -> Outcome {
     match standing {
         Some(Standing::Open) => Outcome::Open,
         Some(Standing::Accepted) => Outcome::Accepted,
+        Some(Standing::Modified) => Outcome::Modified,
         Some(Standing::Rejected) => Outcome::Rejected,
         Some(Standing::Answered) => Outcome::Answered,
         Some(Standing::TimedOut) => Outcome::TimedOut,
@@ -151,7 +152,7 @@ pub(super) fn answered(session: &mut Session, heard: u64, standing: Option<Stand
             close(part, outcome, now, saying);
             session.open.retain(|open| *open != at);
         }
-        Outcome::Accepted | Outcome::Rejected | Outcome::Answered if told_late => {
+        Outcome::Accepted | Outcome::Modified | Outcome::Rejected | Outcome::Answered if told_late => {
             part.outcome = outcome;
             let word = outcome.word();
             saying.format(format_args!(" So prompt {number}, which is closed already, was {word}."));

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::model::http::failure_in;
 use crate::model::stream::{Heard, Protocol};
-use crate::model::wire::{CallRoom, GatheredCall, end_or_calls, malformed};
-use crate::model::{Failure, Piece, Usage, failure};
+use crate::model::wire::{CallRoom, Count, GatheredCall, end_or_calls, malformed, read};
+use crate::model::{Failure, Piece, Usage, adjusted, failure};
 
 /// What was heard so far.
 pub(super) struct Events {
@@ -99,10 +99,10 @@ struct MessageChange {
 /// Figures are totals; a later event replaces what an earlier one said.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 struct UsageTold {
-    input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
+    input_tokens: Option<Count>,
+    cache_creation_input_tokens: Option<Count>,
+    cache_read_input_tokens: Option<Count>,
+    output_tokens: Option<Count>,
 }
 
 impl UsageTold {
@@ -114,13 +114,24 @@ impl UsageTold {
         self.output_tokens = newer.output_tokens.or(self.output_tokens);
     }
 
+    fn has_unreadable(self) -> bool {
+        [
+            self.input_tokens,
+            self.cache_creation_input_tokens,
+            self.cache_read_input_tokens,
+            self.output_tokens,
+        ]
+        .contains(&Some(Count::Unreadable))
+    }
+
     /// The API counts what went into its cache and what came out of it beside the rest of the input.
     fn usage(self) -> Usage {
-        let cached = self.cache_read_input_tokens.unwrap_or(0);
-        let written = self.cache_creation_input_tokens.unwrap_or(0);
+        let of = |count| Count::of(count).unwrap_or(0);
+        let cached = of(self.cache_read_input_tokens);
+        let written = of(self.cache_creation_input_tokens);
         Usage {
-            input_tokens: self.input_tokens.unwrap_or(0).saturating_add(written).saturating_add(cached),
-            output_tokens: self.output_tokens.unwrap_or(0),
+            input_tokens: of(self.input_tokens).saturating_add(written).saturating_add(cached),
+            output_tokens: of(self.output_tokens),
             cached_input_tokens: cached,
         }
     }
@@ -137,6 +148,16 @@ impl Events {
             stop: None,
             usage: UsageTold::default(),
         }
+    }
+
+    /// Takes figures of usage in, and passes on what they come to.
+    fn used(&mut self, told: Option<UsageTold>, out: &mut VecDeque<Piece>) {
+        let Some(told) = told else { return };
+        self.usage.update(told);
+        if told.has_unreadable() {
+            out.push_back(Piece::Adjusted(adjusted::USAGE_UNREADABLE));
+        }
+        out.push_back(Piece::Usage(self.usage.usage()));
     }
 
     fn block_begins(&mut self, index: u64, block: Block, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
@@ -159,12 +180,15 @@ impl Events {
 
 impl Protocol for Events {
     fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<Heard, Failure> {
-        let event: Event = serde_json::from_str(&frame.data).map_err(|why| {
+        let (event, was_replaced) = read::<Event>(&frame.data).map_err(|why| {
             let begin = failure::cut(&frame.data);
             malformed(&self.who, &format!("holds an event that cannot be read ({why}): {begin}"))
         })?;
+        if was_replaced {
+            out.push_back(Piece::Adjusted(adjusted::TEXT_REPLACED));
+        }
         match event {
-            Event::MessageStart { message } => self.usage.update(message.usage.unwrap_or_default()),
+            Event::MessageStart { message } => self.used(message.usage, out),
             Event::ContentBlockStart { index, content_block } => {
                 self.block_begins(index, content_block, out)?;
             }
@@ -185,7 +209,7 @@ impl Protocol for Events {
                 out.extend(self.open.remove(&index).map(GatheredCall::piece));
             }
             Event::MessageDelta { delta, usage } => {
-                self.usage.update(usage.unwrap_or_default());
+                self.used(usage, out);
                 self.stop = delta.stop_reason.or(self.stop.take());
             }
             Event::MessageStop => return Ok(Heard::LastWord),

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::model::http::failure_in;
 use crate::model::stream::{Heard, Protocol};
-use crate::model::wire::{CallRoom, GatheredCall, end_or_calls, malformed};
-use crate::model::{Failure, Piece, Usage, failure};
+use crate::model::wire::{CallRoom, Count, GatheredCall, end_or_calls, malformed, read};
+use crate::model::{Failure, Piece, Usage, adjusted, failure};
 
 /// What was heard so far.
 pub(super) struct Chunks {
@@ -72,15 +72,15 @@ struct FunctionDelta {
 
 #[derive(Debug, Deserialize)]
 struct UsageTold {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
+    prompt_tokens: Option<Count>,
+    completion_tokens: Option<Count>,
     prompt_tokens_details: Option<PromptDetails>,
-    prompt_cache_hit_tokens: Option<u64>,
+    prompt_cache_hit_tokens: Option<Count>,
 }
 
 #[derive(Debug, Deserialize)]
 struct PromptDetails {
-    cached_tokens: Option<u64>,
+    cached_tokens: Option<Count>,
 }
 
 impl Chunks {
@@ -191,10 +191,13 @@ impl Protocol for Chunks {
         if data.is_empty() {
             return Ok(Heard::Nothing);
         }
-        let chunk: Chunk = serde_json::from_str(data).map_err(|why| {
+        let (chunk, was_replaced) = read::<Chunk>(data).map_err(|why| {
             let begin = failure::cut(data);
             malformed(&self.who, &format!("holds a chunk that cannot be read ({why}): {begin}"))
         })?;
+        if was_replaced {
+            out.push_back(Piece::Adjusted(adjusted::TEXT_REPLACED));
+        }
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(failure_in(&self.who, &error));
         }
@@ -204,11 +207,16 @@ impl Protocol for Chunks {
         }
         if let Some(told) = chunk.usage {
             let cached = told.prompt_tokens_details.and_then(|details| details.cached_tokens);
+            let cached = cached.or(told.prompt_cache_hit_tokens);
+            if [told.prompt_tokens, told.completion_tokens, cached].contains(&Some(Count::Unreadable)) {
+                out.push_back(Piece::Adjusted(adjusted::USAGE_UNREADABLE));
+            }
             self.usage = Usage {
-                input_tokens: told.prompt_tokens.unwrap_or(0),
-                output_tokens: told.completion_tokens.unwrap_or(0),
-                cached_input_tokens: cached.or(told.prompt_cache_hit_tokens).unwrap_or(0),
+                input_tokens: Count::of(told.prompt_tokens).unwrap_or(0),
+                output_tokens: Count::of(told.completion_tokens).unwrap_or(0),
+                cached_input_tokens: Count::of(cached).unwrap_or(0),
             };
+            out.push_back(Piece::Usage(self.usage));
         }
         Ok(Heard::Something)
     }

@@ -30,6 +30,9 @@ pub struct Script {
     /// Said when the turns are used up.
     #[serde(default = "the_end")]
     pub end: String,
+    /// The largest request that is answered, in tokens as [`super::usage`] estimates them; a larger one fails with
+    /// `model_context_full`.
+    pub context_tokens: Option<u64>,
 }
 
 fn the_end() -> String {

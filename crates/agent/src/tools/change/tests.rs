@@ -3,8 +3,11 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
-use crate::tool::How;
+use crate::approved::Rewritten;
+use crate::tool::{Approved, How};
+use crate::tools::Tools;
 use crate::tools::scene::{Scene, code, refused};
+use recount_event::digest::call_digest;
 use serde_json::{Value, json};
 
 fn types(events: &[(String, Value)]) -> Vec<&str> {
@@ -272,10 +275,88 @@ async fn several_edits_are_made_together_or_not_at_all() {
     assert!(events[4..].iter().all(|(_, data)| data["new_value"] == "rejected"));
 }
 
+/// Of edits and of bytes: beyond the bound nothing is changed.
+#[tokio::test]
+async fn the_bounds_of_several_edits_close() {
+    let tool = Tools::standard().get("multi_edit").unwrap().clone();
+    let edits = |count: usize| {
+        let edit = json!({ "path": "a", "old_text": "1", "new_text": "2" });
+        json!({ "edits": vec![edit; count] })
+    };
+    assert!(crate::schema::check(&tool.schema(), &edits(limits::EDITS_MAX)).is_ok());
+    assert!(crate::schema::check(&tool.schema(), &edits(limits::EDITS_MAX + 1)).is_err());
+
+    let large = format!("x{}", " ".repeat(limits::EDIT_FILE_BYTES_MAX - 1));
+    let names: Vec<String> = (0..=limits::EDITS_BYTES_MAX / large.len()).map(|at| at.to_string()).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), large.as_str())).collect();
+    let mut scene = Scene::with(&files);
+    let edit = |name: &String| json!({ "path": name, "old_text": "x", "new_text": "y" });
+    let edits: Vec<Value> = names.iter().map(edit).collect();
+    let told = refused(&scene.run("multi_edit", json!({ "edits": edits })).await, "file_too_large");
+    assert!(told.contains("together; edit fewer at once"), "{told}");
+    assert!(names.iter().all(|name| scene.get(name).starts_with('x')));
+}
+
 #[test]
 fn patches_of_names_with_newlines_stay_patches() {
     let place = Place::parse(std::path::Path::new("/"), "a\nb").unwrap();
     let plan = Plan::new(place, None, b"x\n".to_vec()).unwrap();
     let text = String::from_utf8(plan.patch.text).unwrap();
     assert_eq!(text, "--- /dev/null\n+++ \"b/a\\nb\"\n@@ -0,0 +1 @@\n+x\n");
+}
+
+/// An edit that a rule allows moves the file on without anybody being asked; the yes to a later one still holds.
+#[tokio::test]
+async fn an_edit_that_nobody_was_asked_about_may_come_before_an_approved_one() {
+    let mut scene = Scene::with(&[("f", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n")]);
+    let edit = |old: &str, new: &str| json!({ "path": "f", "old_text": old, "new_text": new });
+    let asked = edit("12\n", "twelve\n");
+    let preview = Tools::standard().get("edit_file").unwrap().preview(&asked, scene.root());
+    let digest = call_digest(preview.kind, &preview.binding());
+    assert_eq!(scene.run("edit_file", edit("1\n2\n", "one\n2\n")).await.how, How::Completed);
+    scene.approved = Some(Approved::new("diff".into(), digest, scene.rewritten.clone()));
+    assert_eq!(scene.run("edit_file", asked.clone()).await.how, How::Completed);
+    assert!(scene.get("f").starts_with("one\n2\n") && scene.get("f").ends_with("twelve\n"));
+    // What no call of the run wrote still makes the yes void.
+    scene.put("f", b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n");
+    refused(&scene.run("edit_file", asked).await, "changed_since_approval");
+}
+
+/// What a person was shown is what is written. A file that changes after the last look and before the plan is worked out
+/// is left as it is.
+#[tokio::test]
+async fn an_approved_change_of_a_file_that_changed_since_is_not_made() {
+    for (name, input) in [
+        ("edit_file", json!({ "path": "f", "old_text": "x", "new_text": "y" })),
+        ("write_file", json!({ "path": "f", "content": "y\n" })),
+        ("write_file", json!({ "path": "g", "content": "y\n" })),
+        ("multi_edit", json!({ "edits": [{ "path": "f", "old_text": "x", "new_text": "y" }] })),
+    ] {
+        let mut scene = Scene::with(&[("f", "x\n")]);
+        let preview = Tools::standard().get(name).unwrap().preview(&input, scene.root());
+        let digest = call_digest(preview.kind, &preview.binding());
+        scene.approved = Some(Approved::new("diff".into(), digest, Rewritten::default()));
+        for path in ["f", "g"] {
+            scene.put(path, b"if armed\nx\n");
+        }
+        let before = scene.files();
+        let outcome = scene.run(name, input.clone()).await;
+        let told = refused(&outcome, "changed_since_approval");
+        assert!(told.contains("changed since the call was approved"), "{told}");
+        assert_eq!((scene.files(), scene.told.drafts.len()), (before, 0), "{name}");
+        // As it was shown, it is made.
+        scene.put("f", b"x\n");
+        std::fs::remove_file(scene.at("g")).unwrap();
+        assert_eq!(scene.run(name, input.clone()).await.how, How::Completed, "{name}");
+        // And between the plan and the write.
+        scene.put("f", b"x\n");
+        std::fs::remove_file(scene.at("g")).ok();
+        let (f, g) = (scene.at("f"), scene.at("g"));
+        scene.told.meanwhile = Some(Box::new(move || {
+            std::fs::write(&f, "other").unwrap();
+            std::fs::write(&g, "other").unwrap();
+        }));
+        refused(&scene.run(name, input).await, "file_changed");
+        assert_eq!((scene.get("f"), scene.get("g")), ("other".to_owned(), "other".to_owned()), "{name}");
+    }
 }

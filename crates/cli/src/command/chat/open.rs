@@ -23,6 +23,8 @@ pub(super) struct Opened {
     pub(super) overrides: Option<Overrides>,
     /// What was said in it, where the server tells.
     pub(super) past: Vec<HistoryMessage>,
+    /// Which folder is worked on, in words, where that was decided here.
+    pub(super) works: Option<String>,
 }
 
 pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> Result<Opened, Failure> {
@@ -39,16 +41,33 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
             Some(kind) => client.history(&session.session_id, kind).await?,
             None => Vec::new(),
         };
-        return Ok(Opened { agent, session, typed, overrides, past });
+        return Ok(Opened { agent, session, typed, overrides, past, works: None });
     }
     let agent = chosen(&meta, chat.agent.as_deref(), &mut typed).await?;
     takes_pictures(chat, &agent)?;
     let options = options(chat, &agent, &mut typed).await?;
     let config = AgentConfig { name: agent.name.clone(), tools: Some(tools(chat, &agent)?), options };
-    let new = NewSession { agent: config.clone(), messages: Vec::new(), tools: Vec::new() };
-    let session_id = client.create_session(&new).await?;
+    let folder = chat.folder.of(&agent, client.base_url())?;
+    let mut new = NewSession {
+        agent: config.clone(),
+        messages: Vec::new(),
+        tools: Vec::new(),
+        workspace: folder.as_ref().map(|folder| folder.sent.clone()),
+    };
+    let mut works = match &folder {
+        Some(folder) => Some(folder.in_words()),
+        None => chat.folder.not_sent(&agent, client.base_url()),
+    };
+    let session_id = match (client.create_session(&new).await, folder) {
+        (Err(why), Some(folder)) => {
+            works = Some(folder.refused(&why).ok_or(why)?);
+            new.workspace = None;
+            client.create_session(&new).await?
+        }
+        (created, _) => created?,
+    };
     let session = SessionInfo { session_id, agent: config, tools: Vec::new() };
-    Ok(Opened { agent, session, typed, overrides: None, past: Vec::new() })
+    Ok(Opened { agent, session, typed, overrides: None, past: Vec::new(), works })
 }
 
 /// Where nothing speaks the protocol, an address without a path is the likely cause.

@@ -17,11 +17,13 @@ use self::turn::Outcome;
 use super::image;
 use super::said::{HELP, Said};
 use super::typed::{Input, Typed, ask};
+use crate::command::run::View;
 use crate::exit::Failure;
 use crate::limits;
-use crate::output::{Output, note};
+use crate::output::{Output, aside, note};
 use crate::render::chat::{self as words, Telling};
 use crate::render::live::Paint;
+use crate::render::pulse::{Pulse, Style};
 
 pub(super) struct Talk {
     client: AapClient,
@@ -32,6 +34,9 @@ pub(super) struct Talk {
     json: bool,
     out: Output,
     telling: Telling,
+    pulse: Pulse,
+    /// The address that leads back to the session, where it will still lead there.
+    back: Option<String>,
     /// To be sent with the next turn.
     overrides: Option<Overrides>,
     /// To be sent with the next message.
@@ -59,10 +64,16 @@ impl Talk {
         session: SessionInfo,
         typed: Typed,
         consent: Consent,
-        json: bool,
+        view: View,
     ) -> Self {
         let out = Output::new();
-        let colours = !json && out.may_be_coloured();
+        let View { json, plain } = view;
+        let colours = !json && !plain && out.may_be_coloured();
+        let style = match (json, plain) {
+            (true, _) => Style::None,
+            (false, false) if out.may_be_redrawn() => Style::Line,
+            (false, _) => Style::Notes,
+        };
         Talk {
             client,
             agent,
@@ -72,7 +83,9 @@ impl Talk {
             consent,
             json,
             out,
-            telling: Telling::new(Paint(colours)),
+            telling: Telling::new(Paint(colours)).plain(plain),
+            pulse: Pulse::new(style),
+            back: None,
             overrides: None,
             images: Vec::new(),
             open: Vec::new(),
@@ -86,7 +99,9 @@ impl Talk {
         overrides: Option<Overrides>,
         images: Vec<Block>,
         past: Vec<HistoryMessage>,
+        back: Option<String>,
     ) -> Result<Self, Failure> {
+        self.back = back;
         self.overrides = overrides;
         self.images = images;
         if self.json {
@@ -94,7 +109,7 @@ impl Talk {
             self.out.value(&serde_json::json!({"event": "session", "data": session}))?;
         }
         note(&format!("session {} with {}", self.session.session_id, self.agent.name));
-        words::history(&past, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| eprintln!("{line}"));
+        words::history(&past, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| note(line));
         self.opened(&past);
         Ok(self)
     }
@@ -159,11 +174,11 @@ impl Talk {
                         }
                     },
                     Input::End => {
-                        eprintln!();
+                        aside("\n");
                         return self.leave();
                     }
                     Input::Interrupt => {
-                        eprintln!();
+                        aside("\n");
                         self.leave()?;
                         return Err(Failure::Interrupted);
                     }
@@ -191,8 +206,10 @@ impl Talk {
 
     /// Says how to come back.
     fn leave(&self) -> Result<(), Failure> {
-        let (id, base) = (quoted(&self.session.session_id), quoted(self.client.base_url()));
-        note(&format!("the session stays: recount chat --session={id} {base}"));
+        let id = quoted(&self.session.session_id);
+        let base = self.back.as_deref().map_or(String::new(), |base| format!(" {}", quoted(base)));
+        note("the session stays; to go on with it:");
+        note(&format!("    recount chat --session={id}{base}"));
         Ok(())
     }
 
@@ -214,9 +231,7 @@ impl Talk {
                 note(&format!("session {id} with {} at {base}", self.agent.name));
             }
             Said::History => match self.history().await {
-                Ok(Some(past)) => {
-                    words::history(&past, usize::MAX).iter().for_each(|line| eprintln!("{line}"))
-                }
+                Ok(Some(past)) => words::history(&past, usize::MAX).iter().for_each(|line| note(line)),
                 Ok(None) => note("the agent tells no history"),
                 Err(why) => note(&told(&why)),
             },

@@ -11,6 +11,7 @@ use tokio::signal::unix::Signal;
 
 use crate::exit::Failure;
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::output::aside;
 use crate::render::clean;
 
 pub(super) struct Typed {
@@ -97,14 +98,14 @@ impl Typed {
         let input = self.next().await;
         drop(hidden);
         // The line end was not shown either.
-        eprintln!();
+        aside("\n");
         input
     }
 }
 
 /// Words that an answer follows in the same line.
 pub(super) fn ask(words: &str) {
-    eprint!("{} ", clean::line(words));
+    aside(&format!("{} ", clean::line(words)));
 }
 
 /// The terminal does not show what is typed, as long as this is there.

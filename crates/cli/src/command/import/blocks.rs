@@ -1,11 +1,11 @@
 //! Cuts an export into runs, in bounded memory. See [`Blocks`].
 //!
 //! A run goes from its header to the next one, whatever stands between: so one that is damaged does not take
-//! those behind it along.
+//! those behind it along. The last line of an export is a block of its own.
 
 use std::io::{self, BufRead, Read};
 
-use recount_client::export::{Header, lines};
+use recount_client::export::{End, Header, lines};
 
 /// The lines of one run.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,8 +20,18 @@ pub(super) struct Block {
 impl Block {
     /// The run's id, or the place in the file when there is no good header.
     pub(super) fn name(&self) -> String {
-        let header = lines(&self.lines).next().and_then(|line| Header::parse(line).ok());
-        header.map_or_else(|| format!("line {}", self.line), |header| header.run_id)
+        self.header().map_or_else(|| format!("line {}", self.line), |header| header.run_id)
+    }
+
+    /// What its header says, when there is a good one.
+    pub(super) fn header(&self) -> Option<Header> {
+        lines(&self.lines).next().and_then(|line| Header::parse(line).ok())
+    }
+
+    /// The last line of an export, when it is that. An error is a sentence.
+    pub(super) fn end(&self) -> Option<Result<End, String>> {
+        let line = lines(&self.lines).next()?;
+        End::is_meant_by(line).then(|| End::parse(line))
     }
 
     fn take(&mut self, line: &Line, bytes_max: usize) {
@@ -58,6 +68,9 @@ impl<R: BufRead> Blocks<R> {
         let Some(first) = self.line()? else { return Ok(None) };
         let mut block = Block { line: first.number, lines: Vec::new(), is_too_large: false };
         block.take(&first, self.bytes_max);
+        if End::is_meant_by(&first.bytes) {
+            return Ok(Some(block));
+        }
         while let Some(line) = self.line()? {
             if Header::is_meant_by(&line.bytes) {
                 self.ahead = Some(line);
@@ -119,6 +132,16 @@ mod tests {
         assert_eq!(cut(&format!("x\ny\n{one}"), 100), [whole(1, "x\ny\n"), whole(3, one)]);
         assert_eq!(cut("", 100), []);
         assert_eq!(cut("\n", 100), [whole(1, "\n")]);
+    }
+
+    #[test]
+    fn the_last_line_of_an_export_is_a_block_of_its_own() {
+        let (end, run) = ("{\"object\":\"end\",\"runs\":1,\"events\":1}\n", "{\"object\":1}\na\n");
+        let whole = |line, text: &str| (line, text.to_owned(), false);
+        assert_eq!(
+            cut(&format!("{run}{end}{run}{end}stray\n"), 100),
+            [whole(1, run), whole(3, end), whole(4, run), whole(6, end), whole(7, "stray\n")]
+        );
     }
 
     #[test]

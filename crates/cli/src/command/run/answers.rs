@@ -2,12 +2,16 @@
 //!
 //! Nothing is ever taken for a yes but a yes.
 
+use recount_client::request::AllowanceScope;
+
 use crate::render::live::{Kind, Prompt};
 
 /// What a line means as an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Approve(Option<String>),
+    /// Allow it, and the same call from here on.
+    Always(AllowanceScope),
     Reject(Option<String>),
     /// One of the choices, counted from 0.
     Choice(usize),
@@ -16,6 +20,8 @@ pub(super) enum Reply {
     Decline(Option<String>),
     /// More is to be told first.
     Details,
+    /// The next page of what a call would do.
+    More,
     /// It means nothing here; what would.
     Unclear(String),
 }
@@ -30,10 +36,30 @@ impl Reply {
             return Reply::Details;
         }
         match &prompt.kind {
-            Kind::Approval => match word.as_str() {
+            Kind::Approval { always } => match word.as_str() {
                 "y" | "yes" => Reply::Approve(rest),
+                "a" | "always" => match (*always, rest.as_deref()) {
+                    (None, _) => Reply::Unclear(
+                        "This is asked about every time. Type y, n, m or d; nothing was decided.".to_owned(),
+                    ),
+                    (Some(usual), None) => Reply::Always(usual),
+                    (Some(_), Some(said)) => {
+                        let known = AllowanceScope::ALL.iter().find(|scope| scope.as_str() == said);
+                        known.map_or_else(
+                            || {
+                                let words = "Type a, a run, a session or a workspace; nothing was decided.";
+                                Reply::Unclear(words.to_owned())
+                            },
+                            |scope| Reply::Always(*scope),
+                        )
+                    }
+                },
                 "n" | "no" => Reply::Reject(rest),
-                _ => Reply::Unclear("Type y, n or d; nothing was decided.".to_owned()),
+                "m" | "more" if rest.is_none() => Reply::More,
+                _ if always.is_some() => {
+                    Reply::Unclear("Type y, a, n, m or d; nothing was decided.".to_owned())
+                }
+                _ => Reply::Unclear("Type y, n, m or d; nothing was decided.".to_owned()),
             },
             Kind::Question { choices } => match line.parse::<usize>() {
                 _ if line.is_empty() => Reply::Unclear("Type an answer; nothing was answered.".to_owned()),
@@ -80,7 +106,21 @@ mod tests {
         check(&prompt, "n not that folder", &Reply::Reject(said("not that folder")));
         check(&prompt, "no", &Reply::Reject(None));
         check(&prompt, "d", &Reply::Details);
-        for line in ["", "ye", "yep", "ok", "1", "yno", "d e"] {
+        check(&prompt, "m", &Reply::More);
+        for line in ["", "a", "a run", "m y", "ye", "yep", "ok", "1", "yno", "d e"] {
+            assert!(matches!(Reply::read(&prompt, line), Reply::Unclear(_)), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn always_takes_a_scope_or_the_usual_one() {
+        let data = r#"{"approval_id":"a","summary":"make test","allowance_digest":"blake3:1"}"#;
+        let prompt = prompt("approval.requested", data);
+        check(&prompt, "a", &Reply::Always(AllowanceScope::Run));
+        check(&prompt, "always session", &Reply::Always(AllowanceScope::Session));
+        check(&prompt, "A workspace", &Reply::Always(AllowanceScope::Workspace));
+        check(&prompt, "y", &Reply::Approve(None));
+        for line in ["a b", "a run please", "al", "always ever"] {
             assert!(matches!(Reply::read(&prompt, line), Reply::Unclear(_)), "{line:?}");
         }
     }

@@ -7,11 +7,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use recount_client::request::{
-    AcknowledgeHandoff, AnswerClarification, Cancel, RejectHandoff, ResolveApproval, Verdict,
+    AcknowledgeHandoff, AllowanceScope, AnswerClarification, Cancel, RejectHandoff, ResolveApproval, Verdict,
 };
-use recount_client::{Client, ClientError, Source, Told, Until};
+use recount_client::{Client, ClientError, Source, Told, Until, moment};
 use serde_json::value::RawValue;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 use super::answers::Reply;
 use super::reach::Reached;
@@ -23,10 +24,20 @@ use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
 use crate::render::live::{Ending, Kind, Live, Paint, Prompt};
+use crate::render::pulse::{Beat, Pulse, Style};
 
 /// Answers by itself what nobody answers in time: for the demo, which says so.
 pub(crate) struct Unattended {
     pub(crate) wait: Duration,
+}
+
+/// How the account of a run is written.
+#[derive(Clone, Copy)]
+pub(crate) struct View {
+    /// As JSON, for programs.
+    pub(crate) json: bool,
+    /// In words alone: no colours, no signs, nothing drawn anew.
+    pub(crate) plain: bool,
 }
 
 /// What is under way beside the reading of events.
@@ -51,6 +62,9 @@ pub(crate) struct Following {
     cancelling: Option<Sending>,
     was_interrupted: bool,
     is_away: bool,
+    pulse: Pulse,
+    /// When the word that waits for its end is written without it.
+    release_due: Option<Instant>,
 }
 
 /// What happens next.
@@ -58,6 +72,9 @@ enum Next {
     Interrupt,
     Sent(Result<(), ClientError>),
     Cancelled(Result<(), ClientError>),
+    Pulse,
+    /// A word that waited for its end is written without it.
+    Release,
     Line(Option<String>),
     TimeIsUp,
     Told(Option<Result<Told, ClientError>>),
@@ -67,19 +84,25 @@ impl Following {
     pub(crate) fn new(
         reached: &Reached,
         run: &str,
-        json: bool,
+        view: View,
         even_from_a_pipe: bool,
         unattended: Option<Unattended>,
     ) -> Self {
         let out = Output::new();
-        let colours = !json && out.may_be_coloured();
+        let View { json, plain } = view;
+        let colours = !json && !plain && out.may_be_coloured();
+        let style = match (json, plain) {
+            (true, _) => Style::None,
+            (false, false) if out.may_be_redrawn() => Style::Line,
+            (false, _) => Style::Notes,
+        };
         Following {
             client: reached.client.clone(),
             run: run.to_owned(),
             address: reached.address.clone(),
             json,
             goes_on_unread: reached.is_inside(),
-            live: Live::new(Paint(colours)),
+            live: Live::new(Paint(colours)).plain(plain),
             out,
             typed: Typed::open(even_from_a_pipe),
             prompts: VecDeque::new(),
@@ -88,6 +111,8 @@ impl Following {
             cancelling: None,
             was_interrupted: false,
             is_away: false,
+            pulse: Pulse::new(style),
+            release_due: None,
         }
     }
 
@@ -118,6 +143,12 @@ impl Following {
                     self.cancelling = None;
                     self.cancelled(done);
                 }
+                Next::Pulse => self.pulse()?,
+                Next::Release => {
+                    self.release_due = None;
+                    let text = self.live.release();
+                    self.text(&text)?;
+                }
                 Next::Line(line) => {
                     // Somebody is there after all.
                     (timer, timed) = (None, None);
@@ -134,7 +165,13 @@ impl Following {
         match self.live.ending() {
             Some(Ending::Finished) => Ok(()),
             Some(Ending::Failed) => Err(Failure::No),
-            Some(Ending::Cancelled) if self.was_interrupted => Err(Failure::Interrupted),
+            Some(Ending::Signal(number)) => Err(Failure::Signal(number)),
+            Some(Ending::Cancelled) if self.was_interrupted => {
+                self.note("cancelled; to go on from where it stopped:");
+                let command = self.go_on();
+                self.note(&command);
+                Err(Failure::Interrupted)
+            }
             Some(Ending::Cancelled) => Err(Failure::Cancelled),
             None => Err(Failure::Protocol(format!("nothing follows in {}, and it has no ending", self.run))),
         }
@@ -155,6 +192,8 @@ impl Following {
             line = self.typed.line(), if listens => Next::Line(line),
             () = elapsed(timer) => Next::TimeIsUp,
             told = tail.next() => Next::Told(told),
+            () = until(self.release_due) => Next::Release,
+            () = until(self.pulse.due()) => Next::Pulse,
         }
     }
 
@@ -167,17 +206,17 @@ impl Following {
         match told {
             Told::Event { envelope, .. } => self.event(&envelope).await?,
             Told::Gap { first, last } => {
-                note(&format!("events {first} to {last} were pruned and are not here"))
+                self.note(&format!("events {first} to {last} were pruned and are not here"))
             }
-            Told::Damaged(damaged) => note(&damage_words(&damaged)),
+            Told::Damaged(damaged) => self.note(&damage_words(&damaged)),
             Told::CaughtUp { .. } => {
                 if std::mem::take(&mut self.is_away) {
-                    note("connected again");
+                    self.note("connected again");
                 }
             }
             Told::Disconnected { reason, .. } => {
                 if !std::mem::replace(&mut self.is_away, true) {
-                    note(&format!(
+                    self.note(&format!(
                         "the connection broke ({reason}); the run goes on without it; trying again"
                     ));
                 }
@@ -187,7 +226,11 @@ impl Following {
     }
 
     async fn event(&mut self, envelope: &str) -> Result<(), Failure> {
+        self.live.set_width(self.out.width().filter(|_| !self.json));
         let told = self.live.event(envelope);
+        let holds = self.live.is_mid_line() && !self.json;
+        self.release_due = holds.then(|| moment() + limits::HELD_WORD_WAIT);
+        self.pulse.heard(self.live.waits_for().as_deref(), moment());
         if self.json {
             self.write(|out| out.json(envelope))?;
         } else {
@@ -226,7 +269,7 @@ impl Following {
     /// Takes in what is asked; the first is asked at once.
     fn asked(&mut self, prompt: Prompt) -> Result<(), Failure> {
         if !self.asks_here() || self.prompts.len() >= limits::PROMPTS_MAX {
-            let text = self.live.prompt(&prompt) + &self.live.lines(&[prompt.elsewhere(&self.address)]);
+            let text = self.live.prompt(&prompt) + &self.live.unbroken(&[prompt.elsewhere(&self.address)]);
             self.beside(&text)?;
             if self.unattended.is_some() {
                 self.prompts.push_back(prompt);
@@ -261,7 +304,7 @@ impl Following {
         let Some(line) = line else {
             // Nobody types any more: whoever answers does it from elsewhere.
             for prompt in std::mem::take(&mut self.prompts) {
-                let text = self.live.lines(&[prompt.elsewhere(&self.address)]);
+                let text = self.live.unbroken(&[prompt.elsewhere(&self.address)]);
                 self.beside(&text)?;
                 if self.unattended.is_some() {
                     self.prompts.push_back(prompt);
@@ -271,13 +314,20 @@ impl Following {
         };
         let Some(prompt) = self.prompts.front().cloned() else {
             if !line.trim().is_empty() {
-                note("nothing is asked at the moment; what was typed is not used");
+                self.note("nothing is asked at the moment; what was typed is not used");
             }
             return Ok(());
         };
         match Reply::read(&prompt, &line) {
             Reply::Details => {
                 let mut lines = prompt.details().to_vec();
+                lines.push(prompt.how().to_owned());
+                let text = self.live.lines(&lines);
+                self.beside(&text)
+            }
+            Reply::More => {
+                let Some(prompt) = self.prompts.front_mut() else { return Ok(()) };
+                let mut lines = prompt.page();
                 lines.push(prompt.how().to_owned());
                 let text = self.live.lines(&lines);
                 self.beside(&text)
@@ -298,7 +348,7 @@ impl Following {
         let Some(prompt) = self.prompts.front().cloned() else { return Ok(()) };
         let comment = Some("nobody was there, so the demo answered".to_owned());
         let reply = match prompt.kind {
-            Kind::Approval => Reply::Approve(comment),
+            Kind::Approval { .. } => Reply::Approve(comment),
             Kind::Question { choices } if !choices.is_empty() => Reply::Choice(0),
             Kind::Question { .. } => Reply::Text("as you think best".to_owned()),
             Kind::Handoff => Reply::Take(comment),
@@ -314,10 +364,10 @@ impl Following {
         let Err(why) = sent else { return Ok(()) };
         let is_late = why.code().is_some_and(|code| code.ends_with("_not_pending") || code == "run_ended");
         if is_late {
-            note("it was answered before, or is not asked any more");
+            self.note("it was answered before, or is not asked any more");
             return Ok(());
         }
-        note(&format!("the answer was not taken: {why}"));
+        self.note(&format!("the answer was not taken: {why}"));
         let Some(prompt) = self.prompts.front().filter(|_| self.typed.is_somebody()) else { return Ok(()) };
         let how = prompt.how().to_owned();
         let text = self.live.lines(&[how]);
@@ -326,15 +376,18 @@ impl Following {
 
     fn interrupted(&mut self) -> Result<(), Failure> {
         if std::mem::replace(&mut self.was_interrupted, true) {
-            note(&match self.goes_on_unread {
-                true => "left at once; what the run had under way is killed with this program".to_owned(),
-                false => {
-                    format!("left at once; recount tail -f {}{} follows the run", self.run, self.address)
-                }
-            });
+            if self.goes_on_unread {
+                self.note(
+                    "left at once; what the run had under way is killed with this program; to go on with it:",
+                );
+                self.note("    recount run --unfinished resume");
+            } else {
+                self.note("left at once; the run may go on; to follow it:");
+                self.note(&format!("    recount tail -f {}{}", self.run, self.address));
+            }
             return Err(Failure::Interrupted);
         }
-        note("cancelling the run; Ctrl-C once more leaves at once");
+        self.note("cancelling the run; Ctrl-C once more leaves at once");
         let (client, run) = (self.client.clone(), self.run.clone());
         self.cancelling = Some(Box::pin(async move {
             let reason = Some("interrupted from the keyboard".to_owned());
@@ -343,10 +396,17 @@ impl Following {
         Ok(())
     }
 
+    /// A command line that goes on with the run, at the server that has it.
+    fn go_on(&self) -> String {
+        // The server within this program ends with it; the next one reads the same data.
+        let address = if self.goes_on_unread { "" } else { self.address.as_str() };
+        format!("    recount run --resume {}{address}", self.run)
+    }
+
     fn cancelled(&mut self, done: Result<(), ClientError>) {
         match done {
             Err(why) if why.code() != Some("run_ended") => {
-                note(&format!("the run could not be cancelled: {why}; Ctrl-C once more leaves at once"));
+                self.note(&format!("the run could not be cancelled: {why}; Ctrl-C once more leaves at once"));
             }
             _ => {}
         }
@@ -354,16 +414,46 @@ impl Following {
 
     /// Text of the run's account.
     fn text(&mut self, text: &str) -> Result<(), Failure> {
-        if text.is_empty() { Ok(()) } else { self.write(|out| out.text(text)) }
+        if text.is_empty() {
+            return Ok(());
+        }
+        let text = format!("{}{text}", self.pulse.erase());
+        self.write(|out| out.text(&text))
     }
 
     /// Text for people, which stands beside the data where that is JSON.
     fn beside(&mut self, text: &str) -> Result<(), Failure> {
         if self.json {
-            text.lines().for_each(note);
+            text.lines().for_each(|line| self.note(line));
             return Ok(());
         }
         self.text(text)
+    }
+
+    /// A sign of life, unless somebody is asked or a line is open.
+    fn pulse(&mut self) -> Result<(), Failure> {
+        let width = self.out.width().unwrap_or(limits::COLUMNS_DEFAULT);
+        let is_free = self.prompts.is_empty() && !self.live.is_mid_line();
+        match self.pulse.beat(width, is_free, moment()) {
+            Some(Beat::Draw(line)) => self.write(|out| out.text(&line)),
+            Some(Beat::Note(line)) if self.out.is_terminal() => {
+                let text = self.live.lines(&[line]);
+                self.text(&text)
+            }
+            Some(Beat::Note(line)) => {
+                note(&line);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Words beside the run's account, in place of a sign of life.
+    fn note(&mut self, words: &str) {
+        let erase = self.pulse.erase();
+        // Where the output is gone, the next piece of the account will say so.
+        self.out.text(erase).ok();
+        note(words);
     }
 
     fn write(&mut self, write: impl FnOnce(&mut Output) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -382,6 +472,13 @@ async fn pending(sending: &mut Option<Sending>) -> Result<(), ClientError> {
     }
 }
 
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn elapsed(timer: &mut Option<Pin<Box<tokio::time::Sleep>>>) {
     match timer {
         Some(timer) => timer.as_mut().await,
@@ -391,8 +488,9 @@ async fn elapsed(timer: &mut Option<Pin<Box<tokio::time::Sleep>>>) {
 
 async fn send(client: Client, id: String, reply: Reply) -> Result<(), ClientError> {
     match reply {
-        Reply::Approve(comment) => decide(&client, &id, Verdict::Approve, comment).await,
-        Reply::Reject(comment) => decide(&client, &id, Verdict::Reject, comment).await,
+        Reply::Approve(comment) => decide(&client, &id, Verdict::Approve, comment, None).await,
+        Reply::Always(scope) => decide(&client, &id, Verdict::Approve, None, Some(scope)).await,
+        Reply::Reject(comment) => decide(&client, &id, Verdict::Reject, comment, None).await,
         Reply::Choice(place) => {
             // As the server has it: what was shown may have lost digits of a number.
             let asked = client.get_clarification(&id).await?;
@@ -405,7 +503,7 @@ async fn send(client: Client, id: String, reply: Reply) -> Result<(), ClientErro
             client.acknowledge_handoff(&id, &AcknowledgeHandoff { comment }).await.map(drop)
         }
         Reply::Decline(reason) => client.reject_handoff(&id, &RejectHandoff { reason }).await.map(drop),
-        Reply::Details | Reply::Unclear(_) => Ok(()),
+        Reply::Details | Reply::More | Reply::Unclear(_) => Ok(()),
     }
 }
 
@@ -414,8 +512,9 @@ async fn decide(
     id: &str,
     decision: Verdict,
     comment: Option<String>,
+    remember: Option<AllowanceScope>,
 ) -> Result<(), ClientError> {
-    client.resolve_approval(id, &ResolveApproval { decision, comment }).await.map(drop)
+    client.resolve_approval(id, &ResolveApproval { decision, comment, remember }).await.map(drop)
 }
 
 async fn respond(client: &Client, id: &str, json: String) -> Result<(), ClientError> {

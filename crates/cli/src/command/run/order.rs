@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
+use recount_client::is_on_this_machine;
 use recount_client::request::{AgentName, CreateRun, CreateTask, FileOrder};
 use serde_json::value::RawValue;
 
 use super::Run;
 use crate::exit::Failure;
+use crate::render::title;
 
 impl Run {
-    /// The run as it is to be made, without what has to be sent before.
-    pub(super) fn order(&self) -> Result<CreateRun, Failure> {
+    /// The run as it is to be made at the server with this address, without what has to be sent before.
+    pub(super) fn order(&self, url: &str) -> Result<CreateRun, Failure> {
         let kind = self.kind.clone();
         let words = self.words.join(" ");
         let mut order = CreateRun { kind, title: self.title.clone(), ..CreateRun::default() };
@@ -24,22 +26,28 @@ impl Run {
                     "nothing was asked for; say what is to be done, in words".to_owned(),
                 ));
             }
-            _ => order.request_text = Some(words),
+            _ => {
+                order.title = order.title.or_else(|| title::of_request(&words));
+                order.request_text = Some(words);
+            }
         }
         order.model = self.model.clone();
         order.system = self.system.clone();
+        order.workspace_instructions = self.no_workspace_instructions.then_some(false);
         order.tools = (!self.tools.is_empty()).then(|| self.tools.clone());
         order.max_turns = self.max_turns;
+        order.budget_turns = self.budget_turns;
         order.network = self.network.then_some(true);
         order.timeout_seconds = self.timeout.map(|timeout| timeout.as_secs().max(1));
         order.agent = self.agent.clone().map(|name| {
             let options = (!self.option.is_empty()).then(|| self.option.iter().cloned().collect());
             AgentName { name, options, ..AgentName::default() }
         });
-        // An agent may have a folder of its own.
-        let usual = self.agent.is_none().then_some(Path::new("."));
+        // An agent may have a folder of its own, and a path of this machine names another folder on another one.
+        let usual = (self.agent.is_none() && is_on_this_machine(url)).then_some(Path::new("."));
         order.workspace = self.workspace.as_deref().or(usual).map(folder).transpose()?;
         order.workspace_mode = self.workspace_mode.clone();
+        order.copy_ignored = self.copy_ignored.then_some(true);
         Ok(order)
     }
 }
@@ -53,11 +61,14 @@ pub(super) fn in_task(order: CreateRun) -> CreateTask {
         agent: order.agent,
         model: order.model,
         system: order.system,
+        workspace_instructions: order.workspace_instructions,
         tools: order.tools,
         max_turns: order.max_turns,
+        budget_turns: order.budget_turns,
         max_output_tokens: order.max_output_tokens,
         workspace: order.workspace,
         workspace_mode: order.workspace_mode,
+        copy_ignored: order.copy_ignored,
         network: order.network,
         timeout_seconds: order.timeout_seconds,
         output_bytes_max: order.output_bytes_max,
@@ -106,7 +117,7 @@ fn file(words: &[String]) -> Result<FileOrder, Failure> {
 }
 
 /// A folder by its whole path, as the server needs it.
-fn folder(path: &Path) -> Result<String, Failure> {
+pub(in crate::command) fn folder(path: &Path) -> Result<String, Failure> {
     let whole = std::fs::canonicalize(path)
         .map_err(|why| Failure::Usage(format!("the workspace {} cannot be used: {why}", path.display())))?;
     if !whole.is_dir() {

@@ -1,7 +1,7 @@
 //! The server that a run is made at: the one that answers, or one within this program. See [`Reached`].
 
 use recount_client::{Client, ClientError, Listing};
-use recount_server::{Options, Running};
+use recount_server::{Inside, Options, Unfinished};
 
 use crate::command::Common;
 use crate::exit::Failure;
@@ -11,23 +11,24 @@ use crate::output::note;
 pub(crate) struct Reached {
     pub(crate) client: Client,
     /// The server that this program is itself.
-    inside: Option<Running>,
+    inside: Option<Inside>,
     /// What another command needs to reach the same server: ` --url …`, or nothing.
     pub(crate) address: String,
 }
 
 impl Reached {
     /// The server of an address that somebody named, or the one that answers at the usual one, or none: then this
-    /// program becomes one, whose runs may work in this folder: who asks for it here could go there anyway.
-    pub(super) async fn new(
+    /// program becomes one, whose runs may work in this folder: who asks for it here could go there anyway. Then nobody
+    /// works there before [`Reached::work`], and what an earlier program left unfinished comes with it.
+    pub(crate) async fn new(
         common: &Common,
         is_named: bool,
         folder: Option<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Vec<Unfinished>), Failure> {
         let client = common.client()?;
         let address = if is_named { format!(" --url {}", common.url) } else { String::new() };
         if is_named || answers(&client).await {
-            return Ok(Reached { client, inside: None, address });
+            return Ok((Reached { client, inside: None, address }, Vec::new()));
         }
         let log = std::env::var("RECOUNT_LOG").ok().filter(|level| !level.is_empty());
         let options = Options {
@@ -38,20 +39,43 @@ impl Reached {
         };
         let url = common.url.clone();
         let (reached, data) = Reached::inside(options, common.token.as_deref()).await?;
+        let unfinished = reached.inside.as_ref().map(|inside| inside.unfinished.clone());
         note(&format!(
-            "no server answers at {url}, so this program is one until the run has ended: {}, data in {data}",
+            "no server answers at {url}, so this program is one until it ends: {}, data in {data}",
             reached.client.base_url()
         ));
-        Ok(reached)
+        Ok((reached, unfinished.unwrap_or_default()))
     }
 
-    /// A server within this program, and where its data is.
+    /// A server within this program, and where its data is. Nobody works there before [`Reached::work`].
     pub(crate) async fn inside(options: Options, token: Option<&str>) -> Result<(Self, String), Failure> {
         let inside = recount_server::start_inside(options).await?;
         let url = format!("http://{}", inside.running.address);
         let client = Client::new(&url, token.filter(|token| !token.is_empty()))?;
-        let reached = Reached { client, inside: Some(inside.running), address: format!(" --url {url}") };
-        Ok((reached, inside.data.display().to_string()))
+        let reached = Reached { client, inside: None, address: format!(" --url {url}") };
+        let data = inside.data.display().to_string();
+        Ok((Reached { inside: Some(inside), ..reached }, data))
+    }
+
+    /// Lets the server that this program is do its runs. Of another server that is not ours to say.
+    pub(crate) async fn work(&self) -> Result<(), Failure> {
+        match &self.inside {
+            Some(inside) => Ok(inside.work().await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the server that this program is answer questions about the workspaces of runs, and executes none.
+    pub(crate) fn attach(&self) -> Result<(), Failure> {
+        self.inside.as_ref().map_or(Ok(()), |inside| Ok(inside.attach()?))
+    }
+
+    /// Cancels these runs, which an earlier program left unfinished.
+    pub(super) async fn abandon(&self, runs: &[Unfinished]) -> Result<(), Failure> {
+        match &self.inside {
+            Some(inside) => Ok(inside.abandon(runs).await?),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn is_inside(&self) -> bool {
@@ -60,8 +84,8 @@ impl Reached {
 
     /// Ends the server that this program is.
     pub(crate) async fn leave(self) {
-        let Some(running) = self.inside else { return };
-        if tokio::time::timeout(limits::STOP_WAIT, running.stop()).await.is_err() {
+        let Some(inside) = self.inside else { return };
+        if tokio::time::timeout(limits::STOP_WAIT, inside.running.stop()).await.is_err() {
             note("the server within this program did not end in time; nothing acknowledged is lost");
         }
     }

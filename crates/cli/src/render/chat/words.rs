@@ -5,6 +5,7 @@ use recount_client::aap::{OpenCall, Stop, StopReason};
 use serde_json::Value;
 
 use crate::render::clean;
+use crate::render::flow::beginning;
 use crate::render::sentence::dollars;
 
 /// Characters of a call's input that are told in its line; the rest is left out, which is said.
@@ -145,11 +146,9 @@ fn image(url: &str) -> String {
 }
 
 /// The beginning of a text, and a sign that it goes on.
-pub(super) fn short(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+pub(super) fn short(text: &str, columns_max: usize) -> String {
+    let shown = beginning(text, columns_max);
+    if shown.len() < text.len() { format!("{shown}…") } else { text.to_owned() }
 }
 
 /// `inputTokens` as `input tokens`.

@@ -2,13 +2,14 @@
 //! colour only repeats that.
 
 use super::super::clean;
+use super::super::flow::beginning;
 use super::Paint;
 
 /// Lines of a change that are told; a longer one is told by where it is kept.
 const LINES_MAX: usize = 60;
 
-/// Characters of a line that are told.
-const LINE_CHARS_MAX: usize = 400;
+/// Columns of a line that are told.
+const LINE_COLUMNS_MAX: usize = 400;
 
 pub(super) fn lines(id: &str, bytes: &[u8], paint: Paint) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
@@ -23,7 +24,8 @@ pub(super) fn lines(id: &str, bytes: &[u8], paint: Paint) -> Vec<String> {
 
 fn one(line: &str, paint: Paint) -> String {
     let mut shown = clean::line(line);
-    if let Some((end, _)) = shown.char_indices().nth(LINE_CHARS_MAX) {
+    let end = beginning(&shown, LINE_COLUMNS_MAX).len();
+    if end < shown.len() {
         shown.truncate(end);
         shown.push_str(" (and more)");
     }

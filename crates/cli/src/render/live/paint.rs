@@ -31,3 +31,11 @@ impl Paint {
         if self.0 && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }
+
+/// Signs that repeat what the word beside them says.
+const SIGNS: &[&str] = &["▸ ", "◂ ", "✓ ", "✗ "];
+
+/// A line without the sign that it begins with.
+pub(crate) fn without_sign(line: &str) -> &str {
+    SIGNS.iter().find_map(|sign| line.strip_prefix(sign)).unwrap_or(line)
+}

@@ -3,11 +3,14 @@
 //!
 //! Look at [`Prompt`]. What is answered, and by whom, is not decided here.
 
+use recount_client::reply::Approval;
+use recount_client::request::AllowanceScope;
 use serde_json::Value;
 
 use super::super::clean;
 use super::super::sentence::Data;
 use super::Paint;
+use crate::limits;
 
 /// Something that a run asks and that nobody has answered.
 #[derive(Debug, Clone)]
@@ -16,13 +19,20 @@ pub(crate) struct Prompt {
     pub(crate) kind: Kind,
     /// What is always told, as lines.
     lines: Vec<String>,
+    /// All of what a call would do.
+    preview: Vec<String>,
+    /// How many lines of it were shown.
+    shown: usize,
     /// What is told when somebody wants to know more.
     details: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    Approval,
+    /// With how far a yes may reach beyond this call, when nobody says how far; `None` where it may not.
+    Approval {
+        always: Option<AllowanceScope>,
+    },
     /// With what may be chosen, each as JSON.
     Question {
         choices: Vec<Value>,
@@ -32,9 +42,9 @@ pub(crate) enum Kind {
 
 impl Prompt {
     /// What an event asks, if it asks anything.
-    pub(super) fn of(type_name: &str, data: &Data) -> Option<Prompt> {
+    pub(super) fn of(type_name: &str, data: &Data, is_in_session: bool) -> Option<Prompt> {
         match type_name {
-            "approval.requested" => approval(data),
+            "approval.requested" => approval(data, is_in_session),
             "clarification.requested" => question(data),
             "handoff.requested" => handoff(data),
             _ => None,
@@ -52,10 +62,30 @@ impl Prompt {
         data.text(field).map(str::to_owned)
     }
 
+    /// What is always told, and the first page of the preview.
     pub(super) fn told(&self, paint: Paint) -> Vec<String> {
         let mut lines = self.lines.clone();
+        let mut first = self.clone();
+        first.shown = 0;
+        lines.extend(first.page());
         if let Some(first) = lines.first_mut() {
             *first = paint.notable(first);
+        }
+        lines
+    }
+
+    /// The next page of the preview, and how much is left. After the last one it begins again.
+    pub(crate) fn page(&mut self) -> Vec<String> {
+        if self.shown >= self.preview.len() {
+            self.shown = 0;
+        }
+        let end = self.preview.len().min(self.shown + limits::PREVIEW_PAGE_LINES);
+        let mut lines = self.preview[self.shown..end].to_vec();
+        self.shown = end;
+        let left = self.preview.len() - end;
+        if left > 0 {
+            let unit = if left == 1 { "line" } else { "lines" };
+            lines.push(format!("    ({left} more {unit}: type m)"));
         }
         lines
     }
@@ -63,8 +93,14 @@ impl Prompt {
     /// How it is answered here, in a line.
     pub(crate) fn how(&self) -> &'static str {
         match &self.kind {
-            Kind::Approval => {
+            Kind::Approval { always: None } => {
                 "Type y to allow it, n to refuse it (words behind n are told the agent), d for details:"
+            }
+            Kind::Approval { always: Some(AllowanceScope::Session) } => {
+                "Type y to allow it, a to allow it always in this session (a run or a workspace: as far as that), n to refuse it (words behind n are told the agent), d for details:"
+            }
+            Kind::Approval { always: Some(_) } => {
+                "Type y to allow it, a to allow it always in this run (a workspace: in all runs of this folder), n to refuse it (words behind n are told the agent), d for details:"
             }
             Kind::Question { choices } if choices.is_empty() => "Type the answer (d for details):",
             Kind::Question { .. } => "Type the number of a choice, or an answer (d for details):",
@@ -76,7 +112,7 @@ impl Prompt {
     pub(crate) fn elsewhere(&self, address: &str) -> String {
         let (id, address) = (clean::line(&self.id), clean::line(address));
         match self.kind {
-            Kind::Approval => {
+            Kind::Approval { .. } => {
                 format!("To answer: recount approve {id}{address}, or recount deny {id}{address}")
             }
             Kind::Question { .. } => format!("To answer: recount answer {id}{address} WORDS"),
@@ -93,7 +129,17 @@ impl Prompt {
     }
 }
 
-fn approval(data: &Data) -> Option<Prompt> {
+/// A request for permission and all of what would be done, for who decides without following the run.
+pub(crate) fn approval_lines(asked: &Approval) -> Vec<String> {
+    let mut fields = serde_json::to_value(asked).unwrap_or_default();
+    if let Some(fields) = fields.as_object_mut() {
+        fields.insert("approval_id".to_owned(), asked.id.clone().into());
+    }
+    let prompt = approval(&Data::read(&fields.to_string()), false);
+    prompt.map_or_else(Vec::new, |prompt| [prompt.lines, prompt.preview].concat())
+}
+
+fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     let id = data.text("approval_id")?.to_owned();
     let mut lines = vec![format!("Permission is asked for ({}):", clean::line(&id))];
     lines.extend(indented(data.text("action").or_else(|| data.text("summary"))?));
@@ -114,6 +160,8 @@ fn approval(data: &Data) -> Option<Prompt> {
         _ => "it is refused",
     };
     lines.extend(named("without an answer", &unanswered(data, default)));
+    let preview = preview(data);
+    let shown = preview.len().min(limits::PREVIEW_PAGE_LINES);
     let mut details = Vec::new();
     for (name, field) in [
         ("tool", "kind"),
@@ -124,7 +172,30 @@ fn approval(data: &Data) -> Option<Prompt> {
     ] {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
-    Some(Prompt { id, kind: Kind::Approval, lines, details })
+    let always = if is_in_session { AllowanceScope::Session } else { AllowanceScope::Run };
+    let always = data.text("allowance_digest").map(|_| always);
+    Some(Prompt { id, kind: Kind::Approval { always }, lines, preview, shown, details })
+}
+
+/// All of what a call would do; where the event has only the beginning, how much is missing and where it is.
+fn preview(data: &Data) -> Vec<String> {
+    let Some(text) = data.text("preview") else { return Vec::new() };
+    let name = match data.text("preview_kind") {
+        Some("command") => "the whole command",
+        Some("diff") => "the changes",
+        _ => "the whole input",
+    };
+    let mut lines = vec![format!("    {name}:")];
+    lines.extend(clean::lines(text).map(|line| format!("        {line}").trim_end().to_owned()));
+    if let Some(size) = data.number("preview_size_bytes") {
+        let missing = size.saturating_sub(text.len() as u64);
+        let place = match data.text("preview_artifact_id") {
+            Some(id) => format!("read all of it with: recount artifact get {}", clean::line(id)),
+            None => "the rest was not kept: refuse it unless you know it".to_owned(),
+        };
+        lines.push(format!("    ({missing} bytes are not shown here; {place})"));
+    }
+    lines
 }
 
 fn question(data: &Data) -> Option<Prompt> {
@@ -145,7 +216,7 @@ fn question(data: &Data) -> Option<Prompt> {
     for (name, field) in [("call id", "tool_call_id"), ("until", "expires_at")] {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
-    Some(Prompt { id, kind: Kind::Question { choices }, lines, details })
+    Some(Prompt { id, kind: Kind::Question { choices }, lines, preview: Vec::new(), shown: 0, details })
 }
 
 fn handoff(data: &Data) -> Option<Prompt> {
@@ -161,14 +232,15 @@ fn handoff(data: &Data) -> Option<Prompt> {
         details.extend(data.text(field).into_iter().flat_map(|text| named(name, text)));
     }
     details.extend(data.readable("packaged_context").iter().flat_map(|text| named("packed", text)));
-    Some(Prompt { id, kind: Kind::Handoff, lines, details })
+    Some(Prompt { id, kind: Kind::Handoff, lines, preview: Vec::new(), shown: 0, details })
 }
 
 /// `within 5 minutes it is refused`, or that it waits.
 fn unanswered(data: &Data, default: &str) -> String {
-    match data.number("timeout_seconds") {
-        Some(seconds) => format!("after {}, {default}", span(seconds)),
-        None => "the run waits".to_owned(),
+    match (data.number("timeout_seconds"), data.text("expires_at")) {
+        (Some(seconds), _) => format!("after {}, {default}", span(seconds)),
+        (None, Some(until)) => format!("at {until}, {default}"),
+        (None, None) => "the run waits".to_owned(),
     }
 }
 
@@ -197,4 +269,74 @@ fn named(name: &str, text: &str) -> Vec<String> {
     let mut lines = clean::lines(text);
     let first = format!("    {name}: {}", lines.next().unwrap_or_default());
     std::iter::once(first).chain(lines.map(|line| format!("        {line}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::live::Live;
+
+    fn asked(preview: &str, more: &str) -> Prompt {
+        let preview = Value::from(preview);
+        let event = format!(
+            r#"{{"run_id":"run_1","type":"approval.requested","data":{{"approval_id":"a","summary":"s","preview":{preview},"preview_kind":"command"{more}}}}}"#
+        );
+        Live::new(Paint(false)).event(&event).asked.expect("something is asked")
+    }
+
+    /// Every line comes, page by page, and none is left out in silence.
+    #[test]
+    fn all_of_what_a_call_would_do_is_shown() {
+        let lines: Vec<String> = (0..250).map(|line| format!("echo {line}")).collect();
+        let mut prompt = asked(&lines.join("\n"), "");
+        let first = prompt.told(Paint(false)).join("\n");
+        assert!(first.contains("echo 0\n") && !first.contains("echo 200"), "{first}");
+        assert!(first.ends_with("(151 more lines: type m)"), "{first}");
+        let (second, third) = (prompt.page().join("\n"), prompt.page().join("\n"));
+        assert!(second.contains("echo 150") && second.ends_with("(51 more lines: type m)"), "{second}");
+        let all = [first, second, third.clone()].join("\n");
+        assert!(lines.iter().all(|line| all.lines().any(|shown| shown.trim() == line)), "{all}");
+        assert!(third.ends_with("echo 249"), "{third}");
+        assert!(prompt.page().join("\n").contains("echo 0"), "it begins again");
+    }
+
+    /// Where a yes may reach further, the words say how far; where it may not, they do not offer it.
+    #[test]
+    fn always_is_offered_where_it_can_be_remembered() {
+        assert!(!asked("ls", "").how().contains("always"));
+        let digest = r#","allowance_digest":"blake3:1""#;
+        assert!(asked("ls", digest).how().contains("a to allow it always in this run"));
+        let event = r#"{"run_id":"run_1","session_id":"chat_1","type":"approval.requested","data":{"approval_id":"a","summary":"s","allowance_digest":"blake3:1"}}"#;
+        let prompt = Live::new(Paint(false)).event(event).asked.expect("something is asked");
+        assert!(prompt.how().contains("a to allow it always in this session"), "{}", prompt.how());
+    }
+
+    #[test]
+    fn who_approves_from_elsewhere_sees_all_of_it() {
+        let preview: Vec<String> = (0..250).map(|line| format!("echo {line}")).collect();
+        let asked = serde_json::json!({
+            "id": "appr_1", "run_id": "run_1", "tool_call_id": "call_1", "kind": "shell_exec", "summary": "echo",
+            "status": "pending", "requested_at": "", "expires_at": "2026-05-03T10:23:53.206Z",
+            "default_decision": "reject", "preview": preview.join("\n"), "preview_kind": "command",
+        });
+        let told = approval_lines(&serde_json::from_value(asked).unwrap()).join("\n");
+        assert!(told.starts_with("Permission is asked for (appr_1):\n"), "{told}");
+        assert!(told.contains("without an answer: at 2026-05-03T10:23:53.206Z, it is refused"), "{told}");
+        assert!(preview.iter().all(|line| told.lines().any(|shown| shown.trim() == line)), "{told}");
+    }
+
+    #[test]
+    fn what_the_event_does_not_hold_is_said() {
+        let with = asked("abc", r#","preview_size_bytes":10,"preview_artifact_id":"art_1""#);
+        let told = with.told(Paint(false)).join("\n");
+        assert!(
+            told.ends_with("(7 bytes are not shown here; read all of it with: recount artifact get art_1)"),
+            "{told}"
+        );
+        let without = asked("abc", r#","preview_size_bytes":10"#).told(Paint(false)).join("\n");
+        assert!(without.contains("(7 bytes are not shown here; the rest was not kept"), "{without}");
+        // What a terminal would obey is shown as what it is.
+        let told = asked("ls \u{1b}[2K\r; rm x", "").told(Paint(false)).join("\n");
+        assert!(!told.contains(['\u{1b}', '\r']) && told.contains("rm x"), "{told}");
+    }
 }

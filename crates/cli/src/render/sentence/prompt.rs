@@ -16,11 +16,25 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 data.text("default_decision").map(|default| format!("without an answer: {default}")),
             ]);
             let line = format!("{} asks for permission{facts}", data.text("approval_id")?);
-            Said::text(line, data.text("summary")?)
+            let size = data.number("preview_size_bytes");
+            let shown = match (data.text("preview"), size) {
+                (Some(preview), Some(size)) => {
+                    let missing = size.saturating_sub(preview.len() as u64);
+                    let place = data.text("preview_artifact_id").unwrap_or("no artifact");
+                    format!("{preview}\n({missing} bytes are not shown here; all of it is in {place})")
+                }
+                (Some(preview), None) => preview.to_owned(),
+                (None, _) => data.text("summary")?.to_owned(),
+            };
+            Said::text(line, shown)
         }
         "approval.resolved" => {
             let (approval, by) = (data.text("approval_id")?, data.text("by")?);
-            Said::with(format!("{approval} {} by {by}", data.text("decision")?), data.text("comment"))
+            let always = match (data.text("scope"), data.text("allowance_id")) {
+                (Some(scope), Some(id)) => format!(", always in this {scope} ({id})"),
+                _ => String::new(),
+            };
+            Said::with(format!("{approval} {} by {by}{always}", data.text("decision")?), data.text("comment"))
         }
         "approval.timed_out" => {
             let decision = data.text("decision").map_or(String::new(), |word| format!(", so {word}"));

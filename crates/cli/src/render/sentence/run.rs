@@ -50,7 +50,10 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 duration(data),
             ]);
             let (turn, reason) = (data.number("turn_index")?, data.text("stop_reason")?);
-            Said::line(format!("turn {turn} stopped with {reason}{facts}"))
+            let adjusted = data.texts("adjusted").map(|words| words.join(", ").replace('_', " "));
+            let adjusted =
+                adjusted.map_or(String::new(), |words| format!("; not recorded as it was sent: {words}"));
+            Said::line(format!("turn {turn} stopped with {reason}{facts}{adjusted}"))
         }
         "turn.failed" => {
             let next = if data.is_true("will_retry") {
@@ -73,8 +76,14 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             Said::line(format!("{} percent used: {used} of {budget}", data.number("threshold_pct")?))
         }
         "cost.budget_exceeded" => {
-            let (used, budget) = spending(data)?;
-            Said::line(format!("used up: {used} of {budget}, then {}", data.text("action")?))
+            let action = data.text("action")?;
+            match data.text("exhausted") {
+                Some(bound @ ("tokens" | "turns")) => Said::line(format!("used up: {bound}, then {action}")),
+                _ => {
+                    let (used, budget) = spending(data)?;
+                    Said::line(format!("used up: {used} of {budget}, then {action}"))
+                }
+            }
         }
         "gap.events_damaged" => {
             let first = data.number("first_damaged_sequence")?;
@@ -120,6 +129,15 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             ]);
             let line = format!("summary of all through event {through} of {}{facts}", short(run));
             Said::with(line, data.text("summary"))
+        }
+        "context.trimmed" => {
+            let results = data.value("results").and_then(serde_json::Value::as_array)?.len();
+            let facts = facts([
+                counted(data, "tokens_before", "tokens before"),
+                counted(data, "tokens_after", "tokens after"),
+            ]);
+            let plural = if results == 1 { "" } else { "s" };
+            Said::line(format!("{results} earlier result{plural} shortened for the model{facts}"))
         }
         _ => return None,
     })

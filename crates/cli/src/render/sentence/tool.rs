@@ -18,6 +18,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                     .map(|_| "run by the application".to_owned()),
                 data.text("risk_level").map(|risk| format!("{risk} risk")),
                 data.is_true("irreversible").then(|| "cannot be undone".to_owned()),
+                data.text("allowed_by").map(|by| allowed(by, data)),
             ]);
             Said::with(format!("{}{facts}", named(data)?), data.text("args_summary"))
         }
@@ -71,6 +72,13 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         }
         _ => patch(type_name, data)?,
     })
+}
+
+/// By whose leave nobody was asked.
+fn allowed(by: &str, data: &Data) -> String {
+    let scope = data.text("allowance_scope").unwrap_or("run");
+    let id = data.text("allowance_id").map_or(String::new(), |id| format!(", {id}"));
+    format!("always allowed in this {scope} by {by}{id}")
 }
 
 fn named(data: &Data) -> Option<String> {

@@ -186,7 +186,7 @@ fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back()
     terminal.wait_for("leave to use glob");
     terminal.wait_for("n REASON: ");
     terminal.interrupt();
-    terminal.wait_for(&format!("the session stays: recount chat --session={session}"));
+    terminal.wait_for(&format!("to go on with it:\n    recount chat --session={session}"));
     assert_eq!(terminal.end().1, 130);
 
     let mut terminal = at_terminal(&scene, &server, &["--session", &session]);
@@ -362,7 +362,7 @@ async fn sessions_are_listed_page_by_page_and_deleted_with_what_was_said() {
     let server = scene.server();
     let client = AapClient::new(&format!("{}/aap/", server.url()), None).unwrap();
     let agent = AgentConfig { name: "clerk".into(), ..AgentConfig::default() };
-    let new = NewSession { agent, messages: Vec::new(), tools: Vec::new() };
+    let new = NewSession { agent, messages: Vec::new(), tools: Vec::new(), workspace: None };
     let mut made = Vec::new();
     for _ in 0..120 {
         made.push(client.create_session(&new).await.unwrap());

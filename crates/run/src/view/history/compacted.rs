@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recount_event::family::context::Compacted;
+use recount_event::family::context::{Compacted, Trimmed};
 use recount_event::{ForeignId, RunId};
 
-use super::{AnswerBlock, Block, BlockStatus, History, Line, Placed};
+use super::{AnswerBlock, Block, BlockStatus, History, Line, Output, Placed};
+use crate::view::trimmed;
 
 /// Where the model no longer sees what was said before, and what it sees instead.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,8 @@ pub(super) struct Cut {
     through_run: String,
     through_sequence: u64,
     summary: String,
+    /// Whether the last message of a person before it stays.
+    request_kept: bool,
 }
 
 impl Cut {
@@ -22,11 +25,19 @@ impl Cut {
             through_run: compacted.through_run_id.clone(),
             through_sequence: compacted.through_sequence,
             summary: compacted.summary.clone(),
+            request_kept: compacted.request_kept == Some(true),
         }
     }
 }
 
 impl History {
+    /// Results that the model sees in part from here on.
+    pub(super) fn trim(&mut self, trimmed: &Trimmed) {
+        for result in &trimmed.results {
+            self.trims.entry(result.tool_call_id.clone()).or_default().push(result.kept_bytes);
+        }
+    }
+
     /// What the last compaction left: its summary, and the lines that it does not stand for. A line with a call that
     /// is not settled stays, and results stay or go with the line that holds their call. A cut in a run that was
     /// not told cuts nothing. Blocks that the model is not told of are left out, whether anything was cut or not.
@@ -42,17 +53,21 @@ impl History {
             self.runs.iter().enumerate().map(|(at, run)| (*run, at)).collect();
         let through = self.cut.as_ref().and_then(|cut| {
             let run: RunId = cut.through_run.parse().ok()?;
-            Some(((*order.get(&run)?, cut.through_sequence), cut.summary.as_str()))
+            Some(((*order.get(&run)?, cut.through_sequence), cut))
         });
-        let Some((through, summary)) = through else {
+        let Some((through, cut)) = through else {
             return (None, self.lines.iter().collect());
         };
+        let is_before =
+            |placed: &Placed| (order.get(&placed.run).copied().unwrap_or(0), placed.sequence) <= through;
+        let is_request = |placed: &&Placed| matches!(placed.line, Line::User { .. }) && is_before(placed);
+        let request = self.lines.iter().rfind(is_request).filter(|_| cut.request_kept);
         let mut gone: BTreeMap<(RunId, &ForeignId), bool> = BTreeMap::new();
         let mut left = Vec::new();
         for placed in &self.lines {
-            let before = (order.get(&placed.run).copied().unwrap_or(0), placed.sequence) <= through;
+            let before = is_before(placed);
             let goes = match &placed.line {
-                Line::User { .. } => before,
+                Line::User { .. } => before && request.is_none_or(|request| !std::ptr::eq(request, placed)),
                 Line::Assistant { blocks } => {
                     let calls: Vec<&ForeignId> =
                         blocks.iter().filter_map(|answer| answer.block.call()).collect();
@@ -69,7 +84,7 @@ impl History {
                 left.push(placed);
             }
         }
-        (Some(summary), left)
+        (Some(&cut.summary), left)
     }
 
     /// The line as the model is told it, if it is told anything of it. `untold` collects the calls that are left out, so
@@ -79,7 +94,7 @@ impl History {
             Line::User { .. } => placed.line.clone(),
             Line::Tool { tool_call_id, .. } => match untold.remove(&(placed.run, tool_call_id.clone())) {
                 true => return None,
-                false => placed.line.clone(),
+                false => self.as_trimmed(&placed.line),
             },
             Line::Assistant { blocks } => {
                 let is_open = |answer: &AnswerBlock| {
@@ -96,6 +111,21 @@ impl History {
             }
         };
         Some(Placed { line, ..*placed })
+    }
+
+    /// The line of a result as the model sees it, where it sees only a part.
+    fn as_trimmed(&self, line: &Line) -> Line {
+        if let Line::Tool { tool_call_id, output } = line
+            && let Some(kept) = self.trims.get(tool_call_id)
+        {
+            let whole = match output {
+                Output::Text(text) => text.clone(),
+                Output::Json(json) => json.texts(),
+            };
+            let text = kept.iter().fold(whole, |text, kept| trimmed(&text, *kept));
+            return Line::Tool { tool_call_id: tool_call_id.clone(), output: Output::Text(text) };
+        }
+        line.clone()
     }
 }
 

@@ -7,7 +7,7 @@ use super::Talk;
 use crate::command::chat::said::Leave;
 use crate::command::chat::typed::{Input, ask};
 use crate::exit::Failure;
-use crate::output::note;
+use crate::output::{aside, note};
 use crate::render::chat as words;
 
 /// What is allowed without asking anybody here.
@@ -66,14 +66,14 @@ impl Talk {
     pub(super) async fn ask_leave(&mut self, call: &OpenCall) -> Result<Leave, Failure> {
         let tool = self.agent.tools.iter().find(|tool| tool.name == call.name);
         let description = tool.map(|tool| tool.description.as_str()).filter(|about| !about.is_empty());
-        words::permission(call, description).iter().for_each(|line| eprintln!("{line}"));
+        words::permission(call, description).iter().for_each(|line| note(line));
         loop {
             ask("Allow it? [y]es / [n]o / n REASON:");
             let leave = match self.typed.next().await? {
                 Input::Line(line) => Leave::read(&line),
                 Input::End => Leave::Quit,
                 Input::Interrupt => {
-                    eprintln!();
+                    aside("\n");
                     self.leave()?;
                     return Err(Failure::Interrupted);
                 }

@@ -33,7 +33,7 @@ impl Talk {
                 let begin = past.iter().rposition(|message| matches!(message, HistoryMessage::User { .. }));
                 let since = &past[begin.unwrap_or(0)..];
                 note("what the server has kept since the last message:");
-                words::history(since, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| eprintln!("{line}"));
+                words::history(since, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| note(line));
                 self.opened(&past);
             }
             Ok(None) => {

@@ -4,14 +4,21 @@ use std::pin::Pin;
 
 use recount_client::aap::wire::{Block, Content, TurnMessage};
 use recount_client::aap::{AapError, Fold, Frame, Heard, Stop, StopReason, Turn, TurnEvent, open_calls};
+use recount_client::moment;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::Talk;
 use crate::command::chat::said::Said;
 use crate::command::chat::typed::Input;
 use crate::exit::Failure;
+use crate::limits;
 use crate::output::note;
-use crate::render::chat as words;
+use crate::render::pulse::Beat;
+use crate::render::{chat as words, clean};
+
+/// What is waited for while a turn is under way and no call is known of.
+const AGENT: &str = "the agent";
 
 /// How hearing a turn ended.
 pub(super) enum Outcome {
@@ -27,6 +34,9 @@ enum Next<T> {
     Came(T),
     Typed(Result<Input, Failure>),
     Cancelled(Result<bool, AapError>),
+    Pulse,
+    /// A word that waited for its end is written without it.
+    Release,
 }
 
 type Cancelling = Pin<Box<dyn Future<Output = Result<bool, AapError>>>>;
@@ -36,14 +46,18 @@ impl Talk {
         let new = self.new_turn(messages);
         let (client, session) = (self.client.clone(), self.session.session_id.clone());
         let mut beginning = Box::pin(client.turn(&session, &new));
+        self.pulse.heard(Some(AGENT), moment());
         let begun = loop {
             let next = tokio::select! {
                 biased;
                 typed = self.typed.meanwhile() => Next::Typed(typed),
                 begun = &mut beginning => Next::Came(begun),
+                () = until(self.pulse.due()) => Next::Pulse,
             };
+            self.quiet();
             match next {
                 Next::Came(begun) => break begun,
+                Next::Pulse => self.beat()?,
                 Next::Typed(input) => match meant(input?) {
                     Meant::Cancel => {
                         note("no longer waiting for an answer; the turn may go on at the server");
@@ -52,7 +66,7 @@ impl Talk {
                     Meant::Quit => return Ok(Outcome::Quit),
                     Meant::Nothing => {}
                 },
-                Next::Cancelled(_) => {}
+                Next::Cancelled(_) | Next::Release => {}
             }
         };
         drop(beginning);
@@ -90,20 +104,32 @@ impl Talk {
         let mut cancelling: Option<Cancelling> = None;
         let mut was_interrupted = false;
         let mut is_away = false;
+        let mut release_due = None;
         loop {
             let next = tokio::select! {
                 biased;
                 typed = self.typed.meanwhile() => Next::Typed(typed),
                 done = pending(&mut cancelling) => Next::Cancelled(done),
                 heard = turn.next() => Next::Came(heard),
+                () = until(release_due) => Next::Release,
+                () = until(self.pulse.due()) => Next::Pulse,
             };
+            self.quiet();
             match next {
+                Next::Pulse => self.beat()?,
+                Next::Release => {
+                    release_due = None;
+                    let text = self.telling.release();
+                    self.out.text(&text)?;
+                }
                 Next::Came(Ok(Some(Heard::Event { event, frame }))) => {
                     if std::mem::take(&mut is_away) {
                         self.beside("connected again");
                     }
                     fold.event(&event);
                     self.tell(&event, &frame)?;
+                    let holds = self.telling.is_mid_line() && !self.json;
+                    release_due = holds.then(|| moment() + limits::HELD_WORD_WAIT);
                 }
                 Next::Came(Ok(Some(Heard::Interrupted { reason }))) => {
                     if !std::mem::replace(&mut is_away, true) {
@@ -177,7 +203,38 @@ impl Talk {
         }
     }
 
+    /// A sign of life, unless a line is open.
+    fn beat(&mut self) -> Result<(), Failure> {
+        let width = self.out.width().unwrap_or(limits::COLUMNS_DEFAULT);
+        let is_free = !self.telling.is_mid_line();
+        match self.pulse.beat(width, is_free, moment()) {
+            Some(Beat::Draw(line)) => self.out.text(&line),
+            Some(Beat::Note(line)) => {
+                if self.out.is_terminal() {
+                    self.end_line()?;
+                }
+                note(&line);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Erases the sign of life, before anything else is written.
+    fn quiet(&mut self) {
+        let erase = self.pulse.erase();
+        // Where the output is gone, the next piece of it will say so.
+        self.out.text(erase).ok();
+    }
+
     fn tell(&mut self, event: &TurnEvent, frame: &Frame) -> Result<(), Failure> {
+        let waits = match event {
+            TurnEvent::Stop(_) => None,
+            TurnEvent::ToolCall(asked) => Some(clean::line(&asked.name)),
+            _ => Some(AGENT.to_owned()),
+        };
+        self.pulse.heard(waits.as_deref(), moment());
+        self.telling.set_width(self.out.width());
         if self.json {
             if let Some(line) = as_line(frame) {
                 self.out.json(&line)?;
@@ -189,8 +246,8 @@ impl Talk {
             }
         }
         if let TurnEvent::Stop(stop) = event {
-            stop.usage.as_ref().and_then(words::usage).iter().for_each(|line| eprintln!("{line}"));
-            words::stopped(stop).iter().for_each(|line| eprintln!("{line}"));
+            stop.usage.as_ref().and_then(words::usage).iter().for_each(|line| note(line));
+            words::stopped(stop).iter().for_each(|line| note(line));
         }
         Ok(())
     }
@@ -246,6 +303,13 @@ fn as_line(frame: &Frame) -> Option<String> {
     let line =
         Line { event: frame.event.as_deref().unwrap_or("message"), id: frame.id.as_deref(), data: &data };
     serde_json::to_string(&line).ok()
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn pending(cancelling: &mut Option<Cancelling>) -> Result<bool, AapError> {

@@ -1,0 +1,376 @@
+//! The session itself: its beginning, states, progress, calls and output. Prompts are in `prompt`, endings in `ending`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::batch::Batch;
+use super::prompt::{Grant, OpenPrompt};
+use super::{Misuse, StateTexts};
+use crate::build::{self, Draft, Frame};
+use crate::limits::{PRODUCED_CALLS_MAX, PRODUCED_OUTPUTS_MAX};
+use crate::wire::{
+    Boundary, Event, HandoffRequested, Level, OutputStreaming, ProgressUpdated, ReplyToken, SessionStarted,
+    ToolCompleted, ToolInvoked,
+};
+
+/// When a method is called, and randomness for the ids that it makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Milliseconds since 1970. A clock that is set back does no harm: events keep the time of the last one.
+    pub now_ms: i64,
+    /// Fresh bytes from a cryptographic source. One half goes into event ids, the other into reply tokens.
+    pub entropy: [u8; 32],
+}
+
+impl Stamp {
+    pub(super) fn halves(&self) -> (u128, u128) {
+        let mut halves = [[0; 16]; 2];
+        halves[0].copy_from_slice(&self.entropy[..16]);
+        halves[1].copy_from_slice(&self.entropy[16..]);
+        (u128::from_be_bytes(halves[0]), u128::from_be_bytes(halves[1]))
+    }
+}
+
+/// A call that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallHandle(pub(super) u64);
+
+/// An output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputHandle(pub(super) u64);
+
+/// A prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PromptHandle(pub(super) u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    New,
+    Running,
+    Ended,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct OpenOutput {
+    /// Characters that were written.
+    pub(super) position: u64,
+    pub(super) started: bool,
+    pub(super) content_type: Option<String>,
+}
+
+/// One session of a producer; see [the module](super).
+#[derive(Debug, Clone)]
+pub struct ProducerSession {
+    pub(super) frame: Frame,
+    pub(super) texts: StateTexts,
+    pub(super) phase: Phase,
+    pub(super) state: String,
+    /// The number of the next event.
+    pub(super) sequence: u64,
+    /// The time of the last event.
+    pub(super) last_ms: i64,
+    /// Open calls: number and tool.
+    pub(super) calls: BTreeMap<u64, String>,
+    pub(super) next_call: u64,
+    pub(super) outputs: BTreeMap<u64, OpenOutput>,
+    pub(super) next_output: u64,
+    pub(super) prompt: Option<OpenPrompt>,
+    pub(super) next_prompt: u64,
+    /// Accepted prompts whose calls have not begun, by the number of the prompt.
+    pub(super) grants: BTreeMap<u64, Grant>,
+    /// Tokens of prompts that are settled, the newest last.
+    pub(super) settled: VecDeque<ReplyToken>,
+}
+
+impl ProducerSession {
+    /// A session with English sentences for its states. Fails when the frame would make invalid events.
+    pub fn new(frame: Frame) -> Result<Self, Misuse> {
+        Self::with_texts(frame, StateTexts::english())
+    }
+
+    /// A session in another language. Fails when a text or the frame would make invalid events.
+    pub fn with_texts(frame: Frame, texts: StateTexts) -> Result<Self, Misuse> {
+        // What is announced later without a chance to refuse is tried here.
+        for text in texts.all() {
+            frame.numbered("evt_0", 0, 0, build::state_changed("idle", "thinking", text))?;
+        }
+        Ok(ProducerSession {
+            frame,
+            texts,
+            phase: Phase::New,
+            state: "idle".into(),
+            sequence: 0,
+            last_ms: 0,
+            calls: BTreeMap::new(),
+            next_call: 1,
+            outputs: BTreeMap::new(),
+            next_output: 1,
+            prompt: None,
+            next_prompt: 1,
+            grants: BTreeMap::new(),
+            settled: VecDeque::new(),
+        })
+    }
+
+    /// Starts the session.
+    pub fn start(&mut self, stamp: Stamp, draft: Draft<SessionStarted>) -> Result<Vec<Event>, Misuse> {
+        match self.phase {
+            Phase::New => {}
+            Phase::Running => return Err(Misuse::AlreadyStarted),
+            Phase::Ended => return Err(Misuse::Ended),
+        }
+        let events = self.emit(stamp, |batch| batch.push(draft))?;
+        self.phase = Phase::Running;
+        Ok(events)
+    }
+
+    /// Announces a state in the producer's own words, such as `thinking`. States of calls, prompts, output and handoffs
+    /// are announced by themselves. Refused while a call or a prompt is open.
+    pub fn set_state(&mut self, stamp: Stamp, state: &str, summary: &str) -> Result<Vec<Event>, Misuse> {
+        self.running()?;
+        self.no_prompt()?;
+        self.no_calls()?;
+        if matches!(state, "calling_tool" | "awaiting_input" | "writing_output" | "handing_off") {
+            return Err(Misuse::ManagedState(state.to_owned()));
+        }
+        self.emit(stamp, |batch| batch.change(state, summary))
+    }
+
+    /// Reports progress; also while a prompt is open, for example to say how much time is left.
+    pub fn report_progress(
+        &mut self,
+        stamp: Stamp,
+        draft: Draft<ProgressUpdated>,
+    ) -> Result<Vec<Event>, Misuse> {
+        self.running()?;
+        self.emit(stamp, |batch| batch.push(draft))
+    }
+
+    /// Begins a call that needs no confirmation. The session gives it its `tool_call_id`.
+    pub fn begin_call(
+        &mut self,
+        stamp: Stamp,
+        call: Draft<ToolInvoked>,
+    ) -> Result<(CallHandle, Vec<Event>), Misuse> {
+        self.running()?;
+        if is_grave(&call.body) {
+            return Err(Misuse::ConfirmationRequired(call.body.tool));
+        }
+        let number = self.next_call;
+        let begun = self.begin(stamp, call, number)?;
+        self.next_call += 1;
+        Ok(begun)
+    }
+
+    /// Begins the call that a prompt was accepted for. Its tool, arguments, risk and description have to be those that
+    /// [`ProducerSession::confirm`] was given; one acceptance allows one call.
+    pub fn begin_confirmed_call(
+        &mut self,
+        stamp: Stamp,
+        call: Draft<ToolInvoked>,
+        prompt: PromptHandle,
+    ) -> Result<(CallHandle, Vec<Event>), Misuse> {
+        self.running()?;
+        let Some(grant) = self.grants.get(&prompt.0) else { return Err(Misuse::NotAccepted(prompt.0)) };
+        let expected = |body: &ToolInvoked| ToolInvoked { expected_duration_ms: None, ..body.clone() };
+        if expected(&grant.call) != expected(&call.body) {
+            return Err(Misuse::ArgumentsChanged(prompt.0));
+        }
+        let begun = self.begin(stamp, call, grant.number)?;
+        self.grants.remove(&prompt.0);
+        Ok(begun)
+    }
+
+    fn begin(
+        &mut self,
+        stamp: Stamp,
+        call: Draft<ToolInvoked>,
+        number: u64,
+    ) -> Result<(CallHandle, Vec<Event>), Misuse> {
+        self.no_prompt()?;
+        if call.body.tool_call_id.is_some() {
+            return Err(Misuse::IdGiven("tool_call_id"));
+        }
+        if self.calls.len() >= PRODUCED_CALLS_MAX {
+            return Err(Misuse::LimitReached { what: "calls", most: PRODUCED_CALLS_MAX });
+        }
+        let tool = call.body.tool.clone();
+        let events = self.emit(stamp, |batch| {
+            batch.enter("calling_tool", &batch.texts.calling_tool)?;
+            batch.push(call.tool_call_id(call_id(number)))
+        })?;
+        self.calls.insert(number, tool);
+        Ok((CallHandle(number), events))
+    }
+
+    /// Ends a call. After the last open one the state is `thinking`.
+    pub fn end_call(
+        &mut self,
+        stamp: Stamp,
+        call: CallHandle,
+        draft: Draft<ToolCompleted>,
+    ) -> Result<Vec<Event>, Misuse> {
+        self.running()?;
+        let Some(tool) = self.calls.get(&call.0) else { return Err(Misuse::CallUnknown(call.0)) };
+        if *tool != draft.body.tool {
+            return Err(Misuse::ToolRenamed { begun: tool.clone(), ended: draft.body.tool });
+        }
+        if draft.body.tool_call_id.is_some() {
+            return Err(Misuse::IdGiven("tool_call_id"));
+        }
+        let last = self.calls.len() == 1;
+        let events = self.emit(stamp, |batch| {
+            batch.push(draft.tool_call_id(call_id(call.0)))?;
+            if last && batch.state == "calling_tool" {
+                batch.change("thinking", &batch.texts.thinking)?;
+            }
+            Ok(())
+        })?;
+        self.calls.remove(&call.0);
+        Ok(events)
+    }
+
+    /// Opens an output of plain text, or of a media type such as `text/markdown`. It emits nothing before it is written
+    /// to.
+    pub fn open_output(&mut self, content_type: Option<&str>) -> Result<OutputHandle, Misuse> {
+        self.running()?;
+        if self.outputs.len() >= PRODUCED_OUTPUTS_MAX {
+            return Err(Misuse::LimitReached { what: "outputs", most: PRODUCED_OUTPUTS_MAX });
+        }
+        let content_type = content_type.map(str::to_owned);
+        let number = self.next_output;
+        self.outputs.insert(number, OpenOutput { position: 0, started: false, content_type });
+        self.next_output += 1;
+        Ok(OutputHandle(number))
+    }
+
+    /// Writes a piece of an output that ends at this boundary. Refused while a call or a prompt is open.
+    pub fn write(
+        &mut self,
+        stamp: Stamp,
+        output: OutputHandle,
+        chunk: &str,
+        hint: Boundary,
+    ) -> Result<Vec<Event>, Misuse> {
+        self.piece(stamp, output, chunk, |position| build::output(chunk, position, hint))
+    }
+
+    /// Writes the last piece of an output; it may be empty.
+    pub fn finish_output(
+        &mut self,
+        stamp: Stamp,
+        output: OutputHandle,
+        chunk: &str,
+    ) -> Result<Vec<Event>, Misuse> {
+        let events = self.piece(stamp, output, chunk, |position| build::last_output(chunk, position))?;
+        self.outputs.remove(&output.0);
+        Ok(events)
+    }
+
+    fn piece(
+        &mut self,
+        stamp: Stamp,
+        output: OutputHandle,
+        chunk: &str,
+        draft: impl FnOnce(u64) -> Draft<OutputStreaming>,
+    ) -> Result<Vec<Event>, Misuse> {
+        self.running()?;
+        let Some(open) = self.outputs.get(&output.0) else { return Err(Misuse::OutputUnknown(output.0)) };
+        self.no_prompt()?;
+        self.no_calls()?;
+        let draft = open.named(output.0, draft(open.position));
+        let events = self.emit(stamp, |batch| {
+            batch.enter("writing_output", &batch.texts.writing_output)?;
+            batch.push(draft)
+        })?;
+        if let Some(open) = self.outputs.get_mut(&output.0) {
+            // Positions count characters, not bytes.
+            open.position += chunk.chars().count() as u64;
+            open.started = true;
+        }
+        Ok(events)
+    }
+
+    /// Asks somebody else to go on.
+    pub fn hand_off(&mut self, stamp: Stamp, draft: Draft<HandoffRequested>) -> Result<Vec<Event>, Misuse> {
+        self.running()?;
+        self.no_prompt()?;
+        self.emit(stamp, |batch| {
+            batch.enter("handing_off", &batch.texts.handing_off)?;
+            batch.push(draft)
+        })
+    }
+
+    /// The state that was announced last.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
+    /// Whether the session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    pub(super) fn running(&self) -> Result<(), Misuse> {
+        match self.phase {
+            Phase::New => Err(Misuse::NotStarted),
+            Phase::Running => Ok(()),
+            Phase::Ended => Err(Misuse::Ended),
+        }
+    }
+
+    pub(super) fn no_prompt(&self) -> Result<(), Misuse> {
+        if self.prompt.is_some() { Err(Misuse::PromptOpen) } else { Ok(()) }
+    }
+
+    pub(super) fn no_calls(&self) -> Result<(), Misuse> {
+        if self.calls.is_empty() { Ok(()) } else { Err(Misuse::CallsOpen(self.calls.len())) }
+    }
+
+    /// The time of a stamp: within what a timestamp can say, and never before the last event.
+    pub(super) fn now_ms(&self, stamp: Stamp) -> i64 {
+        /// The last millisecond of the year 9999.
+        const LAST: i64 = 253_402_300_799_999;
+        stamp.now_ms.clamp(0, LAST).max(self.last_ms)
+    }
+
+    /// Builds events, and takes over what holds after them only when all of them are right.
+    pub(super) fn emit(
+        &mut self,
+        stamp: Stamp,
+        fill: impl FnOnce(&mut Batch<'_>) -> Result<(), Misuse>,
+    ) -> Result<Vec<Event>, Misuse> {
+        let mut batch = Batch {
+            frame: &self.frame,
+            texts: &self.texts,
+            stamp,
+            now_ms: self.now_ms(stamp),
+            sequence: self.sequence,
+            state: self.state.clone(),
+            events: Vec::new(),
+        };
+        fill(&mut batch)?;
+        let Batch { now_ms, sequence, state, events, .. } = batch;
+        (self.last_ms, self.sequence, self.state) = (now_ms, sequence, state);
+        Ok(events)
+    }
+}
+
+impl OpenOutput {
+    /// Gives a piece the id of its output.
+    pub(super) fn named(&self, number: u64, draft: Draft<OutputStreaming>) -> Draft<OutputStreaming> {
+        let draft = draft.output_id(format!("out_{number}"));
+        match &self.content_type {
+            Some(content_type) => draft.content_type(content_type.clone()),
+            None => draft,
+        }
+    }
+}
+
+pub(super) fn call_id(number: u64) -> String {
+    format!("call_{number}")
+}
+
+/// Whether a call needs a confirmation of its own.
+pub(super) fn is_grave(call: &ToolInvoked) -> bool {
+    call.irreversible == Some(true) || call.risk_level == Some(Level::High)
+}

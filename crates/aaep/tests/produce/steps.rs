@@ -1,0 +1,329 @@
+//! Single steps: what each emits, and what is refused.
+
+use recount_aaep::Event;
+use recount_aaep::build::{self, Frame};
+use recount_aaep::produce::{AppliedDefault, Misuse, ProducerSession, StateTexts};
+use recount_aaep::wire::{
+    Boundary, CancelledBy, Decision, ErrorCategory, HandoffTarget, Level, Progress, ToolStatus,
+};
+
+use super::replies::{accept, reply};
+use super::{accusations, at, payment, session, started, texts, types};
+
+#[test]
+fn a_session_with_everything_breaks_no_rule() {
+    let (mut session, mut said) = started();
+    said.extend(session.set_state(at(1), "thinking", "Looking.").unwrap());
+    let answer = session.open_output(Some("text/markdown")).unwrap();
+    said.extend(session.write(at(2), answer, "Für 👩‍👩‍👧 ", Boundary::Word).unwrap());
+    let fetch = || build::tool_invoked("fetch", "Fetching.");
+    let (one, events) = session.begin_call(at(3), fetch()).unwrap();
+    said.extend(events);
+    let (two, events) = session.begin_call(at(3), fetch()).unwrap();
+    said.extend(events);
+    let back = || build::tool_completed("fetch", ToolStatus::Success, "Fetched.");
+    said.extend(session.end_call(at(4), two, back()).unwrap());
+    said.extend(session.end_call(at(4), one, back()).unwrap());
+    said.extend(session.finish_output(at(5), answer, "alles.").unwrap());
+    let (prompt, events) = session
+        .confirm(at(6), &payment(), |token| build::confirmation("Pay.", "It is gone.", token, 300))
+        .unwrap();
+    said.extend(events);
+    let half = Progress { percent: Some(50.into()), ..Progress::default() };
+    said.extend(
+        session.report_progress(at(150), build::progress(half).summary("Half the time is left.")).unwrap(),
+    );
+    let accepted = accept(&session, at(160));
+    let mut lines = texts(&said);
+    lines.push(accepted.clone());
+    let received = session.receive(at(160), &accepted).unwrap();
+    let mut said = received.events;
+    let (call, events) = session.begin_confirmed_call(at(161), payment(), prompt).unwrap();
+    said.extend(events);
+    said.extend(
+        session.end_call(at(162), call, build::tool_completed("pay", ToolStatus::Success, "Paid.")).unwrap(),
+    );
+    said.extend(
+        session.hand_off(at(163), build::handoff("Look.", HandoffTarget::Human, "A person looks.")).unwrap(),
+    );
+    said.extend(session.complete(at(164), build::session_completed("Done.")).unwrap());
+    lines.extend(texts(&said));
+    assert_eq!(accusations(&lines, true), Vec::<String>::new());
+    // Without the replies that only some recordings hold.
+    lines.retain(|line| !line.contains("confirmation.reply"));
+    assert_eq!(accusations(&lines, true), Vec::<String>::new());
+    let last = said.last().unwrap();
+    assert_eq!(last.envelope.sequence_number, Some(lines.len() as u64 - 1));
+}
+
+#[test]
+fn positions_count_characters() {
+    let (mut session, _) = started();
+    let output = session.open_output(None).unwrap();
+    let position = |events: &[Event]| match &events.last().unwrap().body {
+        recount_aaep::Body::OutputStreaming(piece) => piece.position,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(position(&session.write(at(1), output, "é👍", Boundary::None).unwrap()), 0);
+    assert_eq!(position(&session.write(at(1), output, "", Boundary::None).unwrap()), 2);
+    assert_eq!(position(&session.finish_output(at(1), output, "").unwrap()), 2);
+    assert_eq!(session.write(at(1), output, "more", Boundary::None), Err(Misuse::OutputUnknown(1)));
+}
+
+#[test]
+fn a_prompt_that_nobody_answers_takes_its_default_at_its_deadline() {
+    let (mut session, mut said) = started();
+    let (prompt, events) =
+        session.confirm(at(10), &payment(), |token| build::confirmation("Pay.", "Gone.", token, 60)).unwrap();
+    said.extend(events);
+    assert_eq!(session.next_deadline(), Some(at(70).now_ms));
+    assert_eq!(session.advance(at(69)).unwrap().default, None);
+    let advanced = session.advance(at(70)).unwrap();
+    assert_eq!(advanced.default, Some((prompt, AppliedDefault::Rejected)));
+    assert_eq!(types(&advanced.events), ["state.changed"]);
+    assert_eq!(session.begin_confirmed_call(at(71), payment(), prompt), Err(Misuse::NotAccepted(1)));
+    assert_eq!(session.advance(at(99)).unwrap().default, None, "once");
+
+    let note = || build::tool_invoked("note", "Noting.");
+    let ask = |token| build::confirmation("Note it.", "It can be removed.", token, 60).default_accept();
+    let (prompt, events) = session.confirm(at(100), &note(), ask).unwrap();
+    said.extend(advanced.events.into_iter().chain(events));
+    let advanced = session.advance(at(161)).unwrap();
+    assert_eq!(advanced.default, Some((prompt, AppliedDefault::Accepted)));
+    said.extend(advanced.events);
+    let (call, events) = session.begin_confirmed_call(at(161), note(), prompt).unwrap();
+    said.extend(events);
+    said.extend(
+        session.end_call(at(162), call, build::tool_completed("note", ToolStatus::Error, "No.")).unwrap(),
+    );
+
+    let question = |token| build::clarification("Where?", token, 60).default_response("Oslo");
+    said.extend(session.clarify(at(200), question).unwrap().1);
+    let advanced = session.advance(at(300)).unwrap();
+    assert_eq!(advanced.default.unwrap().1, AppliedDefault::Response("Oslo".into()));
+    said.extend(advanced.events);
+    said.extend(session.clarify(at(300), |token| build::clarification("When?", token, 60)).unwrap().1);
+    let advanced = session.advance(at(400)).unwrap();
+    assert_eq!(advanced.default.unwrap().1, AppliedDefault::Unanswered);
+    said.extend(advanced.events);
+    said.extend(session.complete(at(401), build::session_completed("Done.")).unwrap());
+    assert_eq!(accusations(&texts(&said), true), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_open_is_closed_when_a_session_breaks_off() {
+    for fails in [true, false] {
+        let (mut session, mut said) = started();
+        let output = session.open_output(None).unwrap();
+        said.extend(session.write(at(1), output, "So ", Boundary::Word).unwrap());
+        session.open_output(None).unwrap();
+        let (_, events) = session.begin_call(at(2), build::tool_invoked("fetch", "Fetching.")).unwrap();
+        said.extend(events);
+        let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
+        said.extend(session.confirm(at(3), &payment(), ask).unwrap().1);
+        let last = if fails {
+            session.fail(at(4), build::session_errored(ErrorCategory::Transient, "It broke."))
+        } else {
+            session.cancel(at(4), build::session_cancelled(CancelledBy::User, "Stopped."))
+        };
+        let last = last.unwrap();
+        assert_eq!(types(&last)[..2], ["output.streaming", "tool.completed"], "{last:?}");
+        said.extend(last);
+        assert!(session.has_ended() && session.next_deadline().is_none());
+        assert_eq!(accusations(&texts(&said), true), Vec::<String>::new());
+    }
+}
+
+/// Ids and tokens differ also when the caller's randomness does not, and times never fall.
+#[test]
+fn a_bad_clock_and_bad_entropy_make_no_bad_events() {
+    let (mut session, mut said) = started();
+    let mut tokens = std::collections::BTreeSet::new();
+    for round in 0..20 {
+        let ask = |token| build::clarification("Where?", token, 60);
+        said.extend(session.clarify(at(-round), ask).unwrap().1);
+        tokens.insert(session.open_token().unwrap().clone());
+        said.extend(session.withdraw(at(i64::MIN / 1_000_000)).unwrap());
+    }
+    said.extend(
+        session.cancel(at(i64::MAX / 1_000_000), build::session_cancelled(CancelledBy::User, "So.")).unwrap(),
+    );
+    assert_eq!(tokens.len(), 20);
+    assert_eq!(accusations(&texts(&said), true), Vec::<String>::new());
+}
+
+/// Calls a step, which must be refused and leave nothing behind.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(
+    session: &mut ProducerSession,
+    step: impl FnOnce(&mut ProducerSession) -> Result<T, Misuse>,
+) -> Misuse {
+    let before = format!("{session:?}");
+    let misuse = step(session).unwrap_err();
+    assert_eq!(format!("{session:?}"), before, "{misuse}");
+    misuse
+}
+
+#[test]
+fn misuse_is_refused_and_changes_nothing() {
+    let mut fresh = session();
+    let state = |session: &mut ProducerSession| session.set_state(at(1), "thinking", "So.");
+    assert_eq!(refused(&mut fresh, state), Misuse::NotStarted);
+    let start = |session: &mut ProducerSession| session.start(at(1), build::session_started("So."));
+    let (mut session, _) = started();
+    assert_eq!(refused(&mut session, start), Misuse::AlreadyStarted);
+    assert_eq!(
+        refused(&mut session, |session| session.set_state(at(1), "calling_tool", "So.")),
+        Misuse::ManagedState("calling_tool".into())
+    );
+    assert!(matches!(
+        refused(&mut session, |session| session.set_state(at(1), "", "So.")),
+        Misuse::Invalid(_)
+    ));
+    assert_eq!(refused(&mut session, |session| session.withdraw(at(1))), Misuse::NoPromptOpen);
+
+    // What cannot be undone, or has high risk, is asked about; and so that it can be judged.
+    assert_eq!(
+        refused(&mut session, |session| session.begin_call(at(1), payment())),
+        Misuse::ConfirmationRequired("pay".into())
+    );
+    let risky = || build::tool_invoked("risk", "Risking.").risk_level(Level::High);
+    assert_eq!(
+        refused(&mut session, |session| session.begin_call(at(1), risky())),
+        Misuse::ConfirmationRequired("risk".into())
+    );
+    let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
+    let silent = build::tool_invoked("pay", "Paying.").irreversible(true);
+    assert_eq!(
+        refused(&mut session, |session| session.confirm(at(1), &silent, ask)),
+        Misuse::ArgumentsNotShown("pay".into())
+    );
+    for call in [payment(), risky(), payment().risk_level(Level::Low)] {
+        let tool = call.clone();
+        let misuse = refused(&mut session, |session| {
+            session.confirm(at(1), &tool, |token| ask(token).default_accept())
+        });
+        assert!(matches!(misuse, Misuse::DefaultAccepts(_)), "{misuse}");
+    }
+    let named = build::tool_invoked("fetch", "Fetching.").tool_call_id("call_1");
+    assert_eq!(
+        refused(&mut session, |session| session.begin_call(at(1), named)),
+        Misuse::IdGiven("tool_call_id")
+    );
+    let wrong = build::tool_invoked("no tool", "Calling.");
+    assert!(matches!(
+        refused(&mut session, |session| session.confirm(at(1), &wrong, ask)),
+        Misuse::Invalid(_)
+    ));
+    assert!(matches!(
+        refused(&mut session, |session| session
+            .confirm(at(1), &payment(), |token| build::confirmation("", "Gone.", token, 60))),
+        Misuse::Invalid(_)
+    ));
+
+    // While a prompt is open nothing else is done.
+    let (prompt, _) = session.confirm(at(1), &payment(), ask).unwrap();
+    assert_eq!(refused(&mut session, |session| session.confirm(at(1), &payment(), ask)), Misuse::PromptOpen);
+    assert_eq!(refused(&mut session, state), Misuse::PromptOpen);
+    assert_eq!(
+        refused(&mut session, |session| session.complete(at(1), build::session_completed("So."))),
+        Misuse::PromptOpen
+    );
+    assert_eq!(
+        refused(&mut session, |session| session.begin_confirmed_call(at(1), payment(), prompt)),
+        Misuse::NotAccepted(1)
+    );
+    let yes = accept(&session, at(2));
+    session.receive(at(2), &yes).unwrap();
+
+    // One acceptance allows one call, and that call only.
+    for other in [
+        payment().args_summary("6 euros"),
+        payment().description("Another payment."),
+        build::tool_invoked("give", "Giving.")
+            .args_summary("5 euros")
+            .irreversible(true)
+            .risk_level(Level::High),
+        build::tool_invoked("pay", "Paying.").args_summary("5 euros"),
+    ] {
+        let misuse = refused(&mut session, |session| session.begin_confirmed_call(at(3), other, prompt));
+        assert_eq!(misuse, Misuse::ArgumentsChanged(1));
+    }
+    assert_eq!(
+        refused(&mut session, |session| session.complete(at(3), build::session_completed("So."))),
+        Misuse::AcceptedNotDone(1)
+    );
+    let (call, _) = session.begin_confirmed_call(at(3), payment().summary("Paying now."), prompt).unwrap();
+    assert_eq!(
+        refused(&mut session, |session| session.begin_confirmed_call(at(3), payment(), prompt)),
+        Misuse::NotAccepted(1)
+    );
+
+    // While a call is open, its outcome comes first.
+    let output = session.open_output(None).unwrap();
+    assert_eq!(
+        refused(&mut session, |session| session.write(at(3), output, "So.", Boundary::Word)),
+        Misuse::CallsOpen(1)
+    );
+    assert_eq!(
+        refused(&mut session, |session| session.complete(at(3), build::session_completed("So."))),
+        Misuse::CallsOpen(1)
+    );
+    let renamed = build::tool_completed("give", ToolStatus::Success, "Given.");
+    assert!(matches!(
+        refused(&mut session, |session| session.end_call(at(3), call, renamed)),
+        Misuse::ToolRenamed { .. }
+    ));
+    let paid = || build::tool_completed("pay", ToolStatus::Success, "Paid.");
+    session.end_call(at(3), call, paid()).unwrap();
+    assert_eq!(
+        refused(&mut session, |session| session.end_call(at(3), call, paid())),
+        Misuse::CallUnknown(1)
+    );
+
+    session.write(at(4), output, "So ", Boundary::Word).unwrap();
+    assert_eq!(
+        refused(&mut session, |session| session.complete(at(4), build::session_completed("So."))),
+        Misuse::OutputsOpen(1)
+    );
+    let long = "x".repeat(16_385);
+    assert!(matches!(
+        refused(&mut session, |session| session.write(at(4), output, &long, Boundary::Word)),
+        Misuse::Invalid(_)
+    ));
+    session.finish_output(at(4), output, "").unwrap();
+    for _ in 0..recount_aaep::limits::PRODUCED_CALLS_MAX {
+        session.begin_call(at(5), build::tool_invoked("fetch", "Fetching.")).unwrap();
+    }
+    let more = build::tool_invoked("fetch", "Fetching.");
+    assert!(matches!(
+        refused(&mut session, |session| session.begin_call(at(5), more)),
+        Misuse::LimitReached { what: "calls", .. }
+    ));
+    session.cancel(at(5), build::session_cancelled(CancelledBy::User, "So.")).unwrap();
+    assert_eq!(refused(&mut session, state), Misuse::Ended);
+    assert_eq!(refused(&mut session, start), Misuse::Ended);
+}
+
+#[test]
+fn a_frame_or_a_text_that_would_make_invalid_events_makes_no_session() {
+    let tongue = Frame::new("sess_1", "planner", "english-american-long").unwrap();
+    assert!(matches!(ProducerSession::new(tongue), Err(Misuse::Invalid(_))));
+    let texts = StateTexts { rejected: "".into(), ..StateTexts::english() };
+    let frame = Frame::new("sess_1", "planner", "en").unwrap();
+    assert!(matches!(ProducerSession::with_texts(frame, texts), Err(Misuse::Invalid(_))));
+}
+
+/// A prompt may allow one decision only; what it does not allow leaves it open.
+#[test]
+fn a_prompt_keeps_to_its_allowed_replies() {
+    let (mut session, _) = started();
+    let ask = |token| build::confirmation("Pay.", "Gone.", token, 60).allowed_replies(vec![Decision::Reject]);
+    session.confirm(at(1), &payment(), ask).unwrap();
+    let yes = accept(&session, at(2));
+    session.receive(at(2), &yes).unwrap();
+    assert!(session.next_deadline().is_some());
+    let no = reply(session.open_token().unwrap().as_str(), at(3), r#""decision":"reject""#);
+    session.receive(at(3), &no).unwrap();
+    assert_eq!((session.next_deadline(), session.state()), (None, "thinking"));
+}

@@ -1,0 +1,225 @@
+//! Instructions that a workspace holds: its `AGENTS.md` files, read once per run and recorded with the run's first turn.
+//!
+//! They are words of the user: the model gets them as a message of the user, and they never change what policy allows.
+//! Only files inside the workspace count; a symbolic link that leads out of it is refused and recorded as refused.
+//! Entry points: [`read`] and [`message`].
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+
+use recount_event::family::turn::{Instruction, InstructionSource};
+
+use crate::limits;
+use crate::paths::{Links, PathError, Place, Root, revision};
+use crate::tool::Cancel;
+use crate::tools::ending::Watch;
+use crate::tools::walk::Walk;
+
+/// The name of the files, as it is written in any case by nobody else.
+const NAME: &str = "AGENTS.md";
+
+/// What a workspace says.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Found {
+    /// From the workspace's own file to the deepest.
+    pub(crate) files: Vec<Instruction>,
+    /// Whether there may be more.
+    pub(crate) is_incomplete: bool,
+}
+
+/// Reads the instructions of a workspace. Blocks.
+pub(crate) fn read(root: &Root) -> Found {
+    let mut found = Found::default();
+    let own = Place::top().child(OsStr::new(NAME));
+    let is_missing = matches!(root.find(&own, Links::Follow), Err(why) if why.code == "not_found");
+    let mut places: Vec<Place> = (!is_missing).then(|| own.clone()).into_iter().collect();
+    // Nobody cancels so short a search.
+    let (_nobody, cancel) = Cancel::new();
+    let watch = Watch::new(&cancel, limits::INSTRUCTIONS_TIME_MAX);
+    let mut walk =
+        Walk::shallow(root, &watch, limits::INSTRUCTIONS_DEPTH_MAX, limits::INSTRUCTIONS_ENTRIES_MAX);
+    loop {
+        match walk.next() {
+            Ok(Some(place)) if place != own && place.as_path().file_name() == Some(OsStr::new(NAME)) => {
+                places.push(place);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(_) => {
+                found.is_incomplete = true;
+                break;
+            }
+        }
+    }
+    found.is_incomplete |= walk.cut || places.len() > limits::INSTRUCTION_FILES_MAX;
+    // Those above come before those below.
+    places.sort_by_key(|place| (place.as_path().components().count(), place.clone()));
+    places.truncate(limits::INSTRUCTION_FILES_MAX);
+    let mut room = limits::INSTRUCTIONS_BYTES_MAX;
+    for place in places {
+        match bytes_of(root, &place) {
+            Ok(bytes) => found.files.push(instruction(&place, &bytes, &mut room)),
+            Err(why) if why.code == "not_found" => {}
+            Err(why) => {
+                let mut refused = entry(InstructionSource::Workspace, 0);
+                (refused.path, refused.refused) = (Some(place.told()), Some(why.message));
+                found.files.push(refused);
+            }
+        }
+    }
+    found
+}
+
+/// An entry of the record with nothing but what every entry has.
+pub(crate) fn entry(source: InstructionSource, bytes: u64) -> Instruction {
+    Instruction { source, bytes, path: None, sha256: None, text: None, cut: None, refused: None }
+}
+
+/// The digest of a text, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let named = revision(bytes);
+    named.rsplit(':').next().unwrap_or_default().to_owned()
+}
+
+fn bytes_of(root: &Root, place: &Place) -> Result<Vec<u8>, PathError> {
+    let file = root.file(place, Links::Follow)?;
+    let mut bytes = Vec::new();
+    let most = limits::INSTRUCTION_FILE_BYTES_MAX;
+    let read = file.take(most + 1).read_to_end(&mut bytes);
+    read.map_err(|why| PathError::new("io_failed", format!("{place} cannot be read: {why}")))?;
+    if bytes.len() as u64 > most {
+        return Err(PathError::new("too_large", format!("{place} has more than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// A file as it is recorded: as much of it as a file may have and as there is room for.
+fn instruction(place: &Place, bytes: &[u8], room: &mut usize) -> Instruction {
+    let whole = String::from_utf8_lossy(bytes);
+    let text = whole.trim_start_matches('\u{feff}');
+    let mut end = text.len().min(limits::INSTRUCTION_BYTES_MAX).min(*room);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    *room -= end;
+    let mut read = entry(InstructionSource::Workspace, bytes.len() as u64);
+    read.path = Some(place.told());
+    read.sha256 = Some(sha256(bytes));
+    read.text = Some(text[..end].to_owned());
+    read.cut = (end < text.len()).then_some(true);
+    read
+}
+
+/// What the model is told of them, as the user's words. `None` where there is nothing to tell.
+pub(crate) fn message(instructions: &[Instruction]) -> Option<String> {
+    let mut text = String::new();
+    for file in instructions.iter().filter(|file| file.source == InstructionSource::Workspace) {
+        let Some(words) = file.text.as_deref().filter(|words| !words.trim().is_empty()) else { continue };
+        let path = file.path.as_deref().unwrap_or(NAME);
+        let folder = path.strip_suffix(NAME).unwrap_or_default().trim_end_matches('/');
+        let scope = if folder.is_empty() {
+            "the whole workspace".to_owned()
+        } else {
+            format!("files below {folder}")
+        };
+        let cut = if file.cut == Some(true) { "\n[the rest of this file was left out]" } else { "" };
+        text.push_str(&format!("\n\n{path} (for {scope}):\n{}{cut}", words.trim_end()));
+    }
+    (!text.is_empty()).then(|| {
+        format!(
+            "Instructions from files of the workspace. Where two of them disagree, the file nearest to what you work on \
+             counts; what I ask for below counts more than any of them.{text}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join("work").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        std::fs::create_dir_all(folder.path().join("work")).unwrap();
+        let root = Root::open(&folder.path().join("work")).unwrap();
+        (folder, root)
+    }
+
+    fn paths(found: &Found) -> Vec<&str> {
+        found.files.iter().filter_map(|file| file.path.as_deref()).collect()
+    }
+
+    #[test]
+    fn files_are_read_from_the_root_to_the_leaves() {
+        let files = [
+            ("a/b/AGENTS.md", "deep"),
+            ("AGENTS.md", "\u{feff}top"),
+            ("a/AGENTS.md", "middle"),
+            (".gitignore", "build/\n"),
+            ("build/AGENTS.md", "not ours"),
+            ("agents.md", "another name"),
+        ];
+        let (_folder, root) = folder(&files);
+        let found = read(&root);
+        assert_eq!(paths(&found), ["AGENTS.md", "a/AGENTS.md", "a/b/AGENTS.md"]);
+        assert!(!found.is_incomplete);
+        let top = &found.files[0];
+        assert_eq!((top.bytes, top.text.as_deref(), top.cut), (6, Some("top"), None));
+        assert_eq!(top.sha256.as_deref(), Some(sha256("\u{feff}top".as_bytes()).as_str()));
+        let told = message(&found.files).unwrap();
+        let order =
+            ["AGENTS.md (for the whole workspace):\ntop", "files below a):\nmiddle", "below a/b):\ndeep"];
+        let at: Vec<usize> = order.iter().map(|words| told.find(words).unwrap()).collect();
+        assert!(at.is_sorted(), "{told}");
+    }
+
+    #[test]
+    fn a_link_out_of_the_workspace_is_refused_and_one_inside_is_not() {
+        let (folder, root) = folder(&[("docs/rules.md", "inside"), ("b/keep", "")]);
+        std::fs::write(folder.path().join("secret"), "outside").unwrap();
+        let link = |to: &str, from: &str| {
+            std::os::unix::fs::symlink(to, folder.path().join("work").join(from)).unwrap();
+        };
+        link("../secret", "AGENTS.md");
+        let found = read(&root);
+        assert_eq!(found.files.len(), 1);
+        assert!(found.files[0].refused.as_deref().unwrap().contains("leads out of the workspace"));
+        assert_eq!((found.files[0].text.as_deref(), message(&found.files)), (None, None));
+        std::fs::remove_file(folder.path().join("work/AGENTS.md")).unwrap();
+        link("docs/rules.md", "AGENTS.md");
+        assert_eq!(read(&root).files[0].text.as_deref(), Some("inside"));
+    }
+
+    #[test]
+    fn what_is_read_is_bounded_and_says_so() {
+        let long = "ä".repeat(limits::INSTRUCTION_BYTES_MAX);
+        let (_folder, root) = folder(&[("AGENTS.md", &long), ("a/AGENTS.md", &long), ("b/AGENTS.md", "x")]);
+        let found = read(&root);
+        assert!(found.files.iter().all(|file| file.cut == Some(true)), "{:?}", paths(&found));
+        let given: usize = found.files.iter().map(|file| file.text.as_deref().unwrap().len()).sum();
+        assert_eq!(given, limits::INSTRUCTIONS_BYTES_MAX);
+        assert!(message(&found.files).unwrap().contains("the rest of this file was left out"));
+
+        let many: Vec<String> =
+            (0..limits::INSTRUCTION_FILES_MAX + 3).map(|at| format!("{at:03}/AGENTS.md")).collect();
+        let files: Vec<(&str, &str)> = many.iter().map(|path| (path.as_str(), "x")).collect();
+        let (_folder, root) = folder(&files);
+        let found = read(&root);
+        assert_eq!((found.files.len(), found.is_incomplete), (limits::INSTRUCTION_FILES_MAX, true));
+
+        let huge = "x".repeat(limits::INSTRUCTION_FILE_BYTES_MAX as usize + 1);
+        let (_folder, root) = folder(&[("AGENTS.md", &huge)]);
+        assert!(read(&root).files[0].refused.as_deref().unwrap().contains("more than"));
+    }
+
+    #[test]
+    fn an_empty_workspace_says_nothing() {
+        let (_folder, root) = folder(&[("README.md", "x"), ("AGENTS.md", " \n")]);
+        let found = read(&root);
+        assert_eq!((paths(&found), message(&found.files)), (vec!["AGENTS.md"], None));
+    }
+}

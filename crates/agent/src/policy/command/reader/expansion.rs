@@ -1,0 +1,251 @@
+//! Read what the shell puts in the place of `$…`, backticks and arithmetic.
+//!
+//! Look at [`Reader::dollar`]. Commands inside are read as commands; what shells read differently ends the reading. It must
+//! not know what commands mean.
+
+use crate::limits;
+use crate::policy::command::reader::Reader;
+
+impl Reader<'_> {
+    pub(super) fn dollar(&mut self, quoted: bool) {
+        match self.peek() {
+            Some('(') => {
+                self.at += 1;
+                if self.peek() == Some('(') {
+                    self.at += 1;
+                    let expression = self.arithmetic(false);
+                    self.line.computed(&expression);
+                    self.number();
+                } else {
+                    self.substitution();
+                    self.unknown(quoted);
+                }
+            }
+            Some('{') => {
+                self.at += 1;
+                self.parameter(quoted);
+            }
+            Some('\'') if !quoted => {
+                self.at += 1;
+                self.ansi();
+            }
+            // Some shells translate what follows; all of them take it as one quoted text.
+            Some('"') if !quoted => self.unknown(true),
+            Some('[') => self.stop("it computes in a way that only some shells know"),
+            Some('#' | '?' | '$') => {
+                self.at += 1;
+                self.number();
+            }
+            Some(char) if char.is_ascii_alphabetic() || char == '_' => {
+                let name = self.name();
+                self.variable(&name, quoted);
+            }
+            Some(char) if char.is_ascii_digit() || matches!(char, '@' | '*' | '!' | '-') => {
+                self.at += 1;
+                self.unknown(quoted && char != '@');
+            }
+            _ => self.push_quoted('$'),
+        }
+    }
+
+    pub(super) fn name(&mut self) -> String {
+        let mut name = String::new();
+        while let Some(char) = self.peek().filter(|char| char.is_ascii_alphanumeric() || *char == '_') {
+            name.push(char);
+            self.at += 1;
+        }
+        name
+    }
+
+    /// `$'…'`, which some shells decode and others do not.
+    pub(super) fn ansi(&mut self) {
+        self.unknown(true);
+        loop {
+            match self.raw() {
+                None => return self.stop("a quote is not closed"),
+                Some('\'') => return,
+                Some('\\') if self.chars.get(self.at) == Some(&'\'') => {
+                    return self.stop("shells read a quote after `$'` differently");
+                }
+                Some('\n') if !self.heredocs.is_empty() => {
+                    return self.stop("a quote goes over lines with a here-document");
+                }
+                Some(char) => self.push_quoted(char),
+            }
+        }
+    }
+
+    /// `${…}` after its brace. Others may stand in it.
+    fn parameter(&mut self, quoted: bool) {
+        if self.depth >= limits::COMMAND_DEPTH_MAX {
+            return self.stop("its expansions stand too deep in one another");
+        }
+        self.depth += 1;
+        self.parameter_inside(quoted);
+        self.depth -= 1;
+    }
+
+    fn parameter_inside(&mut self, quoted: bool) {
+        const UNKNOWN: &str = "it has an expansion that shells read differently";
+        let length = self.peek() == Some('#') && self.chars.get(self.at + 1) != Some(&'}');
+        self.at += usize::from(length);
+        let name = match self.peek() {
+            Some(char) if char.is_ascii_alphanumeric() || char == '_' => self.name(),
+            Some(char @ ('@' | '*' | '#' | '?' | '$' | '-')) => {
+                self.at += 1;
+                char.to_string()
+            }
+            _ => return self.stop(UNKNOWN),
+        };
+        if self.skip('[') {
+            let mut subscript = String::new();
+            while let Some(char) = self.next().filter(|char| *char != ']') {
+                subscript.push(char);
+            }
+            if !matches!(subscript.as_str(), "@" | "*")
+                && (subscript.is_empty() || !subscript.bytes().all(|byte| byte.is_ascii_digit()))
+            {
+                return self.stop(UNKNOWN);
+            }
+            self.unknown(quoted && subscript != "@");
+        } else if self.peek() == Some('}') {
+            self.at += 1;
+            if length || matches!(name.as_str(), "#" | "?" | "$") {
+                self.number();
+            } else {
+                self.variable(&name, quoted);
+            }
+            return;
+        } else {
+            // `"${@-}"` is as many words as `"$@"`.
+            self.unknown(quoted && name != "@");
+        }
+        match self.next() {
+            Some('}') => return,
+            Some(':') => match self.next() {
+                Some('-' | '+' | '?') => {}
+                Some(char) if char.is_ascii_digit() => {
+                    while let Some(char) = self.next() {
+                        match char {
+                            '}' => return,
+                            '0'..='9' | ':' => {}
+                            _ => return self.stop(UNKNOWN),
+                        }
+                    }
+                    return self.stop(UNKNOWN);
+                }
+                _ => return self.stop(UNKNOWN),
+            },
+            Some('-' | '+' | '?' | '#' | '%' | '/' | '^' | ',') => {}
+            _ => return self.stop(UNKNOWN),
+        }
+        loop {
+            match self.next() {
+                Some('}') => return,
+                Some('$') => self.dollar(true),
+                None
+                | Some('\'' | '"' | '\\' | '`' | '{' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')') => {
+                    return self.stop(UNKNOWN);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The commands after an opening parenthesis that was taken, up to the one that closes it.
+    pub(super) fn substitution(&mut self) {
+        if self.depth >= limits::COMMAND_DEPTH_MAX {
+            return self.stop("its commands stand too deep in one another");
+        }
+        if !self.heredocs.is_empty() {
+            return self.stop("a command stands in a line with a here-document");
+        }
+        let command = std::mem::take(&mut self.command);
+        let word = self.word.take();
+        let (open, inside, cases) = (self.open, self.inside, self.cases);
+        (self.open, self.inside, self.cases) = (0, true, false);
+        self.depth += 1;
+        self.script();
+        self.depth -= 1;
+        if !self.heredocs.is_empty() {
+            self.stop("a here-document has no end");
+        }
+        (self.open, self.inside, self.cases) = (open, inside, cases);
+        self.command = command;
+        self.word = word;
+    }
+
+    pub(super) fn backticks(&mut self) {
+        self.backticks_quoted(false);
+    }
+
+    pub(super) fn backticks_quoted(&mut self, quoted: bool) {
+        let mut inner = String::new();
+        loop {
+            match self.raw() {
+                Some('`') => break,
+                None => return self.stop("a backtick is not closed"),
+                Some('\\' | '\'' | '"' | '$') => {
+                    return self.stop("shells read quotes in backticks differently");
+                }
+                Some('\n') if !self.heredocs.is_empty() => {
+                    return self.stop("backticks go over lines with a here-document");
+                }
+                Some(char) => inner.push(char),
+            }
+        }
+        self.line.add(&inner, self.depth + 1);
+        self.unknown(quoted);
+    }
+
+    /// An arithmetic expression after its two parentheses, and both that close it.
+    pub(super) fn arithmetic(&mut self, semicolons: bool) -> String {
+        let mut expression = String::new();
+        let mut open = 2;
+        loop {
+            let Some(char) = self.next() else {
+                self.stop("a parenthesis is not closed");
+                return expression;
+            };
+            match char {
+                '(' => open += 1,
+                ')' if open == 2 => {
+                    if !self.skip(')') {
+                        self.stop("shells read its parentheses differently");
+                    }
+                    return expression;
+                }
+                ')' => open -= 1,
+                '$' if matches!(self.peek(), Some(char) if char.is_ascii_alphabetic() || char == '_') => {
+                    // `a$b` is the variable that the value of `b` ends the name of.
+                    if expression.ends_with(|char: char| char.is_ascii_alphanumeric() || char == '_') {
+                        self.stop("it computes with a variable whose name is known only when it runs");
+                        return expression;
+                    }
+                    continue;
+                }
+                ';' if semicolons => {}
+                ' ' | '\t' | '_' | '+' | '-' | '*' | '/' | '%' | '<' | '>' | '=' | '!' | '&' | '|' | '^'
+                | '~' | ',' | '?' | ':' => {}
+                char if char.is_ascii_alphanumeric() => {}
+                _ => {
+                    self.stop("it computes with something else than numbers and variables");
+                    return expression;
+                }
+            }
+            expression.push(char);
+        }
+    }
+
+    /// What runs in a text of which only expansions are read.
+    pub(super) fn expansions(&mut self) {
+        while let Some(char) = self.raw() {
+            match char {
+                '\\' => drop(self.raw()),
+                '`' => self.backticks_quoted(true),
+                '$' => self.dollar(true),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Measures what a folder holds on the disk, a few entries at a time, so that whoever measures can do other things in
+//! between.
+//!
+//! Blocks count and not lengths, a file with several names once, and symlinks are not followed. The folder may change
+//! while it is measured, and whoever changes it may mean harm: what is found is an estimate. Look at [`Walk`]. It must
+//! never know what a folder is for, or how much it may hold.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::plan::Held;
+use super::tree::Tree;
+use crate::limits;
+
+/// A measurement on its way.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// Folders that are not opened yet.
+    waiting: Vec<PathBuf>,
+    /// The folder that is read, below those that lead to it.
+    open: Vec<Dir>,
+    held: Held,
+    /// Files with several names that were counted.
+    counted: HashSet<(u64, u64)>,
+    is_whole: bool,
+}
+
+impl Walk {
+    /// Of these folders together, none of which lies in another.
+    pub(crate) fn of(folders: impl IntoIterator<Item = PathBuf>) -> Walk {
+        let waiting = folders.into_iter().collect();
+        Walk { waiting, open: Vec::new(), held: Held::default(), counted: HashSet::new(), is_whole: true }
+    }
+
+    /// Goes through so many entries more. Answers whether that was the last of them.
+    pub(crate) fn step(&mut self, entries: usize) -> bool {
+        for _ in 0..entries {
+            let Some(folder) = self.open.last_mut() else {
+                let Some(next) = self.waiting.pop() else { return true };
+                match open(CWD, next.as_path()).and_then(Dir::new) {
+                    Ok(folder) => self.open.push(folder),
+                    Err(_) => self.is_whole = false,
+                }
+                continue;
+            };
+            let entry = match folder.read() {
+                Some(Ok(entry)) => entry,
+                Some(Err(_)) => {
+                    self.is_whole = false;
+                    self.open.pop();
+                    continue;
+                }
+                None => {
+                    self.open.pop();
+                    continue;
+                }
+            };
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let Ok(above) = folder.fd() else { continue };
+            // Removed since its name was read.
+            let Ok(about) = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let is_folder = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
+            let below = is_folder.then(|| open(above, name).and_then(Dir::new));
+            self.held.entries += 1;
+            if is_folder || about.st_nlink < 2 || self.is_new(about.st_dev, about.st_ino) {
+                self.held.bytes += bytes_of(about.st_blocks);
+            }
+            match below {
+                None | Some(Err(Errno::NOENT)) => {}
+                Some(Ok(below)) if self.open.len() < limits::WORKSPACE_DEPTH_MAX => self.open.push(below),
+                Some(_) => self.is_whole = false,
+            }
+        }
+        self.open.is_empty() && self.waiting.is_empty()
+    }
+
+    /// What was found so far.
+    pub(crate) fn held(&self) -> Held {
+        self.held
+    }
+
+    /// Whether every folder could be read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    fn is_new(&mut self, device: u64, file: u64) -> bool {
+        // Beyond that each name counts.
+        self.counted.len() >= limits::WORKSPACE_LINKS_MAX || self.counted.insert((device, file))
+    }
+}
+
+/// Bytes of files on these devices that have no name any more and that processes of a tree hold open.
+pub(crate) fn without_names(tree: &Tree, devices: &[u64]) -> u64 {
+    let mut counted = HashSet::new();
+    let mut bytes = 0;
+    for member in &tree.members {
+        // One that is gone, or that lets nobody look.
+        let Ok(open) = fs::read_dir(format!("/proc/{}/fd", member.pid.as_raw_nonzero())) else { continue };
+        for open in open.flatten() {
+            let Ok(about) = fs::metadata(open.path()) else { continue };
+            let is_ours = about.is_file() && about.nlink() == 0 && devices.contains(&about.dev());
+            if is_ours
+                && counted.len() < limits::WORKSPACE_LINKS_MAX
+                && counted.insert((about.dev(), about.ino()))
+            {
+                bytes += about.blocks() * 512;
+            }
+        }
+    }
+    bytes
+}
+
+fn open<P: rustix::path::Arg>(above: impl std::os::fd::AsFd, name: P) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(above, name, flags, Mode::empty())
+}
+
+fn bytes_of(blocks: impl TryInto<u64>) -> u64 {
+    blocks.try_into().unwrap_or(0).saturating_mul(512)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(folder: &std::path::Path) -> (Held, bool) {
+        let mut walk = Walk::of([folder.to_owned()]);
+        let mut steps = 0;
+        while !walk.step(3) {
+            steps += 1;
+            assert!(steps < 10_000, "it goes on for ever");
+        }
+        (walk.held(), walk.is_whole())
+    }
+
+    #[test]
+    fn blocks_count_once_and_not_lengths() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        fs::create_dir_all(at.join("a/b/c")).unwrap();
+        let (before, _) = measured(at);
+        assert_eq!(before.entries, 3);
+        fs::write(at.join("a/b/c/file"), vec![1; 1 << 20]).unwrap();
+        for number in 0..20 {
+            fs::hard_link(at.join("a/b/c/file"), at.join(format!("a/link{number}"))).unwrap();
+        }
+        // A hole is nothing, and what a symlink leads to is somewhere else.
+        fs::File::create(at.join("hole")).unwrap().set_len(1 << 40).unwrap();
+        std::os::unix::fs::symlink("/usr", at.join("elsewhere")).unwrap();
+        let (after, is_whole) = measured(at);
+        assert_eq!((after.entries, is_whole), (before.entries + 23, true));
+        let grown = after.bytes - before.bytes;
+        assert!((1 << 20..=(1 << 20) + 65_536).contains(&grown), "{grown}");
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_not_measured_and_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut path = folder.path().to_owned();
+        for _ in 0..=limits::WORKSPACE_DEPTH_MAX {
+            path.push("d");
+        }
+        fs::create_dir_all(&path).unwrap();
+        assert!(!measured(folder.path()).1);
+        assert!(!measured(&folder.path().join("nothing")).1);
+    }
+}

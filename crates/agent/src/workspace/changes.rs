@@ -1,0 +1,294 @@
+//! What a run changed in its copy, compared with what the copy was made of and with the original as it is now.
+//!
+//! Look at [`Comparison::of`]. Git's own folder and files that git is told to ignore and that were not copied take no
+//! part. It writes nothing and must never know runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use recount_engine::{ChangeKind, ChangeState, WorkspaceChange};
+use rustix::fs::FileType;
+
+use super::base::{self, Base, Thing};
+use super::folder::{self, Folder, Seen};
+use super::gits;
+use super::ignored::Rules;
+use super::stage;
+use crate::limits;
+use crate::tools::diff;
+
+/// One path that differs between the copy and what it was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) path: PathBuf,
+    /// `None`: the run added it.
+    pub(super) before: Option<Thing>,
+    /// `None`: the run deleted it.
+    pub(super) after: Option<Thing>,
+    pub(super) state: ChangeState,
+    /// The file in the original that was looked at, so that a later one is told from it.
+    pub(super) seen: Option<Seen>,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    /// In the order of their paths.
+    pub(super) changes: Vec<Change>,
+    /// Files and folders of the copy that git is told to ignore.
+    pub(super) ignored: u64,
+}
+
+impl Comparison {
+    pub(super) fn of(copy: &Path, base: &Base, original: &Path) -> io::Result<Comparison> {
+        let (original, real) = (&Folder::open_real(original)?, original);
+        let mut scan = Scan { copy, open: Folder::open(copy)?, base, found: BTreeMap::new(), ignored: 0 };
+        scan.folder(Path::new(""), 0, None, false)?;
+        let Scan { found, ignored, .. } = scan;
+        let gits = gits::named(real, base)?;
+        // Folders that the run made into git's.
+        let added_names: BTreeSet<PathBuf> = found
+            .keys()
+            .filter(|path| !base.entries.contains_key(*path) && gits::is_sign(path))
+            .cloned()
+            .collect();
+        let mut changes = Vec::new();
+        for (path, before) in &base.entries {
+            match found.get(path) {
+                Some(after) if after == before => {}
+                after => changes.push((path.clone(), Some(before.clone()), after.cloned())),
+            }
+        }
+        let added = found.into_iter().filter(|(path, _)| !base.entries.contains_key(path));
+        changes.extend(added.map(|(path, after)| (path, None, Some(after))));
+        let mut looks = gits::Looks::new(original, added_names);
+        let mut kept = Vec::with_capacity(changes.len());
+        for change in changes {
+            let path = &change.0;
+            // An earlier release may have copied the folder of an apply.
+            let is_kept = !stage::is_stage(path) && !gits.iter().any(|folder| path.starts_with(folder));
+            if is_kept && !looks.is_within(path)? {
+                kept.push(change);
+            }
+        }
+        let mut changes = kept;
+        changes.sort_by(|one, other| one.0.cmp(&other.0));
+        let mut changes: Vec<Change> = changes
+            .into_iter()
+            .map(|(path, before, after)| Change { path, before, after, state: ChangeState::Open, seen: None })
+            .collect();
+        let paths: BTreeSet<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
+        for change in &mut changes {
+            change.seen = original.seen(&change.path)?;
+            change.state = judge(change, original, &paths)?;
+        }
+        Ok(Comparison { changes, ignored })
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.state == ChangeState::Open)
+    }
+
+    pub(super) fn conflicts(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.state == ChangeState::Conflict)
+    }
+}
+
+/// Whether a change can be made in the original.
+fn judge(change: &Change, original: &Folder, paths: &BTreeSet<PathBuf>) -> io::Result<ChangeState> {
+    // What leads there must be folders, or be changed as well.
+    for parent in change.path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()) {
+        if paths.contains(parent) {
+            continue;
+        }
+        match original.stat(parent)? {
+            Some(stat) if folder::kind(&stat) == FileType::Directory => {}
+            Some(_) => return Ok(ChangeState::Conflict),
+            None if change.after.is_none() => return Ok(ChangeState::Applied),
+            None => return Ok(ChangeState::Conflict),
+        }
+    }
+    let now = original.look(&change.path, change.after.as_ref())?;
+    let is_odd = now.is_none() && original.stat(&change.path)?.is_some();
+    if now == change.after && !is_odd {
+        return Ok(ChangeState::Applied);
+    }
+    let now = original.look(&change.path, change.before.as_ref())?;
+    if now != change.before || is_odd {
+        return Ok(ChangeState::Conflict);
+    }
+    // A folder that makes room for a file must hold nothing that stays.
+    if change.before == Some(Thing::Folder) && change.after.is_some() {
+        for name in original.names(&change.path)? {
+            if !paths.contains(&change.path.join(name)) {
+                return Ok(ChangeState::Conflict);
+            }
+        }
+    }
+    Ok(ChangeState::Open)
+}
+
+/// The copy as it is now.
+struct Scan<'a> {
+    copy: &'a Path,
+    /// The same, held open.
+    open: Folder,
+    base: &'a Base,
+    found: BTreeMap<PathBuf, Thing>,
+    ignored: u64,
+}
+
+impl Scan<'_> {
+    fn folder(
+        &mut self,
+        path: &Path,
+        depth: usize,
+        above: Option<Rc<Rules>>,
+        within_ignored: bool,
+    ) -> io::Result<()> {
+        if depth > limits::WORKSPACE_DEPTH_MAX {
+            let most = limits::WORKSPACE_DEPTH_MAX;
+            return Err(io::Error::other(format!("{} is more than {most} folders deep", path.display())));
+        }
+        let rules = Rules::within(self.copy, path, above);
+        let mut entries: Vec<fs::DirEntry> =
+            fs::read_dir(self.copy.join(path))?.collect::<io::Result<_>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let name = path.join(entry.file_name());
+            if base::is_gits(&name) || stage::is_stage(&name) {
+                continue;
+            }
+            let is_folder = entry.file_type()?.is_dir();
+            let is_ignored = within_ignored || Rules::ignores(rules.as_ref(), &name, is_folder);
+            if is_ignored && !self.base_holds(&name) {
+                self.ignored += 1;
+                continue;
+            }
+            // Read in full, also where the length alone says that it has changed: what is written later must be this.
+            let Some(thing) = self.open.look(&name, None)? else { continue };
+            self.found.insert(name.clone(), thing);
+            if self.found.len() as u64 > limits::WORKSPACE_FILES_MAX {
+                let most = limits::WORKSPACE_FILES_MAX;
+                return Err(io::Error::other(format!("there are more than {most} files")));
+            }
+            if is_folder {
+                self.folder(&name, depth + 1, rules.clone(), is_ignored)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this, or something below it, was copied.
+    fn base_holds(&self, path: &Path) -> bool {
+        let next = self.base.entries.range(path.to_owned()..).next();
+        next.is_some_and(|(next, _)| next.starts_with(path))
+    }
+}
+
+/// A change for readers.
+pub(super) fn in_words(change: &Change) -> WorkspaceChange {
+    let kind = match (&change.before, &change.after) {
+        (None, _) => ChangeKind::Added,
+        (_, None) => ChangeKind::Deleted,
+        _ => ChangeKind::Changed,
+    };
+    let thing = match change.after.as_ref().or(change.before.as_ref()) {
+        Some(Thing::Folder) => "folder",
+        Some(Thing::Link { .. }) => "link",
+        _ => "file",
+    };
+    WorkspaceChange { path: change.path.to_string_lossy().into_owned(), kind, thing, state: change.state }
+}
+
+/// All changes as a diff, up to a bound. `true`: there is more.
+pub(super) fn whole_diff(copy: &Path, original: &Path, changes: &[Change]) -> (Vec<u8>, bool) {
+    let mut text = Vec::new();
+    // What cannot be opened is shown as what cannot be read.
+    let (copy, original) = (Folder::open(copy).ok(), Folder::open_real(original).ok());
+    for change in changes.iter().filter(|change| change.state != ChangeState::Applied) {
+        let piece = one(copy.as_ref(), original.as_ref(), change);
+        if text.len() + piece.len() > limits::CHANGES_DIFF_BYTES_MAX {
+            return (text, true);
+        }
+        text.extend(piece);
+    }
+    (text, false)
+}
+
+fn one(copy: Option<&Folder>, original: Option<&Folder>, change: &Change) -> Vec<u8> {
+    let name = change.path.to_string_lossy();
+    let (a, b) = (diff::named("a/", &name), diff::named("b/", &name));
+    let mut text = format!("diff --git {a} {b}\n").into_bytes();
+    let mode = |thing: &Thing| match thing {
+        Thing::Folder => "040000".to_owned(),
+        Thing::File { mode, .. } => format!("100{mode:03o}"),
+        Thing::Link { .. } => "120000".to_owned(),
+    };
+    match (&change.before, &change.after) {
+        (None, Some(after)) => text.extend(format!("new file mode {}\n", mode(after)).bytes()),
+        (Some(before), None) => text.extend(format!("deleted file mode {}\n", mode(before)).bytes()),
+        (Some(before), Some(after)) if mode(before) != mode(after) => {
+            text.extend(format!("old mode {}\nnew mode {}\n", mode(before), mode(after)).bytes());
+        }
+        _ => {}
+    }
+    let content = |folder: Option<&Folder>, thing: Option<&Thing>| -> Result<Option<Vec<u8>>, u64> {
+        match thing {
+            None | Some(Thing::Folder) => Ok(None),
+            Some(Thing::Link { target }) => Ok(Some(target.clone())),
+            Some(Thing::File { length, .. }) if *length > limits::CHANGES_FILE_BYTES_MAX => Err(*length),
+            Some(Thing::File { length, .. }) => {
+                let folder = folder.ok_or(*length)?;
+                let file = folder.open_file(&change.path).map_err(|_| *length)?;
+                let mut bytes = Vec::new();
+                let most = limits::CHANGES_FILE_BYTES_MAX;
+                io::Read::read_to_end(&mut io::Read::take(file, most), &mut bytes).map_err(|_| *length)?;
+                if bytes.contains(&0) { Err(*length) } else { Ok(Some(bytes)) }
+            }
+        }
+    };
+    let before = content(original, change.before.as_ref());
+    let after = content(copy, change.after.as_ref());
+    match (before, after) {
+        (Ok(None), Ok(None)) => {}
+        (Ok(before), Ok(after)) if before == after => {}
+        (Ok(before), Ok(after)) => {
+            let patch = diff::unified(&name, before.as_deref(), after.as_deref().unwrap_or_default());
+            text.extend(if after.is_some() { patch.text } else { of_deleted(&patch.text) });
+        }
+        _ => text.extend(format!("Binary files {a} and {b} differ\n").bytes()),
+    }
+    if !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    text
+}
+
+/// The same diff, to no file.
+fn of_deleted(patch: &[u8]) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = patch.split_inclusive(|byte| *byte == b'\n').collect();
+    if let Some(line) = lines.get_mut(1) {
+        *line = b"+++ /dev/null\n";
+    }
+    lines.concat()
+}
+
+/// The names of some changes, for a message.
+pub(super) fn named<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut more = 0;
+    for change in changes {
+        if names.len() < limits::CHANGES_NAMED_MAX {
+            names.push(String::from_utf8_lossy(change.path.as_os_str().as_bytes()).into_owned());
+        } else {
+            more += 1;
+        }
+    }
+    let names = names.join(", ");
+    if more > 0 { format!("{names} and {more} more") } else { names }
+}

@@ -1,0 +1,154 @@
+//! `recount apply RUN`: shows what a run changed in its copy, and brings it back.
+
+use std::path::Path;
+
+use clap::Args;
+use recount_client::Client;
+use recount_client::reply::{Change, Changes};
+use recount_client::request::ApplyRun;
+
+use super::Common;
+use super::run::Reached;
+use crate::exit::Failure;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Apply {
+    /// The run's id, as recount run, recount chat and recount ls print it
+    run: String,
+    /// List the changes and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the changes as a diff and write nothing
+    #[arg(long)]
+    diff: bool,
+    /// Commit the changes to a new branch of the folder's git repository, and leave the files as they are
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["dry_run", "diff"])]
+    branch: Option<String>,
+}
+
+impl Apply {
+    /// `url_is_named`: the server was said; else this program is one where none answers.
+    pub(super) async fn run(self, common: Common, url_is_named: bool) -> Result<(), Failure> {
+        let here =
+            Path::new(".").canonicalize().ok().and_then(|here| here.into_os_string().into_string().ok());
+        // Unfinished runs of the data folder stay as they are.
+        let (reached, _) = Reached::new(&common, url_is_named, here).await?;
+        reached.attach()?;
+        let done = self.with(&reached.client, common.json).await;
+        reached.leave().await;
+        done
+    }
+
+    async fn with(&self, client: &Client, json: bool) -> Result<(), Failure> {
+        let writes = !self.dry_run && !self.diff;
+        let changes = if writes {
+            client.apply_run(&self.run, &ApplyRun { branch: self.branch.clone() }).await?
+        } else {
+            client.run_changes(&self.run).await?
+        };
+        let mut out = Output::new();
+        if json {
+            out.value(&changes)?;
+        } else if self.diff {
+            out.lines(&clean::lines(&changes.diff).collect::<Vec<_>>())?;
+            if changes.diff_cut {
+                note("the diff is longer than what is shown; the copy has all of it");
+            }
+        } else {
+            out.lines(&changes.changes.iter().map(line).collect::<Vec<_>>())?;
+            told(&changes, writes);
+        }
+        if !json {
+            remarks(&changes);
+        }
+        let conflicts = count(&changes, "conflict");
+        if conflicts > 0 {
+            note(&format!(
+                "{conflicts} of these conflict: {} has changed in the same places",
+                clean::line(&changes.source)
+            ));
+            return Err(Failure::No);
+        }
+        Ok(())
+    }
+}
+
+fn line(change: &Change) -> String {
+    let state = match change.state.as_str() {
+        "conflict" => " (conflict)",
+        "applied" => " (applied)",
+        _ => "",
+    };
+    let kind = if change.kind == "file" { String::new() } else { format!(" {}", change.kind) };
+    clean::line(&format!("{}{kind} {}{state}", change.change, change.path))
+}
+
+/// What became of them.
+fn told(changes: &Changes, writes: bool) {
+    let source = clean::line(&changes.source);
+    match (&changes.branch, &changes.commit) {
+        (Some(branch), Some(commit)) => {
+            note(&format!("committed to branch {} as {}", clean::line(branch), clean::line(commit)));
+        }
+        _ if changes.count == 0 => note("the run changed nothing in its copy"),
+        _ if writes => note(&format!("applied to {source}")),
+        _ => note(&format!(
+            "nothing was written; to apply to {source}: recount apply {}",
+            clean::line(&changes.run_id)
+        )),
+    }
+    if changes.ignored > 0 {
+        note(&format!(
+            "{} ignored by git stay in the copy {}",
+            things(changes.ignored),
+            clean::line(&changes.path)
+        ));
+    }
+}
+
+/// What else there is to know about the folder.
+fn remarks(changes: &Changes) {
+    if changes.put_back > 0 {
+        note(&format!(
+            "an earlier apply was cut off; it was undone first, and {} put back",
+            match changes.put_back {
+                1 => "1 file was".to_owned(),
+                count => format!("{count} files were"),
+            }
+        ));
+    }
+    if let Some(active) = &changes.active_run_id {
+        note(&format!(
+            "{} works in the copy or in {} and has not ended; nothing can be applied before it ends, and there may be \
+             more changes by then",
+            clean::line(active),
+            clean::line(&changes.source)
+        ));
+    }
+}
+
+/// After a run: where its changes are, and how to bring them back. Nothing where there are none or it cannot be known.
+pub(super) async fn tell_where(client: &Client, run: &str, address: &str) {
+    let Ok(changes) = client.run_changes(run).await else { return };
+    let open = changes.count.saturating_sub(count(&changes, "applied"));
+    if open == 0 {
+        return;
+    }
+    note(&format!(
+        "{} changed in the copy {}; to apply to {} (--diff shows the changes first):",
+        things(open),
+        clean::line(&changes.path),
+        clean::line(&changes.source)
+    ));
+    note(&format!("    recount apply {}{address}", clean::line(run)));
+}
+
+fn count(changes: &Changes, state: &str) -> u64 {
+    changes.changes.iter().filter(|change| change.state == state).count() as u64
+}
+
+fn things(count: u64) -> String {
+    if count == 1 { "1 path".to_owned() } else { format!("{count} paths") }
+}

@@ -1,0 +1,105 @@
+//! `recount policy`: what is always allowed, listed and taken back. It is given with `recount approve --always`.
+
+use clap::{Args, Subcommand};
+use recount_client::Listing;
+use recount_client::query::LIST_LIMIT_DEFAULT;
+use recount_client::reply::Allowance;
+use recount_client::request::AllowanceScope;
+
+use super::approve::scope;
+use super::{Asking, gather};
+use crate::exit::Failure;
+use crate::render::clean;
+
+#[derive(Args)]
+pub(super) struct Policy {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List the calls that are always allowed, newest first
+    #[command(alias = "list")]
+    Ls {
+        /// Only those that reach so far: run, session or workspace
+        #[arg(long, value_parser = scope)]
+        scope: Option<AllowanceScope>,
+        /// Only those that were given in this run
+        #[arg(long)]
+        run: Option<String>,
+        /// Only those that were given in a run of this session
+        #[arg(long)]
+        session: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        limit: usize,
+    },
+    /// Take an allowance back: the call is asked about again
+    Forget {
+        /// The allowance's id, which begins with allow_
+        allowance: String,
+    },
+}
+
+impl Policy {
+    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+        let client = asking.client.clone();
+        match self.verb {
+            Verb::Ls { scope, run, session, limit } => {
+                let scope = scope.map(AllowanceScope::as_str);
+                let fetch = async |listing: Listing| {
+                    client.list_allowances(&listing, scope, run.as_deref(), session.as_deref()).await
+                };
+                asking.things(&gather(fetch, limit, None).await?, lines)
+            }
+            Verb::Forget { allowance } => {
+                let gone = client.take_back_allowance(&allowance).await?;
+                if asking.json {
+                    return asking.out.value(&gone);
+                }
+                asking.out.line(&clean::line(&format!("{} taken back", gone.id)))
+            }
+        }
+    }
+}
+
+/// One line an allowance, which makes sense by itself.
+fn lines(allowances: &[Allowance]) -> Vec<String> {
+    allowances.iter().map(|allowance| clean::line(&told(allowance))).collect()
+}
+
+fn told(allowance: &Allowance) -> String {
+    let reach = match (allowance.scope.as_str(), &allowance.workspace, &allowance.session_id) {
+        ("workspace", Some(folder), _) => format!("in the folder {folder}"),
+        ("session", _, Some(session)) => format!("in {session}"),
+        ("run", _, _) => format!("in {}", allowance.run_id),
+        (other, _, _) => format!("in its {other}"),
+    };
+    let Allowance { id, kind, summary, given_by, given_at, .. } = allowance;
+    format!("{id} always {reach}: {kind} {summary} (by {given_by}, {given_at})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_allowed_where_by_whom_and_since_when() {
+        let allowance = |scope: &str, more: &str| {
+            let json = format!(
+                r#"{{"id":"allow_1","scope":"{scope}","run_id":"run_1","approval_id":"appr_1","kind":"shell_exec",
+                "summary":"make test","given_by":"ann","given_at":"2026-05-03T10:23:53.206Z"{more}}}"#
+            );
+            lines(&[serde_json::from_str(&json).unwrap()]).concat()
+        };
+        let rest = ": shell_exec make test (by ann, 2026-05-03T10:23:53.206Z)";
+        assert_eq!(allowance("run", ""), format!("allow_1 always in run_1{rest}"));
+        let session = r#","session_id":"chat_1""#;
+        assert_eq!(allowance("session", session), format!("allow_1 always in chat_1{rest}"));
+        let folder = r#","workspace":"/src/it""#;
+        assert_eq!(allowance("workspace", folder), format!("allow_1 always in the folder /src/it{rest}"));
+        // What a later server calls a scope is told as it stands.
+        assert_eq!(allowance("galaxy", ""), format!("allow_1 always in its galaxy{rest}"));
+    }
+}

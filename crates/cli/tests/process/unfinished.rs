@@ -1,0 +1,139 @@
+//! `recount run` that was killed: the next one says so and does what it is told, and never asks a model in silence.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::server::{Answer, Following, Server, recount, the_usual_address_is_free};
+
+const CONFIG: &str = r#"
+[models]
+default = "here/script"
+[models.providers.here]
+kind = "scripted"
+script = "script.toml"
+[sandbox]
+mode = "off"
+"#;
+
+/// A model that says its first word and is silent after that.
+const SILENT: &str = "[[turn]]\ntext = \"Good morning, friend.\"\npace = { tokens_per_second = 0.001 }\n";
+const QUICK: &str = "[[turn]]\ntext = \"Good morning, friend.\"\n";
+
+/// A data folder with a run whose program was killed while its model spoke.
+struct Killed {
+    folder: tempfile::TempDir,
+    run: String,
+}
+
+/// `recount run` without a server.
+fn alone(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = recount();
+    command.arg("run").args(arguments).current_dir(folder.join("work"));
+    command.env("XDG_CONFIG_HOME", folder).env("RECOUNT_DATA", folder.join("data"));
+    command
+}
+
+impl Killed {
+    fn new() -> Self {
+        the_usual_address_is_free();
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["recount", "work"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        std::fs::write(folder.path().join("recount/config.toml"), CONFIG).unwrap();
+        std::fs::write(folder.path().join("recount/script.toml"), SILENT).unwrap();
+        let following = Following::of(&mut alone(folder.path(), &["--json", "remember me"]));
+        let run = loop {
+            let event: Value = serde_json::from_str(&following.line()).unwrap();
+            if event["type"] == "assistant.text_delta" {
+                break event["run_id"].as_str().unwrap().to_owned();
+            }
+        };
+        // It is killed when it goes out of sight.
+        drop(following);
+        std::fs::write(folder.path().join("recount/script.toml"), QUICK).unwrap();
+        Killed { folder, run }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Answer {
+        Answer::of(&mut alone(self.folder.path(), arguments))
+    }
+
+    /// The types of the events of the run that was killed.
+    fn types(&self) -> Vec<String> {
+        let mut export = recount();
+        export.args(["export", "--all", "--data"]).arg(self.folder.path().join("data"));
+        let lines = Answer::of(&mut export).good();
+        let events = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let own = events.filter(|event| event["run_id"] == *self.run);
+        own.filter_map(|event| event["type"].as_str().map(str::to_owned)).collect()
+    }
+
+    fn count(&self, type_name: &str) -> usize {
+        self.types().iter().filter(|name| *name == type_name).count()
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_is_not_gone_on_with_in_silence() {
+    let killed = Killed::new();
+    let before = killed.types();
+    let told = killed.run(&["say hello"]);
+    assert_eq!((told.status, told.data.as_str()), (1, ""), "{told:?}");
+    for words in [killed.run.as_str(), "--unfinished resume", "--unfinished abandon", "recount serve"] {
+        assert!(told.words.contains(words), "{words}: {told:?}");
+    }
+    assert_eq!(killed.types(), before, "nothing was done");
+}
+
+#[test]
+fn a_run_that_was_killed_is_cancelled_on_request() {
+    let killed = Killed::new();
+    let told = killed.run(&["--unfinished", "abandon", "say hello"]);
+    assert!(told.words.contains(&killed.run), "{told:?}");
+    assert!(told.data.contains("Good morning, friend.") && !told.data.contains(&killed.run), "{told:?}");
+    assert_eq!(told.status, 0, "{told:?}");
+    assert_eq!((killed.count("turn.started"), killed.count("run.cancelled")), (1, 1));
+    let told = killed.run(&["--unfinished", "abandon"]);
+    assert!(told.status == 0 && told.words.contains("no unfinished runs"), "{told:?}");
+}
+
+#[test]
+fn a_run_that_was_killed_is_gone_on_with_on_request() {
+    let killed = Killed::new();
+    let told = killed.run(&["--unfinished", "resume"]);
+    assert_eq!(told.status, 0, "{told:?}");
+    assert!(told.words.contains(&format!("resuming {}", killed.run)), "{told:?}");
+    assert!(told.data.contains("Good morning, friend."), "{told:?}");
+    assert_eq!((killed.count("turn.started"), killed.count("run.finished")), (2, 1));
+}
+
+#[test]
+fn who_is_asked_decides_what_becomes_of_a_run_that_was_killed() {
+    for (typed, status, ending) in
+        [("perhaps\na\n", 0, "run.cancelled"), ("r\n", 0, "run.finished"), ("q\n", 1, "")]
+    {
+        let killed = Killed::new();
+        let mut command = alone(killed.folder.path(), &["--answers-from-stdin", "say hello"]);
+        let file = killed.folder.path().join("typed");
+        std::fs::write(&file, typed).unwrap();
+        command.stdin(std::fs::File::open(&file).unwrap());
+        let told = Answer::of(&mut command);
+        assert_eq!(told.status, status, "{typed:?}: {told:?}");
+        assert!(told.words.contains("Type r to resume"), "{told:?}");
+        assert_eq!(killed.count(ending), usize::from(!ending.is_empty()), "{typed:?}");
+    }
+}
+
+#[test]
+fn a_server_says_which_runs_of_before_go_on() {
+    let killed = Killed::new();
+    let mut command = recount();
+    command.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(killed.folder.path().join("data"));
+    command.arg("--config").arg(killed.folder.path().join("recount/config.toml"));
+    let server = Server::of(&mut command).listening();
+    let words = server.words.join("\n");
+    assert!(words.contains(&format!("resuming unfinished runs: {} (running)", killed.run)), "{words}");
+}

@@ -1,0 +1,38 @@
+//! Reading a space of rows from its beginning to its end, page by page. It must not know what the rows say.
+
+use std::sync::Arc;
+
+use recount_log::{Fault, RowRange, Store, WholeRows};
+
+/// Call [`RowPages::next`] until there is nothing more.
+pub(crate) struct RowPages<'s> {
+    store: &'s dyn Store,
+    space: &'s str,
+    limit: usize,
+    after: Option<Arc<str>>,
+    has_ended: bool,
+}
+
+impl<'s> RowPages<'s> {
+    pub(crate) fn new(store: &'s dyn Store, space: &'s str, limit: usize) -> Self {
+        RowPages { store, space, limit, after: None, has_ended: false }
+    }
+
+    /// The next rows, and which of the space are damaged. A page without rows is the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<WholeRows>, Fault> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let range = RowRange {
+            space: self.space.into(),
+            prefix: "".into(),
+            after: self.after.take(),
+            backwards: false,
+            limit: self.limit,
+        };
+        let page = self.store.whole_rows(range).await?;
+        self.after = page.rows.last().map(|row| row.key.clone());
+        self.has_ended = page.rows.len() < self.limit;
+        Ok(Some(page))
+    }
+}

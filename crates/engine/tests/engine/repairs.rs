@@ -1,0 +1,103 @@
+//! Damaged rows of the catalogue are written anew in small pieces, and never what an erasure took away.
+
+use std::time::Duration;
+
+use recount_engine::{ArtifactFilter, ListQuery, Narrowing, limits};
+use recount_event::{RunId, TaskId};
+use recount_log::{Append, Guard, RowPut, Store as _};
+use tokio::sync::oneshot;
+
+use crate::scene::Scene;
+use crate::store::Fate;
+
+const LISTED: &str = "catalogue.artifacts_listed";
+
+/// An external run that has ended, with so many artifacts.
+async fn run_with_artifacts(scene: &Scene, task: Option<TaskId>, name: &str, count: usize) -> RunId {
+    let run = scene.queue_for(task).await.unwrap();
+    scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
+    let events: Vec<(&str, String)> = (0..count)
+        .map(|number| {
+            ("artifact.created", format!(r#"{{"artifact_id":"{name}-{number}","kind":"file_snapshot"}}"#))
+        })
+        .collect();
+    for (seq, part) in (1..).zip(events.chunks(50)) {
+        let part: Vec<(&str, &str)> = part.iter().map(|(kind, data)| (*kind, data.as_str())).collect();
+        scene.report(run, seq, &part).await.unwrap();
+    }
+    scene.cancel(run).await.unwrap();
+    run
+}
+
+async fn keys(scene: &Scene, space: &str) -> Vec<String> {
+    let rows = scene.disk.rows_of(space).await;
+    rows.iter().map(|row| row.split_once(' ').unwrap().0.to_owned()).collect()
+}
+
+/// Reads a list, which repairs what is damaged of it.
+async fn list(scene: &Scene) -> Vec<String> {
+    let query = ListQuery { limit: 1_000, ..ListQuery::default() };
+    let page =
+        scene.engine.list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default()).await.unwrap();
+    assert!(page.damaged.is_empty(), "{:?}", page.damaged);
+    page.items.into_iter().map(|row| row.id).collect()
+}
+
+/// The last append of an erasure is on its way, those before it took most of the run's rows away, and the run is still
+/// there to be folded.
+#[tokio::test(start_paused = true)]
+async fn what_an_erasure_under_way_took_away_is_not_written_again() {
+    let scene = Scene::new().await;
+    let task: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    run_with_artifacts(&scene, Some(task), "gone", 3).await;
+    run_with_artifacts(&scene, None, "left", 3).await;
+    let before = scene.store.appends();
+    let (go, wait) = oneshot::channel();
+    // The intent, what is known of the producer, the rows, the run itself.
+    scene.store.next_appends([Fate::Pass, Fate::Pass, Fate::Pass, Fate::Hold(wait)]);
+    let repairing = async {
+        while scene.store.appends() < before + 4 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let left = keys(&scene, LISTED).await;
+        assert_eq!(left.len(), 3, "the rows of the other run are left");
+        scene.disk.damage(LISTED, &left[0]);
+        let listed = list(&scene).await;
+        assert!(!scene.disk.is_damaged());
+        assert_eq!(listed, ["left-2", "left-1", "left-0"], "what is gone is not listed again");
+        go.send(()).unwrap();
+        left
+    };
+    let (deleted, left) = tokio::join!(scene.engine.delete_task(task, "operator"), repairing);
+    assert_eq!(deleted.unwrap(), 1);
+    assert_eq!(keys(&scene, LISTED).await, left);
+    scene.check().await;
+}
+
+/// A row whose name says nothing of its run has the whole log read, and much is missing beside it.
+#[tokio::test(start_paused = true)]
+async fn a_repair_holds_a_piece_at_a_time_however_large_the_store_is() {
+    let scene = Scene::new().await;
+    for number in 0..5 {
+        run_with_artifacts(&scene, None, &format!("of-{number}"), 200).await;
+    }
+    let listed = list(&scene).await;
+    let whole = scene.disk.catalogue().await;
+    let mut gone = Vec::new();
+    for space in ["catalogue.artifacts", LISTED, "catalogue.run_artifacts"] {
+        for key in keys(&scene, space).await.into_iter().skip(1) {
+            gone.push(RowPut { space: space.into(), key: key.into(), guard: Guard::Any, value: None });
+        }
+    }
+    let missing = gone.len();
+    scene.disk.memory.append(Append { rows: gone, ..Append::default() }).await.unwrap();
+    scene.disk.damage(LISTED, &keys(&scene, LISTED).await[0]);
+    drop(scene.disk.repaired());
+    assert_eq!(list(&scene).await, listed);
+    assert_eq!(scene.disk.catalogue().await, whole);
+    let (repairs, widest) = scene.disk.repaired();
+    assert_eq!(repairs.iter().sum::<usize>(), missing + 1, "{repairs:?}");
+    assert!(repairs.iter().all(|rows| *rows <= limits::REPAIR_ROWS_MAX), "{repairs:?}");
+    // The list itself looks whether there is one more.
+    assert!(widest <= 1_001, "{widest} rows were asked for at once");
+}

@@ -1,0 +1,50 @@
+//! What is always allowed: list it, take it back. It is given with the answer to an approval, in `prompts`.
+
+use ::http::StatusCode;
+use axum::extract::RawQuery;
+use recount_api::query;
+use recount_api::reply::One;
+use recount_engine::AllowanceFilter;
+use recount_event::Code;
+
+use super::Face;
+use super::http::{Answer, Ids, Query, json, page};
+use super::prompts::reaches;
+use crate::error::Refusal;
+use crate::{accept, project};
+
+pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> Answer {
+    let asked = Query::parse(raw.as_deref());
+    let query = asked.list(Some("allow_"))?;
+    let filter = AllowanceFilter {
+        scope: accept::allowance_scope(asked.get(query::SCOPE))?,
+        run: match asked.get(query::RUN_ID) {
+            Some(run) => Some(accept::run_id(run)?.to_string()),
+            None => None,
+        },
+        session: match asked.get(query::SESSION_ID) {
+            Some(session) => Some(accept::session_id(session)?.to_string()),
+            None => None,
+        },
+    };
+    let listed = face.engine.list_allowances(&query, &filter, &face.caller.narrowing).await?;
+    Ok(page(
+        &face,
+        listed.items.into_iter().map(project::allowance).collect(),
+        (listed.next, listed.has_more),
+        listed.damaged,
+    ))
+}
+
+pub(super) async fn take_back_allowance(face: Face, Ids(id): Ids<String>) -> Answer {
+    let missing = || Refusal::new(Code::AllowanceNotFound, format!("there is no allowance {id:?}"));
+    let allowance = accept::allowance_id(&id).ok_or_else(missing)?;
+    let row = face.engine.allowance(&allowance).await?.ok_or_else(missing)?;
+    let is_seen = face.admits(row.task_id.as_deref(), row.session_id.as_deref());
+    // A narrowed token must not take from others what reaches further than it does.
+    if !is_seen || !reaches(&face, row.session_id.as_deref(), row.scope) {
+        return Err(missing());
+    }
+    let row = face.engine.take_back(&allowance).await?;
+    Ok(json(StatusCode::OK, &One::new("allowance", project::allowance(row))))
+}

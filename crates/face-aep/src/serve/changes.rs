@@ -1,0 +1,31 @@
+//! What runs changed in their copies, and bringing it back.
+
+use ::http::StatusCode;
+use axum::extract::Request;
+use recount_api::reply::{self, One};
+use recount_api::request::ApplyRun;
+use recount_engine::{ApplyTo, WorkspaceChanges};
+use recount_event::RunId;
+
+use super::Face;
+use super::http::{Answer, Ids, body_bytes, json};
+use crate::{accept, limits, project};
+
+pub(super) async fn get_run_changes(face: Face, Ids(run): Ids<String>) -> Answer {
+    let run = face.run_id(&run).await?;
+    Ok(answer(run, face.engine.workspace_changes(run, &face.caller.narrowing).await?))
+}
+
+pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
+    let run = face.run_id(&run).await?;
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let request: ApplyRun = accept::body_or_default(&bytes)?;
+    let branch = accept::bounded("branch", request.branch, limits::NAME_BYTES_MAX)?;
+    let to = ApplyTo { branch, message: format!("Changes of {run}\n") };
+    Ok(answer(run, face.engine.apply_changes(run, to, &face.caller.narrowing).await?))
+}
+
+fn answer(run: RunId, changes: WorkspaceChanges) -> axum::response::Response {
+    let reply: reply::Changes = project::changes(run, changes);
+    json(StatusCode::OK, &One::new("changes", reply))
+}
