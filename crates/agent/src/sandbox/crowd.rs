@@ -166,6 +166,16 @@ impl Crowd {
         }
     }
 
+    /// Takes this process out again, and leaves in what it started: what the warden needs while it watches is not the
+    /// command's to pay, and cannot be what the kernel kills another process of the command for while the memory of
+    /// one that it killed is still on its way back.
+    pub(crate) fn step_out(&self) {
+        for group in &self.groups {
+            // Who stays in counts; its bound is wide enough for that.
+            enter(&group.before).ok();
+        }
+    }
+
     /// Whether the kernel killed something of the group because all of it together had taken its memory.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         self.groups.iter().any(|group| {

@@ -163,6 +163,9 @@ fn watch() -> io::Result<()> {
             return line.tell(&News::NotStarted { why: why.to_string() });
         }
     };
+    if let Some(crowd) = &crowd {
+        crowd.step_out();
+    }
     // The command has its own; while we hold them, its readers would not see their end.
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&null)?;
