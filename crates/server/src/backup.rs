@@ -20,7 +20,8 @@ use recount_face_aep::Refusal;
 use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
-use crate::access::{Tenants, tenant_folders};
+use crate::tenant_folder::{folder_within, tenant_folders};
+use crate::tenants::Tenants;
 use crate::{StartError, limits};
 
 pub(crate) use self::unfinished::{clear, discard, is_unfinished, leftovers};
@@ -154,7 +155,7 @@ fn copy_stores(data: &Path, to: &Path) -> Result<(), StartError> {
     };
     copy(data, to)?;
     for (name, folder) in tenant_folders(data).map_err(|why| failed(&why))? {
-        copy(&folder, &Tenants::folder_within(to, &name))?;
+        copy(&folder, &folder_within(to, &name))?;
     }
     Ok(())
 }

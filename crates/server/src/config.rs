@@ -1,6 +1,7 @@
 //! Configuration: flag over environment over file over default. Unknown keys are refused.
 
 mod aap;
+mod access;
 mod agents;
 mod runs;
 
@@ -17,16 +18,17 @@ use serde::Deserialize;
 
 pub use self::aap::Aap;
 use self::aap::AapSection;
+pub use self::access::Access;
+use self::access::origins;
 pub use self::agents::Agents;
 use self::agents::{AGENT_KEYS, AgentSection};
 pub use self::runs::Runs;
 use self::runs::{PolicySection, RunsSection, Said, SandboxSection, Sections, Usual, WorkspacesSection};
-use crate::StartError;
-use crate::access::Access;
 use crate::amounts::{bytes, duration};
 use crate::limits::{SWEEP_EVERY_DEFAULT, SWEEP_EVERY_MIN};
 use crate::redaction::Redaction;
 use crate::settings::{Lookup, Setting};
+use crate::{Home, StartError};
 
 /// What was said on the command line, where the environment has been looked at already.
 #[derive(Debug, Clone, Default)]
@@ -413,6 +415,15 @@ impl Config {
             settings: look.settings(),
         })
     }
+
+    pub(crate) fn home(&self) -> Home {
+        Home {
+            data: self.data.clone(),
+            durability: self.durability,
+            accept_loss_after: self.accept_loss_after.clone(),
+            hot_events_max: self.hot_events_max,
+        }
+    }
 }
 
 /// An amount of what is kept, or none.
@@ -445,28 +456,6 @@ fn count(text: &str) -> Option<u64> {
 
 fn wrong(what: &str, value: &str, wanted: &str) -> StartError {
     StartError::usage(format!("{what} is {value:?}; say {wanted}"))
-}
-
-/// Origins whose pages may ask: several with commas, or none.
-fn origins(text: &str) -> Result<Vec<String>, StartError> {
-    if text == "none" || text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let origins: Vec<String> = text.split(',').map(|origin| origin.trim().to_owned()).collect();
-    match origins.iter().find(|origin| !is_origin(origin)) {
-        Some(other) => {
-            Err(wrong("allowed_origins", other, "origins such as https://app.example, never * or a path"))
-        }
-        None => Ok(origins),
-    }
-}
-
-/// Whether a browser could name an origin so: a scheme, a host in lower case, a port where it is not the usual one.
-fn is_origin(text: &str) -> bool {
-    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let plain =
-        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | ':' | '[' | ']');
-    authority.is_some_and(|authority| !authority.is_empty() && authority.chars().all(plain))
 }
 
 /// Where tokens must be shown anything may be bound.

@@ -19,9 +19,9 @@ use recount_face_aep::Refusal;
 use recount_log_sqlite::Durability;
 
 pub use self::folder::offline;
-use crate::access::TENANT_DEFAULT;
+use crate::home::Home;
 use crate::metrics::Sources;
-use crate::running::Home;
+use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, limits};
 
 /// What a running server looks at.

@@ -13,7 +13,7 @@ use recount_world::{Kind, World};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
-use crate::connection::{self, House};
+use crate::connection::{self, ServerContext};
 use crate::doors::Welcome;
 use crate::limits;
 
@@ -22,7 +22,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts until services are ended. `full` answers those for whom there is no place.
-pub(crate) fn start(listener: TcpListener, house: House, full: Router, world: &World) {
+pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, world: &World) {
     let house = Arc::new(house);
     let world_of_connections = world.clone();
     world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
@@ -43,7 +43,7 @@ pub(crate) fn start(listener: TcpListener, house: House, full: Router, world: &W
     });
 }
 
-fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<House>, full: &Router, world: &World) {
+fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<ServerContext>, full: &Router, world: &World) {
     match house.doors.knock(peer) {
         Welcome::Place(place) => {
             let house = house.clone();

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 pub(crate) use self::requests::{Requests, count};
 use self::text::{Kind, Page, Scale};
-use crate::access::Tenants;
 use crate::doors::Doors;
+use crate::tenants::Tenants;
 
 /// What the page is made of.
 #[derive(Clone)]

@@ -16,41 +16,7 @@ use crate::agents::{self, Crew};
 use crate::config::{Config, LogFormat, Options};
 use crate::files::in_words;
 use crate::running::{Entry, claim};
-use crate::{Files, Home, Running, backup, limits, logging};
-
-/// Why the server did not start, or did not run to a good end.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct StartError {
-    message: String,
-    exit_code: u8,
-}
-
-impl StartError {
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        StartError { message: message.into(), exit_code: 2 }
-    }
-
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
-        StartError { message: message.into(), exit_code: 1 }
-    }
-
-    /// What was asked for is not done, because the store is not as it should be.
-    pub(crate) fn damaged(message: impl Into<String>) -> Self {
-        StartError { message: message.into(), exit_code: 3 }
-    }
-
-    /// Logs the message; the exit code stays for the caller.
-    fn logged(self) -> Self {
-        tracing::error!("{}", self.message);
-        StartError { message: String::new(), exit_code: self.exit_code }
-    }
-
-    /// 2 when something was asked for that cannot be, 3 when a store is not as it should be, 1 when the world failed.
-    pub fn exit_code(&self) -> u8 {
-        self.exit_code
-    }
-}
+use crate::{Files, Home, Running, StartError, backup, limits, logging};
 
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
@@ -81,17 +47,6 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
 /// The same, where it matters why it was refused.
 pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault> {
     SqliteStore::open(config.home().options(config.data.clone()))
-}
-
-impl Config {
-    fn home(&self) -> Home {
-        Home {
-            data: self.data.clone(),
-            durability: self.durability,
-            accept_loss_after: self.accept_loss_after.clone(),
-            hot_events_max: self.hot_events_max,
-        }
-    }
 }
 
 /// The data folder that `serve` would take without being told.
