@@ -69,7 +69,6 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/face-aep/src/serve", &["runs", "sessions", "tasks"]),
     ("crates/log-sqlite/src", &["blobs", "salvage"]),
     ("crates/log-sqlite/src", &["feed", "layout"]),
-    ("crates/log/src", &["fault", "seam"]),
     ("crates/redact/src", &["detector", "known", "redactor", "scan", "search"]),
     ("crates/run/src", &["state", "view"]),
     ("crates/run/src/decide", &["close", "settle"]),
