@@ -36,7 +36,6 @@ mod connection;
 mod cut;
 mod examine;
 mod fault;
-mod feed;
 mod folder;
 mod fresh;
 mod gather;

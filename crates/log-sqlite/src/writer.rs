@@ -15,6 +15,9 @@
 //! After a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
 //! returns by itself when the cause is gone. It must not know what tables look like.
 
+mod commit;
+mod sealing;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver as Latch, SyncSender};
@@ -22,12 +25,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Fault, FaultKind, Observer, Retry, RowRepair, StreamKey};
+use recount_log::{Append, AppendError, Fault, FaultKind, Observer, RowRepair, StreamKey};
 use recount_world::moment;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::commit::{execute, rolled_back, settle, watch_wal};
+use self::sealing::{Sealing, Step};
 use crate::changes::{self, Journal};
 use crate::checkpoint::Checkpoints;
 use crate::company::Company;
@@ -37,14 +42,14 @@ use crate::fresh::{Fresh, States};
 use crate::group::{self, Group, Proof, Written};
 use crate::high_water::HighWater;
 use crate::hot::Hot;
-use crate::layout::{self, Totals};
+use crate::layout;
 use crate::limits;
 use crate::line::{Found, Line};
 use crate::load;
 use crate::meters::Meters;
 use crate::options::SqliteOptions;
 use crate::reserve::Reserve;
-use crate::rounds::{Next, Patience, Rounds};
+use crate::rounds::{Next, Patience};
 use crate::rows;
 use crate::seal;
 use crate::sealer::Ask;
@@ -139,80 +144,6 @@ pub(crate) struct Writer {
     sealing: Sealing,
     /// After rows could not be brought to their table.
     fold_not_before: Option<Instant>,
-}
-
-/// When and how much is sealed.
-struct Sealing {
-    age: Duration,
-    /// What may be hot.
-    most: Totals,
-    rounds: Rounds,
-    /// What has come of age is sealed up to this position.
-    due: u64,
-    /// What came in since much is hot, somewhat more than that, and was not made up for by sealing.
-    come_in: Totals,
-    /// After a failure: not before this.
-    not_before: Option<Instant>,
-}
-
-/// What became of a step of sealing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Done,
-    NotReady,
-    Nothing,
-}
-
-impl Sealing {
-    fn new(options: &SqliteOptions, asks: SyncSender<Ask>) -> Self {
-        let (age, records_max) = (options.seal_age, options.hot_records_max);
-        // Where little may be hot, windows and portions are small too.
-        let level = (records_max / limits::HOT_LEVEL_DIVISOR).max(1);
-        let portion = Totals {
-            records: limits::SEAL_BATCH_RECORDS.min(level.div_ceil(limits::SEAL_MORE_DIVISOR)),
-            bytes: limits::SEAL_BATCH_BYTES,
-        };
-        let window = Totals {
-            records: limits::SEAL_WINDOW_RECORDS_MAX.min(level),
-            bytes: limits::SEAL_WINDOW_BYTES_MAX,
-        };
-        Sealing {
-            age,
-            most: Totals { records: records_max, bytes: options.hot_bytes_max },
-            rounds: Rounds::new(asks, portion, window),
-            due: 0,
-            come_in: Totals::default(),
-            not_before: None,
-        }
-    }
-
-    /// So much came in while so much was hot.
-    fn came_in(&mut self, new: Totals, hot: Totals) {
-        if self.is_much(hot) {
-            self.come_in.more(new);
-            self.come_in.more(Totals {
-                records: new.records / limits::SEAL_MORE_DIVISOR,
-                bytes: new.bytes / limits::SEAL_MORE_DIVISOR,
-            });
-        } else {
-            self.come_in = Totals::default();
-        }
-    }
-
-    /// Whether so much came in that a portion is to be sealed.
-    fn lags(&self) -> bool {
-        let portion = self.rounds.portion();
-        self.come_in.bytes >= portion.bytes || self.come_in.records >= portion.records
-    }
-
-    fn is_too_much(&self, hot: Totals) -> bool {
-        hot.records > self.most.records || hot.bytes > self.most.bytes
-    }
-
-    fn is_much(&self, hot: Totals) -> bool {
-        hot.records > self.most.records / limits::HOT_LEVEL_DIVISOR
-            || hot.bytes > self.most.bytes / limits::HOT_LEVEL_DIVISOR
-    }
 }
 
 /// What a group came to: for each append, in order, the position of its first record.
@@ -694,61 +625,6 @@ impl Writer {
         self.known = Some(version);
         Ok(())
     }
-}
-
-/// Learns what became of a commit that failed. `Ok`: it landed after all, and is durable. `Err`: it did
-/// not; the words say so if a doubt is left.
-///
-/// SQLite undoes a failed commit for everyone who looks, but its pages may lie in the file, whole though
-/// not counted; a machine that stopped now could find them at its next start. A further commit
-/// overwrites them, and its sync is the proof.
-fn settle(connection: &Connection, error: &rusqlite::Error, proof: &Proof) -> Result<(), Fault> {
-    let mut fault = crate::fault::of_sqlite("committing", error);
-    let sound = rolled_back(connection);
-    let landed = sound && proof.holds(connection).unwrap_or(false);
-    let buried = sound && bury(connection).is_ok();
-    if landed && buried {
-        tracing::warn!(%error, "a commit was told to have failed, but is there");
-        return Ok(());
-    }
-    // A write that failed means that the end of the commit was never in the file.
-    let unwritten = matches!(error, rusqlite::Error::SqliteFailure(failure, _)
-        if failure.code == ErrorCode::DiskFull || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE);
-    if !buried && !unwritten {
-        fault.message += "; should the machine stop before the next append succeeds, this one may be found to have happened";
-        fault.retry = Retry::Maybe;
-    }
-    Err(fault)
-}
-
-fn bury(connection: &Connection) -> rusqlite::Result<()> {
-    execute(connection, "BEGIN IMMEDIATE")?;
-    layout::raise_fence(connection)?;
-    execute(connection, "COMMIT")
-}
-
-/// Rolls back what is open. `false`: the connection is in doubt and must not be used again.
-fn rolled_back(connection: &Connection) -> bool {
-    if !connection.is_autocommit()
-        && let Err(error) = execute(connection, "ROLLBACK")
-    {
-        tracing::warn!(%error, "rolling back failed");
-    }
-    connection.is_autocommit()
-}
-
-fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql)?.execute([]).map(drop)
-}
-
-/// Has SQLite note, after each commit, how many pages the write-ahead log holds.
-fn watch_wal(connection: &mut Connection, pages: &Arc<AtomicU32>) -> Result<(), Fault> {
-    let pages = pages.clone();
-    let note = move |_: &mut rusqlite::hooks::Wal, count| {
-        pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
-        Ok(())
-    };
-    connection.wal_hook(Some(note)).doing("watching the write-ahead log")
 }
 
 /// Puts everything into the database file, so that it alone is the whole store.

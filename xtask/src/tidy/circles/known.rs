@@ -67,8 +67,6 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/face-aep/src", &["serve", "stream"]),
     ("crates/face-aep/src/accept", &["order", "template"]),
     ("crates/face-aep/src/serve", &["runs", "sessions", "tasks"]),
-    ("crates/log-sqlite/src", &["blobs", "salvage"]),
-    ("crates/log-sqlite/src", &["feed", "layout"]),
     ("crates/redact/src", &["detector", "known", "redactor", "scan", "search"]),
     ("crates/run/src", &["state", "view"]),
     ("crates/run/src/decide", &["close", "settle"]),
