@@ -16,7 +16,7 @@ use crate::agents::{self, Crew};
 use crate::config::{Config, LogFormat, Options};
 use crate::files::in_words;
 use crate::running::{Entry, claim};
-use crate::{Files, Home, Running, StartError, backup, limits, logging};
+use crate::{Files, Running, StartError, backup, limits, logging};
 
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::limits;
 
 /// Whose things those are that are nobody else's.
-pub const TENANT_DEFAULT: &str = "default";
+pub(crate) const TENANT_DEFAULT: &str = "default";
 
 /// The folder that the stores of tenants stand in, within the data folder.
 const FOLDER: &str = "tenants";
