@@ -12,7 +12,6 @@ use futures_util::future::BoxFuture;
 use recount_agent::model::scripted::Scripted;
 use recount_agent::model::scripted::script::Script;
 use recount_agent::model::{Capability, Failure, Model, ModelName, Piece, Registry, Reply, Request};
-use recount_agent::policy::Policy;
 use recount_agent::tool::{Assessment, Job, Outcome, Tool};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
@@ -107,17 +106,11 @@ fn settings(folder: &std::path::Path, books: &Arc<Books>) -> Result<Settings> {
     let inner = tools.get("todo_write").context("there is a list of things to do")?.clone();
     tools.add(TimedTool { inner, books: books.clone() });
     let home = folder.join("workspaces");
+    let workspaces = Workspaces { home, allowed: [].into(), forbidden: [].into() };
     Ok(Settings {
-        models: registry,
-        tools,
-        policy: Policy::default(),
         sandbox_layer: "off".into(),
         sandboxed: true,
-        workspaces: Workspaces { home, allowed: [].into(), forbidden: [].into() },
-        system: None,
-        workspace_instructions: true,
-        profiles: Default::default(),
-        no_network: None,
+        ..Settings::new(registry, tools, workspaces)
     })
 }
 
