@@ -8,7 +8,7 @@
 //!   nothing waits for a while         ─▶ begin ─▶ bring changed rows to their table ─▶ commit
 //! ```
 //!
-//! Where many append at once it waits a little before it takes, so that more of them come ([`crate::company`]).
+//! Where many append at once it waits a little before it takes, so that more of them come ([`crate::group_commit`]).
 //! Sealing goes in small transactions, of what another thread made ready: when nothing waits and the oldest group
 //! has come of age, between commits when much is hot, and before a commit when too much is.
 //!
@@ -35,27 +35,27 @@ use self::commit::{execute, rolled_back, settle, watch_wal};
 use self::sealing::{Sealing, Step};
 use crate::changes::{self, Journal};
 use crate::checkpoint::Checkpoints;
-use crate::company::Company;
 use crate::connection::{Place, Role};
 use crate::fault::{Doing as _, no_space};
 use crate::fresh::{Fresh, States};
 use crate::group::{self, Group, Proof, Written};
+use crate::group_commit::GroupCommitPolicy;
 use crate::high_water::HighWater;
 use crate::hot::Hot;
 use crate::layout;
 use crate::limits;
-use crate::line::{Found, Line};
 use crate::load;
 use crate::meters::Meters;
 use crate::options::SqliteOptions;
 use crate::reserve::Reserve;
-use crate::rounds::{Next, Patience};
 use crate::rows;
 use crate::seal;
+use crate::seal_plan::{Next, Patience};
 use crate::sealer::Ask;
 use crate::tails::Tails;
+use crate::writer_queue::{Found, WriterQueue};
 
-/// What stands in line for the writer.
+/// What waits for the writer.
 pub(crate) enum Task {
     Append(Job),
     /// Seal all that is hot now.
@@ -64,7 +64,7 @@ pub(crate) enum Task {
     Repair(RowRepair, oneshot::Sender<Result<bool, Fault>>),
 }
 
-/// One append in line.
+/// One append in the queue.
 pub(crate) struct Job {
     pub(crate) append: Append,
     pub(crate) bytes: usize,
@@ -111,14 +111,14 @@ pub(crate) struct Shared {
     pub(crate) hot: Arc<Hot>,
     pub(crate) fresh: Arc<Fresh>,
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
-    pub(crate) line: Arc<Line<Task>>,
+    pub(crate) queue: Arc<WriterQueue<Task>>,
     pub(crate) meters: Arc<Meters>,
     /// While it is spent nothing is written that does not take away.
     pub(crate) reserve: Reserve,
 }
 
 /// The threads beside the writer that it asks things of.
-pub(crate) struct Beside {
+pub(crate) struct WriterThreads {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) asks: SyncSender<Ask>,
     pub(crate) high_water: HighWater,
@@ -133,7 +133,7 @@ pub(crate) struct Writer {
     written: Written,
     journal: Journal,
     fresh_rows_max: usize,
-    company: Company,
+    group_commit: GroupCommitPolicy,
     /// The data version in which the hot part was last read; `None` after a doubt.
     known: Option<i64>,
     shared: Shared,
@@ -149,8 +149,8 @@ pub(crate) struct Writer {
 /// What a group came to: for each append, in order, the position of its first record.
 type Fates = Vec<Result<u64, AppendError>>;
 
-/// Tells the line, however the writer ends.
-struct Leave(Arc<Line<Task>>);
+/// Tells the queue, however the writer ends.
+struct Leave(Arc<WriterQueue<Task>>);
 
 impl Drop for Leave {
     fn drop(&mut self) {
@@ -164,10 +164,10 @@ impl Writer {
         mut connection: Connection,
         journal: Journal,
         shared: Shared,
-        beside: Beside,
+        beside: WriterThreads,
         options: &SqliteOptions,
     ) -> Result<Self, Fault> {
-        let Beside { checkpoints, asks, high_water } = beside;
+        let WriterThreads { checkpoints, asks, high_water } = beside;
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
         let known = layout::data_version(&connection).doing("reading where the store ends")?;
@@ -178,7 +178,7 @@ impl Writer {
             written: Written::default(),
             journal,
             fresh_rows_max: options.fresh_rows_max,
-            company: Company::default(),
+            group_commit: GroupCommitPolicy::default(),
             known: Some(known),
             shared,
             checkpoints,
@@ -193,7 +193,7 @@ impl Writer {
     /// others that use the database have ended (`others` hangs up), and leaves it tidy.
     pub(crate) fn run(mut self, others: &Latch<()>) {
         raise_priority();
-        let line = Leave(self.shared.line.clone());
+        let gone = Leave(self.shared.queue.clone());
         let mut waiting = VecDeque::new();
         loop {
             let sleeps = waiting.is_empty();
@@ -207,26 +207,26 @@ impl Writer {
             }
             match waiting.pop_front() {
                 Some(Task::Seal(answer)) => {
-                    self.shared.line.served(1, 0);
+                    self.shared.queue.served(1, 0);
                     // Whoever asked may have left.
                     drop(answer.send(self.seal_all()));
                 }
                 Some(Task::Repair(repair, answer)) => {
-                    self.shared.line.served(1, repair.bytes());
+                    self.shared.queue.served(1, repair.bytes());
                     drop(answer.send(self.repair(&repair)));
                 }
                 Some(Task::Append(first)) => {
                     let group = self.take(first, &mut waiting);
                     let begun = moment();
                     self.commit(group);
-                    self.company.committed(begun.elapsed());
+                    self.group_commit.committed(begun.elapsed());
                     self.keep_level();
                 }
                 None => {}
             }
         }
         self.fold();
-        drop(line);
+        drop(gone);
         drop((self.checkpoints, self.sealing, self.high_water));
         // Nobody ever sends: this returns when the last of the others has let go.
         if others.recv().is_err() {
@@ -237,17 +237,17 @@ impl Writer {
         }
     }
 
-    /// Takes what is in line, behind what is in hand. With nothing in hand, more may be waited for.
+    /// Takes what is in the queue, after what is in hand. With nothing in hand, more may be waited for.
     fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> Found {
-        let line = &self.shared.line;
+        let queue = &self.shared.queue;
         if !waiting.is_empty() {
-            return line.take(waiting, false);
+            return queue.take(waiting, false);
         }
-        if let Some((count, wait)) = self.company.wanted() {
-            line.gather(count, wait);
+        if let Some((count, wait)) = self.group_commit.wanted() {
+            queue.gather(count, wait);
         }
-        let found = line.take(waiting, true);
-        self.company.came(waiting.len());
+        let found = queue.take(waiting, true);
+        self.group_commit.came(waiting.len());
         found
     }
 
@@ -260,10 +260,10 @@ impl Writer {
         match self.until_due() {
             Some(Duration::ZERO) => {
                 if self.seal_or_wait(self.sealing.due) == Step::NotReady {
-                    Line::<Task>::sleep(to_fold);
+                    WriterQueue::<Task>::sleep(to_fold);
                 }
             }
-            to_seal => Line::<Task>::sleep(to_seal.into_iter().chain(to_fold).min()),
+            to_seal => WriterQueue::<Task>::sleep(to_seal.into_iter().chain(to_fold).min()),
         }
     }
 
@@ -288,7 +288,7 @@ impl Writer {
         Some(wait)
     }
 
-    /// The longest beginning of the line that fits into one group; at least one append.
+    /// The longest beginning of the queue that fits into one group; at least one append.
     fn take(&self, first: Job, waiting: &mut VecDeque<Task>) -> Vec<Job> {
         let mut bytes = first.bytes.max(1);
         let sociable = first.is_sociable();
@@ -303,7 +303,7 @@ impl Writer {
             bytes += next.bytes.max(1);
             group.push(next);
         }
-        self.shared.line.served(group.len(), group.iter().map(|job| job.bytes).sum());
+        self.shared.queue.served(group.len(), group.iter().map(|job| job.bytes).sum());
         group
     }
 
@@ -312,7 +312,7 @@ impl Writer {
             Ok(fates) => {
                 if self.written.took_of_hot(&self.shared.hot) {
                     // What was made ready may have it still.
-                    self.sealing.rounds.forget();
+                    self.sealing.plan.forget();
                 }
                 self.written.remember(&self.shared.hot, &self.shared.fresh, &mut self.journal);
                 self.sealing.came_in(self.written.totals(), self.shared.hot.backlog().totals);
@@ -530,7 +530,7 @@ impl Writer {
             self.transact(|_, _| Ok(((), Proof::Nothing)))?;
         }
         let backlog = self.shared.hot.backlog();
-        let work = match self.sealing.rounds.next(&backlog, last_position, patience)? {
+        let work = match self.sealing.plan.next(&backlog, last_position, patience)? {
             Next::Work(work) => work,
             Next::NotReady => return Ok(Step::NotReady),
             Next::Nothing => return Ok(Step::Nothing),
@@ -547,8 +547,8 @@ impl Writer {
             let count = layout::raise_fence(connection).doing("raising the fence")?;
             Ok((Some(new), Proof::Fence(count)))
         });
-        let Some(new) = sealed.inspect_err(|_| self.sealing.rounds.forget())? else {
-            self.sealing.rounds.forget();
+        let Some(new) = sealed.inspect_err(|_| self.sealing.plan.forget())? else {
+            self.sealing.plan.forget();
             return Ok(Step::Done);
         };
         self.sealing.not_before = None;
@@ -617,7 +617,7 @@ impl Writer {
             return Ok(());
         }
         self.tails.clear();
-        self.sealing.rounds.forget();
+        self.sealing.plan.forget();
         self.shared.hot.replace(load::load(connection)?);
         let (journal, states) = changes::load(connection)?;
         self.shared.fresh.replace(states, moment());

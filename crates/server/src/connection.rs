@@ -30,7 +30,7 @@ use recount_world::{Clock, Shutdown};
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
-use crate::doors::Doors;
+use crate::connection_limits::ConnectionLimits;
 use crate::limits;
 use crate::peer::Peer;
 
@@ -39,7 +39,7 @@ type Socket = StallGuard<TcpStream>;
 /// What all connections share.
 pub(crate) struct ServerContext {
     pub(crate) router: Router,
-    pub(crate) doors: Arc<Doors>,
+    pub(crate) connections: Arc<ConnectionLimits>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn serve(
             End::Whole if !shutdown.is_requested() => {}
             End::Whole | End::Left => return,
             End::Failed(error) if error.kind() == io::ErrorKind::TimedOut => {
-                house.doors.cut();
+                house.connections.cut();
                 let after = outcome.cursor;
                 tracing::info!(%peer, after, "a reader was cut: it took nothing for too long; it can go on after this id");
                 return;
@@ -142,7 +142,7 @@ async fn speak_http(
         Err(outcome) => {
             if let Err(error) = outcome {
                 if is_stall(&error) {
-                    house.doors.cut();
+                    house.connections.cut();
                     tracing::info!(%peer, "a connection was cut: its peer took nothing for too long");
                 } else {
                     tracing::debug!(%peer, %error, "a connection ended early");

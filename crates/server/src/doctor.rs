@@ -74,11 +74,11 @@ impl Server {
         durability(&mut checks, self.home.durability);
         priority(&mut checks);
         files(&mut checks, Files::now());
-        let (open, most) = (self.sources.doors.open(), self.sources.doors.places_max());
+        let (open, most) = (self.sources.connections.open(), self.sources.connections.places_max());
         checks.push(Check::fine("connections", format!("{open} open, at most {most}")));
         bounds(&mut checks);
-        if let Some(crew) = tenants.crew() {
-            crew.checks(&mut checks, tenants.default_engine().world()).await;
+        if let Some(pool) = tenants.agents() {
+            pool.checks(&mut checks, tenants.default_engine().world()).await;
         }
         folder::leftovers(&mut checks, &self.home.data);
         folder::disk(&mut checks, &self.home.data);

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
 use crate::connection::{self, ServerContext};
-use crate::doors::Welcome;
+use crate::connection_limits::Admission;
 use crate::limits;
 
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -44,22 +44,22 @@ pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, w
 }
 
 fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<ServerContext>, full: &Router, world: &World) {
-    match house.doors.knock(peer) {
-        Welcome::Place(place) => {
+    match house.connections.try_admit(peer) {
+        Admission::Place(place) => {
             let house = house.clone();
             world.tasks.spawn(Kind::Connection, move |shutdown| async move {
                 connection::serve(stream, peer, house, shutdown).await;
                 drop(place);
             });
         }
-        Welcome::Refusal(place) => {
+        Admission::Refusal(place) => {
             let full = full.clone();
             world.tasks.spawn(Kind::Connection, move |_| async move {
                 turn_away(stream, peer, full).await;
                 drop(place);
             });
         }
-        Welcome::Nothing => drop(stream),
+        Admission::Nothing => drop(stream),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::config::Aap;
 use crate::connection::ServerContext;
-use crate::doors::Doors;
+use crate::connection_limits::ConnectionLimits;
 use crate::home::Home;
 use crate::metrics::{Requests, Sources};
 use crate::tenants::Tenants;
@@ -99,18 +99,19 @@ impl Running {
                  first with recount token add --data FOLDER, or bind a loopback address"
             )));
         }
-        let doors = Doors::new(Files::now().connections_max());
-        let full = full(doors.places_max(), &engine);
+        let connections = ConnectionLimits::new(Files::now().connections_max());
+        let full = full(connections.places_max(), &engine);
         let sources = Sources {
             tenants: gate.tenants.clone(),
-            doors: doors.clone(),
+            connections: connections.clone(),
             places: Places::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house = ServerContext { router: router(sources, home, &gate), doors, clock: world.clock.clone() };
+        let house =
+            ServerContext { router: router(sources, home, &gate), connections, clock: world.clock.clone() };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }

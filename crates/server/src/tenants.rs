@@ -14,7 +14,7 @@ use recount_face_aep::{Refusal, SseFraming};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
-use crate::agents::Crew;
+use crate::agents::AgentPool;
 use crate::audit::{self, Audit};
 use crate::home::Home;
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within, tenant_folders};
@@ -31,7 +31,7 @@ pub(crate) struct Tenants {
     /// What every tenant's store is kept to.
     policy: OnceLock<(Policy, Duration)>,
     /// Who does their own runs, where anybody does.
-    crew: OnceLock<Arc<Crew>>,
+    agents: OnceLock<Arc<AgentPool>>,
     /// What is done to the server itself; none where there is no data folder.
     audit: OnceLock<Audit>,
 }
@@ -54,7 +54,7 @@ impl Tenants {
             world,
             making,
             policy: OnceLock::new(),
-            crew: OnceLock::new(),
+            agents: OnceLock::new(),
             audit: OnceLock::new(),
         });
         for name in folders.keys().filter(|name| *name != audit::TENANT) {
@@ -85,8 +85,8 @@ impl Tenants {
             engine.keep_to(*policy, *every);
             engine.keep_scrubbing();
         }
-        if let Some(crew) = self.crew.get() {
-            crew.employ(name, &engine).await?;
+        if let Some(agents) = self.agents.get() {
+            agents.attach_performer(name, &engine).await?;
         }
         self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
         Ok(engine)
@@ -137,14 +137,14 @@ impl Tenants {
         }
     }
 
-    /// Lets a crew do the runs of all tenants from now on, and of those to come.
-    pub(crate) async fn employ(&self, crew: Arc<Crew>) -> Result<(), Error> {
+    /// Attaches the agents that execute the runs of all tenants, and of tenants to come.
+    pub(crate) async fn attach_agents(&self, agents: Arc<AgentPool>) -> Result<(), Error> {
         let _one_at_a_time = self.making.lock().await;
         for (name, engine) in self.all() {
-            crew.employ(&name, &engine).await?;
+            agents.attach_performer(&name, &engine).await?;
         }
         // Said once, when the server begins; an engine would have refused a second one.
-        self.crew.get_or_init(|| crew);
+        self.agents.get_or_init(|| agents);
         Ok(())
     }
 
@@ -158,8 +158,8 @@ impl Tenants {
         self.audit.get()
     }
 
-    pub(crate) fn crew(&self) -> Option<&Arc<Crew>> {
-        self.crew.get()
+    pub(crate) fn agents(&self) -> Option<&Arc<AgentPool>> {
+        self.agents.get()
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {

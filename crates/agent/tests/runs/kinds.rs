@@ -166,11 +166,7 @@ fn commands_are_refused_where_none_can_run() {
     let settings = recount_agent::Settings::new(
         recount_agent::model::Registry::default(),
         recount_agent::tools::Tools::standard(),
-        recount_agent::Workspaces {
-            home: folder.path().into(),
-            allowed: [].into(),
-            forbidden: [].into(),
-        },
+        recount_agent::Workspaces { home: folder.path().into(), allowed: [].into(), forbidden: [].into() },
     );
     let agent = recount_agent::Agent::new(settings, recount_world::World::real());
     for kind in [RunKind::Shell, RunKind::Git] {

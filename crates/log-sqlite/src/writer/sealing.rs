@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::layout::Totals;
 use crate::limits;
 use crate::options::SqliteOptions;
-use crate::rounds::Rounds;
+use crate::seal_plan::SealPlan;
 use crate::sealer::Ask;
 
 /// When and how much is sealed.
@@ -18,7 +18,7 @@ pub(super) struct Sealing {
     pub(super) age: Duration,
     /// What may be hot.
     pub(super) most: Totals,
-    pub(super) rounds: Rounds,
+    pub(super) plan: SealPlan,
     /// What has come of age is sealed up to this position.
     pub(super) due: u64,
     /// What came in since much is hot, somewhat more than that, and was not made up for by sealing.
@@ -51,7 +51,7 @@ impl Sealing {
         Sealing {
             age,
             most: Totals { records: records_max, bytes: options.hot_bytes_max },
-            rounds: Rounds::new(asks, portion, window),
+            plan: SealPlan::new(asks, portion, window),
             due: 0,
             come_in: Totals::default(),
             not_before: None,
@@ -73,7 +73,7 @@ impl Sealing {
 
     /// Whether so much came in that a portion is to be sealed.
     pub(super) fn lags(&self) -> bool {
-        let portion = self.rounds.portion();
+        let portion = self.plan.portion();
         self.come_in.bytes >= portion.bytes || self.come_in.records >= portion.records
     }
 
