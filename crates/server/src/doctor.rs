@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse, Response};
-use http::header;
+use axum::response::Response;
+use http::StatusCode;
 use recount_api::admin::{Check, Checkup};
 use recount_api::reply::One;
 use recount_engine::{Engine, EngineStats};
@@ -19,6 +19,7 @@ use recount_face_aep::Refusal;
 use recount_log_sqlite::Durability;
 
 pub use self::folder::offline;
+use crate::admin_json::json;
 use crate::home::Home;
 use crate::metrics::Sources;
 use crate::tenant_folder::TENANT_DEFAULT;
@@ -46,9 +47,7 @@ pub(crate) async fn look(
         }
     };
     let reply = One::new("checkup", Checkup { checks: server.checks(full).await });
-    let body = serde_json::to_vec(&reply).expect("texts can be said in JSON");
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, body).into_response())
+    Ok(json(StatusCode::OK, &reply))
 }
 
 impl Server {

@@ -3,6 +3,7 @@
 //! Only this crate (and the simulation) names the plugs. It must never know the rules.
 
 pub mod access;
+mod admin_json;
 mod agents;
 pub mod amounts;
 mod applications;

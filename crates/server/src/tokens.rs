@@ -2,21 +2,20 @@
 //!
 //! Who administers the default tenant administers all; who administers another sees only its own.
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Extension, Path, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use recount_api::admin::{AddToken, AddedToken, AskTicket, Removed, Ticket, Token};
 use recount_api::reply::{One, Page};
 use recount_engine::{Scope, Visitor};
 use recount_event::Code;
 use recount_face_aep::Refusal;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::access::{Admitted, Gate, created, new_token, told};
+use crate::admin_json::{json, read};
 use crate::audit::What;
 use crate::limits;
 use crate::tenant_folder::TENANT_DEFAULT;
@@ -116,27 +115,4 @@ pub(crate) async fn ticket(
     let ticket = gate.tickets.issue(&request.path, admitted.key)?;
     let reply = Ticket { ticket, path: request.path, redeem_within_seconds: limits::TICKET_WAIT.as_secs() };
     Ok(json(StatusCode::CREATED, &One::new("ticket", reply)))
-}
-
-/// A small JSON object, declared as one.
-async fn read<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T, Refusal> {
-    let body = to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|_| {
-        let most = limits::ADMIN_BODY_BYTES_MAX;
-        Refusal::new(Code::BodyTooLarge, format!("the body broke off or is larger than {most} bytes"))
-    })?;
-    let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    if !declared.is_some_and(recount_transport::media::is_json) {
-        let otherwise = "the body is not declared as JSON; send content-type: application/json";
-        return Err(Refusal::new(Code::MediaTypeUnsupported, otherwise));
-    }
-    // An object and nothing else: a list would do for the words of a struct.
-    serde_json::from_slice(&body)
-        .and_then(|object| serde_json::from_value(serde_json::Value::Object(object)))
-        .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
-}
-
-fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let body = serde_json::to_vec(value).expect("texts can be said in JSON");
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-    (status, headers, body).into_response()
 }
