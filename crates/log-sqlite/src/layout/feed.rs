@@ -1,11 +1,12 @@
-//! The rows of the feed, in SQL: which sealed record is at which position. How spans are packed is said in `packing.rs`;
-//! this file knows neither records nor transactions.
+//! The table `feed`: which sealed record is at which position.
+//!
+//! It must not know records or transactions; `packing.rs` packs the spans.
 
 use recount_log::Fault;
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
+use super::columns::{int, number};
 use crate::fault::{Doing as _, corrupt};
-use crate::layout::{int, number};
 use crate::packing::{self, Span};
 use crate::sum::Sum;
 

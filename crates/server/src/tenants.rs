@@ -4,7 +4,7 @@
 //! them, below. See `docs/decisions/0014`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -14,42 +14,11 @@ use recount_face_aep::{Refusal, SseFraming};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
 
-use super::seal;
-use crate::agents::Crew;
+use crate::agents::AgentPool;
 use crate::audit::{self, Audit};
-use crate::running::Home;
-use crate::{StartError, limits};
-
-/// Whose things those are that are nobody else's.
-pub const TENANT_DEFAULT: &str = "default";
-
-/// The folder that the stores of tenants stand in, within the data folder.
-const FOLDER: &str = "tenants";
-
-/// Whether something can be the name of a tenant: one that is also the name of a folder, everywhere.
-pub(crate) fn is_tenant_name(name: &str) -> bool {
-    let fits = !name.is_empty() && name.len() <= limits::TENANT_NAME_MAX;
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    fits && name.chars().all(plain) && !name.starts_with('-') && !name.ends_with('-')
-}
-
-/// The stores of tenants within a data folder, by name.
-pub(crate) fn tenant_folders(data: &Path) -> std::io::Result<BTreeMap<String, PathBuf>> {
-    let entries = match std::fs::read_dir(data.join(FOLDER)) {
-        Ok(entries) => entries,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(why) => return Err(why),
-    };
-    let mut folders = BTreeMap::new();
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name().into_string().unwrap_or_default();
-        if is_tenant_name(&name) && entry.path().is_dir() {
-            folders.insert(name, entry.path());
-        }
-    }
-    Ok(folders)
-}
+use crate::home::Home;
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within, tenant_folders};
+use crate::{StartError, limits, seal};
 
 pub(crate) struct Tenants {
     default: Engine,
@@ -62,7 +31,7 @@ pub(crate) struct Tenants {
     /// What every tenant's store is kept to.
     policy: OnceLock<(Policy, Duration)>,
     /// Who does their own runs, where anybody does.
-    crew: OnceLock<Arc<Crew>>,
+    agents: OnceLock<Arc<AgentPool>>,
     /// What is done to the server itself; none where there is no data folder.
     audit: OnceLock<Audit>,
 }
@@ -85,7 +54,7 @@ impl Tenants {
             world,
             making,
             policy: OnceLock::new(),
-            crew: OnceLock::new(),
+            agents: OnceLock::new(),
             audit: OnceLock::new(),
         });
         for name in folders.keys().filter(|name| *name != audit::TENANT) {
@@ -102,7 +71,7 @@ impl Tenants {
             let detail = "this server has no data folder to keep other tenants in";
             return Err(Refusal::new(Code::LimitReached, detail));
         };
-        let options = home.options(home.data.join(FOLDER).join(name));
+        let options = home.options(folder_within(&home.data, name));
         // It waits for the disk, but only when a tenant is new or the server begins.
         let store = SqliteStore::open(options).map_err(Error::from)?;
         let redactor = self.default.redactor().clone();
@@ -116,8 +85,8 @@ impl Tenants {
             engine.keep_to(*policy, *every);
             engine.keep_scrubbing();
         }
-        if let Some(crew) = self.crew.get() {
-            crew.employ(name, &engine).await?;
+        if let Some(agents) = self.agents.get() {
+            agents.attach_performer(name, &engine).await?;
         }
         self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
         Ok(engine)
@@ -168,14 +137,14 @@ impl Tenants {
         }
     }
 
-    /// Lets a crew do the runs of all tenants from now on, and of those to come.
-    pub(crate) async fn employ(&self, crew: Arc<Crew>) -> Result<(), Error> {
+    /// Attaches the agents that execute the runs of all tenants, and of tenants to come.
+    pub(crate) async fn attach_agents(&self, agents: Arc<AgentPool>) -> Result<(), Error> {
         let _one_at_a_time = self.making.lock().await;
         for (name, engine) in self.all() {
-            crew.employ(&name, &engine).await?;
+            agents.attach_performer(&name, &engine).await?;
         }
         // Said once, when the server begins; an engine would have refused a second one.
-        self.crew.get_or_init(|| crew);
+        self.agents.get_or_init(|| agents);
         Ok(())
     }
 
@@ -189,8 +158,8 @@ impl Tenants {
         self.audit.get()
     }
 
-    pub(crate) fn crew(&self) -> Option<&Arc<Crew>> {
-        self.crew.get()
+    pub(crate) fn agents(&self) -> Option<&Arc<AgentPool>> {
+        self.agents.get()
     }
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {
@@ -213,32 +182,11 @@ impl Tenants {
     pub(crate) async fn backup(&self, to: &Path) -> Result<(), Error> {
         self.default.backup(to.to_owned()).await?;
         for (name, engine) in self.all().into_iter().skip(1) {
-            engine.backup(Tenants::folder_within(to, &name)).await?;
+            engine.backup(folder_within(to, &name)).await?;
         }
         if let Some(audit) = self.audit() {
-            audit.engine().backup(Tenants::folder_within(to, audit::TENANT)).await?;
+            audit.engine().backup(folder_within(to, audit::TENANT)).await?;
         }
         Ok(())
-    }
-
-    /// Where copies of the others' stores belong within a copy of the data folder.
-    pub(crate) fn folder_within(copy: &Path, name: &str) -> PathBuf {
-        copy.join(FOLDER).join(name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_are_folders_everywhere() {
-        for good in ["a", "acme", "team-7", "0"] {
-            assert!(is_tenant_name(good), "{good}");
-        }
-        let long = "x".repeat(limits::TENANT_NAME_MAX + 1);
-        for bad in ["", "-a", "a-", "A", "a_b", "a.b", "..", "a/b", "ä", "a b", &long] {
-            assert!(!is_tenant_name(bad), "{bad}");
-        }
     }
 }

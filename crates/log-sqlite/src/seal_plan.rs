@@ -1,4 +1,4 @@
-//! Rounds of sealing, as the writer goes through them: which transaction comes next.
+//! SealPlan of sealing, as the writer goes through them: which transaction comes next.
 //!
 //! ```text
 //!   window 1:  write chunks, portion by portion
@@ -25,7 +25,7 @@ use crate::layout::Totals;
 use crate::limits;
 use crate::sealer::{Answer, Ask, Ready};
 
-pub(crate) struct Rounds {
+pub(crate) struct SealPlan {
     asks: SyncSender<Ask>,
     /// The window that is being sealed.
     window: Option<Coming>,
@@ -74,9 +74,9 @@ pub(crate) enum Next {
     Nothing,
 }
 
-impl Rounds {
+impl SealPlan {
     pub(crate) fn new(asks: SyncSender<Ask>, portion: Totals, most: Totals) -> Self {
-        Rounds { asks, window: None, left: VecDeque::new(), portion, most }
+        SealPlan { asks, window: None, left: VecDeque::new(), portion, most }
     }
 
     pub(crate) fn portion(&self) -> Totals {

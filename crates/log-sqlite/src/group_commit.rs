@@ -11,28 +11,28 @@
 
 use std::time::Duration;
 
-use crate::limits::{COMPANY_COMMITS, COMPANY_DIVISOR, COMPANY_LESS_DIVISOR, COMPANY_WAIT_MAX};
+use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_WAIT_MAX};
 
 /// What is known of those who append.
 #[derive(Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct GroupCommitPolicy {
     /// So many appended at the same time, lately.
     at_once: usize,
     /// How long the last commit took.
     took: Duration,
 }
 
-impl Company {
+impl GroupCommitPolicy {
     /// How many are to be in line before a commit begins, and how long they are waited for; `None`: it begins.
     pub(crate) fn wanted(&self) -> Option<(usize, Duration)> {
-        let count = self.at_once / COMPANY_DIVISOR;
-        (count > 1).then(|| (count, (self.took * COMPANY_COMMITS).min(COMPANY_WAIT_MAX)))
+        let count = self.at_once / GROUP_WAIT_DIVISOR;
+        (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_WAIT_MAX)))
     }
 
     /// So many were in line when it was taken.
     pub(crate) fn came(&mut self, count: usize) {
         if self.wanted().is_some_and(|(wanted, _)| count < wanted) {
-            self.at_once -= self.at_once.div_ceil(COMPANY_LESS_DIVISOR);
+            self.at_once -= self.at_once.div_ceil(GROUP_WAIT_LESS_DIVISOR);
         }
         self.at_once = self.at_once.max(count);
     }
@@ -48,13 +48,13 @@ mod tests {
 
     const COMMIT: Duration = Duration::from_micros(100);
 
-    fn after(counts: &[usize]) -> Company {
-        let mut company = Company::default();
+    fn after(counts: &[usize]) -> GroupCommitPolicy {
+        let mut policy = GroupCommitPolicy::default();
         for count in counts {
-            company.came(*count);
-            company.committed(COMMIT);
+            policy.came(*count);
+            policy.committed(COMMIT);
         }
-        company
+        policy
     }
 
     #[test]
@@ -66,34 +66,34 @@ mod tests {
 
     #[test]
     fn a_part_of_many_is_waited_for_as_long_as_a_few_commits_take() {
-        assert_eq!(after(&[3, 60, 20, 30]).wanted(), Some((20, COMMIT * COMPANY_COMMITS)));
+        assert_eq!(after(&[3, 60, 20, 30]).wanted(), Some((20, COMMIT * GROUP_WAIT_COMMITS)));
         let mut slow = after(&[60]);
         slow.committed(Duration::from_secs(3));
-        assert_eq!(slow.wanted(), Some((20, COMPANY_WAIT_MAX)));
+        assert_eq!(slow.wanted(), Some((20, GROUP_WAIT_WAIT_MAX)));
     }
 
     #[test]
     fn behind_a_crowd_somebody_alone_waits_a_few_times_and_then_never_again() {
-        let mut company = after(&[4096]);
+        let mut policy = after(&[4096]);
         let mut waits = 0;
-        while company.wanted().is_some() {
-            company.came(1);
+        while policy.wanted().is_some() {
+            policy.came(1);
             waits += 1;
         }
         assert_eq!(waits, 23);
-        company.came(1);
-        assert_eq!(company.wanted(), None);
+        policy.came(1);
+        assert_eq!(policy.wanted(), None);
     }
 
     #[test]
     fn no_more_are_waited_for_than_a_part_of_the_most_that_came() {
         for most in 0..5000 {
-            let company = after(&[most / 2, most, most / 3]);
-            match company.wanted() {
+            let policy = after(&[most / 2, most, most / 3]);
+            match policy.wanted() {
                 Some((wanted, _)) => {
-                    assert!(wanted > 1 && wanted <= most / COMPANY_DIVISOR, "{wanted} of {most}")
+                    assert!(wanted > 1 && wanted <= most / GROUP_WAIT_DIVISOR, "{wanted} of {most}")
                 }
-                None => assert!(most < 2 * COMPANY_DIVISOR, "{most}"),
+                None => assert!(most < 2 * GROUP_WAIT_DIVISOR, "{most}"),
             }
         }
     }

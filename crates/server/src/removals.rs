@@ -11,9 +11,9 @@ use recount_engine::Visitor;
 use recount_transport::RequestId;
 use serde_json::json;
 
-use super::What;
 use crate::access::{Admitted, Gate};
-use crate::guard::Peer;
+use crate::audit::What;
+use crate::peer::Peer;
 
 /// Records what a request took away, before its client is answered.
 pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {

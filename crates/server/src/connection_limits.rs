@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::limits;
 
 /// Shared by the listener, which lets in, and metrics.
-pub(crate) struct Doors {
+pub(crate) struct ConnectionLimits {
     places: Shares<IpAddr>,
     places_max: usize,
     /// For those who are only told that there is no place.
@@ -22,7 +22,7 @@ pub(crate) struct Doors {
 }
 
 /// What becomes of somebody who knocks.
-pub(crate) enum Welcome {
+pub(crate) enum Admission {
     Place(Share<IpAddr>),
     /// There is no place, and time to say so.
     Refusal(OwnedSemaphorePermit),
@@ -30,9 +30,9 @@ pub(crate) enum Welcome {
     Nothing,
 }
 
-impl Doors {
+impl ConnectionLimits {
     pub(crate) fn new(places_max: usize) -> Arc<Self> {
-        Arc::new(Doors {
+        Arc::new(ConnectionLimits {
             places: Shares::new(limits_of(places_max)),
             places_max,
             refusals: Arc::new(Semaphore::new(limits::REFUSALS_MAX)),
@@ -41,12 +41,12 @@ impl Doors {
         })
     }
 
-    pub(crate) fn knock(&self, peer: SocketAddr) -> Welcome {
+    pub(crate) fn try_admit(&self, peer: SocketAddr) -> Admission {
         if let Some(place) = self.places.try_take(&network_of(peer.ip()), 1) {
             self.accepted.fetch_add(1, Ordering::Relaxed);
-            return Welcome::Place(place);
+            return Admission::Place(place);
         }
-        self.refusals.clone().try_acquire_owned().map_or(Welcome::Nothing, Welcome::Refusal)
+        self.refusals.clone().try_acquire_owned().map_or(Admission::Nothing, Admission::Refusal)
     }
 
     /// A connection was cut because its peer took nothing.
@@ -96,10 +96,10 @@ fn network_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn fill(doors: &Doors, peer: &str) -> Vec<Share<IpAddr>> {
+    fn fill(connections: &ConnectionLimits, peer: &str) -> Vec<Share<IpAddr>> {
         let peer = SocketAddr::new(peer.parse().unwrap(), 1);
         let mut held = Vec::new();
-        while let Welcome::Place(place) = doors.knock(peer) {
+        while let Admission::Place(place) = connections.try_admit(peer) {
             held.push(place);
         }
         held
@@ -108,30 +108,30 @@ mod tests {
     #[test]
     fn no_address_takes_all_places() {
         for places_max in [16, 100, 1_000, limits::CONNECTIONS_MAX] {
-            let doors = Doors::new(places_max);
-            let greedy = fill(&doors, "192.0.2.1");
+            let connections = ConnectionLimits::new(places_max);
+            let greedy = fill(&connections, "192.0.2.1");
             assert!(greedy.len() < places_max && greedy.len() >= places_max * 7 / 8, "{}", greedy.len());
-            let other = fill(&doors, "::ffff:192.0.2.2");
+            let other = fill(&connections, "::ffff:192.0.2.2");
             assert!(!other.is_empty(), "of {places_max}");
-            assert_eq!(doors.open(), greedy.len() + other.len());
-            assert_eq!(fill(&doors, "192.0.2.2").len(), 0, "the same address in other words");
-            assert_eq!(doors.refused(), 3);
+            assert_eq!(connections.open(), greedy.len() + other.len());
+            assert_eq!(fill(&connections, "192.0.2.2").len(), 0, "the same address in other words");
+            assert_eq!(connections.refused(), 3);
             drop(greedy);
-            assert_eq!(doors.open(), other.len());
+            assert_eq!(connections.open(), other.len());
         }
     }
 
     #[test]
     fn addresses_of_one_network_are_one() {
-        let doors = Doors::new(100);
-        let greedy = fill(&doors, "2001:db8:0:1::1");
-        assert!(fill(&doors, "2001:db8:0:1:ffff::2").is_empty());
-        assert!(!fill(&doors, "2001:db8:0:2::1").is_empty());
+        let connections = ConnectionLimits::new(100);
+        let greedy = fill(&connections, "2001:db8:0:1::1");
+        assert!(fill(&connections, "2001:db8:0:1:ffff::2").is_empty());
+        assert!(!fill(&connections, "2001:db8:0:2::1").is_empty());
         drop(greedy);
     }
 
     #[test]
     fn where_there_is_one_place_somebody_has_it() {
-        assert_eq!(fill(&Doors::new(1), "192.0.2.1").len(), 1);
+        assert_eq!(fill(&ConnectionLimits::new(1), "192.0.2.1").len(), 1);
     }
 }

@@ -1,7 +1,7 @@
-//! The line in front of the writer: bounded, in order, taken as a whole.
+//! The queue in front of the writer: bounded, in order, taken as a whole.
 //!
 //! One lock is taken for each append and two for each group, and the writer's thread is woken only when it
-//! sleeps. What is in the line is counted until it has become part of a group. It must not know what a
+//! sleeps. What is in the queue is counted until it has become part of a group. It must not know what a
 //! task is about.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use recount_log::{Fault, FaultKind, Retry};
 use crate::fault::{closed, stopped};
 
 /// Where tasks wait, with the bytes they hold.
-pub(crate) struct Line<T>(Mutex<Inner<T>>);
+pub(crate) struct WriterQueue<T>(Mutex<Inner<T>>);
 
 struct Inner<T> {
     tasks: VecDeque<T>,
@@ -45,10 +45,10 @@ pub(crate) enum Found {
     End,
 }
 
-impl<T> Line<T> {
+impl<T> WriterQueue<T> {
     pub(crate) fn new() -> Self {
         let (tasks, asleep) = (VecDeque::new(), None);
-        Line(Mutex::new(Inner { tasks, count: 0, bytes: 0, state: State::Open, asleep }))
+        WriterQueue(Mutex::new(Inner { tasks, count: 0, bytes: 0, state: State::Open, asleep }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
@@ -166,55 +166,55 @@ mod tests {
 
     #[test]
     fn what_was_taken_counts_until_it_is_served() {
-        let line = Line::new();
+        let queue = WriterQueue::new();
         let mut mine = VecDeque::new();
-        assert_eq!(line.take(&mut mine, false), Found::Nothing);
-        (0..APPENDS_WAITING_MAX).for_each(|n| line.push(n, 1).unwrap());
-        assert_eq!(line.push(0, 1).unwrap_err().kind, FaultKind::Busy);
-        assert_eq!(line.take(&mut mine, false), Found::Tasks);
+        assert_eq!(queue.take(&mut mine, false), Found::Nothing);
+        (0..APPENDS_WAITING_MAX).for_each(|n| queue.push(n, 1).unwrap());
+        assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Busy);
+        assert_eq!(queue.take(&mut mine, false), Found::Tasks);
         assert_eq!(mine.len(), APPENDS_WAITING_MAX);
-        assert_eq!(line.push(0, 1).unwrap_err().kind, FaultKind::Busy);
-        line.served(1, 1);
-        line.push(7, 1).unwrap();
-        line.close();
-        assert_eq!(line.push(0, 1).unwrap_err().kind, FaultKind::Closed);
-        assert_eq!(line.take(&mut mine, false), Found::Tasks);
+        assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Busy);
+        queue.served(1, 1);
+        queue.push(7, 1).unwrap();
+        queue.close();
+        assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Closed);
+        assert_eq!(queue.take(&mut mine, false), Found::Tasks);
         assert_eq!(mine.back(), Some(&7), "in order, behind what is in hand");
-        assert_eq!(line.take(&mut mine, true), Found::End);
+        assert_eq!(queue.take(&mut mine, true), Found::End);
     }
 
     #[test]
     fn it_is_waited_for_as_many_as_are_wanted_or_until_nothing_comes_any_more() {
-        let line = std::sync::Arc::new(Line::new());
+        let queue = std::sync::Arc::new(WriterQueue::new());
         let others = |count: usize, closes: bool| {
-            let line = line.clone();
+            let queue = queue.clone();
             recount_world::thread("others", move || {
-                while line.lock().asleep.is_none() {
+                while queue.lock().asleep.is_none() {
                     std::thread::yield_now();
                 }
-                (0..count).for_each(|n| line.push(n, 1).unwrap());
+                (0..count).for_each(|n| queue.push(n, 1).unwrap());
                 if closes {
-                    line.close();
+                    queue.close();
                 }
             })
         };
         let mut mine = VecDeque::new();
         for (count, closes) in [(5, false), (2, true)] {
             let other = others(count, closes);
-            line.gather(5, Duration::from_secs(600));
+            queue.gather(5, Duration::from_secs(600));
             other.join().unwrap();
-            line.take(&mut mine, false);
+            queue.take(&mut mine, false);
             assert_eq!(mine.drain(..).count(), count);
         }
-        line.gather(5, Duration::from_secs(600));
+        queue.gather(5, Duration::from_secs(600));
     }
 
     #[test]
     fn one_that_is_too_large_for_the_line_goes_when_nothing_else_waits() {
-        let line = Line::new();
-        line.push((), APPENDS_WAITING_BYTES_MAX + 1).unwrap();
-        assert_eq!(line.push((), 1).unwrap_err().kind, FaultKind::Busy);
-        line.leave();
-        assert_eq!(line.push((), 1).unwrap_err().kind, FaultKind::Closed);
+        let queue = WriterQueue::new();
+        queue.push((), APPENDS_WAITING_BYTES_MAX + 1).unwrap();
+        assert_eq!(queue.push((), 1).unwrap_err().kind, FaultKind::Busy);
+        queue.leave();
+        assert_eq!(queue.push((), 1).unwrap_err().kind, FaultKind::Closed);
     }
 }
