@@ -21,9 +21,6 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/cli/src", &["exit", "output"]),
     ("crates/cli/src/command", &["apply", "run"]),
     ("crates/cli/src/render", &["account", "sentence"]),
-    ("crates/client/src", &["client", "tail"]),
-    ("crates/client/src/aap", &["client", "turn"]),
-    ("crates/client/src/aap", &["events", "fold"]),
     ("crates/engine/src", &["catalogue", "engine", "read", "work", "write"]),
     (
         "crates/engine/src/write",
