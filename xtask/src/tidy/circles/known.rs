@@ -4,13 +4,6 @@
 pub(super) type Known = (&'static str, &'static [&'static str]);
 
 pub(super) const KNOWN: &[Known] = &[
-    ("crates/aaep-kit/src/replay", &["fresh", "prompts", "room", "stage"]),
-    ("crates/aaep-kit/src/scripted", &["judge", "play", "room", "surfaces"]),
-    ("crates/aaep/src", &["rule", "shape", "table", "wire"]),
-    ("crates/aaep/src/negotiate", &["request", "terms"]),
-    ("crates/aaep/src/produce", &["batch", "prompt", "session"]),
-    ("crates/aaep/src/rule", &["check", "lint", "spoken"]),
-    ("crates/aaep/src/session", &["prompts", "states", "stream", "tools", "track"]),
     (
         "crates/agent/src",
         &["agent", "budget", "calls", "client", "leave", "request", "said", "turn", "worker", "workspace"],
