@@ -6,15 +6,19 @@
 pub(crate) mod admission;
 pub(crate) mod allowances;
 pub(crate) mod artifacts;
+pub(crate) mod commit;
 pub(crate) mod deadlines;
 pub(crate) mod ended_run;
+mod group;
 pub(crate) mod idempotency;
 pub(crate) mod ingest;
+pub(crate) mod loaded_run;
 pub(crate) mod new_run;
 pub(crate) mod new_runs;
 pub(crate) mod owed_runs;
 pub(crate) mod redaction;
 pub(crate) mod removal;
+pub(crate) mod request;
 pub(crate) mod run_writer;
 mod say;
 pub(crate) mod sealed;
@@ -25,6 +29,7 @@ mod submit;
 mod tasks;
 pub(crate) mod tools;
 pub(crate) mod with_rows;
+mod writer_loop;
 pub(crate) mod writers;
 
 pub use artifacts::{Keep, Kept as KeptArtifact, Target, Upload};

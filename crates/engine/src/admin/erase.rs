@@ -13,7 +13,7 @@ use recount_world::Kind;
 use crate::ground::error::{session_erased, task_erased};
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
-use crate::write::run_writer::Work;
+use crate::write::request::Work;
 use crate::write::with_rows::CommandWithRows;
 use crate::{Engine, Erased, Error, Whose, limits};
 

@@ -18,7 +18,7 @@ use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::taking_away;
 use crate::ground::{journal, rows};
 use crate::write::removal::PruneRows;
-use crate::write::run_writer::Work;
+use crate::write::request::Work;
 use crate::{Engine, Error, KeyedReply, Once, Pin, Pruned, RunRow, limits};
 
 /// How much is kept. Nothing is pruned for a reason that is not set.

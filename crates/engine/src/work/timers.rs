@@ -8,7 +8,7 @@ use recount_world::{Kind, World};
 use tokio::time::Instant;
 
 use crate::write::deadlines::{Deadlines, First, millis};
-use crate::write::run_writer::Work;
+use crate::write::request::Work;
 use crate::write::writers::Writers;
 use crate::{Error, limits};
 

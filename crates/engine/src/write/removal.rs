@@ -18,8 +18,10 @@ use crate::ground::append::may_have_happened;
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::taking_away;
 use crate::ground::{journal, rows};
+use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
-use crate::write::run_writer::{LoadedRun, Work, Writer};
+use crate::write::request::Work;
+use crate::write::run_writer::Writer;
 use crate::{Error, Receipt, Tombstone, limits};
 
 /// Events that are about to go.

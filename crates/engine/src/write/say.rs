@@ -5,7 +5,7 @@ use recount_event::{RunId, SessionId};
 use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
 
-use crate::write::run_writer::Work;
+use crate::write::request::Work;
 use crate::write::start::Begun;
 use crate::write::with_rows::{CommandWithRows, SideOutcome};
 use crate::{

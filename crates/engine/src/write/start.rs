@@ -16,10 +16,10 @@ use crate::catalogue::fold::Fold;
 use crate::ground::append::{may_have_happened, receipt};
 use crate::ground::error::{session_erased, task_erased};
 use crate::ground::{journal, rows};
+use crate::write::loaded_run::LoadedRun;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
-use crate::write::run_writer::LoadedRun;
 use crate::write::tools::Tools;
 use crate::{Engine, Error, NewRun, Once, Receipt, limits};
 

@@ -3,7 +3,7 @@
 use recount_event::{Code, Draft, RunId};
 use recount_run::Command;
 
-use crate::write::run_writer::Work;
+use crate::write::request::Work;
 use crate::{Engine, Error, Receipt, Triple, limits};
 
 impl Engine {

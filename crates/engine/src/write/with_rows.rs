@@ -12,7 +12,8 @@ use recount_run::{Command, Status};
 use crate::ground::append::{may_have_happened, receipt};
 use crate::ground::{journal, rows};
 use crate::write::artifacts::blobs;
-use crate::write::run_writer::{Decided, LoadedRun, Writer};
+use crate::write::loaded_run::LoadedRun;
+use crate::write::run_writer::{Decided, Writer};
 use crate::write::start::{Begun, RunStart, RunStartGuard, not_begun};
 use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Once, Receipt};
 

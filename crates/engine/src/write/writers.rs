@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
-use crate::write::run_writer::{Answer, Inbox, Reported, Work, Writer};
+use crate::write::request::{Answer, Inbox, Reported, Work};
+use crate::write::run_writer::Writer;
 use crate::write::tools::Tools;
 use crate::{Error, Failure, Receipt, limits};
 
