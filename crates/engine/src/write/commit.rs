@@ -56,6 +56,10 @@ pub(crate) enum CommitFailure {
 }
 
 impl Commit {
+    pub(crate) fn of(rows: Vec<RowPut>) -> Self {
+        Commit { rows, ..Commit::default() }
+    }
+
     /// Adds events of a run, which follow those that were added before. Answers how many bytes they have.
     pub(crate) fn events(&mut self, run: RunId, first: u64, events: &[Event]) -> usize {
         let records = journal::encode(events, first);

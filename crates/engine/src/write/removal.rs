@@ -7,22 +7,35 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recount_event::{Code, TaskId};
-use recount_log::{Append, AppendError, Cut, ReadBound, RowPut, RowRange, StreamAppend};
+use recount_log::{ReadBound, RowPut, RowRange};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{Gone, blob_of, leaves};
-use crate::catalogue::fold::next_deadline;
 use crate::catalogue::prompt_rows::{asked_for, prompt_rows};
 use crate::catalogue::pruned::pruned_up_to;
-use crate::ground::append::may_have_happened;
-use crate::ground::error::{run_erased, run_not_found};
+use crate::ground::error::run_not_found;
 use crate::ground::rows::taking_away;
 use crate::ground::{journal, rows};
+use crate::write::commit::Commit;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
 use crate::write::request::Work;
 use crate::write::run_writer::Writer;
 use crate::{Error, Receipt, Tombstone, limits};
+
+/// What a prune did to one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    /// The first event that is left.
+    pub first_sequence: u64,
+    /// Events taken by this prune.
+    pub events: u64,
+    /// The marker, when there was something to take.
+    pub receipt: Option<Receipt>,
+}
+
+/// Makes the rows that go with a prune, from what it takes.
+pub(crate) type PruneRows = Box<dyn FnOnce(&Pruned) -> Vec<RowPut> + Send>;
 
 /// Events that are about to go.
 struct Going {
@@ -101,36 +114,19 @@ impl Writer {
         let pruned =
             Pruned { first_sequence: going.keep_from, events: going.keep_from - gone, receipt: None };
         rows.extend(beside.into_iter().flat_map(|beside| beside(&pruned)));
-        let records = journal::encode(&events, first);
-        let append = Append {
-            streams: vec![StreamAppend { stream: self.stream.clone(), expected_tail: first, records }],
-            rows,
-            cuts: vec![Cut { stream: self.stream.clone(), keep_from: going.keep_from }],
-            ..Append::default()
+        let mut commit = Commit::of(rows);
+        commit.events(self.run, first, &events);
+        commit.cut(self.run, going.keep_from);
+        let landed = match self.tools.commit(commit).await {
+            Ok(landed) => landed,
+            Err(failed) => return Err(failed.meaning(self.run).into_error()),
         };
-        match self.tools.store.append(append).await {
-            Ok(committed) => {
-                let Some(landed) = committed.streams.first() else {
-                    return Err(Error::bug("an append of one stream landed in none"));
-                };
-                self.tools.publisher.forget(&self.stream, going.last_position);
-                self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
-                awake.deadline = next_deadline(&awake.state);
-                let task = awake.state.task_id();
-                self.awake = Some(awake);
-                self.let_go(task, going.blobs).await;
-                Ok(Some(Receipt {
-                    first_sequence: landed.first_sequence,
-                    last_sequence: landed.last_sequence,
-                    position: landed.first_position,
-                }))
-            }
-            Err(AppendError::GuardFailed { space, .. }) if space == rows::PINS => Err(Error::rejected(
-                Code::RunPinned,
-                format!("{} is pinned; unpin it before it is pruned", self.run),
-            )),
-            Err(error) => Err(self.nobody_knows(error)),
-        }
+        self.tools.publisher.forget(&self.stream, going.last_position);
+        self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
+        let task = awake.state.task_id();
+        self.landed(awake, true, false);
+        self.let_go(task, going.blobs).await;
+        Ok(landed.of(self.run))
     }
 
     async fn erase(&mut self, awake: Box<LoadedRun>, by: String) -> Result<(), Error> {
@@ -183,8 +179,11 @@ impl Writer {
             let key = format!("{}{run}", rows::session_runs_prefix(session));
             rows.push(rows::delete(rows::SESSION_RUNS, key));
         }
-        let append = Append { rows, erased: vec![self.stream.clone()], ..Append::default() };
-        store.append(append).await.map_err(|error| self.nobody_knows(error))?;
+        let mut commit = Commit::of(rows);
+        commit.erase(self.run);
+        if let Err(failed) = tools.commit(commit).await {
+            return Err(failed.meaning(self.run).into_error());
+        }
         self.tools.publisher.forget(&self.stream, tail.last_position);
         self.tools.publisher.mark_ended(&self.stream, tail.next_sequence);
         self.tools.timers.set(self.run, None, &self.tools.world);
@@ -264,30 +263,4 @@ impl Writer {
             store.append(taking_away(rows)).await?;
         }
     }
-
-    /// What is in hand is thrown away and the log read again, as after every append that failed.
-    fn nobody_knows(&self, error: AppendError) -> Error {
-        tracing::warn!(run = %self.run, %error, "nothing was taken away; the run is read again from the log");
-        if may_have_happened(&error) {
-            self.tools.timers.look_again(self.run, &self.tools.world);
-        }
-        match error {
-            AppendError::Erased { .. } => run_erased(self.run),
-            other => other.into(),
-        }
-    }
 }
-
-/// What a prune did to one run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pruned {
-    /// The first event that is left.
-    pub first_sequence: u64,
-    /// Events taken by this prune.
-    pub events: u64,
-    /// The marker, when there was something to take.
-    pub receipt: Option<Receipt>,
-}
-
-/// Makes the rows that go with a prune, from what it takes.
-pub(crate) type PruneRows = Box<dyn FnOnce(&Pruned) -> Vec<RowPut> + Send>;

@@ -6,15 +6,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recount_event::{Code, Payload};
-use recount_log::{Append, Guard, RowPut, StreamAppend};
+use recount_log::{Guard, RowPut};
 use recount_run::{Command, Status};
 
-use crate::ground::append::{may_have_happened, receipt};
-use crate::ground::{journal, rows};
+use crate::ground::rows;
 use crate::write::artifacts::blobs;
+use crate::write::commit::{Commit, CommitFailure};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::run_writer::{Decided, Writer};
-use crate::write::start::{Begun, RunStart, RunStartGuard, not_begun};
+use crate::write::start::{RunStart, RunStartGuard};
 use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Once, Receipt};
 
 /// See the file's head.
@@ -95,38 +95,34 @@ impl Writer {
             replied = answer;
         }
         let named = blobs::named(&rows);
-        let mut append = Append { frees_space, ..Append::default() };
-        if !events.is_empty() {
-            let records = journal::encode(&events, first);
-            append.streams.push(StreamAppend { stream: self.stream.clone(), expected_tail: first, records });
-        }
+        let mut commit = Commit::default();
+        commit.frees_space = frees_space;
+        commit.events(self.run, first, &events);
         let tools = self.tools.clone();
         let mut birth = None;
         if let Some(successor) = &mut successor {
             birth = Some(RunStartGuard::of(&tools, successor));
-            append.streams.push(successor.stream());
-            rows = self.handed_over(rows, successor.take_rows()).await?;
+            let beginning = successor.add_to(&mut commit);
+            rows = self.handed_over(rows, beginning).await?;
         }
-        append.rows = rows;
-        if append.streams.is_empty() && append.rows.is_empty() {
+        commit.rows = rows;
+        if commit.is_empty() {
             self.awake = Some(awake);
             return Ok(None);
         }
-        let committed = match tools.store.append(append).await {
-            Ok(committed) => committed,
-            Err(error) => {
-                tracing::warn!(run = %self.run, %error, "append failed; the run is read again from the log");
-                let unclear = may_have_happened(&error);
-                if unclear {
-                    tools.timers.look_again(self.run, &tools.world);
-                }
+        let landed = match tools.commit(commit).await {
+            Ok(landed) => landed,
+            Err(failed) => {
                 if let Some(birth) = &mut birth {
-                    birth.is_known = !unclear;
+                    birth.is_known = failed.is_certain;
                 }
-                if let Begun::Stale = not_begun(error)? {
-                    tell(SideOutcome::Stale);
-                }
-                return Ok(None);
+                return match failed.meaning(self.run) {
+                    CommitFailure::Stale => {
+                        tell(SideOutcome::Stale);
+                        Ok(None)
+                    }
+                    CommitFailure::Refused(error) => Err(error),
+                };
             }
         };
         tools.blobs.named(Some(self.run), named);
@@ -134,11 +130,12 @@ impl Writer {
         if let Some(answer) = replied {
             tell(SideOutcome::Replied(answer));
         }
-        let mut landed = committed.streams.iter();
-        let own = if events.is_empty() { None } else { landed.next().map(receipt) };
-        if let (Some(birth), Some(successor), Some(landed)) = (birth, successor, landed.next()) {
+        let own = landed.of(self.run);
+        if let (Some(birth), Some(successor)) = (birth, successor)
+            && let Some(receipt) = landed.of(successor.run)
+        {
             birth.happened(successor);
-            tell(SideOutcome::Begun(receipt(landed)));
+            tell(SideOutcome::Begun(receipt));
         }
         Ok(own)
     }
