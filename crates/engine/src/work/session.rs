@@ -18,6 +18,7 @@ use crate::read::live::{Level, List};
 use crate::write::commit::StartOutcome;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
+use crate::write::request::Report;
 use crate::{Engine, Error, limits};
 
 /// See the file's head.
@@ -155,7 +156,7 @@ impl Desk {
             return Err(Left::Ended);
         }
         let claim = self.state.claim();
-        let reported = self.engine.writers.report(self.run, claim, drafts).await;
+        let reported = self.engine.writers.ask(self.run, Report { claim, drafts }).await;
         match reported {
             Ok(events) => {
                 self.fate = None;

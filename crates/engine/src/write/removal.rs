@@ -19,7 +19,6 @@ use crate::ground::{journal, rows};
 use crate::write::commit::Commit;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
-use crate::write::request::Work;
 use crate::write::run_writer::Writer;
 use crate::{Error, Receipt, Tombstone, limits};
 
@@ -67,53 +66,38 @@ enum Extent {
 }
 
 impl Writer {
-    pub(super) async fn remove(
+    pub(super) async fn prune(
         &mut self,
-        awake: Box<LoadedRun>,
-        work: Work,
-    ) -> Result<Option<Receipt>, Error> {
-        match work {
-            Work::Erase { by } => self.erase(awake, by).await.map(|()| None),
-            Work::Prune { before, reason, rows } => self.prune(awake, before, reason, rows).await,
-            Work::Beside { .. }
-            | Work::Command(_)
-            | Work::Report { .. }
-            | Work::Ingest(..)
-            | Work::Due { .. } => Err(Error::bug("what takes nothing away is served elsewhere")),
-        }
-    }
-
-    async fn prune(
-        &mut self,
-        mut awake: Box<LoadedRun>,
+        mut loaded: Box<LoadedRun>,
         before: Option<u64>,
         reason: String,
-        beside: Option<PruneRows>,
-    ) -> Result<Option<Receipt>, Error> {
-        let reason = awake.redaction.redactor.text(&reason).into_owned();
+        with: Option<PruneRows>,
+    ) -> Result<Pruned, Error> {
+        let reason = loaded.redaction.redactor.text(&reason).into_owned();
         // Where a run goes on, the rules say so.
-        let ending = awake.state.ending_sequence().unwrap_or(0);
-        let gone = awake.state.first_sequence();
+        let ending = loaded.state.ending_sequence().unwrap_or(0);
+        let gone = loaded.state.first_sequence();
         let wanted = before.map_or(ending, |before| before.min(ending));
         let going = self.going(gone, wanted, limits::PRUNE_ROWS_MAX, Extent::Beginning).await?;
         let command = Command::Prune { before: Some(going.keep_from), reason };
-        let decided = recount_run::decide(&awake.state, command, self.stamp());
+        let decided = recount_run::decide(&loaded.state, command, self.stamp());
         let events = match decided {
             Ok(events) if !events.is_empty() => events,
             other => {
-                self.awake = Some(awake);
-                return other.map(|_| None).map_err(Error::from);
+                self.loaded = Some(loaded);
+                other?;
+                return Ok(Pruned { first_sequence: gone, events: 0, receipt: None });
             }
         };
-        let first = awake.state.next_sequence();
-        awake.apply(&events, Masking::default());
-        let mut rows = awake.fold.rows(&awake.state);
+        let first = loaded.state.next_sequence();
+        loaded.apply(&events, Masking::default());
+        let mut rows = loaded.fold.rows(&loaded.state);
         rows.extend(going.rows());
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));
         rows.extend(self.pruned_up_to(going.last_position).await?);
         let pruned =
             Pruned { first_sequence: going.keep_from, events: going.keep_from - gone, receipt: None };
-        rows.extend(beside.into_iter().flat_map(|beside| beside(&pruned)));
+        rows.extend(with.into_iter().flat_map(|with| with(&pruned)));
         let mut commit = Commit::of(rows);
         commit.events(self.run, first, &events);
         commit.cut(self.run, going.keep_from);
@@ -122,16 +106,16 @@ impl Writer {
             Err(failed) => return Err(failed.meaning(self.run).into_error()),
         };
         self.tools.publisher.forget(&self.stream, going.last_position);
-        self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
-        let task = awake.state.task_id();
-        self.landed(awake, true, false);
+        self.tools.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
+        let task = loaded.state.task_id();
+        self.settle(loaded, true, false);
         self.let_go(task, going.blobs).await;
-        Ok(landed.of(self.run))
+        Ok(Pruned { receipt: landed.of(self.run), ..pruned })
     }
 
-    async fn erase(&mut self, awake: Box<LoadedRun>, by: String) -> Result<(), Error> {
-        if !awake.state.is_ended() {
-            self.awake = Some(awake);
+    pub(super) async fn erase(&mut self, loaded: Box<LoadedRun>, by: String) -> Result<(), Error> {
+        if !loaded.state.is_ended() {
+            self.loaded = Some(loaded);
             let message = format!("{} goes on; it is erased when it has ended", self.run);
             return Err(Error::rejected(Code::RunActive, message));
         }
@@ -140,7 +124,7 @@ impl Writer {
         let _erasure = tools.repairs.erasure_of(&self.stream).await;
         let store = &*tools.store;
         let Some(tail) = store.tail(&self.stream).await? else { return Err(run_not_found(self.run)) };
-        let task = awake.state.task_id();
+        let task = loaded.state.task_id();
         for space in [rows::PRODUCERS, rows::SEALED] {
             self.delete_all(space).await?;
         }
@@ -157,8 +141,8 @@ impl Writer {
         }
         let tombstone = Tombstone {
             run_id: self.run.to_string(),
-            task_id: awake.state.task_id().map(|task| task.to_string()),
-            session_id: awake.state.session_id().map(|session| session.to_string()),
+            task_id: loaded.state.task_id().map(|task| task.to_string()),
+            session_id: loaded.state.session_id().map(|session| session.to_string()),
             events: tail.next_sequence,
             head: tail.head.to_string(),
             erased_at: recount_event::time::format_ms(self.tools.world.clock.now_ms()),
@@ -172,10 +156,10 @@ impl Writer {
             rows::delete(rows::PINS, run.as_str()),
             rows::delete(rows::IMPORTED, run.as_str()),
         ];
-        if let Some(task) = awake.state.task_id() {
+        if let Some(task) = loaded.state.task_id() {
             rows.push(rows::delete(rows::TASK_RUNS, format!("{}{run}", rows::task_runs_prefix(task))));
         }
-        if let Some(session) = awake.state.session_id() {
+        if let Some(session) = loaded.state.session_id() {
             let key = format!("{}{run}", rows::session_runs_prefix(session));
             rows.push(rows::delete(rows::SESSION_RUNS, key));
         }

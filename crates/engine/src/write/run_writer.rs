@@ -17,7 +17,7 @@ use crate::catalogue::prompt_rows;
 use crate::catalogue::prompt_rows::asked_for;
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
-use crate::write::ingest::{Landing, Producers};
+use crate::write::ingest::Producers;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::texts::Texts;
 use crate::write::tools::Tools;
@@ -26,39 +26,42 @@ pub(crate) struct Writer {
     pub(super) tools: Arc<Tools>,
     pub(super) run: RunId,
     pub(super) stream: StreamKey,
-    pub(super) awake: Option<Box<LoadedRun>>,
-}
-
-pub(crate) enum Decided {
-    Events(Vec<Event>),
-    Landed(Landing),
+    pub(super) loaded: Option<Box<LoadedRun>>,
 }
 
 impl Writer {
     pub(crate) fn new(tools: Arc<Tools>, run: RunId) -> Self {
-        Writer { tools, run, stream: journal::stream_of(run), awake: None }
+        Writer { tools, run, stream: journal::stream_of(run), loaded: None }
     }
 
     /// An append has happened: what follows from it outside of the run.
-    pub(super) fn landed(&mut self, mut awake: Box<LoadedRun>, had_ended: bool, looked: bool) {
-        awake.producers.settled();
-        if awake.state.is_ended() && !had_ended {
-            self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
+    pub(super) fn settle(&mut self, mut loaded: Box<LoadedRun>, had_ended: bool, looked: bool) {
+        loaded.producers.settled();
+        if loaded.state.is_ended() && !had_ended {
+            self.tools.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
         }
-        let deadline = next_deadline(&awake.state);
-        if looked || deadline != awake.deadline {
-            awake.deadline = deadline;
+        let deadline = next_deadline(&loaded.state);
+        if looked || deadline != loaded.deadline {
+            loaded.deadline = deadline;
             self.tools.timers.set(self.run, deadline, &self.tools.world);
         }
-        self.tell_dispatch(&awake.state);
-        self.awake = Some(awake);
+        self.tell_dispatch(&loaded.state);
+        self.loaded = Some(loaded);
     }
 
-    pub(super) async fn wake(&self) -> Result<Box<LoadedRun>, Error> {
-        if let Some(awake) = self.tools.fresh.take_awake(self.run) {
+    /// The run in memory, read from the log where it is not there.
+    pub(super) async fn take_loaded(&mut self) -> Result<Box<LoadedRun>, Error> {
+        match self.loaded.take() {
+            Some(loaded) => Ok(loaded),
+            None => self.load().await,
+        }
+    }
+
+    async fn load(&self) -> Result<Box<LoadedRun>, Error> {
+        if let Some(loaded) = self.tools.fresh.take_awake(self.run) {
             // Nobody has written to it yet, and what is due of it was never told.
-            self.tools.timers.set(self.run, awake.deadline, &self.tools.world);
-            return Ok(awake);
+            self.tools.timers.set(self.run, loaded.deadline, &self.tools.world);
+            return Ok(loaded);
         }
         let mut fold: Option<Fold> = None;
         let mut texts = Texts::default();
@@ -106,17 +109,17 @@ impl Writer {
     /// Judges a command and applies what was decided to the state in hand.
     pub(super) async fn command(
         &self,
-        awake: &mut LoadedRun,
+        loaded: &mut LoadedRun,
         mut command: Command,
         stamp: Stamp,
-    ) -> Result<Decided, Error> {
-        let masking = awake.redaction.command(&awake.texts, &awake.state, &mut command)?;
-        let mut events = recount_run::decide(&awake.state, command, stamp)?;
+    ) -> Result<Vec<Event>, Error> {
+        let masking = loaded.redaction.command(&loaded.texts, &loaded.state, &mut command)?;
+        let mut events = recount_run::decide(&loaded.state, command, stamp)?;
         self.check_ids(&events).await?;
-        self.tools.allowances_made(&awake.state, &events, &mut awake.allowances).await?;
+        self.tools.allowances_made(&loaded.state, &events, &mut loaded.allowances).await?;
         masking.name_places(&mut events);
-        awake.apply(&events, masking);
-        Ok(Decided::Events(events))
+        loaded.apply(&events, masking);
+        Ok(events)
     }
 
     /// Prompts are answered by their id alone, so an id names one of its kind in the whole store. Of approvals

@@ -6,18 +6,18 @@ use std::pin::pin;
 use recount_world::Shutdown;
 use tokio::sync::mpsc;
 
-use crate::write::request::{Answer, Inbox, Work, send};
+use crate::write::request::{Erase, Prune, Request, SubmitWithRows};
 use crate::write::run_writer::Writer;
-use crate::{Error, Receipt, limits};
+use crate::{Error, limits};
 
 impl Writer {
     /// Works until there has been nothing to do for a while, or shutdown. `retire` is asked before going
     /// to sleep, and says whether nobody has come in the meantime.
     pub(crate) async fn work(
         mut self,
-        mut inbox: mpsc::Receiver<Inbox>,
+        mut inbox: mpsc::Receiver<Request>,
         mut shutdown: Shutdown,
-        retire: impl Fn(&mut mpsc::Receiver<Inbox>) -> bool,
+        retire: impl Fn(&mut mpsc::Receiver<Request>) -> bool,
     ) {
         {
             // Made once and not at every turn: a wait that is begun and given up again for each command
@@ -55,42 +55,45 @@ impl Writer {
         }
         // What slipped in before the inbox closed is sent to another writer, or told that we close.
         inbox.close();
-        while let Some(Inbox { work, reply }) = inbox.recv().await {
-            let answer = if shutdown.is_requested() {
-                Answer::Done(Err(Error::shutting_down()))
+        while let Some(request) = inbox.recv().await {
+            if shutdown.is_requested() {
+                request.refuse(Error::shutting_down());
             } else {
-                Answer::Asleep(work)
-            };
-            send(reply, answer);
+                request.give_back();
+            }
         }
     }
 
     /// Whether little can still come.
     fn has_ended(&self) -> bool {
-        self.awake.as_ref().is_some_and(|awake| awake.state.is_ended())
+        self.loaded.as_ref().is_some_and(|loaded| loaded.state.is_ended())
     }
 
-    async fn serve(&mut self, messages: &mut Vec<Inbox>) {
-        let mut left = messages.drain(..);
+    async fn serve(&mut self, requests: &mut Vec<Request>) {
+        let mut left = requests.drain(..);
         while let Some(first) = left.as_slice().first() {
-            if first.work.is_alone() {
-                if let Some(Inbox { work, reply }) = left.next() {
-                    send(reply, Answer::Done(self.serve_alone(work).await));
-                }
-            } else {
-                self.serve_some(&mut left).await;
+            if !first.is_alone() {
+                self.serve_group(&mut left).await;
+            } else if let Some(request) = left.next() {
+                self.serve_alone(request).await;
             }
         }
     }
 
-    async fn serve_alone(&mut self, work: Work) -> Result<Option<Receipt>, Error> {
-        let awake = match self.awake.take() {
-            Some(awake) => awake,
-            None => self.wake().await?,
+    async fn serve_alone(&mut self, request: Request) {
+        let loaded = match self.take_loaded().await {
+            Ok(loaded) => loaded,
+            Err(error) => return request.refuse(error),
         };
-        match work {
-            Work::Beside { command, beside } => self.beside(awake, command, *beside).await,
-            work => self.remove(awake, work).await,
+        match request {
+            Request::SubmitWithRows(SubmitWithRows { command, with }, to) => {
+                to.answer(self.submit_with_rows(loaded, command, *with).await);
+            }
+            Request::Prune(Prune { before, reason, rows }, to) => {
+                to.answer(self.prune(loaded, before, reason, rows).await);
+            }
+            Request::Erase(Erase { by }, to) => to.answer(self.erase(loaded, by).await),
+            shared => shared.refuse(Error::bug("what shares an append is served with others")),
         }
     }
 }
