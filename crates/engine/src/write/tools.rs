@@ -18,7 +18,7 @@ use crate::write::new_runs::NewRunCache;
 use crate::write::owed_runs::OwedRuns;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::session::SessionRedactions;
-use crate::write::sealed::Seal;
+use crate::write::seal::Seal;
 
 /// What a writer works with.
 pub(crate) struct Tools {

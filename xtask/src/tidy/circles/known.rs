@@ -25,10 +25,6 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/client/src/aap", &["client", "turn"]),
     ("crates/client/src/aap", &["events", "fold"]),
     ("crates/engine/src", &["catalogue", "engine", "read", "work", "write"]),
-    (
-        "crates/engine/src/write",
-        &["new_runs", "redaction", "removal", "run_writer", "sealed", "start", "tools", "with_rows"],
-    ),
     ("crates/event/src", &["registry", "schema"]),
     ("crates/event/src/family", &["approval", "tool"]),
     ("crates/face-aap/src", &["accept", "error", "serve"]),
