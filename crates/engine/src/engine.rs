@@ -20,7 +20,7 @@ use crate::write::new_runs::NewRunCache;
 use crate::write::owed_runs::OwedRuns;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::session::SessionRedactions;
-use crate::write::sealed::Seal;
+use crate::write::seal::Seal;
 use crate::write::tools::Tools;
 use crate::write::writers::Writers;
 use crate::{Caller, Error, Performer, SEAL_KEY_BYTES, limits};

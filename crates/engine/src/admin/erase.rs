@@ -13,7 +13,7 @@ use recount_world::Kind;
 use crate::ground::error::{session_erased, task_erased};
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
-use crate::write::run_writer::Work;
+use crate::write::request::{Erase, SubmitWithRows};
 use crate::write::with_rows::CommandWithRows;
 use crate::{Engine, Erased, Error, Whose, limits};
 
@@ -201,14 +201,13 @@ impl Engine {
 
     async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {
         let cancel = Command::Cancel { by: CancelledBy::Operator, reason: reason.to_owned() };
-        let beside = Box::new(CommandWithRows { frees_space: true, ..CommandWithRows::default() });
-        match self.writers.ask(run, Work::Beside { command: cancel, beside }).await {
+        let with = Box::new(CommandWithRows { frees_space: true, ..CommandWithRows::default() });
+        match self.writers.ask(run, SubmitWithRows { command: cancel, with }).await {
             Ok(_) => {}
             Err(error) if error.code() == Code::RunEnded => {}
             Err(error) => return Err(error),
         }
-        self.writers.ask(run, Work::Erase { by: by.to_owned() }).await?;
-        Ok(())
+        self.writers.ask(run, Erase { by: by.to_owned() }).await
     }
 
     /// Goes on with what was begun to be deleted when the last process died.

@@ -14,11 +14,11 @@ use recount_log::{Append, AppendError, Guard, RowRange};
 use recount_world::Kind;
 
 use crate::catalogue::table::read_row;
-use crate::ground::error::{run_erased, run_not_found};
+use crate::ground::error::run_erased;
+use crate::ground::rows;
 use crate::ground::rows::taking_away;
-use crate::ground::{journal, rows};
 use crate::write::removal::PruneRows;
-use crate::write::run_writer::Work;
+use crate::write::request::Prune;
 use crate::{Engine, Error, KeyedReply, Once, Pin, Pruned, RunRow, limits};
 
 /// How much is kept. Nothing is pruned for a reason that is not set.
@@ -125,19 +125,7 @@ impl Engine {
         reason: &str,
         rows: Option<PruneRows>,
     ) -> Result<Pruned, Error> {
-        let first = self.first_sequence(run).await?;
-        let work = Work::Prune { before, reason: reason.to_owned(), rows };
-        let receipt = self.writers.ask(run, work).await?;
-        let first_sequence = self.first_sequence(run).await?;
-        Ok(Pruned { first_sequence, events: first_sequence.saturating_sub(first), receipt })
-    }
-
-    async fn first_sequence(&self, run: RunId) -> Result<u64, Error> {
-        match self.store().end(&journal::stream_of(run)).await? {
-            None => Err(run_not_found(run)),
-            Some(tail) if tail.erased => Err(run_erased(run)),
-            Some(tail) => Ok(tail.first_sequence),
-        }
+        self.writers.ask(run, Prune { before, reason: reason.to_owned(), rows }).await
     }
 
     /// One round of pruning by policy.

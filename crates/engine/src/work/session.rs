@@ -13,12 +13,12 @@ use recount_run::{Command, State};
 use recount_world::World;
 use tokio::sync::watch;
 
-use crate::ground::append::may_have_happened;
 use crate::ground::journal;
 use crate::read::live::{Level, List};
+use crate::write::commit::StartOutcome;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
-use crate::write::start::StartOutcome;
+use crate::write::request::Report;
 use crate::{Engine, Error, limits};
 
 /// See the file's head.
@@ -127,7 +127,7 @@ impl Desk {
         let Some(fate) = self.fate.take() else { return Ok(()) };
         match fate.await {
             Ok(_) => Ok(()),
-            Err(error) if may_have_happened(&error) => Err(Left::Failed(error.into())),
+            Err(failed) if !failed.is_certain => Err(Left::Failed(failed.meaning(self.run).into_error())),
             Err(_) => Err(Left::Ended),
         }
     }
@@ -156,7 +156,7 @@ impl Desk {
             return Err(Left::Ended);
         }
         let claim = self.state.claim();
-        let reported = self.engine.writers.report(self.run, claim, drafts).await;
+        let reported = self.engine.writers.ask(self.run, Report { claim, drafts }).await;
         match reported {
             Ok(events) => {
                 self.fate = None;

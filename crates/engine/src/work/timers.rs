@@ -8,7 +8,7 @@ use recount_world::{Kind, World};
 use tokio::time::Instant;
 
 use crate::write::deadlines::{Deadlines, First, millis};
-use crate::write::run_writer::Work;
+use crate::write::request::Tick;
 use crate::write::writers::Writers;
 use crate::{Error, limits};
 
@@ -38,10 +38,10 @@ async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
             () = timers.changed() => continue,
         };
         let Some(at_ms) = timers.at_ms(run) else { continue };
-        let settled = writers.ask(run, Work::Due { at_ms }).await;
+        let settled = writers.ask(run, Tick { at_ms }).await;
         match settled {
             // The writer has set the next deadline itself, if there is one.
-            Ok(_) => {}
+            Ok(()) => {}
             Err(Error::Rejected(rejection)) => {
                 tracing::debug!(%run, %rejection, "a run that was to be looked at is not there");
                 timers.set(run, None, world);

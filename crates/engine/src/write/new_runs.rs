@@ -12,9 +12,9 @@ use recount_run::State;
 
 use crate::limits;
 use crate::read::live::List;
+use crate::write::commit::StartOutcome;
+use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Redaction;
-use crate::write::run_writer::LoadedRun;
-use crate::write::start::StartOutcome;
 
 /// See the file's head.
 #[derive(Default)]

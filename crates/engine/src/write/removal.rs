@@ -7,20 +7,34 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recount_event::{Code, TaskId};
-use recount_log::{Append, AppendError, Cut, ReadBound, RowPut, RowRange, StreamAppend};
+use recount_log::{ReadBound, RowPut, RowRange};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{Gone, blob_of, leaves};
-use crate::catalogue::fold::next_deadline;
 use crate::catalogue::prompt_rows::{asked_for, prompt_rows};
 use crate::catalogue::pruned::pruned_up_to;
-use crate::ground::append::may_have_happened;
-use crate::ground::error::{run_erased, run_not_found};
+use crate::ground::error::run_not_found;
 use crate::ground::rows::taking_away;
 use crate::ground::{journal, rows};
+use crate::write::commit::Commit;
+use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
-use crate::write::run_writer::{LoadedRun, Work, Writer};
+use crate::write::run_writer::Writer;
 use crate::{Error, Receipt, Tombstone, limits};
+
+/// What a prune did to one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    /// The first event that is left.
+    pub first_sequence: u64,
+    /// Events taken by this prune.
+    pub events: u64,
+    /// The marker, when there was something to take.
+    pub receipt: Option<Receipt>,
+}
+
+/// Makes the rows that go with a prune, from what it takes.
+pub(crate) type PruneRows = Box<dyn FnOnce(&Pruned) -> Vec<RowPut> + Send>;
 
 /// Events that are about to go.
 struct Going {
@@ -52,88 +66,56 @@ enum Extent {
 }
 
 impl Writer {
-    pub(super) async fn remove(
+    pub(super) async fn prune(
         &mut self,
-        awake: Box<LoadedRun>,
-        work: Work,
-    ) -> Result<Option<Receipt>, Error> {
-        match work {
-            Work::Erase { by } => self.erase(awake, by).await.map(|()| None),
-            Work::Prune { before, reason, rows } => self.prune(awake, before, reason, rows).await,
-            Work::Beside { .. }
-            | Work::Command(_)
-            | Work::Report { .. }
-            | Work::Ingest(..)
-            | Work::Due { .. } => Err(Error::bug("what takes nothing away is served elsewhere")),
-        }
-    }
-
-    async fn prune(
-        &mut self,
-        mut awake: Box<LoadedRun>,
+        mut loaded: Box<LoadedRun>,
         before: Option<u64>,
         reason: String,
-        beside: Option<PruneRows>,
-    ) -> Result<Option<Receipt>, Error> {
-        let reason = awake.redaction.redactor.text(&reason).into_owned();
+        with: Option<PruneRows>,
+    ) -> Result<Pruned, Error> {
+        let reason = loaded.redaction.redactor.text(&reason).into_owned();
         // Where a run goes on, the rules say so.
-        let ending = awake.state.ending_sequence().unwrap_or(0);
-        let gone = awake.state.first_sequence();
+        let ending = loaded.state.ending_sequence().unwrap_or(0);
+        let gone = loaded.state.first_sequence();
         let wanted = before.map_or(ending, |before| before.min(ending));
         let going = self.going(gone, wanted, limits::PRUNE_ROWS_MAX, Extent::Beginning).await?;
         let command = Command::Prune { before: Some(going.keep_from), reason };
-        let decided = recount_run::decide(&awake.state, command, self.stamp());
+        let decided = recount_run::decide(&loaded.state, command, self.stamp());
         let events = match decided {
             Ok(events) if !events.is_empty() => events,
             other => {
-                self.awake = Some(awake);
-                return other.map(|_| None).map_err(Error::from);
+                self.loaded = Some(loaded);
+                other?;
+                return Ok(Pruned { first_sequence: gone, events: 0, receipt: None });
             }
         };
-        let first = awake.state.next_sequence();
-        awake.apply(&events, Masking::default());
-        let mut rows = awake.fold.rows(&awake.state);
+        let first = loaded.state.next_sequence();
+        loaded.apply(&events, Masking::default());
+        let mut rows = loaded.fold.rows(&loaded.state);
         rows.extend(going.rows());
         rows.push(rows::must_be_absent(rows::PINS, self.run.to_string()));
         rows.extend(self.pruned_up_to(going.last_position).await?);
         let pruned =
             Pruned { first_sequence: going.keep_from, events: going.keep_from - gone, receipt: None };
-        rows.extend(beside.into_iter().flat_map(|beside| beside(&pruned)));
-        let records = journal::encode(&events, first);
-        let append = Append {
-            streams: vec![StreamAppend { stream: self.stream.clone(), expected_tail: first, records }],
-            rows,
-            cuts: vec![Cut { stream: self.stream.clone(), keep_from: going.keep_from }],
-            ..Append::default()
+        rows.extend(with.into_iter().flat_map(|with| with(&pruned)));
+        let mut commit = Commit::of(rows);
+        commit.events(self.run, first, &events);
+        commit.cut(self.run, going.keep_from);
+        let landed = match self.tools.commit(commit).await {
+            Ok(landed) => landed,
+            Err(failed) => return Err(failed.meaning(self.run).into_error()),
         };
-        match self.tools.store.append(append).await {
-            Ok(committed) => {
-                let Some(landed) = committed.streams.first() else {
-                    return Err(Error::bug("an append of one stream landed in none"));
-                };
-                self.tools.publisher.forget(&self.stream, going.last_position);
-                self.tools.publisher.mark_ended(&self.stream, awake.state.next_sequence());
-                awake.deadline = next_deadline(&awake.state);
-                let task = awake.state.task_id();
-                self.awake = Some(awake);
-                self.let_go(task, going.blobs).await;
-                Ok(Some(Receipt {
-                    first_sequence: landed.first_sequence,
-                    last_sequence: landed.last_sequence,
-                    position: landed.first_position,
-                }))
-            }
-            Err(AppendError::GuardFailed { space, .. }) if space == rows::PINS => Err(Error::rejected(
-                Code::RunPinned,
-                format!("{} is pinned; unpin it before it is pruned", self.run),
-            )),
-            Err(error) => Err(self.nobody_knows(error)),
-        }
+        self.tools.publisher.forget(&self.stream, going.last_position);
+        self.tools.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
+        let task = loaded.state.task_id();
+        self.settle(loaded, true, false);
+        self.let_go(task, going.blobs).await;
+        Ok(Pruned { receipt: landed.of(self.run), ..pruned })
     }
 
-    async fn erase(&mut self, awake: Box<LoadedRun>, by: String) -> Result<(), Error> {
-        if !awake.state.is_ended() {
-            self.awake = Some(awake);
+    pub(super) async fn erase(&mut self, loaded: Box<LoadedRun>, by: String) -> Result<(), Error> {
+        if !loaded.state.is_ended() {
+            self.loaded = Some(loaded);
             let message = format!("{} goes on; it is erased when it has ended", self.run);
             return Err(Error::rejected(Code::RunActive, message));
         }
@@ -142,7 +124,7 @@ impl Writer {
         let _erasure = tools.repairs.erasure_of(&self.stream).await;
         let store = &*tools.store;
         let Some(tail) = store.tail(&self.stream).await? else { return Err(run_not_found(self.run)) };
-        let task = awake.state.task_id();
+        let task = loaded.state.task_id();
         for space in [rows::PRODUCERS, rows::SEALED] {
             self.delete_all(space).await?;
         }
@@ -159,8 +141,8 @@ impl Writer {
         }
         let tombstone = Tombstone {
             run_id: self.run.to_string(),
-            task_id: awake.state.task_id().map(|task| task.to_string()),
-            session_id: awake.state.session_id().map(|session| session.to_string()),
+            task_id: loaded.state.task_id().map(|task| task.to_string()),
+            session_id: loaded.state.session_id().map(|session| session.to_string()),
             events: tail.next_sequence,
             head: tail.head.to_string(),
             erased_at: recount_event::time::format_ms(self.tools.world.clock.now_ms()),
@@ -174,15 +156,18 @@ impl Writer {
             rows::delete(rows::PINS, run.as_str()),
             rows::delete(rows::IMPORTED, run.as_str()),
         ];
-        if let Some(task) = awake.state.task_id() {
+        if let Some(task) = loaded.state.task_id() {
             rows.push(rows::delete(rows::TASK_RUNS, format!("{}{run}", rows::task_runs_prefix(task))));
         }
-        if let Some(session) = awake.state.session_id() {
+        if let Some(session) = loaded.state.session_id() {
             let key = format!("{}{run}", rows::session_runs_prefix(session));
             rows.push(rows::delete(rows::SESSION_RUNS, key));
         }
-        let append = Append { rows, erased: vec![self.stream.clone()], ..Append::default() };
-        store.append(append).await.map_err(|error| self.nobody_knows(error))?;
+        let mut commit = Commit::of(rows);
+        commit.erase(self.run);
+        if let Err(failed) = tools.commit(commit).await {
+            return Err(failed.meaning(self.run).into_error());
+        }
         self.tools.publisher.forget(&self.stream, tail.last_position);
         self.tools.publisher.mark_ended(&self.stream, tail.next_sequence);
         self.tools.timers.set(self.run, None, &self.tools.world);
@@ -262,30 +247,4 @@ impl Writer {
             store.append(taking_away(rows)).await?;
         }
     }
-
-    /// What is in hand is thrown away and the log read again, as after every append that failed.
-    fn nobody_knows(&self, error: AppendError) -> Error {
-        tracing::warn!(run = %self.run, %error, "nothing was taken away; the run is read again from the log");
-        if may_have_happened(&error) {
-            self.tools.timers.look_again(self.run, &self.tools.world);
-        }
-        match error {
-            AppendError::Erased { .. } => run_erased(self.run),
-            other => other.into(),
-        }
-    }
 }
-
-/// What a prune did to one run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pruned {
-    /// The first event that is left.
-    pub first_sequence: u64,
-    /// Events taken by this prune.
-    pub events: u64,
-    /// The marker, when there was something to take.
-    pub receipt: Option<Receipt>,
-}
-
-/// Makes the rows that go with a prune, from what it takes.
-pub(crate) type PruneRows = Box<dyn FnOnce(&Pruned) -> Vec<RowPut> + Send>;

@@ -5,7 +5,7 @@ use recount_event::{RunId, SessionId};
 use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
 
-use crate::write::run_writer::Work;
+use crate::write::request::SubmitWithRows;
 use crate::write::start::Begun;
 use crate::write::with_rows::{CommandWithRows, SideOutcome};
 use crate::{
@@ -69,12 +69,12 @@ impl Engine {
             };
             let reason = superseded.reason.clone();
             let command = Command::Cancel { by: CancelledBy::Operator, reason };
-            let beside = CommandWithRows { successor: Some(beginning), ..CommandWithRows::default() };
-            match self.beside(superseded.run, command, beside).await? {
-                (_, Some(SideOutcome::Begun(receipt))) => return Ok((run, receipt)),
-                (_, Some(SideOutcome::Stale)) => before = None,
-                (_, Some(SideOutcome::Ended)) => supersedes = None,
-                (_, Some(SideOutcome::Replied(_)) | None) => {
+            let with = CommandWithRows { successor: Some(beginning), ..CommandWithRows::default() };
+            match self.submit_with_rows(superseded.run, command, with).await? {
+                SideOutcome::Written { started: Some(receipt), .. } => return Ok((run, receipt)),
+                SideOutcome::Stale => before = None,
+                SideOutcome::Ended => supersedes = None,
+                SideOutcome::Written { started: None, .. } => {
                     return Err(Error::bug(format!("nobody knows what became of {run}")));
                 }
             }
@@ -95,10 +95,11 @@ impl Engine {
                 rows = self.lasting(session, &mut before, &overrides).await?;
             }
             let secrets = overrides.secrets.values().cloned().collect();
-            let beside = CommandWithRows { rows, once: once.cloned(), secrets, ..CommandWithRows::default() };
-            match self.beside(run, command.clone(), beside).await? {
-                (_, Some(SideOutcome::Stale)) => before = None,
-                (receipt, _) => return Ok(receipt),
+            let with = CommandWithRows { rows, once: once.cloned(), secrets, ..CommandWithRows::default() };
+            match self.submit_with_rows(run, command.clone(), with).await? {
+                SideOutcome::Stale => before = None,
+                SideOutcome::Written { own, .. } => return Ok(own),
+                SideOutcome::Ended => return Ok(None),
             }
         }
         Err(Error::too_many_at_once(&format!("the session {session}")))
@@ -112,23 +113,20 @@ impl Engine {
         command: Command,
         reply: KeyedReply<CommandOutcome>,
     ) -> Result<Option<KeptAnswer>, Error> {
-        let beside = CommandWithRows { reply: Some(reply), ..CommandWithRows::default() };
-        match self.beside(run, command, beside).await? {
-            (_, Some(SideOutcome::Replied(answer))) => Ok(Some(answer)),
-            _ => Ok(None),
+        let with = CommandWithRows { reply: Some(reply), ..CommandWithRows::default() };
+        match self.submit_with_rows(run, command, with).await? {
+            SideOutcome::Written { kept, .. } => Ok(kept),
+            SideOutcome::Stale | SideOutcome::Ended => Ok(None),
         }
     }
 
-    async fn beside(
+    async fn submit_with_rows(
         &self,
         run: RunId,
         command: Command,
-        beside: CommandWithRows,
-    ) -> Result<(Option<Receipt>, Option<SideOutcome>), Error> {
-        let out = beside.out.clone();
-        let receipt = self.writers.ask(run, Work::Beside { command, beside: Box::new(beside) }).await?;
-        let beyond = out.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        Ok((receipt, beyond))
+        with: CommandWithRows,
+    ) -> Result<SideOutcome, Error> {
+        self.writers.ask(run, SubmitWithRows { command, with: Box::new(with) }).await
     }
 
     /// What makes overrides last. They change the setup as it was looked at, or nothing.

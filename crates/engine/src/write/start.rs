@@ -5,26 +5,21 @@
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::Shared;
 use recount_event::family::run::Driver;
-use recount_event::{Code, Event, Payload, RunId};
-use recount_log::{Answer, Append, AppendError, Committed, Guard, RowPut, StreamAppend};
+use recount_event::{Event, Payload, RunId};
+use recount_log::{Guard, RowPut};
 use recount_redact::with_paths;
 use recount_run::{Command, State};
 
 use crate::catalogue::fold::Fold;
-use crate::ground::append::{may_have_happened, receipt};
-use crate::ground::error::{session_erased, task_erased};
 use crate::ground::{journal, rows};
+use crate::write::commit::{Commit, CommitFailure, StartOutcome};
+use crate::write::loaded_run::LoadedRun;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
-use crate::write::run_writer::LoadedRun;
 use crate::write::tools::Tools;
 use crate::{Engine, Error, NewRun, Once, Receipt, limits};
-
-/// What becomes of the append that begins a run, for everybody who wants to know.
-pub(crate) type StartOutcome = Shared<Answer<Committed, AppendError>>;
 
 /// A run that is about to begin.
 pub(crate) struct RunStart {
@@ -140,57 +135,36 @@ impl Engine {
 
     /// Writes it down, and gives it to whoever works here.
     pub(crate) async fn begin(&self, mut beginning: RunStart) -> Result<Begun, Error> {
+        let run = beginning.run;
         let mut birth = RunStartGuard::of(&self.tools, &beginning);
-        let append =
-            Append { streams: vec![beginning.stream()], rows: beginning.take_rows(), ..Append::default() };
+        let mut commit = Commit::default();
+        commit.rows = beginning.add_to(&mut commit);
         // It is in line from here on, and whatever else is written of the run comes behind it. So whoever works here
         // may begin to think, and their first report waits for the disk together with this.
-        let fate = self.store().append(append).shared();
-        birth.foreseen(beginning, fate.clone());
-        let committed = match fate.await {
-            Ok(committed) => committed,
-            Err(error) => {
-                if !may_have_happened(&error) {
+        let outcome = self.tools.commit(commit).shared();
+        birth.foreseen(beginning, outcome.clone());
+        let landed = match outcome.await {
+            Ok(landed) => landed,
+            Err(failed) => {
+                if failed.is_certain {
                     birth.did_not_happen();
                 }
-                return not_begun(error);
+                return match failed.meaning(run) {
+                    CommitFailure::Stale => Ok(Begun::Stale),
+                    CommitFailure::Refused(error) => Err(error),
+                };
             }
         };
-        let Some(landed) = committed.streams.first() else {
-            return Err(Error::bug("an append of one stream landed in none"));
-        };
+        let receipt = landed.of(run).ok_or_else(|| Error::bug("an append of one run landed in none"))?;
         birth.is_known = true;
-        Ok(Begun::Here(receipt(landed)))
-    }
-}
-
-/// Why a run could not begin.
-pub(crate) fn not_begun(error: AppendError) -> Result<Begun, Error> {
-    let AppendError::GuardFailed { space, key, .. } = &error else { return Err(error.into()) };
-    let busy = |code, what| {
-        Error::rejected(
-            code,
-            format!("{what} {key} has an active run already; wait for it to end or cancel it"),
-        )
-    };
-    match &**space {
-        rows::TASKS | rows::SETUPS => Ok(Begun::Stale),
-        rows::TASK_ACTIVE => Err(busy(Code::TaskBusy, "task")),
-        rows::SESSION_ACTIVE => Err(busy(Code::SessionBusy, "session")),
-        rows::TASKS_ERASED => Err(task_erased(key)),
-        rows::SESSIONS_ERASED => Err(session_erased(key)),
-        rows::ALLOWANCES_HELD => Err(Error::too_many_at_once("the allowance for this call")),
-        _ => Err(error.into()),
+        Ok(Begun::Here(receipt))
     }
 }
 
 impl RunStart {
-    pub(crate) fn stream(&mut self) -> StreamAppend {
-        let records = std::mem::take(&mut self.records);
-        StreamAppend { stream: journal::stream_of(self.run), expected_tail: 0, records }
-    }
-
-    pub(crate) fn take_rows(&mut self) -> Vec<RowPut> {
+    /// Adds its events to a commit, and answers the rows that belong to them.
+    pub(crate) fn add_to(&mut self, commit: &mut Commit) -> Vec<RowPut> {
+        commit.records(self.run, 0, std::mem::take(&mut self.records));
         std::mem::take(&mut self.rows)
     }
 }

@@ -3,13 +3,13 @@
 use recount_event::{Code, Draft, RunId};
 use recount_run::Command;
 
-use crate::write::run_writer::Work;
+use crate::write::request::{Ingest, Submit};
 use crate::{Engine, Error, Receipt, Triple, limits};
 
 impl Engine {
     /// Submits a command to a run. `None`: there was nothing to write.
     pub async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Error> {
-        self.writers.ask(run, Work::Command(command)).await
+        self.writers.ask(run, Submit(command)).await
     }
 
     /// Appends a batch from the producer of an external run, exactly once for each triple.
@@ -23,7 +23,6 @@ impl Engine {
                 format!("{} events in one batch; send at most {}", drafts.len(), limits::BATCH_EVENTS_MAX),
             ));
         }
-        let receipt = self.writers.ask(run, Work::Ingest(triple, drafts)).await?;
-        receipt.ok_or_else(|| Error::bug("an accepted batch has no receipt"))
+        self.writers.ask(run, Ingest { triple, drafts }).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use recount_log::Store;
+use recount_log::{Answer, Store};
 use recount_world::World;
 
 use crate::Profiles;
@@ -12,12 +12,13 @@ use crate::read::publish::Publisher;
 use crate::write::admission::Admission;
 use crate::write::artifacts::blobs::Blobs;
 use crate::write::artifacts::keep::Quotas;
+use crate::write::commit::{Commit, CommitReceipt, NotCommitted};
 use crate::write::deadlines::Deadlines;
 use crate::write::new_runs::NewRunCache;
 use crate::write::owed_runs::OwedRuns;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::session::SessionRedactions;
-use crate::write::sealed::Seal;
+use crate::write::seal::Seal;
 
 /// What a writer works with.
 pub(crate) struct Tools {
@@ -36,4 +37,12 @@ pub(crate) struct Tools {
     pub(crate) admission: OnceLock<Box<dyn Admission>>,
     pub(crate) profiles: OnceLock<Arc<Profiles>>,
     pub(crate) fresh: NewRunCache,
+}
+
+impl Tools {
+    /// See [`Commit::append`].
+    pub(crate) fn commit(&self, commit: Commit) -> Answer<CommitReceipt, NotCommitted> {
+        let (deadlines, world) = (self.timers.clone(), self.world.clone());
+        commit.append(&*self.store, move |run| deadlines.look_again(run, &world))
+    }
 }

@@ -3,17 +3,16 @@
 //!
 //! It is served by itself, so that what it brings can be refused without anybody else being to blame.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use recount_event::{Code, Payload};
-use recount_log::{Append, Guard, RowPut, StreamAppend};
+use recount_log::{Guard, RowPut};
 use recount_run::{Command, Status};
 
-use crate::ground::append::{may_have_happened, receipt};
-use crate::ground::{journal, rows};
+use crate::ground::rows;
 use crate::write::artifacts::blobs;
-use crate::write::run_writer::{Decided, LoadedRun, Writer};
-use crate::write::start::{Begun, RunStart, RunStartGuard, not_begun};
+use crate::write::commit::{Commit, CommitFailure};
+use crate::write::loaded_run::LoadedRun;
+use crate::write::run_writer::Writer;
+use crate::write::start::{RunStart, RunStartGuard};
 use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Once, Receipt};
 
 /// See the file's head.
@@ -30,17 +29,18 @@ pub(crate) struct CommandWithRows {
     pub(crate) reply: Option<KeyedReply<CommandOutcome>>,
     /// Whether the command is part of a deletion, which must work on a full disk, too.
     pub(crate) frees_space: bool,
-    pub(crate) out: Told,
 }
 
-/// Where it is found what became of what was brought, because a receipt only tells of the command.
-pub(crate) type Told = Arc<Mutex<Option<SideOutcome>>>;
-
+/// What became of it.
 pub(crate) enum SideOutcome {
-    /// The successor is there.
-    Begun(Receipt),
-    /// The answer that was kept with the events.
-    Replied(KeptAnswer),
+    Written {
+        /// Where the command's own events are. `None`: there was nothing to write.
+        own: Option<Receipt>,
+        /// Where the successor starts.
+        started: Option<Receipt>,
+        /// The answer that was kept with the events.
+        kept: Option<KeptAnswer>,
+    },
     /// A row was changed by somebody else meanwhile, and nothing was written: look again.
     Stale,
     /// The run has ended by itself, and nothing was written.
@@ -48,33 +48,30 @@ pub(crate) enum SideOutcome {
 }
 
 impl Writer {
-    pub(super) async fn beside(
+    pub(super) async fn submit_with_rows(
         &mut self,
-        mut awake: Box<LoadedRun>,
+        mut loaded: Box<LoadedRun>,
         command: Command,
-        beside: CommandWithRows,
-    ) -> Result<Option<Receipt>, Error> {
-        let CommandWithRows { mut rows, mut successor, once, secrets, reply, frees_space, out } = beside;
-        let tell = |beyond| *out.lock().unwrap_or_else(PoisonError::into_inner) = Some(beyond);
-        if successor.is_some() && awake.state.status() != Status::Waiting {
-            let ended = awake.state.is_ended();
-            self.awake = Some(awake);
+        with: CommandWithRows,
+    ) -> Result<SideOutcome, Error> {
+        let CommandWithRows { mut rows, mut successor, once, secrets, reply, frees_space } = with;
+        if successor.is_some() && loaded.state.status() != Status::Waiting {
+            let ended = loaded.state.is_ended();
+            self.loaded = Some(loaded);
             if ended {
-                tell(SideOutcome::Ended);
-                return Ok(None);
+                return Ok(SideOutcome::Ended);
             }
             let busy = format!("{} was answered meanwhile and goes on; wait for it, or cancel it", self.run);
             return Err(Error::rejected(Code::SessionBusy, busy));
         }
-        awake.redaction = awake.redaction.knowing(&secrets);
-        let first = awake.state.next_sequence();
-        let had_ended = awake.state.is_ended();
-        let decided = self.command(&mut awake, command, self.stamp()).await;
+        loaded.redaction = loaded.redaction.knowing(&secrets);
+        let first = loaded.state.next_sequence();
+        let had_ended = loaded.state.is_ended();
+        let decided = self.command(&mut loaded, command, self.stamp()).await;
         let events = match decided {
-            Ok(Decided::Events(events)) => events,
-            Ok(Decided::Landed(_)) => return Err(Error::bug("a command is no batch that came again")),
+            Ok(events) => events,
             Err(error) => {
-                self.awake = Some(awake);
+                self.loaded = Some(loaded);
                 return Err(error);
             }
         };
@@ -83,10 +80,10 @@ impl Writer {
             let made = format!("{}/{}", self.run, goes_on.sequence);
             rows.extend(once.rows(self.tools.world.clock.now_ms(), Some(made), None));
         }
-        rows.extend(awake.fold.rows(&awake.state));
-        rows.append(&mut awake.allowances);
+        rows.extend(loaded.fold.rows(&loaded.state));
+        rows.append(&mut loaded.allowances);
         let mut replied = None;
-        if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), awake.fold.run()) {
+        if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), loaded.fold.run()) {
             let made = format!("{}/{}", self.run, last.sequence);
             let outcome = CommandOutcome::of(run.clone(), &rows);
             let (kept, answer) = reply.rows(self.tools.world.clock.now_ms(), made, &outcome);
@@ -94,52 +91,42 @@ impl Writer {
             replied = answer;
         }
         let named = blobs::named(&rows);
-        let mut append = Append { frees_space, ..Append::default() };
-        if !events.is_empty() {
-            let records = journal::encode(&events, first);
-            append.streams.push(StreamAppend { stream: self.stream.clone(), expected_tail: first, records });
-        }
+        let mut commit = Commit::default();
+        commit.frees_space = frees_space;
+        commit.events(self.run, first, &events);
         let tools = self.tools.clone();
         let mut birth = None;
         if let Some(successor) = &mut successor {
             birth = Some(RunStartGuard::of(&tools, successor));
-            append.streams.push(successor.stream());
-            rows = self.handed_over(rows, successor.take_rows()).await?;
+            let beginning = successor.add_to(&mut commit);
+            rows = self.handed_over(rows, beginning).await?;
         }
-        append.rows = rows;
-        if append.streams.is_empty() && append.rows.is_empty() {
-            self.awake = Some(awake);
-            return Ok(None);
+        commit.rows = rows;
+        if commit.is_empty() {
+            self.loaded = Some(loaded);
+            return Ok(SideOutcome::Written { own: None, started: None, kept: None });
         }
-        let committed = match tools.store.append(append).await {
-            Ok(committed) => committed,
-            Err(error) => {
-                tracing::warn!(run = %self.run, %error, "append failed; the run is read again from the log");
-                let unclear = may_have_happened(&error);
-                if unclear {
-                    tools.timers.look_again(self.run, &tools.world);
-                }
+        let landed = match tools.commit(commit).await {
+            Ok(landed) => landed,
+            Err(failed) => {
                 if let Some(birth) = &mut birth {
-                    birth.is_known = !unclear;
+                    birth.is_known = failed.is_certain;
                 }
-                if let Begun::Stale = not_begun(error)? {
-                    tell(SideOutcome::Stale);
-                }
-                return Ok(None);
+                return match failed.meaning(self.run) {
+                    CommitFailure::Stale => Ok(SideOutcome::Stale),
+                    CommitFailure::Refused(error) => Err(error),
+                };
             }
         };
         tools.blobs.named(Some(self.run), named);
-        self.landed(awake, had_ended, false);
-        if let Some(answer) = replied {
-            tell(SideOutcome::Replied(answer));
-        }
-        let mut landed = committed.streams.iter();
-        let own = if events.is_empty() { None } else { landed.next().map(receipt) };
-        if let (Some(birth), Some(successor), Some(landed)) = (birth, successor, landed.next()) {
+        self.settle(loaded, had_ended, false);
+        let own = landed.of(self.run);
+        let mut started = None;
+        if let (Some(birth), Some(successor)) = (birth, successor) {
+            started = landed.of(successor.run);
             birth.happened(successor);
-            tell(SideOutcome::Begun(receipt(landed)));
         }
-        Ok(own)
+        Ok(SideOutcome::Written { own, started, kept: replied })
     }
 
     /// The rows of both runs together. That the session is busy passes from one to the other in one change of one

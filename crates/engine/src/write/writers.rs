@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recount_event::{Code, Draft, Event, RunId};
+use recount_event::{Code, RunId};
 use recount_world::Kind;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
-use crate::write::run_writer::{Answer, Inbox, Reported, Work, Writer};
+use crate::write::request::{Job, ReplyTo, Request, Turn};
+use crate::write::run_writer::Writer;
 use crate::write::tools::Tools;
-use crate::{Error, Failure, Receipt, limits};
+use crate::{Error, Failure, limits};
 
 pub(crate) struct Writers {
     tools: Arc<Tools>,
-    awake: Mutex<HashMap<RunId, mpsc::Sender<Inbox>>>,
+    awake: Mutex<HashMap<RunId, mpsc::Sender<Request>>>,
 }
 
 impl Writers {
@@ -27,19 +28,18 @@ impl Writers {
         self.awake.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Sends work to the run's writer, waking it when it sleeps, and waits for the answer.
-    pub(crate) async fn ask(self: &Arc<Self>, run: RunId, mut work: Work) -> Result<Option<Receipt>, Error> {
+    /// Sends a job to the run's writer, waking it when it sleeps, and waits for the reply.
+    pub(crate) async fn ask<J: Job>(self: &Arc<Self>, run: RunId, mut job: J) -> Result<J::Reply, Error> {
         for _ in 0..limits::WAKE_TRIES {
             let inbox = self.inbox(run).await?;
-            let (reply, answer) = oneshot::channel();
-            if let Err(unsent) = inbox.send(Inbox { work, reply }).await {
+            let (to, turn) = ReplyTo::new();
+            if let Err(unsent) = inbox.send(job.request(to)).await {
                 self.forget(run, &inbox);
-                work = unsent.0.work;
-                continue;
+                unsent.0.give_back();
             }
-            match answer.await {
-                Ok(Answer::Done(answer)) => return answer,
-                Ok(Answer::Asleep(unread)) => work = unread,
+            match turn.await {
+                Ok(Turn::Done(answer)) => return answer,
+                Ok(Turn::Asleep(unread)) => job = unread,
                 Err(_) => {
                     self.forget(run, &inbox);
                     return Err(Error::bug(format!(
@@ -55,20 +55,8 @@ impl Writers {
         })
     }
 
-    /// Has a worker's report written down, and answers what it became.
-    pub(crate) async fn report(
-        self: &Arc<Self>,
-        run: RunId,
-        claim: Option<u64>,
-        drafts: Vec<Draft>,
-    ) -> Result<Vec<Event>, Error> {
-        let out = Reported::default();
-        self.ask(run, Work::Report { claim, drafts, out: out.clone() }).await?;
-        Ok(std::mem::take(&mut *out.lock().unwrap_or_else(PoisonError::into_inner)))
-    }
-
     /// The inbox of a run's writer, which is woken when it sleeps. Runs that do not exist wake nobody.
-    async fn inbox(self: &Arc<Self>, run: RunId) -> Result<mpsc::Sender<Inbox>, Error> {
+    async fn inbox(self: &Arc<Self>, run: RunId) -> Result<mpsc::Sender<Request>, Error> {
         if let Some(inbox) = self.awake.lock().unwrap_or_else(PoisonError::into_inner).get(&run) {
             return Ok(inbox.clone());
         }
@@ -82,7 +70,7 @@ impl Writers {
         self.wake(run)
     }
 
-    fn wake(self: &Arc<Self>, run: RunId) -> Result<mpsc::Sender<Inbox>, Error> {
+    fn wake(self: &Arc<Self>, run: RunId) -> Result<mpsc::Sender<Request>, Error> {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inbox) = awake.get(&run) {
             return Ok(inbox.clone());
@@ -108,7 +96,7 @@ impl Writers {
     }
 
     /// Lets a writer go to sleep, unless somebody has just written to it.
-    fn retire(&self, run: RunId, inbox: &mut mpsc::Receiver<Inbox>) -> bool {
+    fn retire(&self, run: RunId, inbox: &mut mpsc::Receiver<Request>) -> bool {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if !inbox.is_empty() {
             return false;
@@ -118,7 +106,7 @@ impl Writers {
         true
     }
 
-    fn forget(&self, run: RunId, inbox: &mpsc::Sender<Inbox>) {
+    fn forget(&self, run: RunId, inbox: &mpsc::Sender<Request>) {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if awake.get(&run).is_some_and(|current| current.same_channel(inbox)) {
             awake.remove(&run);

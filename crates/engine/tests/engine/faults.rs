@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use recount_engine::{KeyedReply, Once};
 use recount_event::Code;
 use recount_log::FaultKind;
+use recount_run::{CancelledBy, Command};
 
 use crate::scene::{End, Scene, code, read};
 use crate::store::Fate;
@@ -97,6 +99,57 @@ async fn an_ending_whose_answer_was_lost_closes_its_readers() {
         let reading = read(&mut reader).await;
         assert_eq!((reading.cursors, reading.end), (vec![2], End::Closed));
         scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
+    let by_writers = ["command", "keyed", "deletion", "prune"];
+    let by_all = ["command", "keyed", "deletion", "prune", "start"];
+    let fates: [(fn() -> Fate, &[&str]); 3] = [
+        (|| Fate::LoseAnswer, &by_all),
+        (|| Fate::LandUnheard, &by_all),
+        // Where a run starts the client itself would die.
+        (|| Fate::PanicAfter, &by_writers),
+    ];
+    for (fate, paths) in fates {
+        for path in paths.iter().copied() {
+            let scene = Scene::new().await;
+            let task = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+            let run = scene.queue_for(Some(task)).await.unwrap();
+            scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
+            if path == "prune" {
+                scene.cancel(run).await.unwrap();
+            }
+            let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+            let mut feed = scene.engine.follow_feed(None).await.unwrap();
+            read(&mut reader).await;
+            read(&mut feed).await;
+            // A deletion notes its intent first.
+            let passed = (path == "deletion").then_some(Fate::Pass);
+            scene.store.next_appends(passed.into_iter().chain([fate()]));
+            let cancel = || Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
+            let failed = match path {
+                "command" => scene.engine.submit(run, cancel()).await.is_err(),
+                "keyed" => {
+                    let once = Once { key: "k".into(), body: "b".into() };
+                    let reply = KeyedReply { once, word: Box::new(|_| None) };
+                    scene.engine.submit_keyed(run, cancel(), reply).await.is_err()
+                }
+                "deletion" => scene.engine.delete_task(task, "ann").await.is_err(),
+                "prune" => scene.engine.prune(run, None, "operator").await.is_err(),
+                _ => scene.queue_for(None).await.is_err(),
+            };
+            assert!(failed, "{path}");
+            tokio::time::sleep(recount_engine::limits::TIMER_RETRY * 2).await;
+            assert_eq!(read(&mut feed).await.cursors.len(), 1, "{path}");
+            let row = scene.engine.run(run).await.unwrap().unwrap();
+            assert_eq!(row.has_ended(), path != "start", "{path}");
+            if row.has_ended() {
+                assert_eq!(read(&mut reader).await.end, End::Closed, "{path}");
+            }
+            scene.check().await;
+        }
     }
 }
 

@@ -15,10 +15,6 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/cli/src/command", &["apply", "run"]),
     ("crates/cli/src/render", &["account", "sentence"]),
     ("crates/engine/src", &["catalogue", "engine", "read", "work", "write"]),
-    (
-        "crates/engine/src/write",
-        &["new_runs", "redaction", "removal", "run_writer", "sealed", "start", "tools", "with_rows"],
-    ),
     ("crates/event/src", &["registry", "schema"]),
     ("crates/event/src/family", &["approval", "tool"]),
     ("crates/redact/src", &["detector", "known", "redactor", "scan", "search"]),

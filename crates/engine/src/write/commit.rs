@@ -1,0 +1,225 @@
+//! The one way in which events of runs are appended, imports excepted: events of one run or two, with the rows, cuts and
+//! erasures that belong to them. All of it happens, or nothing. It must not know why.
+//!
+//! Look at [`Commit::append`]. What a failed guard means to whoever sent the command is in one table,
+//! [`NotCommitted::meaning`].
+
+use bytes::Bytes;
+use futures_util::future::Shared;
+use recount_event::{Code, Event, RunId};
+use recount_log::{Answer, Append, AppendError, Cut, RowPut, Store, StreamAppend};
+use recount_run::PromptKind;
+
+use crate::catalogue::prompt_rows::taken;
+use crate::ground::append::{may_have_happened, receipt};
+use crate::ground::error::{run_erased, session_erased, task_erased};
+use crate::ground::{journal, rows};
+use crate::{Error, Receipt};
+
+/// What is to be appended.
+#[derive(Default)]
+pub(crate) struct Commit {
+    runs: Vec<RunEvents>,
+    pub(crate) rows: Vec<RowPut>,
+    cuts: Vec<Cut>,
+    erased: Vec<RunId>,
+    /// Whether it is part of a deletion, which must work on a full disk, too.
+    pub(crate) frees_space: bool,
+}
+
+struct RunEvents {
+    run: RunId,
+    first: u64,
+    records: Vec<Bytes>,
+}
+
+/// Where the events of each run landed.
+#[derive(Debug, Clone)]
+pub(crate) struct CommitReceipt(Vec<(RunId, Receipt)>);
+
+#[derive(Debug, Clone)]
+pub(crate) struct NotCommitted {
+    pub(crate) error: AppendError,
+    /// Nothing of it is in the log.
+    pub(crate) is_certain: bool,
+}
+
+/// What became of the commit that starts a run, for everybody who waits for it.
+pub(crate) type StartOutcome = Shared<Answer<CommitReceipt, NotCommitted>>;
+
+/// What a failed commit means to whoever sent the command.
+#[derive(Debug)]
+pub(crate) enum CommitFailure {
+    /// A row has changed since it was read: read it again.
+    Stale,
+    Refused(Error),
+}
+
+impl Commit {
+    pub(crate) fn of(rows: Vec<RowPut>) -> Self {
+        Commit { rows, ..Commit::default() }
+    }
+
+    /// Adds events of a run, which follow those that were added before. Answers how many bytes they have.
+    pub(crate) fn events(&mut self, run: RunId, first: u64, events: &[Event]) -> usize {
+        let records = journal::encode(events, first);
+        let bytes = records.iter().map(Bytes::len).sum();
+        self.records(run, first, records);
+        bytes
+    }
+
+    /// The same of events that are encoded already.
+    pub(crate) fn records(&mut self, run: RunId, first: u64, mut records: Vec<Bytes>) {
+        if records.is_empty() {
+            return;
+        }
+        match self.runs.iter_mut().find(|other| other.run == run) {
+            Some(before) => before.records.append(&mut records),
+            None => self.runs.push(RunEvents { run, first, records }),
+        }
+    }
+
+    /// Takes away what is before this event.
+    pub(crate) fn cut(&mut self, run: RunId, keep_from: u64) {
+        self.cuts.push(Cut { stream: journal::stream_of(run), keep_from });
+    }
+
+    /// Takes away all events of a run for good.
+    pub(crate) fn erase(&mut self, run: RunId) {
+        self.erased.push(run);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.rows.is_empty() && self.cuts.is_empty() && self.erased.is_empty()
+    }
+
+    /// Appends it. It is in line when this returns, and not only when the answer is polled. `look_again` is called for each
+    /// run of it when nobody knows whether it happened.
+    pub(crate) fn append(
+        self,
+        store: &dyn Store,
+        look_again: impl Fn(RunId) + Send + 'static,
+    ) -> Answer<CommitReceipt, NotCommitted> {
+        if self.is_empty() {
+            return Box::pin(std::future::ready(Ok(CommitReceipt(Vec::new()))));
+        }
+        let firsts: Vec<(RunId, u64)> = self.runs.iter().map(|events| (events.run, events.first)).collect();
+        let touched: Vec<RunId> = firsts.iter().map(|(run, _)| *run).chain(self.erased.clone()).collect();
+        let streams = self.runs.into_iter().map(|RunEvents { run, first, records }| StreamAppend {
+            stream: journal::stream_of(run),
+            expected_tail: first,
+            records,
+        });
+        let answer = store.append(Append {
+            streams: streams.collect(),
+            rows: self.rows,
+            cuts: self.cuts,
+            erased: self.erased.into_iter().map(journal::stream_of).collect(),
+            frees_space: self.frees_space,
+        });
+        Box::pin(async move {
+            let error = match answer.await {
+                Ok(committed) => {
+                    assert_eq!(
+                        committed.streams.len(),
+                        firsts.len(),
+                        "an append lands in all of its streams"
+                    );
+                    let landed = firsts.into_iter().zip(&committed.streams).map(|((run, first), landed)| {
+                        assert_eq!(landed.first_sequence, first, "records land where they were meant to be");
+                        (run, receipt(landed))
+                    });
+                    return Ok(CommitReceipt(landed.collect()));
+                }
+                Err(error) => error,
+            };
+            if !matches!(error, AppendError::GuardFailed { .. }) {
+                tracing::warn!(runs = ?touched, %error, "append failed; these runs are read again from the log");
+            }
+            let is_certain = !may_have_happened(&error);
+            if !is_certain {
+                touched.into_iter().for_each(look_again);
+            }
+            Err(NotCommitted { error, is_certain })
+        })
+    }
+}
+
+impl CommitReceipt {
+    pub(crate) fn of(&self, run: RunId) -> Option<Receipt> {
+        self.0.iter().find(|(other, _)| *other == run).map(|(_, receipt)| *receipt)
+    }
+}
+
+impl NotCommitted {
+    pub(crate) fn meaning(self, run: RunId) -> CommitFailure {
+        let AppendError::GuardFailed { space, key, .. } = &self.error else {
+            return CommitFailure::Refused(match self.error {
+                AppendError::Erased { .. } => run_erased(run),
+                other => other.into(),
+            });
+        };
+        let busy = |code, what| {
+            let wait = "wait for it to end or cancel it";
+            Error::rejected(code, format!("{what} {key} has an active run already; {wait}"))
+        };
+        CommitFailure::Refused(match &**space {
+            rows::TASKS | rows::SETUPS => return CommitFailure::Stale,
+            rows::TASK_ACTIVE => busy(Code::TaskBusy, "task"),
+            rows::SESSION_ACTIVE => busy(Code::SessionBusy, "session"),
+            rows::TASKS_ERASED => task_erased(key),
+            rows::SESSIONS_ERASED => session_erased(key),
+            rows::APPROVALS => taken(PromptKind::Approval, key.rsplit('/').next().unwrap_or(key)),
+            rows::ALLOWANCES_HELD => Error::too_many_at_once("the allowance for this call"),
+            rows::PINS => {
+                let message = format!("{run} is pinned; unpin it before it is pruned");
+                Error::rejected(Code::RunPinned, message)
+            }
+            _ => Error::bug(format!("the row {space}/{key} is not as this writer left it")),
+        })
+    }
+}
+
+impl CommitFailure {
+    /// For what brings no row that others change.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            CommitFailure::Stale => Error::bug("a row was changed that nobody else changes"),
+            CommitFailure::Refused(error) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(space: &str) -> NotCommitted {
+        let key = "default/a".to_owned();
+        let error = AppendError::GuardFailed { space: space.to_owned(), key, actual: None };
+        NotCommitted { error, is_certain: true }
+    }
+
+    #[test]
+    fn every_guarded_space_has_one_meaning() {
+        let run: RunId = "run_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
+        for space in [rows::TASKS, rows::SETUPS] {
+            assert!(matches!(failed(space).meaning(run), CommitFailure::Stale), "{space}");
+        }
+        for (space, code) in [
+            (rows::TASK_ACTIVE, Code::TaskBusy),
+            (rows::SESSION_ACTIVE, Code::SessionBusy),
+            (rows::TASKS_ERASED, Code::TaskErased),
+            (rows::SESSIONS_ERASED, Code::SessionErased),
+            (rows::APPROVALS, Code::IdTaken),
+            (rows::ALLOWANCES_HELD, Code::StoreBusy),
+            (rows::PINS, Code::RunPinned),
+            (rows::PRODUCERS, Code::Internal),
+        ] {
+            assert_eq!(failed(space).meaning(run).into_error().code(), code, "{space}");
+        }
+        let erased = AppendError::Erased { stream: run.to_string() };
+        let erased = NotCommitted { error: erased, is_certain: true };
+        assert_eq!(erased.meaning(run).into_error().code(), Code::RunErased);
+    }
+}

@@ -1,0 +1,81 @@
+//! What masks in a session or a run: the redactor of the server, and the values of the session's secret options. It must
+//! not know how text is masked. Begin with [`Tools::redaction_in`].
+
+use std::collections::BTreeMap;
+
+use recount_event::{Code, RunId, SessionId};
+
+use crate::catalogue::setups::option_key;
+use crate::catalogue::table::read_row;
+use crate::ground::error::damaged_row;
+use crate::ground::rows;
+use crate::write::redaction::Redaction;
+use crate::write::tools::Tools;
+use crate::{Engine, Error, RunRow, SetupRow};
+
+impl Tools {
+    /// What masks in a session.
+    pub(crate) async fn redaction_in(&self, session: SessionId) -> Result<Redaction, Error> {
+        let Some(row) = self.store.row(rows::SETUPS, &rows::tenant_key(session)).await? else {
+            return Ok(self.redaction.clone());
+        };
+        let setup: SetupRow = read_row(rows::SETUPS, &row.key, &row.value)?;
+        self.redaction_with(session, &SetupRow { version: row.version, ..setup }).await
+    }
+
+    /// The same where the setup was read already.
+    pub(crate) async fn redaction_with(
+        &self,
+        session: SessionId,
+        setup: &SetupRow,
+    ) -> Result<Redaction, Error> {
+        if setup.setup.secrets.is_empty() {
+            return Ok(self.redaction.clone());
+        }
+        if let Some(redaction) = self.session_redactions.get(session, setup.version) {
+            return Ok(redaction);
+        }
+        let mut values = Vec::new();
+        for option in &setup.setup.secrets {
+            match self.unseal_at(&option_key(session, option)).await {
+                Ok(value) => values.extend(value.and_then(|value| String::from_utf8(value).ok())),
+                // A value that cannot be read cannot be used by the session either; its runs say so.
+                Err(Error::Failed(failure)) if failure.code == Code::StoreCorrupt => {
+                    tracing::warn!(%session, option, why = failure.message, "a secret option is not masked");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let redaction = self.redaction.knowing(&values);
+        self.session_redactions.keep(session, setup.version, redaction.clone());
+        Ok(redaction)
+    }
+
+    /// What masks in a run.
+    pub(crate) async fn redaction_of(&self, run: RunId) -> Result<Redaction, Error> {
+        let Some(row) = self.store.row(rows::RUNS, &rows::tenant_key(run)).await? else {
+            return Ok(self.redaction.clone());
+        };
+        let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
+        let Some(session) = row.session_id.as_deref() else { return Ok(self.redaction.clone()) };
+        // Without the session its secrets are unknown, and what they would mask must not be stored.
+        let session = session.parse().map_err(|why| damaged_row(rows::RUNS, &rows::tenant_key(run), why))?;
+        self.redaction_in(session).await
+    }
+}
+
+impl Engine {
+    /// What masks in a session that is being given these secrets.
+    pub(crate) async fn redaction_given(
+        &self,
+        session: SessionId,
+        before: Option<&SetupRow>,
+        secrets: &BTreeMap<String, String>,
+    ) -> Result<Redaction, Error> {
+        let redaction = match before {
+            Some(before) => self.tools.redaction_with(session, before).await?,
+            None => self.tools.redaction_in(session).await?,
+        };
+        Ok(redaction.knowing(secrets.values()))
+    }
+}

@@ -1,0 +1,99 @@
+//! The loop of a run's writer: takes what waits, has it served, and goes to sleep when there has been nothing for a while.
+//! It must not know what becomes of a request.
+
+use std::pin::pin;
+
+use recount_world::Shutdown;
+use tokio::sync::mpsc;
+
+use crate::write::request::{Erase, Prune, Request, SubmitWithRows};
+use crate::write::run_writer::Writer;
+use crate::{Error, limits};
+
+impl Writer {
+    /// Works until there has been nothing to do for a while, or shutdown. `retire` is asked before going
+    /// to sleep, and says whether nobody has come in the meantime.
+    pub(crate) async fn work(
+        mut self,
+        mut inbox: mpsc::Receiver<Request>,
+        mut shutdown: Shutdown,
+        retire: impl Fn(&mut mpsc::Receiver<Request>) -> bool,
+    ) {
+        {
+            // Made once and not at every turn: a wait that is begun and given up again for each command
+            // costs more than the command does.
+            let mut over = pin!(shutdown.requested());
+            let mut idle = pin!(tokio::time::sleep(limits::WRITER_IDLE));
+            let mut waiting = Vec::new();
+            let mut busy_until = recount_world::moment();
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut over => break,
+                    count = inbox.recv_many(&mut waiting, limits::APPEND_COMMANDS_MAX) => {
+                        if count == 0 {
+                            return;
+                        }
+                        self.serve(&mut waiting).await;
+                        busy_until = recount_world::moment();
+                        if self.has_ended() {
+                            idle.as_mut().reset(busy_until + limits::WRITER_IDLE_ENDED);
+                        }
+                    }
+                    () = &mut idle => {
+                        let now = recount_world::moment();
+                        let patience =
+                            if self.has_ended() { limits::WRITER_IDLE_ENDED } else { limits::WRITER_IDLE };
+                        let idle_since = busy_until + patience;
+                        if idle_since <= now && retire(&mut inbox) {
+                            break;
+                        }
+                        idle.as_mut().reset(if idle_since > now { idle_since } else { now + patience });
+                    }
+                }
+            }
+        }
+        // What slipped in before the inbox closed is sent to another writer, or told that we close.
+        inbox.close();
+        while let Some(request) = inbox.recv().await {
+            if shutdown.is_requested() {
+                request.refuse(Error::shutting_down());
+            } else {
+                request.give_back();
+            }
+        }
+    }
+
+    /// Whether little can still come.
+    fn has_ended(&self) -> bool {
+        self.loaded.as_ref().is_some_and(|loaded| loaded.state.is_ended())
+    }
+
+    async fn serve(&mut self, requests: &mut Vec<Request>) {
+        let mut left = requests.drain(..);
+        while let Some(first) = left.as_slice().first() {
+            if !first.is_alone() {
+                self.serve_group(&mut left).await;
+            } else if let Some(request) = left.next() {
+                self.serve_alone(request).await;
+            }
+        }
+    }
+
+    async fn serve_alone(&mut self, request: Request) {
+        let loaded = match self.take_loaded().await {
+            Ok(loaded) => loaded,
+            Err(error) => return request.refuse(error),
+        };
+        match request {
+            Request::SubmitWithRows(SubmitWithRows { command, with }, to) => {
+                to.answer(self.submit_with_rows(loaded, command, *with).await);
+            }
+            Request::Prune(Prune { before, reason, rows }, to) => {
+                to.answer(self.prune(loaded, before, reason, rows).await);
+            }
+            Request::Erase(Erase { by }, to) => to.answer(self.erase(loaded, by).await),
+            shared => shared.refuse(Error::bug("what shares an append is served with others")),
+        }
+    }
+}
