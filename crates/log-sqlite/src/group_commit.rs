@@ -1,13 +1,13 @@
-//! Whether the writer, before it begins a commit, waits for appends that are about to come.
+//! Group commit: whether the writer waits, before it begins a commit, for appends that are about to come.
 //!
-//! A commit costs nearly as much for one append as for thirty: a sync, a few pages, and whoever was at work is
-//! interrupted. Where many append at once it pays to let more of them come first; where few do, it would only cost
-//! time. How many there are nobody says, but now and then the writer is away for longer (a slow sync, a sealing),
-//! and as many as stand in line then append at the same time. A part of them is waited for, no longer than a few
-//! commits take. When they do not come by then, fewer are waited for the next time.
+//! A commit costs nearly as much for one append as for thirty: a sync and a few pages. Under many concurrent appends it
+//! pays to wait for more of them; under few it only costs time. The number of concurrent clients is not known, but now
+//! and then the writer is busy for longer (a slow sync, a sealing), and as many appends as are then in the queue came at
+//! the same time. The writer waits for a part of them, no longer than a few commits take. If they do not come, it waits
+//! for fewer the next time.
 //!
-//! Somebody who appends alone is never waited with, but for a few commits behind a crowd. Only judgement: this file
-//! must not know the line, threads or clocks.
+//! A single client never waits, except for a few commits after many clients have gone. This file only decides: it must
+//! not know the queue, threads or clocks. See [`GroupCommitPolicy`].
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Every bound this store adds to those of the seam ([`recount_log::limits`]), and what happens at it.
+//! Limits of this store beside those of every store ([`recount_log::limits`]), and what happens at each.
 
 use std::time::Duration;
 
