@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_WAIT_MAX};
+use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_MAX};
 
 /// What is known of those who append.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl GroupCommitPolicy {
     /// How many are to be in line before a commit begins, and how long they are waited for; `None`: it begins.
     pub(crate) fn wanted(&self) -> Option<(usize, Duration)> {
         let count = self.at_once / GROUP_WAIT_DIVISOR;
-        (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_WAIT_MAX)))
+        (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_MAX)))
     }
 
     /// So many were in line when it was taken.
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(after(&[3, 60, 20, 30]).wanted(), Some((20, COMMIT * GROUP_WAIT_COMMITS)));
         let mut slow = after(&[60]);
         slow.committed(Duration::from_secs(3));
-        assert_eq!(slow.wanted(), Some((20, GROUP_WAIT_WAIT_MAX)));
+        assert_eq!(slow.wanted(), Some((20, GROUP_WAIT_MAX)));
     }
 
     #[test]
