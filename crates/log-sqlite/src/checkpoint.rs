@@ -184,7 +184,7 @@ impl Checkpoints {
 
 fn work(connection: &Connection, database: &WriteBack, inbox: &Receiver<Ask>, shared: &Shared) {
     while let Ok(Ask { what, round }) = inbox.recv() {
-        // For readers of an old state nobody waits but who stands still, and then not long.
+        // Only a standing writer waits for readers of an old state, and not for long.
         let (how, wait) = match &what {
             Copying::Beside => ("PASSIVE", Duration::ZERO),
             Copying::Rest(_) => ("RESTART", limits::RESTART_WAIT),

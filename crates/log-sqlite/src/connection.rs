@@ -26,7 +26,7 @@ pub(crate) enum Role {
     Writer,
     /// Copies the write-ahead log into the database.
     Checkpointer,
-    /// Reads for whoever asks, and maps the file.
+    /// Reads, and maps the file.
     Reader,
     /// Looks at the whole store; a disk that fails is told of and does not end the process.
     Examiner,

@@ -1,7 +1,7 @@
-//! Taking the oldest records of a stream away, or all of them, inside an open transaction: chunks are
-//! deleted, the one at the cut and the groups with such records are written anew without them.
+//! Cuts and erasures inside an open transaction: chunks are deleted; the chunk at the cut and the groups with such
+//! records are written again without them.
 //!
-//! The writer's connection overwrites what it frees. This file must not know who asked.
+//! The writer's connection overwrites freed pages. This file must not know who asked.
 
 use recount_log::chain::ChainValue;
 use recount_log::{Fault, StreamKey};

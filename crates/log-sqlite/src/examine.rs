@@ -1,6 +1,6 @@
-//! Reading the whole store once: is everything there, does it add up, and what can still be read?
+//! The check of the whole store: whether everything exists and adds up, and what can still be read.
 //!
-//! It works on a damaged database too, stepping over what SQLite cannot read, and changes nothing.
+//! It works on a damaged database, too: it skips what SQLite cannot read, and changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::rows;
 /// How often SQLite asks whether to go on, in its own small steps.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// Looks at everything, at blobs too if they are given, over a connection that nobody needs afterwards.
+/// Looks at everything, at blobs too if they are given, over a connection that is not used afterwards.
 /// Refused as closed when `stop` is set meanwhile.
 pub(crate) fn examine(
     mut connection: Connection,

@@ -1,4 +1,4 @@
-//! How failures of SQLite and of the file system are told: which kind, and whether trying again may help.
+//! Errors of SQLite and the file system as faults: their kind, and whether a retry may help.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The data folder and the lock that gives it to one process at a time.
+//! The data folder and its lock, which one process at a time can hold.
 //!
 //! The lock is the operating system's, on an open file: it ends with the process, however that ends.
 
@@ -28,7 +28,7 @@ pub(crate) struct Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(folder = %self.path.display(), %error, "the data folder's lock was not given back");
+            tracing::warn!(folder = %self.path.display(), %error, "the data folder's lock could not be released");
         }
     }
 }
@@ -51,7 +51,7 @@ impl Folder {
         // Only a help for people: the lock itself is what counts.
         let note = format!("{}\n", std::process::id());
         if let Err(error) = lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())) {
-            tracing::debug!(%error, "the lock file could not be marked with our process");
+            tracing::debug!(%error, "the process id could not be written to the lock file");
         }
         Ok(Folder { path: path.to_owned(), lock })
     }

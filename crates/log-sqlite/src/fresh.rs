@@ -1,6 +1,6 @@
 //! Rows whose newest state is not in their table yet: a map in memory, in front of the table.
 //!
-//! The writer changes it after a commit is durable and before anybody is told of it. A reader asks it *before* it takes
+//! The writer changes it after a commit is durable and before any observer or client learns of it. A reader asks it *before* it takes
 //! its snapshot of the database: then the snapshot has everything that was in the table by then. A snapshot may also
 //! have more, when rows were brought to the table in between; of several rows together a reader would then see some
 //! older than others. So the writer counts before it begins to bring rows there, and who reads several rows begins anew
@@ -127,7 +127,7 @@ impl Fresh {
         self.0.lock().expect("nothing panics while it holds the fresh rows")
     }
 
-    // ---- what anybody asks ----
+    // ---- for readers ----
 
     /// `None`: the table knows.
     pub(crate) fn get(&self, space: &str, key: &str) -> Option<State> {

@@ -122,7 +122,7 @@ impl<'c> Window<'c> {
     }
 
     /// Reads groups, some at a time, so that no state of the database is kept in use for long: groups do not
-    /// change, unless records are taken away, and then nobody wants this window any more. Ends early
+    /// change, unless records are taken away, and then this window is no longer needed. Ends early
     /// when `unwanted` says so.
     pub(crate) fn gather(&mut self, bounds: &Bounds, unwanted: &dyn Fn() -> bool) -> Result<(), Fault> {
         let mut next = bounds.from;

@@ -1,17 +1,17 @@
-//! Whether the writer, before it begins a commit, waits for appends that are about to come.
+//! Group commit: whether the writer waits, before it begins a commit, for appends that are about to come.
 //!
-//! A commit costs nearly as much for one append as for thirty: a sync, a few pages, and whoever was at work is
-//! interrupted. Where many append at once it pays to let more of them come first; where few do, it would only cost
-//! time. How many there are nobody says, but now and then the writer is away for longer (a slow sync, a sealing),
-//! and as many as stand in line then append at the same time. A part of them is waited for, no longer than a few
-//! commits take. When they do not come by then, fewer are waited for the next time.
+//! A commit costs nearly as much for one append as for thirty: a sync and a few pages. Under many concurrent appends it
+//! pays to wait for more of them; under few it only costs time. The number of concurrent clients is not known, but now
+//! and then the writer is busy for longer (a slow sync, a sealing), and as many appends as are then in the queue came at
+//! the same time. The writer waits for a part of them, no longer than a few commits take. If they do not come, it waits
+//! for fewer the next time.
 //!
-//! Somebody who appends alone is never waited with, but for a few commits behind a crowd. Only judgement: this file
-//! must not know the line, threads or clocks.
+//! A single client never waits, except for a few commits after many clients have gone. This file only decides: it must
+//! not know the queue, threads or clocks. See [`GroupCommitPolicy`].
 
 use std::time::Duration;
 
-use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_WAIT_MAX};
+use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_MAX};
 
 /// What is known of those who append.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl GroupCommitPolicy {
     /// How many are to be in line before a commit begins, and how long they are waited for; `None`: it begins.
     pub(crate) fn wanted(&self) -> Option<(usize, Duration)> {
         let count = self.at_once / GROUP_WAIT_DIVISOR;
-        (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_WAIT_MAX)))
+        (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_MAX)))
     }
 
     /// So many were in line when it was taken.
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(after(&[3, 60, 20, 30]).wanted(), Some((20, COMMIT * GROUP_WAIT_COMMITS)));
         let mut slow = after(&[60]);
         slow.committed(Duration::from_secs(3));
-        assert_eq!(slow.wanted(), Some((20, GROUP_WAIT_WAIT_MAX)));
+        assert_eq!(slow.wanted(), Some((20, GROUP_WAIT_MAX)));
     }
 
     #[test]

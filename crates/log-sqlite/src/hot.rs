@@ -1,7 +1,7 @@
 //! What is known of the hot part without looking at the disk: which streams have records there, in which
 //! groups, and where those streams end.
 //!
-//! The writer changes it, after a commit is durable and before anybody is told of it. A reader asks it
+//! The writer changes it, after a commit is durable and before any observer or client learns of it. A reader asks it
 //! *before* it takes its snapshot of the database, never after: then whatever it was told is in the
 //! snapshot, either still hot or sealed by now, and the snapshot itself says which. It must not know SQL.
 
@@ -99,7 +99,7 @@ impl Hot {
         self.0.lock().expect("nothing panics while it holds the index of the hot part")
     }
 
-    // ---- what anybody asks ----
+    // ---- for readers ----
 
     pub(crate) fn known(&self, key: &StreamKey) -> Option<Known> {
         self.lock().streams.get(key).map(|stream| stream.known)

@@ -17,15 +17,15 @@
 //! it, commits all of them at once and answers after the sync. The sync in flight is the gathering window; only
 //! where many append at once it waits a little for more of them (`group_commit.rs`).
 //!
-//! A commit is one row: its records in the order they came, whoever's they are (*hot*). Which streams have
+//! A commit is one row: its records in the order they came, of whatever streams (*hot*). Which streams have
 //! records there is known in memory and read again at open. Later the oldest of these rows are taken apart
 //! and their records put into rows of one stream each (*sealed*), so that history is contiguous.
 //!
 //! Changes of rows are written with their commit as one value, too (*fresh*), and brought into their table many commits
-//! later, each row once; who asks for a row is told the newest state from memory.
+//! later, each row once; a read of a row gets the newest state from memory.
 //!
-//! This crate must never know what a record contains. Start reading at [`SqliteStore`]; what the tables
-//! look like is said in `schema.rs` and spoken in `layout.rs` and `rows.rs`.
+//! This crate must never know what a record contains. Start reading at [`SqliteStore`]; `schema.rs` defines the tables,
+//! `layout.rs` and `rows.rs` have their statements.
 
 mod backup;
 mod blobs;

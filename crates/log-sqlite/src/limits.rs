@@ -1,4 +1,4 @@
-//! Every bound this store adds to those of the seam ([`recount_log::limits`]), and what happens at it.
+//! Limits of this store beside those of every store ([`recount_log::limits`]), and what happens at each.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ pub const GROUP_WAIT_DIVISOR: usize = 3;
 pub const GROUP_WAIT_COMMITS: u32 = 5;
 
 /// And no longer than this.
-pub const GROUP_WAIT_WAIT_MAX: Duration = Duration::from_millis(2);
+pub const GROUP_WAIT_MAX: Duration = Duration::from_millis(2);
 
 /// When it waited in vain, one in so many fewer are said to append at once.
 pub const GROUP_WAIT_LESS_DIVISOR: usize = 4;

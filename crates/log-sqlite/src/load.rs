@@ -2,7 +2,7 @@
 //!
 //! The work is bounded by what may be hot ([`crate::limits::HOT_BYTES_MAX`]). Everything hot is checked on
 //! the way, since a crash or a failing disk would have left its marks here. Where only the bytes of records are
-//! damaged, their streams are noted as damaged and the rest goes on; where the index beside them is, nobody can say
+//! damaged, their streams are noted as damaged and the rest goes on; where the index beside them is, it is unknown
 //! how far which stream goes, and the store is refused.
 
 use std::collections::HashMap;
@@ -87,7 +87,7 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
         }
         if let Err(fault) = sound {
             // Whose records these are is known, so nothing else has to suffer for it.
-            tracing::error!(%fault, "records of the newest commits are damaged; their streams take nothing more");
+            tracing::error!(%fault, "records of the newest commits are damaged; their streams accept no more records");
         }
         inner.is_both(both);
         inner.land(&Landed { first_position, last_position, totals, since, spans: &spans });

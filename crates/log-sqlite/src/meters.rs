@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use recount_log::{Histogram, Stats};
 
-/// Shared by the writer, which notes, and whoever asks.
+/// Shared by the writer, which counts, and `stats`.
 #[derive(Default)]
 pub(crate) struct Meters(Mutex<Noted>);
 

@@ -1,4 +1,4 @@
-//! A data folder that no server holds: looked at, or copied, and in neither case changed.
+//! A data folder that no server holds: checked or copied, and changed by neither.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

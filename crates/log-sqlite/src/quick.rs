@@ -1,5 +1,5 @@
 //! A hash for names and numbers that maps in memory are keyed by: quick, and seeded anew for each map, so
-//! that nobody can choose names that fall together.
+//! that no client can choose names with the same hash.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;

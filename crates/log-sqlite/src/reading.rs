@@ -73,7 +73,7 @@ impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         // It was only read, so this is as good as committing.
         if let Err(error) = say(self.0, "ROLLBACK") {
-            tracing::warn!(%error, "a state of the database that was read could not be let go");
+            tracing::warn!(%error, "a read transaction could not be ended");
         }
     }
 }
@@ -233,7 +233,7 @@ fn page<F: Filling>(
     let Some(stored) = stored else { return Ok(filling) };
     let mut page = Page::new(key, from.max(stored.first_sequence), bound, filling);
     match page.sealed(&snapshot, &stored).and_then(|()| page.hot(&snapshot, &stored, parts)) {
-        // What stands before a hole is given; whoever asks for the hole itself is told.
+        // Records before damage are returned; a read that begins at the damage fails.
         Err(fault) if page.taken == 0 => Err(page.about(&snapshot, &stored, parts, fault)),
         _ => Ok(page.filling),
     }

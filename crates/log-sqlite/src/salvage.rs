@@ -59,7 +59,7 @@ pub struct Damage {
     pub rows: u64,
     /// Frames of the write-ahead log that were changed.
     pub frames: u64,
-    /// Whether the newest commits may be missing, and nobody knows what they held: the store is damaged at its end, or
+    /// Whether the newest commits may be missing, and their content is unknown: the store is damaged at its end, or
     /// ends before the position that its high-water mark names.
     pub commits: bool,
     /// Records whose stream cannot be named.

@@ -269,7 +269,7 @@ pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal
             return Err(fault.into());
         }
         if version > 0 {
-            tracing::info!(database = name, schema = next, "the schema was brought forward");
+            tracing::info!(database = name, schema = next, "the schema was migrated");
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 //!
 //! The two need not go together. A stream's row says up to where its chunks count, and whoever reads the
 //! stream goes by that; the border between `feed` and `groups` says the same to who reads the feed. So a record
-//! may be in a chunk and in its group for a while, and nobody is shown it twice. This file must not know who
+//! may be in a chunk and in its group for a while, and no read returns it twice. This file must not know who
 //! decides that it is time.
 
 use recount_log::{Fault, FaultKind, Retry};

@@ -82,7 +82,7 @@ impl Ask {
         self.unwanted.load(Ordering::Relaxed)
     }
 
-    /// `false`: nobody listens.
+    /// `false`: the receiver is gone.
     fn tell(&self, answer: Answer) -> bool {
         let told = self.answers.send(answer).is_ok() && !self.is_unwanted();
         self.asker.unpark();

@@ -85,7 +85,7 @@ impl SqliteStore {
         folder.check_blobs(hot.ends().last_position)?;
         blob_folder.prepare()?;
         if let Err(fault) = reserve.make() {
-            tracing::warn!(%fault, "nothing can be appended until there is space for the reserve; pruning may work");
+            tracing::warn!(%fault, "appends are refused until there is space for the reserve; pruning may work");
         }
         folder.sync()?;
         let readers = (0..limits::READERS).map(|_| place.open(Role::Reader)).collect::<Result<_, _>>()?;

@@ -189,7 +189,7 @@ impl Writer {
         })
     }
 
-    /// Works until nobody can append any more and everything accepted is answered; then waits until the
+    /// Works until the queue is closed and everything accepted is answered; then waits until the
     /// others that use the database have ended (`others` hangs up), and leaves it tidy.
     pub(crate) fn run(mut self, others: &Latch<()>) {
         raise_priority();
@@ -356,7 +356,7 @@ impl Writer {
         }
         match self.make_room().and_then(|()| self.write(group)) {
             Err(fault) if fault.kind == FaultKind::Full && self.shared.reserve.spend() => {
-                tracing::warn!(%fault, "the disk is full; the reserved space is used to take things away");
+                tracing::warn!(%fault, "the disk is full; the reserved space is used for a deletion");
                 self.make_room().and_then(|()| self.write(group))
             }
             written => written,
@@ -366,7 +366,7 @@ impl Writer {
     /// After something was taken away: what it freed is kept for the next time.
     fn restore_reserve(&self) {
         if let Err(fault) = self.shared.reserve.make() {
-            tracing::warn!(%fault, "the reserved space is used up; only what takes away is written until there is more");
+            tracing::warn!(%fault, "the reserved space is used up; only deletions are written until there is more");
         }
     }
 
@@ -426,7 +426,7 @@ impl Writer {
             }
             Err(fault) => {
                 // They are as safe where they are.
-                tracing::warn!(%fault, "bringing rows to their table failed and is tried again later");
+                tracing::warn!(%fault, "writing rows to their table failed; retrying later");
                 self.fold_not_before = Some(moment() + limits::FOLD_RETRY);
             }
         }
@@ -511,7 +511,7 @@ impl Writer {
             return Step::Nothing;
         }
         self.seal_some(last_position, Patience::None).unwrap_or_else(|fault| {
-            tracing::warn!(%fault, "sealing failed and is tried again later");
+            tracing::warn!(%fault, "sealing failed; retrying later");
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
             Step::Nothing
         })
@@ -610,7 +610,7 @@ impl Writer {
         Ok(done)
     }
 
-    /// If anybody else has written, or there is a doubt, what was remembered is read again.
+    /// Reads again what was remembered if another connection has written or a commit is in doubt.
     fn look_again(&mut self, connection: &Connection) -> Result<(), Fault> {
         let version = layout::data_version(connection).doing("reading where the store ends")?;
         if self.known == Some(version) {

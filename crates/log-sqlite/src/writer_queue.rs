@@ -1,8 +1,7 @@
-//! The queue in front of the writer: bounded, in order, taken as a whole.
+//! The queue of the writer: bounded, in order, taken as a whole.
 //!
-//! One lock is taken for each append and two for each group, and the writer's thread is woken only when it
-//! sleeps. What is in the queue is counted until it has become part of a group. It must not know what a
-//! task is about.
+//! It takes one lock for each append and two for each group, and wakes the writer's thread only when that sleeps. A task
+//! counts until it is part of a group. It must not know what a task does. See [`WriterQueue`].
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,7 +54,7 @@ impl<T> WriterQueue<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // ---- whoever wants something ----
+    // ---- for clients of the store ----
 
     /// Puts a task at the end.
     pub(crate) fn push(&self, task: T, bytes: usize) -> Result<(), Fault> {
@@ -156,7 +155,7 @@ impl<T> WriterQueue<T> {
 }
 
 fn busy(what: &str) -> Fault {
-    let message = format!("{what} wait for the store's writer already; try again shortly");
+    let message = format!("{what} are waiting for the store's writer; try again shortly");
     Fault::new(FaultKind::Busy, Retry::Maybe, message)
 }
 

@@ -1,4 +1,6 @@
-//! How a store says that something went wrong.
+//! Errors of a store: faults, damage, and why an append did not happen.
+//!
+//! It must not know how a call is made.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! The storage seam: streams of opaque records, small versioned rows and blobs.
+//! The interface of stores: streams of opaque records, small versioned rows and blobs.
 //!
 //! ```text
 //!   position   1   2   3   4   5   6   7      commit order over the whole store, from 1
@@ -9,17 +9,16 @@
 //! The contract of every store, in words (the `conformance` suite, behind the feature of that name,
 //! says it in code):
 //!
-//! * [`Store::append`] lands everything it was given, records of one or several streams and rows,
-//!   or changes nothing at all; when it has answered `Ok`, the change survives a killed process and,
-//!   in strict durability, a power cut.
-//! * Each stream append names the tail its writer believes in; a wrong belief is refused with the
-//!   real tail, so two writers of one stream cannot both win.
-//! * Positions are given in commit order. Whoever has read up to a position has missed nothing
-//!   before it: no record ever becomes visible behind a cursor.
+//! * [`Store::append`] writes everything it is given, records of one or several streams and rows, or nothing. After
+//!   `Ok` the change survives a killed process and, in strict durability, a power cut.
+//! * Each stream append names the expected tail. A wrong one is refused with the real tail, so two writers of one
+//!   stream cannot both succeed.
+//! * Positions are given in commit order. A reader at a position has missed nothing before it: no record ever becomes
+//!   visible before a cursor.
 //! * [`Observer::committed`] is called once a commit, in commit order, after the commit is durable
 //!   and before its writers are answered.
-//! * Bytes come back exactly as they went in, for as long as they are there: a [`Cut`] takes the oldest
-//!   records of a stream, erasing takes all of it, and no read passes either off as something else.
+//! * Bytes are returned exactly as they were written, for as long as they are kept: a [`Cut`] removes the oldest records
+//!   of a stream, erasing removes all of it, and every read shows which of these happened.
 //!
 //! This crate must never know what a record contains. Start reading at [`Store`].
 

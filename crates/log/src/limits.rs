@@ -1,4 +1,4 @@
-//! Every bound a store holds, and what happens at it.
+//! Limits of every store, and what happens at each.
 
 /// Appends waiting for the writer; the next one is refused with [`crate::FaultKind::Busy`].
 pub const APPENDS_WAITING_MAX: usize = 4096;

@@ -1,7 +1,6 @@
-//! The store in memory: the contract in its plainest form, for tests and for comparing others with.
+//! The store in memory: the contract in its simplest form, for tests and for comparison with other stores.
 //!
-//! It refuses to know how to survive anything: what it holds ends with the process. Every answer is
-//! ready at once and needs no runtime. Start at [`MemoryStore`].
+//! It keeps nothing when the process ends. Every answer is ready at once and needs no runtime. See [`MemoryStore`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::ready;

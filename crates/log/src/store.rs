@@ -24,8 +24,8 @@ pub trait Framing: Send + Sync + 'static {
     /// once: on a thread of the store.
     fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut);
 
-    /// The record that a frame holds, as it was given; `None` where frames cannot be taken apart, and whoever needs
-    /// the record asks the store.
+    /// The record that a frame holds, as it was given; `None` where frames cannot be taken apart, and the record has
+    /// to be read from the store.
     fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
         let _not_known = frame;
         None

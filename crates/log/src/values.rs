@@ -212,7 +212,7 @@ pub struct RowRange {
     pub limit: usize,
 }
 
-/// A stored row whose bytes are not those that were written: space, key or value, nobody knows which.
+/// A stored row whose bytes are not those that were written: space, key or value, which is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedRow {
     /// Space and key as they are stored now. They need not be text.

@@ -1,7 +1,6 @@
-//! Who may come in: tokens, tickets, tenants, and how often anybody may ask.
+//! Access: which tenant and token a request belongs to, with tickets and rate limits.
 //!
-//! [`Gate`] says of a request who it is from. Where requests are stopped stands in `guard.rs`; what somebody
-//! who is in may do is decided by the routes.
+//! [`Gate`] identifies the client of a request. `guard.rs` refuses requests; the routes decide what a client may do.
 
 mod book;
 mod keys;
@@ -29,7 +28,7 @@ pub use crate::config::Access;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::tenants::Tenants;
 
-/// Says who a request is from. Cheap to clone.
+/// Identifies the client of a request. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) bound: SocketAddr,
@@ -41,7 +40,7 @@ pub(crate) struct Gate {
     pub(crate) tickets: Arc<Tickets>,
 }
 
-/// The token that a visitor came with; in the request's extensions beside [`Visitor`].
+/// The token of a request; in its extensions beside [`Visitor`].
 #[derive(Clone)]
 pub(crate) struct Admitted {
     pub(crate) tenant: Arc<str>,
@@ -49,10 +48,10 @@ pub(crate) struct Admitted {
     pub(crate) key: Option<Arc<keys::Key>>,
 }
 
-/// What a request shows of who asks.
+/// What a request has in `Authorization`.
 enum Shown<'a> {
     Nothing,
-    /// That there is a token, and none.
+    /// `Bearer` without a token.
     Bare,
     Token(&'a str),
 }
@@ -97,13 +96,12 @@ impl Gate {
         Gate { bound, access, aap, tenants, keys: Arc::new(keys), tickets }
     }
 
-    /// Whether somebody may come in without a word: only who is at this machine, and only if that was not
-    /// ruled out.
+    /// Whether requests without a token are allowed: only on a loopback address, and not if a token is required.
     pub(crate) fn lets_anybody_in(&self) -> bool {
         self.bound.ip().to_canonical().is_loopback() && !self.access.require_token
     }
 
-    /// Who asks. A token that is shown must be good, also where none is needed.
+    /// The client of a request. A token must be valid if there is one, also where none is required.
     pub(crate) fn who(
         &self,
         method: &Method,
@@ -140,8 +138,8 @@ impl Gate {
         Err(Refusal::new(Code::TokenMissing, "nothing says who asks; send authorization: Bearer and a token"))
     }
 
-    /// Who asks, where applications do. They have a key for every server, so where nobody needs one whatever they show
-    /// is nobody's, unless it has the form of a token of ours: one that was taken back is not to be taken for none.
+    /// The client of a request of an application. Applications send a key to every server, so where none is required, a
+    /// foreign key is ignored. One in the form of our tokens is not: a revoked token must not count as none.
     pub(crate) fn which_application(
         &self,
         below: &str,

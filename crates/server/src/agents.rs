@@ -1,6 +1,6 @@
-//! Who does our own runs: put together once of the configuration, and given to the engine of every tenant.
+//! The agents that execute own runs: built once from the configuration, and attached to the engine of each tenant.
 //!
-//! Look at [`AgentPool`]. It must never know what a run is owed.
+//! Look at [`AgentPool`]. It must never know the state of a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub(crate) struct AgentPool {
     allowed: Arc<[PathBuf]>,
     data: PathBuf,
     at_once: usize,
-    /// Whether who reaches the server's address needs no token.
+    /// Whether requests need no token.
     lets_anybody_in: bool,
     /// How long a copy is kept that nothing works in.
     keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     workspace_instructions: bool,
-    /// Who there is to work with.
+    /// The configured agents.
     profiles: Arc<Profiles>,
 }
 
@@ -67,7 +67,7 @@ impl AgentPool {
     pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<AgentPool>, StartError> {
         let runs = &config.runs;
         let data = config.data.canonicalize().map_err(|why| {
-            StartError::failed(format!("{} cannot be looked at: {why}", config.data.display()))
+            StartError::failed(format!("{} cannot be opened: {why}", config.data.display()))
         })?;
         let around = Surroundings { data: Some(data.clone()), ..Surroundings::default() };
         let sandbox = Sandbox::probe(runs.sandbox.clone(), around).await;
@@ -139,7 +139,7 @@ impl AgentPool {
         Agent::new(settings, engine.world().clone())
     }
 
-    /// A command with the network could answer what its own run asks, where nobody needs a token to answer.
+    /// Where no token is required, a command with network access could answer the prompts of its own run.
     fn no_network(&self) -> Option<String> {
         let held = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off);
         let reaches_us = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.reaches_loopback(true));
@@ -189,14 +189,14 @@ impl AgentPool {
         });
         let agents: Vec<&str> = self.profiles.iter().map(|profile| profile.name.as_str()).collect();
         checks.push(match agents.as_slice() {
-            [] => Check::fine("agents", "none is configured; applications find nobody to work with"),
+            [] => Check::fine("agents", "none is configured; applications have no agent to use"),
             several => Check::fine("agents", several.join(", ")),
         });
         let folder = self.data.join(FOLDER);
         let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;
         checks.push(match size {
             Ok(size) => Check::fine("workspaces", size),
-            Err(_) => Check::note("workspaces", "looking through them broke off", "see the server's log"),
+            Err(_) => Check::note("workspaces", "they could not be counted", "see the server's log"),
         });
     }
 }
@@ -213,8 +213,8 @@ fn keep_copies(agent: Agent, engine: Engine, keep: Duration) {
             }
             match agent.sweep(&engine, keep).await {
                 Ok(0) => {}
-                Ok(gone) => tracing::info!(gone, "workspaces were taken away that nothing worked in"),
-                Err(error) => tracing::warn!(%error, "workspaces could not be taken away"),
+                Ok(gone) => tracing::info!(gone, "unused workspaces were deleted"),
+                Err(error) => tracing::warn!(%error, "unused workspaces could not be deleted"),
             }
         }
     });
@@ -232,7 +232,7 @@ fn read_policy(path: &Path, tools: &Tools) -> Result<Policy, StartError> {
 /// Paths are compared as they really are. One that is not there yet counts as it is written.
 fn as_it_is(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|why| {
-        tracing::warn!(path = %path.display(), %why, "a folder that runs may work in cannot be looked at");
+        tracing::warn!(path = %path.display(), %why, "a folder of workspaces.allow cannot be opened");
         path.to_owned()
     })
 }

@@ -1,6 +1,6 @@
-//! The face for applications among the others: where it is, and how it words what was refused before it was reached.
+//! The face for applications (AAP): its base paths, and the form of refusals that come before it is reached.
 //!
-//! Look at [`mount`] and [`word`]. It must never know what the face answers.
+//! Look at [`mount`] and [`word`]. It must never know the replies of the face.
 
 use std::sync::Arc;
 

@@ -1,9 +1,8 @@
 //! The audit trail: what was done to the server itself, as events of runs that can be followed like any other.
 //!
-//! It has a store of its own, beside those of tenants, so no list, feed or search of a tenant shows it. Each start of the
-//! server is one run. What was changed is recorded before the client is answered; refused requests are counted and
-//! recorded together. Must never be the reason why a request fails: what cannot be recorded is logged and counted. See
-//! [`Audit`] and `docs/decisions/0034`.
+//! It has a store of its own, so no list, feed or search of a tenant shows it. Each start of the server is one run. A
+//! change is recorded before its client is answered; refused requests are counted and recorded together. It must never
+//! make a request fail: what cannot be recorded is logged and counted. See [`Audit`] and `docs/decisions/0034`.
 
 mod refusals;
 

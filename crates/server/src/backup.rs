@@ -1,8 +1,7 @@
-//! Copies of the whole store: `POST /admin/backups` while the server runs, [`offline`] while none does.
+//! Backups of the whole store: `POST /admin/backups` while a server runs, [`offline`] while none does.
 //!
-//! A server writes nowhere but below `backups` in its own data folder, whoever asks: where a copy goes from there
-//! is decided, and allowed or not, by whoever takes it. A copy has its name when it is whole and synced
-//! (`unfinished.rs`), and a marker in each store.
+//! A server writes only below `backups` in its own data folder; whoever takes the copy elsewhere decides where. A copy
+//! gets its name when it is whole and synced (`unfinished.rs`), and each store in it has a marker.
 
 mod unfinished;
 
@@ -94,7 +93,7 @@ pub(crate) async fn make(
         Refusal::new(Code::StoreUnavailable, detail)
     })?;
     let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
-    tracing::info!(path, "a backup was made");
+    tracing::info!(path, "a backup was created");
     let reply = One::new("backup", Backup { name, path });
     Ok(json(StatusCode::CREATED, &reply))
 }
@@ -111,7 +110,7 @@ pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
     let unfinished = unfinished(to);
     if unfinished.symlink_metadata().is_ok() {
         return Err(StartError::usage(format!(
-            "{} is what an unfinished backup left; delete it, unless one is being made",
+            "{} is an unfinished backup; delete it unless a backup is running",
             unfinished.display()
         )));
     }

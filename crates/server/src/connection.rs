@@ -1,9 +1,8 @@
-//! One connection: HTTP until an event stream is asked for, then the stream, then HTTP again.
+//! One connection: HTTP until a client asks for an event stream, then the stream, then HTTP again.
 //!
-//! While a stream is told, the connection is out of the HTTP library's hands and costs what its own state
-//! costs: no buffers, and no state machine between a frame and the socket. See `recount_transport::Handover`
-//! and `docs/decisions/0010`. What HTTP/1.0 clients ask for, or with a body, or only the head of, goes the
-//! ordinary way.
+//! While a stream is sent, the HTTP library does not have the connection: there are no buffers and no state machine
+//! between a frame and the socket. See `recount_transport::Handover` and `docs/decisions/0010`. HTTP/1.0 requests,
+//! requests with a body and HEAD requests stay with the library.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -57,7 +56,7 @@ pub(crate) async fn serve(
     mut shutdown: Shutdown,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "small writes may wait");
+        tracing::debug!(%error, "TCP_NODELAY could not be set; small writes may be delayed");
     }
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {
@@ -73,7 +72,7 @@ pub(crate) async fn serve(
             End::Failed(error) if error.kind() == io::ErrorKind::TimedOut => {
                 house.connections.cut();
                 let after = outcome.cursor;
-                tracing::info!(%peer, after, "a reader was cut: it took nothing for too long; it can go on after this id");
+                tracing::info!(%peer, after, "a slow reader was disconnected: it accepted no data for too long; it can resume after this id");
                 return;
             }
             End::Failed(error) => {
@@ -143,7 +142,7 @@ async fn speak_http(
             if let Err(error) = outcome {
                 if is_stall(&error) {
                     house.connections.cut();
-                    tracing::info!(%peer, "a connection was cut: its peer took nothing for too long");
+                    tracing::info!(%peer, "a connection was closed: its peer accepted no data for too long");
                 } else {
                     tracing::debug!(%peer, %error, "a connection ended early");
                 }

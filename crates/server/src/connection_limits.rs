@@ -1,6 +1,6 @@
-//! Who is in and who was turned away: places for connections, and what is counted of them.
+//! Limits of open connections, in all and per address, and their counters. See [`ConnectionLimits`].
 //!
-//! Nobody is known by more than an address yet, so the last places are kept for addresses that have few.
+//! A new connection is known only by its address, so the last places are kept for addresses with few connections.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits;
 
-/// Shared by the listener, which lets in, and metrics.
+/// Shared by the listener, which admits connections, and metrics.
 pub(crate) struct ConnectionLimits {
     places: Shares<IpAddr>,
     places_max: usize,
-    /// For those who are only told that there is no place.
+    /// For connections that only get a refusal.
     refusals: Arc<Semaphore>,
     accepted: AtomicU64,
     stalled: AtomicU64,
 }
 
-/// What becomes of somebody who knocks.
+/// What happens to a new connection.
 pub(crate) enum Admission {
     Place(Share<IpAddr>),
-    /// There is no place, and time to say so.
+    /// Over the limit; it gets a refusal.
     Refusal(OwnedSemaphorePermit),
-    /// Not even that.
+    /// Over the limit of refusals, too; it is closed.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! The published contract, to machines and to people. It holds nothing secret, so anybody may read it.
+//! The published contract: OpenAPI for programs, a page for people. It has no secrets and needs no token.
 
 use std::sync::LazyLock;
 

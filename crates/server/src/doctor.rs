@@ -1,7 +1,7 @@
-//! Whether all is well: a list of checks, each with what was found and what to do about it.
+//! Health checks: what each found, and what to do about it.
 //!
-//! [`Server`] looks at itself while it runs; [`offline`] looks at a data folder that no server holds. Another
-//! check is another function that adds to the list.
+//! [`Server`] checks a running server; [`offline`] checks a data folder that no server holds. A new check is a new
+//! function that adds to the list.
 
 mod folder;
 
@@ -101,7 +101,7 @@ fn versions(checks: &mut Vec<Check>) {
 async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
     const NAME: &str = "store";
     checks.push(match engine.ready().await {
-        Ok(()) => Check::fine(NAME, "reads, and takes what comes"),
+        Ok(()) => Check::fine(NAME, "reads and writes"),
         Err(error) => Check::problem(NAME, error.to_string(), error.code().row().remedy),
     });
 }
@@ -192,7 +192,7 @@ fn clock_check(now: u64, newest: Option<u64>) -> Check {
     const NAME: &str = "clock";
     let shown = recount_event::time::format_ms(now);
     if now < limits::CLOCK_EARLIEST_MS {
-        return Check::problem(NAME, format!("{shown}, which is long past"), "set the machine's clock");
+        return Check::problem(NAME, format!("{shown}, which is in the past"), "set the machine's clock");
     }
     match newest {
         Some(newest) if newest > now + limits::CLOCK_AHEAD_MS_MAX => {
@@ -211,11 +211,11 @@ fn clock_check(now: u64, newest: Option<u64>) -> Check {
 fn durability(checks: &mut Vec<Check>, durability: Durability) {
     const NAME: &str = "durability";
     checks.push(match durability {
-        Durability::Strict => Check::fine(NAME, "strict: what was acknowledged survives a power cut"),
+        Durability::Strict => Check::fine(NAME, "strict: acknowledged events survive a power failure"),
         Durability::Relaxed => Check::note(
             NAME,
-            "relaxed: a power cut may take the last moments",
-            "set store.durability to strict where that must not be",
+            "relaxed: a power failure may lose the last moments",
+            "set store.durability to strict to prevent that",
         ),
     });
 }
@@ -225,11 +225,11 @@ fn priority(checks: &mut Vec<Check>) {
     const NAME: &str = "priority";
     let niceness = recount_log_sqlite::limits::WRITER_NICENESS;
     checks.push(if may_be_raised(niceness) {
-        Check::fine(NAME, format!("the store's writer may ask for {niceness}"))
+        Check::fine(NAME, format!("the store's writer may use {niceness}"))
     } else {
         Check::note(
             NAME,
-            "the store's writer has the usual one",
+            "the store's writer runs at normal priority",
             format!("latencies grow when the machine is busy; allow a nice limit of {niceness} (LimitNICE={niceness})"),
         )
     });

@@ -1,4 +1,4 @@
-//! Whole runs as files: adding up what is written, and a data folder that no server holds.
+//! Whole runs as files: the digest of an export, and export and import in a data folder that no server holds.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -202,7 +202,7 @@ impl Folder {
             NotImported::Refused { code: refusal.code.as_str(), detail: refusal.detail }
         })?;
         let Source::Store(store) = &self.source else {
-            return Err(NotImported::Failed(StartError::failed("a damaged store takes nothing in")));
+            return Err(NotImported::Failed(StartError::failed("a damaged store accepts no imports")));
         };
         recount_engine::import::import(store, import).await.map_err(|error| match error {
             recount_engine::Error::Rejected(rejection) => {

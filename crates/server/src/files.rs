@@ -1,4 +1,4 @@
-//! Open files: as many as the operating system lets us have, and how many connections that is enough for.
+//! The limit of open files: raised as far as allowed, and the number of connections it is enough for.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -9,7 +9,7 @@ use crate::limits;
 pub struct Files {
     /// What counts now; `None` is without a limit.
     pub soft: Option<u64>,
-    /// What it may be raised to without asking anybody.
+    /// The hard limit, up to which the process may raise it.
     pub hard: Option<u64>,
 }
 

@@ -1,9 +1,8 @@
-//! The guard before every face: who may talk to us at all, in this order: pages of other origins, names of hosts,
-//! and then who it is.
+//! The guard before every face. It checks, in this order: `Origin`, `Host`, and the token.
 //!
-//! A page of another site can make a visitor's browser send requests here. So `Origin`, when present, must be our
-//! own or allowed by name, and wherever somebody may come in without a token `Host` must name us by a loopback
-//! name, which also stops names that somebody else points at this machine. Health checks are exempt.
+//! A page of another site can make a visitor's browser send requests here. So `Origin`, when present, must be our own or
+//! allowed by name. Wherever a client may come without a token, `Host` must be a loopback name, which also stops foreign
+//! names that resolve to this machine. Health checks are exempt.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,7 +18,7 @@ use crate::access::{Gate, without_ticket};
 use crate::peer::Peer;
 use crate::{audit, limits, web};
 
-/// Refuses what may not come in, and says of the rest who it is.
+/// Refuses requests that are not allowed, and identifies the client of the others.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if matches!(path, "/healthz" | "/readyz") {
@@ -76,7 +75,7 @@ const EXPOSED: &str = "aap-turn-id, etag, idempotency-replayed, location, retry-
 const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if-match, if-none-match, \
                         last-event-id, traceparent, x-request-id";
 
-/// What stands behind a request.
+/// The page that a request comes from.
 enum Page {
     /// No page, or one of ours.
     Own,
@@ -107,7 +106,7 @@ fn preflight(asked: &HeaderMap) -> Response {
     response
 }
 
-/// Finds out who asks. What everybody may see needs nobody.
+/// Identifies the client. Public paths need none.
 fn admit(gate: &Gate, request: &mut Request) -> Result<(), Refusal> {
     if web::is_open(request.uri().path()) {
         return Ok(());
@@ -135,10 +134,10 @@ fn is_audit(path: &str) -> bool {
     path.strip_prefix(audit::PREFIX).is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// What the names in a request are held against.
+/// What `Host` and `Origin` are checked against.
 struct Rules<'a> {
     bound: SocketAddr,
-    /// Whether somebody may come in without a token.
+    /// Whether requests without a token are allowed.
     anybody: bool,
     allowed_origins: &'a [String],
 }

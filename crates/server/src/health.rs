@@ -1,4 +1,4 @@
-//! `/healthz`: the process answers. `/readyz`: the store answers too, and has space for what comes.
+//! `/healthz`: the process answers. `/readyz`: the store answers, too, and has space.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The assembly: configuration, the choice of store and faces, the guard, the listener, shutdown.
+//! The server: configuration, stores, faces, guard, listener and shutdown, put together.
 //!
-//! Only this crate (and the simulation) names the plugs. It must never know the rules.
+//! Only this crate (and the simulation) names the implementations of stores and faces. It must never know the rules.
 
 pub mod access;
 mod admin_json;

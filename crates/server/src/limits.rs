@@ -1,8 +1,8 @@
-//! Bounds of the server, and what happens at them.
+//! Limits of the server, and what happens at each.
 
 use std::time::Duration;
 
-/// Connections at a time; the next one is told 503 and closed. Fewer where the operating system allows fewer
+/// Connections at a time; the next one gets 503 and is closed. Fewer where the operating system allows fewer
 /// open files than these and [`FILES_KEPT`].
 pub const CONNECTIONS_MAX: usize = 25_000;
 
@@ -23,7 +23,7 @@ pub const CONNECTIONS_FEW: usize = 1_000;
 /// [`REFUSALS_MAX`].
 pub const FILES_KEPT: usize = 128;
 
-/// Connections over the limit that are being told so; a further one is closed without a word.
+/// Connections over the limit that get an answer; a further one is closed without one.
 pub const REFUSALS_MAX: usize = 64;
 
 /// How long a connection over the limit is given to send the head of its request and to take the refusal; then
@@ -59,7 +59,7 @@ pub const VERIFY_PAGE_BYTES: usize = 1 << 20;
 /// Threads that serve requests, at most.
 pub const SERVING_THREADS_MAX: usize = 8;
 
-/// Sentences about the catalogue that `verify` says; the rest are counted.
+/// Problems of the catalogue that `verify` lists; the rest are counted.
 pub const VERIFY_SENTENCES_MAX: usize = 20;
 
 /// Backups made at a time; the next one is refused with `store_busy`.
@@ -74,7 +74,7 @@ pub const ADMIN_BODY_BYTES_MAX: usize = 4 << 10;
 /// Free bytes below which the doctor calls the disk a problem.
 pub const DISK_FREE_BYTES_MIN: u64 = 256 << 20;
 
-/// Free bytes below which the doctor says so.
+/// Free bytes below which the doctor notes it.
 pub const DISK_FREE_BYTES_LOW: u64 = 2 << 30;
 
 /// How far the newest event may be dated ahead of the clock before the doctor calls that a problem.
@@ -114,10 +114,10 @@ pub const TICKETS_MAX: usize = 10_000;
 /// Characters of the path that a ticket is for; more is refused.
 pub const TICKET_PATH_MAX: usize = 512;
 
-/// How long a browser may remember what it was told of a page of another origin.
+/// How long a browser may cache the answer to a preflight request.
 pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
-/// Allowed origins that a refused page is told; of more only the number is told.
+/// Allowed origins that the refusal of a page names; of more only the number.
 pub const ORIGINS_SHOWN_MAX: usize = 8;
 
 /// Letters or digits of a value of the environment that is taken for a word or a number and no secret, although the
@@ -127,14 +127,14 @@ pub const PLAIN_WORD_BYTES_MAX: usize = 12;
 /// Bytes of a file that holds a secret; a larger one is refused.
 pub const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Runs of ours that are worked at at a time, for each tenant, unless told; the others wait in line, and say so. Most of
+/// Own runs at work at a time, for each tenant, by default; the others wait in a queue, and their logs say so. Most of
 /// them wait for a model, so that this serves a thousand applications; tools have a bound of their own.
 pub const RUNS_AT_ONCE_DEFAULT: usize = 1_024;
 
-/// The most that can be told.
+/// The most own runs at work at a time that can be configured.
 pub const RUNS_AT_ONCE_MAX: usize = 10_000;
 
-/// Tools that can be told to run at once, over all tenants; how many do without being told is the agent's to say.
+/// Tools at work at a time, over all tenants, that can be configured; the default is a limit of the agent.
 pub const TOOLS_AT_ONCE_MAX: usize = 10_000;
 
 /// Files and folders that a check-up counts in workspaces; then it says that there are more.
@@ -143,7 +143,7 @@ pub const WORKSPACE_ENTRIES_COUNTED_MAX: usize = 100_000;
 /// Characters of the name of an agent, or of one of its options; a longer one is refused as configuration.
 pub const AGENT_NAME_MAX: usize = 64;
 
-/// Bytes of a file that holds what an agent's model is told; a larger one is refused as configuration.
+/// Bytes of the file with an agent's system prompt; a larger one is refused as configuration.
 pub const SYSTEM_FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// Paths that the face for applications may be at; more are refused as configuration.
@@ -152,7 +152,7 @@ pub const BASE_PATHS_MAX: usize = 16;
 /// How often refused requests are recorded in the audit trail; those in between are recorded together, with how often.
 pub const AUDIT_REFUSALS_EVERY: Duration = Duration::from_secs(10);
 
-/// Peers and codes of refused requests that are told apart between two recordings; the rest is counted as others.
+/// Peers and codes of refused requests that are counted separately between two recordings; the rest count as others.
 pub const AUDIT_PEERS_MAX: usize = 256;
 
 /// The newest runs of the audit trail that a start looks at for one that was left open; only one can be.

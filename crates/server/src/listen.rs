@@ -1,4 +1,4 @@
-//! The listener: accepts connections and bounds them. How each is served stands in `connection.rs`.
+//! The listener: accepts connections up to the limit. `connection.rs` serves each of them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -73,9 +73,9 @@ async fn turn_away(stream: TcpStream, peer: SocketAddr, full: Router) {
     match tokio::time::timeout(limits::REFUSAL_WAIT, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::debug!(%peer, %error, "a connection over the limit left before it was told")
+            tracing::debug!(%peer, %error, "a connection over the limit closed before it was refused")
         }
-        Err(_) => tracing::debug!(%peer, "a connection over the limit was closed before it was told"),
+        Err(_) => tracing::debug!(%peer, "a connection over the limit timed out before it was refused"),
     }
 }
 

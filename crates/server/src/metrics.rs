@@ -1,7 +1,7 @@
-//! `/metrics`: what an operator watches, as OpenMetrics text. See [`page`].
+//! `/metrics`: the figures of the server as OpenMetrics text. See [`page`].
 //!
-//! It knows numbers and no names: no run, no path that somebody asked for, no text of an event ever gets here,
-//! and every label has few values that are known beforehand.
+//! It must not know names: no run id, no requested path and no text of an event gets here, and every label has few
+//! values, known beforehand.
 
 mod process;
 mod requests;
@@ -38,7 +38,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
     let stats = match sources.tenants.stats().await {
         Ok(stats) => Some(stats),
         Err(error) => {
-            tracing::warn!(%error, "the store tells no numbers");
+            tracing::warn!(%error, "the statistics of the store cannot be read");
             None
         }
     };

@@ -1,7 +1,8 @@
-//! Which secrets are known: those of the environment whose names sound like it, and those that are named.
+//! The known secrets: values of environment variables with secret-sounding names, and those that the configuration
+//! names.
 //!
-//! Values stand in no configuration file: the file names variables and files that hold them. No message here
-//! says more of a value than its length.
+//! The configuration has no values: it names variables and files. A message here has at most the length of a value. See
+//! [`Redaction`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ impl Default for Redaction {
     }
 }
 
-/// What is not masked although somebody may expect it; for the log.
+/// What is not masked although an operator may expect it; for the log.
 pub(crate) type Passed = Vec<String>;
 
 impl Redaction {
@@ -55,7 +56,7 @@ impl Redaction {
             }
             let Some(value) = value.to_str() else {
                 if is_named {
-                    return Err(unusable("secret_env", &name, "holds bytes that are no text"));
+                    return Err(unusable("secret_env", &name, "is not UTF-8 text"));
                 }
                 continue;
             };
@@ -73,7 +74,7 @@ impl Redaction {
             }
         }
         if let Some(name) = missing.first() {
-            return Err(unusable("secret_env", name, "is not set: set it, or leave it out there"));
+            return Err(unusable("secret_env", name, "is not set; set it, or remove it from the list"));
         }
         for path in &self.secret_files {
             let name = path.display();
@@ -91,7 +92,7 @@ impl Redaction {
         let max = recount_redact::limits::KNOWN_MAX;
         if known.len() > max {
             let many = format!(
-                "{} secrets are known, and at most {max} can be looked for: switch redaction.environment off and name those that count",
+                "{} secrets are known, at most {max} can be masked; disable redaction.environment and name the secrets to mask",
                 known.len()
             );
             return Err(StartError::usage(many));
@@ -107,10 +108,10 @@ fn unusable(key: &str, name: &dyn std::fmt::Display, why: &(impl std::fmt::Displ
 fn read(path: &Path) -> Result<String, String> {
     let size = std::fs::metadata(path).map_err(|why| format!("cannot be read: {why}"))?.len();
     if size > SECRET_FILE_BYTES_MAX {
-        return Err(format!("has {size} bytes: name a file that holds one secret and nothing else"));
+        return Err(format!("has {size} bytes; name a file that has one secret and nothing else"));
     }
     let bytes = std::fs::read(path).map_err(|why| format!("cannot be read: {why}"))?;
-    String::from_utf8(bytes).map_err(|_| "holds bytes that are no text".to_owned())
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
 }
 
 /// Whether a variable of this name holds a secret, by all habits. Not what only says where one is, or whose.

@@ -1,7 +1,7 @@
-//! Requests that take something away, recorded by their path when they were done. See [`watch`].
+//! Audit of deletions: each successful request that removes something is recorded with its path. See [`watch`].
 //!
-//! It stands after the guard, so it knows who asks. Must not know what a face does for a path: it looks at the method and
-//! the path alone, so that a new way to delete something is recorded without a change here.
+//! It is after the guard, so the client is known. It must not know what a face does for a path: it sees only method and
+//! path, so a new kind of deletion is recorded without a change here.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;

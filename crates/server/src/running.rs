@@ -1,4 +1,5 @@
-//! A server that is up: for the command that runs it, and for tests that want one in process.
+//! A running server: its routes, its listener and its shutdown. For the command, and for tests in process. See
+//! [`Running`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,9 +80,9 @@ impl Running {
         let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
             .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
-        let address = listener
-            .local_addr()
-            .map_err(|why| StartError::failed(format!("what was bound has no address: {why}")))?;
+        let address = listener.local_addr().map_err(|why| {
+            StartError::failed(format!("the address of the listener cannot be read: {why}"))
+        })?;
         let failed = |error| StartError::failed(format!("the tokens cannot be read: {error}"));
         let keys = Keys::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), home.clone()).await?;
@@ -95,8 +96,8 @@ impl Running {
         let gate = Gate::new(address, access, aap, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
-                "listening on {address} lets others in, and there is no token yet to tell them apart; make one \
-                 first with recount token add --data FOLDER, or bind a loopback address"
+                "{address} is not a loopback address and there is no token yet; create one first with recount token \
+                 add --data FOLDER, or bind a loopback address"
             )));
         }
         let connections = ConnectionLimits::new(Files::now().connections_max());

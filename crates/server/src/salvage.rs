@@ -1,9 +1,8 @@
-//! `recount salvage`: a new data folder made of what can be read of a damaged one, tenant by tenant.
+//! `recount salvage`: a new data folder with everything that can be read in a damaged one, tenant by tenant.
 //!
-//! Runs of which everything is proven come as they were: ids, bytes, positions, heads. Runs of which a beginning is left
-//! come up to the damage, are closed there, and end with a gap event that says why; what else of them is readable lies as
-//! lines in `salvaged/`. The old folder is never written to. How pages are read is the store's business.
-//! Entry point: [`salvage`].
+//! Runs that are proven whole keep ids, bytes, positions and heads. Of a damaged run the proven beginning is kept and
+//! ends with a gap event that gives the reason; its other readable events are written as lines to `salvaged/`. The old
+//! folder is never written to. It must not know how pages are read. Entry point: [`salvage`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -96,15 +95,13 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Report, StartError> {
     let unfinished = unfinished(to);
     if unfinished.symlink_metadata().is_ok() {
         let shown = unfinished.display();
-        return Err(StartError::usage(format!(
-            "{shown} is left of a salvage that was interrupted; remove it"
-        )));
+        return Err(StartError::usage(format!("{shown} is from an interrupted salvage; remove it")));
     }
     let made = all(from, &unfinished, &world);
     if made.is_err()
         && let Err(error) = std::fs::remove_dir_all(&unfinished)
     {
-        tracing::debug!(%error, folder = %unfinished.display(), "nothing was left of a salvage that failed");
+        tracing::debug!(%error, folder = %unfinished.display(), "the folder of a failed salvage could not be removed");
     }
     let report = made?;
     std::fs::rename(&unfinished, to).map_err(|why| {
@@ -297,11 +294,10 @@ fn close_runs(to: &Path, plans: &[Plan]) -> Result<Vec<String>, StartError> {
     let wrong = |error: recount_engine::Error| StartError::failed(error.to_string());
     runtime.block_on(async {
         for plan in plans.iter().filter(|plan| !plan.closing.is_empty()) {
-            let run: RunId = plan
-                .stream
-                .key
-                .parse()
-                .map_err(|why| StartError::failed(format!("{} is no run id: {why}", plan.stream.key)))?;
+            let run: RunId =
+                plan.stream.key.parse().map_err(|why| {
+                    StartError::failed(format!("{} is not a run id: {why}", plan.stream.key))
+                })?;
             engine::append(&store, run, plan.stream.end, plan.closing.clone()).await.map_err(wrong)?;
         }
         engine::finish(&store).await.map_err(wrong)?;

@@ -1,6 +1,8 @@
-//! The key under which originals are sealed that were masked in the log: a file of its own in the data folder, so that
-//! a copy of the database tells nothing. Made when the server first starts; lost, what was sealed is lost with it,
-//! and the calls that wait for it are refused.
+//! The key that seals originals of masked input: a file of its own in the data folder, so a copy of the database is no
+//! use without it.
+//!
+//! It is created at the first start. If it is lost, sealed originals are lost, and the calls that wait for them are
+//! refused.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};

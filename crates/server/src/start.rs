@@ -1,4 +1,4 @@
-//! From configuration to a running server, and to its end.
+//! Start and stop of a server: from the configuration to a running server and to its end. See [`serve`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn openness(data: &Path) -> Option<String> {
     let mode = std::fs::metadata(data).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
         let data = data.display();
-        format!("others on this machine can get into {data} (mode {mode:04o}); chmod 700 keeps them out")
+        format!("other users of this machine can access {data} (mode {mode:04o}); run chmod 700 on it")
     })
 }
 
@@ -116,7 +116,10 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         tracing::info!("stopping");
         let left = running.stop().await;
         if left > 0 {
-            tracing::warn!(left, "some tasks did not end in time; nothing acknowledged is lost");
+            tracing::warn!(
+                left,
+                "some tasks did not end before the shutdown timeout; nothing acknowledged is lost"
+            );
         }
         Ok(())
     })
@@ -158,8 +161,11 @@ impl Inside {
     /// Answers questions about the workspaces of runs without executing any. Use it in place of [`Inside::work`].
     pub fn attach(&self) -> Result<(), StartError> {
         for (tenant, engine) in self.running.gate.tenants.all() {
-            let failed =
-                |why| StartError::failed(format!("the workspaces of runs cannot be asked about: {why}"));
+            let failed = |why| {
+                StartError::failed(format!(
+                    "an agent for questions about workspaces could not be attached: {why}"
+                ))
+            };
             self.pool.attach_idle(&tenant, &engine).map_err(failed)?;
         }
         Ok(())
@@ -203,8 +209,8 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
     let mut found = Vec::new();
     for (tenant, engine) in running.gate.tenants.all() {
         let rows = engine.unfinished().await;
-        let rows = rows
-            .map_err(|why| StartError::failed(format!("runs that have not ended cannot be read: {why}")))?;
+        let rows =
+            rows.map_err(|why| StartError::failed(format!("unfinished runs cannot be read: {why}")))?;
         found.extend(rows.into_iter().map(|row| Unfinished {
             tenant: tenant.to_string(),
             run: row.id,
@@ -219,7 +225,7 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
 
 /// Attaches the agents that execute this server's own runs.
 async fn attach_agents(running: &Running, pool: Arc<AgentPool>) -> Result<(), StartError> {
-    let failed = |why| StartError::failed(format!("nobody could be given our own runs: {why}"));
+    let failed = |why| StartError::failed(format!("agents for own runs could not be attached: {why}"));
     running.gate.tenants.attach_agents(pool).await.map_err(failed)
 }
 
@@ -269,8 +275,8 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let pool = running.gate.tenants.agents();
     let openness = openness(&config.data);
     let entry = match running.gate.lets_anybody_in() {
-        true => "without a token, whoever can reach this address on this machine may do everything",
-        false => "only who shows a token may come in",
+        true => "no token is required: anyone who can reach this address on this machine may do everything",
+        false => "every request requires a token",
     };
     let held = pool.map(|pool| pool.in_words(running.gate.lets_anybody_in()));
     let version = env!("CARGO_PKG_VERSION");
@@ -292,7 +298,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     use std::io::Write as _;
     let words: String = lines.map(|line| line + "\n").collect();
     if let Err(error) = std::io::stderr().lock().write_all(words.as_bytes()) {
-        tracing::debug!(%error, "nobody reads standard error");
+        tracing::debug!(%error, "standard error is closed");
     }
 }
 
@@ -301,7 +307,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
 fn keep_pages_small() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!(%error, "large pages cannot be switched off");
+        tracing::debug!(%error, "transparent huge pages cannot be disabled");
     }
 }
 
@@ -322,7 +328,8 @@ fn tell_limits(files: Files) {
 
 async fn told_to_stop() -> Result<(), StartError> {
     use tokio::signal::unix::{SignalKind, signal};
-    let failed = |why: std::io::Error| StartError::failed(format!("signals cannot be heard: {why}"));
+    let failed =
+        |why: std::io::Error| StartError::failed(format!("signal handlers cannot be installed: {why}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     tokio::select! {

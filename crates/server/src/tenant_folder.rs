@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits;
 
-/// Whose things those are that are nobody else's.
+/// The tenant of everything that names no other.
 pub(crate) const TENANT_DEFAULT: &str = "default";
 
 /// The folder that the stores of tenants stand in, within the data folder.

@@ -1,7 +1,7 @@
-//! Tenants: each has a store and an engine of its own, so that nothing of one can be seen from another.
+//! Tenants: each has a store and an engine of its own, so no tenant can see data of another.
 //!
-//! The store of the default tenant lies in the data folder itself, those of the others in folders named after
-//! them, below. See `docs/decisions/0014`.
+//! The store of the default tenant is in the data folder itself, the others are below it in folders with their names.
+//! See `docs/decisions/0014`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,11 +28,11 @@ pub(crate) struct Tenants {
     world: World,
     /// One new tenant at a time.
     making: tokio::sync::Mutex<()>,
-    /// What every tenant's store is kept to.
+    /// The retention policy of every store.
     policy: OnceLock<(Policy, Duration)>,
-    /// Who does their own runs, where anybody does.
+    /// The agents that execute own runs, if there are any.
     agents: OnceLock<Arc<AgentPool>>,
-    /// What is done to the server itself; none where there is no data folder.
+    /// The audit trail; none without a data folder.
     audit: OnceLock<Audit>,
 }
 
@@ -103,7 +103,7 @@ impl Tenants {
             let detail = format!("there are {there} tenants, and no more may be");
             return Err(Refusal::new(Code::LimitReached, detail));
         }
-        tracing::info!(tenant = name, "a tenant is new; its store is made");
+        tracing::info!(tenant = name, "creating the store of a new tenant");
         self.open_one(name).await
     }
 
@@ -133,7 +133,7 @@ impl Tenants {
         }
         // Said once, when the server begins.
         if self.policy.set((policy, every)).is_err() {
-            tracing::warn!("tenants were told twice what to keep; the first counts for new ones");
+            tracing::warn!("the retention policy was set twice; new tenants use the first one");
         }
     }
 

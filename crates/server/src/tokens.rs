@@ -1,6 +1,6 @@
-//! `/admin/tokens`: hand out tokens, list them, take them back; `POST /v1/tickets`: a ticket for a stream.
+//! `/admin/tokens`: create, list and revoke tokens. `POST /v1/tickets`: create a ticket for a stream.
 //!
-//! Who administers the default tenant administers all; who administers another sees only its own.
+//! Administrators of the default tenant manage all tokens, those of another tenant only its own.
 
 use axum::body::Body;
 use axum::extract::{Extension, Path, Request, State};
@@ -20,7 +20,7 @@ use crate::audit::What;
 use crate::limits;
 use crate::tenant_folder::TENANT_DEFAULT;
 
-/// Only who administers comes through.
+/// Passes requests with the scope admin.
 pub(crate) async fn admin_only(request: Request, next: Next) -> Response {
     let may = |visitor: &Visitor| visitor.caller.may(Scope::Admin);
     if request.extensions().get::<Visitor>().is_some_and(may) {
@@ -29,7 +29,7 @@ pub(crate) async fn admin_only(request: Request, next: Next) -> Response {
     Refusal::new(Code::ScopeMissing, "this needs the scope admin").into_response()
 }
 
-/// Only who administers the whole house comes through: what lies behind tells of all tenants.
+/// Passes requests with the scope admin of the default tenant: the routes after it show data of all tenants.
 pub(crate) async fn house_only(request: Request, next: Next) -> Response {
     let whole = |admitted: &Admitted| &*admitted.tenant == TENANT_DEFAULT;
     if request.extensions().get::<Admitted>().is_some_and(whole) {
@@ -38,7 +38,7 @@ pub(crate) async fn house_only(request: Request, next: Next) -> Response {
     Refusal::new(Code::ScopeMissing, "this needs the scope admin of the default tenant").into_response()
 }
 
-/// Whose tokens somebody may administer: `None` for all.
+/// The tenant whose tokens an administrator may manage: `None` for all.
 fn reach(admitted: &Admitted) -> Option<&str> {
     (&*admitted.tenant != TENANT_DEFAULT).then_some(&*admitted.tenant)
 }
@@ -59,7 +59,7 @@ pub(crate) async fn add(
     let new = new_token(request, tenant, &visitor.caller)?;
     gate.tenants.make(&new.tenant).await?;
     let (row, secret) = gate.keys.add(new).await?;
-    tracing::info!(token = %row.id, tenant = row.tenant, by = row.created_by, "a token was handed out");
+    tracing::info!(token = %row.id, tenant = row.tenant, by = row.created_by, "a token was created");
     if let Some(audit) = gate.tenants.audit() {
         audit.record(What::TokenCreated, created(&row)).await;
     }
@@ -86,7 +86,7 @@ pub(crate) async fn remove(
     if !gate.keys.remove(id, reach(&admitted)).await? {
         return Err(missing());
     }
-    tracing::info!(token = %id, by = visitor.caller.name, "a token was taken back");
+    tracing::info!(token = %id, by = visitor.caller.name, "a token was revoked");
     if let Some(audit) = gate.tenants.audit() {
         let facts =
             json!({"token_id": id.to_string(), "by": visitor.caller.name, "caller_id": visitor.caller.id});

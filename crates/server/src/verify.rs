@@ -1,7 +1,7 @@
-//! Checking an account: bytes against the chain, events against the grammar, heads against those noted.
+//! Verification of runs: bytes against the chain, events against the rules, heads against noted ones.
 //!
-//! Begin with [`Checker`], which takes one run; [`offline`] takes a data folder that no server holds. Neither
-//! says more than its bytes do: a head beside the bytes may have been changed with them.
+//! [`Checker`] checks one run; [`offline`] checks a data folder that no server holds. A stored head proves nothing
+//! against whoever could change the bytes beside it: only a head that was noted elsewhere does.
 
 mod folder;
 
@@ -69,7 +69,7 @@ impl Report {
     }
 }
 
-/// What somebody noted of a run, elsewhere.
+/// The count and head of a run, noted elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Noted {
     pub run_id: String,
@@ -209,7 +209,7 @@ impl Checker {
         outcome
     }
 
-    /// Compares with the count and head that somebody noted, and reads the whole by the grammar.
+    /// Compares with the noted count and head, and checks the whole run against the rules.
     pub fn finish(mut self, expected: Option<(u64, &str)>) -> Report {
         // Where an event cannot be read, what follows it would break rules by that alone.
         if self.problems.is_empty()

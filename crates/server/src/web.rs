@@ -1,4 +1,4 @@
-//! The console's files, within the program.
+//! The files of the console, embedded in the program.
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};

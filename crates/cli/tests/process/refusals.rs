@@ -69,10 +69,8 @@ fn a_data_folder_that_lets_others_in_is_named() {
     drop(server);
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
     let server = Server::start(&data);
-    let expected = format!(
-        "others on this machine can get into {} (mode 0755); chmod 700 keeps them out",
-        data.display()
-    );
+    let expected =
+        format!("other users of this machine can access {} (mode 0755); run chmod 700 on it", data.display());
     assert!(server.words.contains(&expected), "{:?}", server.words);
 }
 

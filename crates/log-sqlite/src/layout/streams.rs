@@ -77,7 +77,7 @@ impl StreamTail {
 }
 
 /// What must be known of a stream to add to it: where it ends, but not what its records add up to. Its
-/// chain is worked out when the records are sealed, or when somebody asks, and not for each append.
+/// chain is worked out when the records are sealed, or when it is read, and not for each append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Known {
     /// 0 for a stream that has no name yet.

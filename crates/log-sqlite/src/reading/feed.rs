@@ -28,7 +28,7 @@ pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Resu
         records: Vec::new(),
     };
     match feed.fill(&snapshot, first_hot) {
-        // What stands before a hole is given; whoever asks for the hole itself is told.
+        // Records before damage are returned; a read that begins at the damage fails.
         Err(fault) if feed.records.is_empty() => Err(feed.about(&snapshot, first_hot, fault)),
         _ => Ok(feed.records),
     }

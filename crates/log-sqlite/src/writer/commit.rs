@@ -24,7 +24,7 @@ pub(super) fn settle(connection: &Connection, error: &rusqlite::Error, proof: &P
     let landed = sound && proof.holds(connection).unwrap_or(false);
     let buried = sound && bury(connection).is_ok();
     if landed && buried {
-        tracing::warn!(%error, "a commit was told to have failed, but is there");
+        tracing::warn!(%error, "a commit was reported as failed but is durable");
         return Ok(());
     }
     // A write that failed means that the end of the commit was never in the file.
@@ -48,7 +48,7 @@ pub(super) fn rolled_back(connection: &Connection) -> bool {
     if !connection.is_autocommit()
         && let Err(error) = execute(connection, "ROLLBACK")
     {
-        tracing::warn!(%error, "rolling back failed");
+        tracing::warn!(%error, "a rollback failed");
     }
     connection.is_autocommit()
 }

@@ -1,4 +1,4 @@
-//! The tokens of a data folder that no server holds: how the first one is made.
+//! Tokens in a data folder that no server holds: `recount token --data`, which makes the first one. See [`Book`].
 
 use std::path::{Path, PathBuf};
 

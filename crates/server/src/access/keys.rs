@@ -1,4 +1,5 @@
-//! The tokens that are good now: made, shown, taken back. Memory is what counts; the store remembers.
+//! The valid tokens: created, listed, revoked. Requests are checked against memory; the store only remembers. See
+//! [`Keys`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -158,7 +159,7 @@ impl Keys {
             keys.get(&id).filter(|key| tenant.is_none_or(|tenant| key.row.tenant == tenant)).cloned()
         };
         let Some(key) = found else { return Ok(false) };
-        // First it stops to count, so that it does not count although somebody was told that it is gone.
+        // In memory first, so that it is never valid after its removal was confirmed.
         key.revoked.send_replace(true);
         self.engine.remove_token(id).await?;
         self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(&id);

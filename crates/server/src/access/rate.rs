@@ -1,4 +1,4 @@
-//! How often somebody may ask: a bucket that fills evenly and holds one second's worth.
+//! The rate limit of a token: a bucket that fills evenly and holds the requests of one second.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The text of a token: its id, so that it can be found, and a secret that only its hash is kept of.
+//! The text of a token: its id, by which it is found, and a secret of which only the hash is stored.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ const PREFIX: &str = "rct_";
 /// Half of the hexadecimal digits of a secret.
 const SECRET_BYTES: usize = 32;
 
-/// A token as somebody shows it. Never printed by accident.
+/// A token as a client sends it. Its debug form has no secret.
 pub(crate) struct Secret {
     pub(super) id: TokenId,
     text: String,
 }
 
 impl Secret {
-    /// Takes apart what somebody shows; `None` when it is no token.
+    /// Parses what a client sends; `None` when it is not a token.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (ulid, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
         let id = format!("{}{ulid}", TokenId::PREFIX).parse().ok()?;
@@ -50,7 +50,7 @@ pub(super) fn minted(world: &World) -> Secret {
     Secret { id: TokenId::new(ulid), text }
 }
 
-/// 256 bits that nobody can guess, in hex.
+/// 256 random bits, in hex.
 pub(super) fn random(world: &World) -> String {
     format!("{:032x}{:032x}", world.entropy.draw(), world.entropy.draw())
 }

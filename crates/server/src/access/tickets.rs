@@ -1,5 +1,7 @@
-//! Tickets: for readers of streams that cannot send headers. A ticket stands in the address, so it is good for
-//! little and not for long: one path, reading only, to be used soon, and then by the same reader only.
+//! Tickets for readers of streams that cannot send headers, such as a browser's `EventSource`.
+//!
+//! A ticket is in the URL, so it grants little: one path, read only, redeemed once within a minute, then only for the
+//! same client.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

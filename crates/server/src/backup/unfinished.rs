@@ -1,7 +1,7 @@
-//! The name that a copy has until it is whole, and what copies that broke off leave.
+//! Unfinished backups: their temporary name, and removing those that were interrupted.
 //!
-//! A copy of all stores is made in a folder beside its place, `.unfinished-NAME`, and renamed when everything in it is
-//! synced. Whatever ends the process before, the place is empty. This module must not know what a store looks like.
+//! A backup is made in `.unfinished-NAME` beside its place and renamed when everything in it is synced. If the process
+//! ends before, the place is empty. This module must not know what a store looks like.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -74,13 +74,13 @@ pub(crate) fn leftovers(data: &Path) -> io::Result<Vec<PathBuf>> {
 /// Removes leftovers. To be called by the process that holds the data folder, before it makes backups.
 pub(crate) fn clear(data: &Path) {
     let found = leftovers(data).unwrap_or_else(|error| {
-        tracing::warn!(%error, "what unfinished backups left could not be listed");
+        tracing::warn!(%error, "unfinished backups could not be listed");
         Vec::new()
     });
     for folder in found {
         match std::fs::remove_dir_all(&folder) {
             Ok(()) => {
-                tracing::warn!(folder = %folder.display(), "what an unfinished backup left was removed")
+                tracing::warn!(folder = %folder.display(), "an unfinished backup was removed")
             }
             Err(error) => {
                 tracing::warn!(%error, folder = %folder.display(), "an unfinished backup could not be removed");

@@ -1,6 +1,6 @@
-//! Configuration of the face for applications: where it is, and what of it everybody may see.
+//! Configuration of the face for applications (AAP): its base paths, and whether its `meta` is public.
 //!
-//! Look at [`Aap`]. It must never know what the face answers.
+//! Look at [`Aap`]. It must never know the replies of the face.
 
 use crate::StartError;
 use crate::limits::BASE_PATHS_MAX;
@@ -55,20 +55,22 @@ pub(super) fn settle(base_paths: &[String], public_meta: bool) -> Result<Aap, St
 /// Whether the face can be there, beside where it is already.
 fn check(path: &str, others: &[String]) -> Result<(), String> {
     let Some(parts) = path.strip_prefix('/').filter(|parts| !parts.is_empty()) else {
-        return Err("is no path to be below; say one such as /aap or /acme/agents".to_owned());
+        return Err("is not a base path; use one such as /aap or /acme/agents".to_owned());
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.bytes().all(plain);
     if !parts.split('/').all(is_part) {
-        return Err("holds more than letters, digits, `.`, `_`, `~` and `-` between its slashes".to_owned());
+        return Err(
+            "has characters other than letters, digits, `.`, `_`, `~` and `-` between its slashes".to_owned()
+        );
     }
     let first = parts.split('/').next().unwrap_or_default();
     if TAKEN.contains(&first) || crate::web::is_open(&format!("/{first}")) {
-        return Err(format!("is where something else is; choose one that does not begin with /{first}"));
+        return Err(format!("is in use; choose one that does not begin with /{first}"));
     }
     let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
     match others.iter().find(|other| within(path, other) || within(other, path)) {
-        Some(other) => Err(format!("and {other} lie one within the other; choose paths beside each other")),
+        Some(other) => Err(format!("and {other} lie one within the other; choose paths that do not overlap")),
         None => Ok(()),
     }
 }

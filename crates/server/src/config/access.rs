@@ -5,10 +5,10 @@
 /// What can be configured about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Whether even who asks over loopback must show a token.
+    /// Whether requests over loopback need a token, too.
     pub require_token: bool,
-    /// Pages of other origins that may ask, exactly as browsers name them.
+    /// Other origins whose pages may send requests, exactly as browsers name them.
     pub allowed_origins: Vec<String>,
-    /// How often a token may ask that says nothing of it itself.
+    /// Requests per second of tokens without a rate of their own.
     pub requests_per_second: Option<u32>,
 }

@@ -1,7 +1,7 @@
-//! Configuration of agents: what `[agents.NAME]` may say, and what is made of it.
+//! Configuration of agents: the keys of `[agents.NAME]`, and the profiles made of them.
 //!
-//! Look at [`Agents`]. Whatever cannot be meant is refused here, before anything listens. Which tools there are on
-//! this machine is known later, so [`Agents::profiles`] is asked then. It must never know a wire format.
+//! Look at [`Agents`]. What is invalid is refused here, before anything listens. The tools of this machine are known
+//! later, so [`Agents::profiles`] gets them. It must never know a wire format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::StartError;
 use crate::limits::{AGENT_NAME_MAX, SYSTEM_FILE_BYTES_MAX};
 use crate::settings::{Lookup, in_words};
 
-/// The agent there is when nobody configured one and a model is there to answer.
+/// The default agent: it exists if none is configured and there is a default model.
 pub(crate) const AGENT_DEFAULT: &str = "assistant";
 
 /// Tools that need somewhere to run commands, which not every machine has.
@@ -128,7 +128,7 @@ fn quoted<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error
         toml::Value::String(text) => Ok(Some(Secret::new(text))),
         other => {
             let what = other.type_str();
-            Err(serde::de::Error::custom(format!("the default is of the type {what}; say a text, in quotes")))
+            Err(serde::de::Error::custom(format!("the default is of the type {what}; use a quoted string")))
         }
     }
 }
@@ -241,13 +241,13 @@ impl Agent<'_> {
     fn settled(&self, section: AgentSection, around: &Around<'_>) -> Result<Settled, StartError> {
         if !is_name(self.0) {
             return Err(StartError::usage(format!(
-                "agents: {:?} is no name for an agent; use 1 to {AGENT_NAME_MAX} letters, digits, `.`, `_` and `-`",
+                "agents: {:?} is not a valid agent name; use 1 to {AGENT_NAME_MAX} letters, digits, `.`, `_` and `-`",
                 self.0
             )));
         }
         let version = section.version.unwrap_or_else(|| VERSION_DEFAULT.to_owned());
         if !is_version(&version) {
-            return Err(self.wrong("version", format!("{version:?} is no version; say one such as 1.2.0")));
+            return Err(self.wrong("version", format!("{version:?} is not a version; use one such as 1.2.0")));
         }
         if let Some(model) = &section.model {
             self.model("model", model, around)?;
@@ -256,15 +256,14 @@ impl Agent<'_> {
         let says_model =
             options.iter().any(|option| option.sets == Some(Sets::Model) && !option.default.is_empty());
         if section.model.is_none() && around.models.default.is_none() && !says_model {
-            let why =
-                "no model is named, and none is the default; say PROVIDER/MODEL here or in models.default";
+            let why = "no model is set and there is no default; set PROVIDER/MODEL here or in models.default";
             return Err(self.wrong("model", why));
         }
         self.tools("tools", &section.tools)?;
         self.tools("hidden_tools", &section.hidden_tools)?;
         if let Some(both) = section.tools.iter().find(|name| section.hidden_tools.contains(name)) {
             return Err(
-                self.wrong("hidden_tools", format!("{both:?} is in tools, too; leave it in one of them"))
+                self.wrong("hidden_tools", format!("{both:?} is also in tools; keep it in one of them"))
             );
         }
         let history =
@@ -276,15 +275,17 @@ impl Agent<'_> {
             ("compact_above", section.compact_above),
         ] {
             if number == Some(0) {
-                return Err(self.wrong(key, "0 would leave nothing; say a number from 1"));
+                return Err(self.wrong(key, "0 is not allowed; use a number from 1"));
             }
         }
         let mode = section.workspace_mode.as_deref();
         if let Some(other) = mode.filter(|mode| !["clone", "in_place"].contains(mode)) {
-            return Err(self.wrong("workspace_mode", format!("{other:?} is none; say clone or in_place")));
+            return Err(
+                self.wrong("workspace_mode", format!("{other:?} is not a mode; use clone or in_place"))
+            );
         }
         if mode == Some("in_place") && section.workspace.is_none() {
-            return Err(self.wrong("workspace", "is not said; in_place needs a folder to work in"));
+            return Err(self.wrong("workspace", "is missing; in_place needs a folder to work in"));
         }
         let profile = Profile {
             name: self.0.to_owned(),
@@ -316,7 +317,7 @@ impl Agent<'_> {
 
     fn model(&self, key: &str, text: &str, around: &Around<'_>) -> Result<(), StartError> {
         let Ok(ModelName { provider, .. }) = text.parse::<ModelName>() else {
-            return Err(self.wrong(key, format!("{text:?} names no model; say PROVIDER/MODEL")));
+            return Err(self.wrong(key, format!("{text:?} is not a model; use PROVIDER/MODEL")));
         };
         if around.models.providers.contains_key(&provider) {
             return Ok(());
@@ -326,7 +327,7 @@ impl Agent<'_> {
             [] => "none is configured: see [models.providers]".to_owned(),
             known => format!("there are: {}", known.join(", ")),
         };
-        Err(self.wrong(key, format!("{text:?} names the provider {provider:?}, which is not there; {known}")))
+        Err(self.wrong(key, format!("{text:?} has the unknown provider {provider:?}; {known}")))
     }
 
     fn tools(&self, key: &str, names: &[String]) -> Result<(), StartError> {
@@ -341,7 +342,7 @@ impl Agent<'_> {
                 return Err(self.wrong(key, format!("there is no tool {name:?}{near}; there are: {all}")));
             }
             if !seen.insert(name) {
-                return Err(self.wrong(key, format!("{name:?} stands there twice; leave one")));
+                return Err(self.wrong(key, format!("{name:?} is listed twice; remove one")));
             }
         }
         Ok(())
@@ -358,7 +359,9 @@ impl Agent<'_> {
         let Some(said) = said else { return Ok(otherwise.iter().copied().collect()) };
         let find = |word: String| {
             let found = known.iter().copied().find(|known| *known == word);
-            found.ok_or_else(|| self.wrong(key, format!("{word:?} is none; there are: {}", known.join(", "))))
+            found.ok_or_else(|| {
+                self.wrong(key, format!("{word:?} is not valid; there are: {}", known.join(", ")))
+            })
         };
         said.into_iter().map(find).collect()
     }
@@ -371,7 +374,7 @@ impl Agent<'_> {
     ) -> Result<Option<String>, StartError> {
         let Some(file) = file else { return Ok(text) };
         if text.is_some() {
-            return Err(self.wrong("system_file", "system is said, too; say one of them"));
+            return Err(self.wrong("system_file", "system is set, too; set only one of them"));
         }
         let path = around.folder.join(file);
         let wrong = |why: String| self.wrong("system_file", format!("{} {why}", path.display()));
@@ -381,7 +384,7 @@ impl Agent<'_> {
             return Err(wrong(format!("has {size} bytes; at most {SYSTEM_FILE_BYTES_MAX} are read")));
         }
         let bytes = std::fs::read(&path).map_err(cannot)?;
-        let text = String::from_utf8(bytes).map_err(|_| wrong("holds bytes that are no text".to_owned()))?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".to_owned()))?;
         Ok(Some(text.trim_end().to_owned()))
     }
 
@@ -392,8 +395,7 @@ impl Agent<'_> {
             _ => PathBuf::from(path),
         };
         if !named.is_absolute() {
-            let why =
-                format!("{path:?} does not begin at the root; say a folder from there on, or from ~ on");
+            let why = format!("{path:?} is not absolute; use a path from the root on, or from ~ on");
             return Err(self.wrong("workspace", why));
         }
         Ok(named.to_string_lossy().into_owned())
@@ -437,7 +439,7 @@ impl Agent<'_> {
             ("text", None) => OptionKind::Text,
             ("secret", None) => OptionKind::Secret,
             (other, None) => {
-                return Err(wrong("type", format!("{other:?} is none; say text, secret or select")));
+                return Err(wrong("type", format!("{other:?} is not a type; use text, secret or select")));
             }
         };
         let sets = match sets.as_deref() {
@@ -447,7 +449,8 @@ impl Agent<'_> {
             Some("max_output_tokens") => Some(Sets::MaxOutputTokens),
             Some("api_key") => Some(Sets::ApiKey),
             Some(other) => {
-                let why = format!("{other:?} is none; say model, max_turns, max_output_tokens or api_key");
+                let why =
+                    format!("{other:?} is not valid; use model, max_turns, max_output_tokens or api_key");
                 return Err(wrong("sets", why));
             }
         };
@@ -457,13 +460,13 @@ impl Agent<'_> {
                 return Err(wrong("sets", "a secret can only set api_key; make it a text".into()));
             }
             (_, Some(Sets::ApiKey)) => {
-                return Err(wrong("sets", "only a secret can set api_key; say type = \"secret\"".into()));
+                return Err(wrong("sets", "only a secret can set api_key; use type = \"secret\"".into()));
             }
             (_, Some(_)) => {}
         }
         let default = match (default, default_env) {
             (Some(_), Some(_)) => {
-                return Err(wrong("default_env", "default is said, too; say one of them".into()));
+                return Err(wrong("default_env", "default is set, too; set only one of them".into()));
             }
             (Some(default), None) => Some(default.reveal().to_owned()),
             (None, Some(variable)) => match (around.environment)(&variable) {

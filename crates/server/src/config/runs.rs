@@ -1,6 +1,6 @@
-//! Configuration of runs of our own: how many at once, where they work, how they are held back.
+//! Configuration of own runs: how many at once, in which folders, in which sandbox.
 //!
-//! Look at [`Runs`]. What models, the sandbox and the policy make of it is their own business.
+//! Look at [`Runs`]. It must not know what models, sandbox and policy do with their settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

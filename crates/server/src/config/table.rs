@@ -184,7 +184,7 @@ settings! { place;
         "`true`: `meta` below these paths, which lists the agents, requires no token";
 }
 
-/// The home folder, where only people at this machine can make runs and nobody tells them apart.
+/// The home folder, if only users of this machine can start runs and no token is required.
 fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &Place) -> &'static str {
     let is_personal = bind.ip().to_canonical().is_loopback() && !require_token;
     if is_personal && place.has_home { "~" } else { "none" }

@@ -1,4 +1,4 @@
-//! A data folder as the doctor sees it: what is in it, who may get in, what space there is.
+//! Health checks of a data folder: its stores, its permissions, the free space of its disk.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     for store in std::iter::once(data.to_owned()).chain(stores) {
         for log in kept_logs(&store).unwrap_or_default() {
             let value = format!("{} is a copy of a damaged write-ahead log", log.display());
-            let advice = "move it elsewhere once what it holds is not needed any more";
+            let advice = "move it elsewhere when its content is no longer needed";
             checks.push(Check::note("kept log", value, advice));
         }
     }
@@ -93,14 +93,14 @@ fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {
         Ok(found) if found.schema < SCHEMA => {
             let value =
                 format!("{shown}, schema {} of {SCHEMA}, {}", found.schema, bytes(found.database_bytes));
-            let advice = "make a backup, then `recount serve` brings it forward; there is no way back";
+            let advice = "make a backup; `recount serve` then migrates it, which cannot be undone";
             checks.push(Check::note(NAME, value, advice));
         }
         Ok(found) => {
             let looked = if found.pages_checked {
                 "every page checked"
             } else {
-                "its pages not checked, for it is large"
+                "its pages not checked because it is large"
             };
             let value =
                 format!("{shown}, schema {}, {}, {looked}", found.schema, bytes(found.database_bytes));
@@ -183,6 +183,6 @@ pub(super) fn permissions(checks: &mut Vec<Check>, data: &Path) {
     checks.push(if mode & 0o077 == 0 {
         Check::fine(NAME, value)
     } else {
-        Check::problem(NAME, value, format!("others can get in; chmod 700 {} keeps them out", data.display()))
+        Check::problem(NAME, value, format!("other users can access it; run chmod 700 {}", data.display()))
     });
 }

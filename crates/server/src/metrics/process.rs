@@ -1,4 +1,4 @@
-//! What the operating system says of this process, where it says it the way Linux does.
+//! Figures of this process from the operating system, where it reports them as Linux does.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,4 +1,4 @@
-//! Requests by method, route and class of status: a fixed table, so that no request can make a new row.
+//! Requests by method, route and class of status: a fixed table, to which no request can add a row.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! OpenMetrics text, version 1.0.0: families, samples, and the mark at the end. Begin with [`Page`].
+//! OpenMetrics text, version 1.0.0: families, samples and the end mark. See [`Page`].
 
 use std::fmt::Write as _;
 

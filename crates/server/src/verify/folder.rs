@@ -1,4 +1,4 @@
-//! Checking a data folder that no server holds, damaged or not. See [`offline`].
+//! Verification of a data folder that no server holds, damaged or not. See [`offline`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
 }
 
 impl Survey {
-    /// Leaves what is sound out: the runs of the audit trail are nobody's, so only damage to them is worth a line.
+    /// Leaves sound runs out: of the audit trail only damage is worth a line.
     fn keep_problems(&mut self) {
         self.reports.retain(|report| !report.problems.is_empty());
         self.readable_runs = 0;

@@ -1,4 +1,4 @@
-//! What `[agents]` may say, what comes of it, and what is refused in which words.
+//! Agents: every key, the defaults, and the message of each refusal.
 
 use super::super::{Config, Options};
 use super::*;
