@@ -6,6 +6,7 @@
 
 pub mod capture;
 pub mod conformance;
+mod faults;
 mod glance;
 pub mod limits;
 pub mod link;
