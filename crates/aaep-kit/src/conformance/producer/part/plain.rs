@@ -1,4 +1,4 @@
-//! Sessions without prompts: each scenario once, one behind the other.
+//! Sessions without prompts: runs each scenario once, one after the other.
 
 use std::collections::BTreeSet;
 

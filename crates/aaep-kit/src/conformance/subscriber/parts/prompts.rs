@@ -1,5 +1,5 @@
-//! Prompts: tokens of every length, decisions that are not allowed, questions of each kind, two at a time, the same one
-//! twice, withdrawn ones and late ones.
+//! Checks of prompts: long tokens, decisions that are not allowed, each kind of question, two at a time, duplicates,
+//! withdrawn and late ones.
 
 use crate::conformance::Outcome;
 use crate::conformance::subscriber::TrialError;

@@ -1,6 +1,6 @@
-//! What a subscriber has to bear: things of later versions and of extensions, things that are too large, broken or
-//! foreign, and legal bytes in unusual order. After each, the next prompt must still be answered (or, where nothing is
-//! answered, the connection must stay).
+//! Checks that a subscriber survives unusual input: later versions, extensions, too large, broken or foreign messages,
+//! and legal bytes in unusual order. After each, it must still answer the next prompt (or keep the connection, if it
+//! answers nothing).
 
 use serde_json::{Map, Value, json};
 
