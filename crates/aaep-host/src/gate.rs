@@ -23,7 +23,7 @@ pub(super) async fn gate<P: Producer>(
     let mut response = match producer.admit(&parts) {
         Err(refused) => {
             open_to_pages = true;
-            refused
+            *refused
         }
         Ok(_) if parts.method == Method::OPTIONS && grants_preflight(policy, parts.uri.path()) => {
             open_to_pages = true;

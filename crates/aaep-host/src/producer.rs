@@ -25,7 +25,7 @@ pub trait Producer: Send + Sync + 'static {
     fn policy(&self) -> &Policy;
 
     /// Identifies the caller of a request, or refuses it. Runs before everything else, for each request.
-    fn admit(&self, request: &Parts) -> Result<Self::Caller, Response>;
+    fn admit(&self, request: &Parts) -> Result<Self::Caller, Box<Response>>;
 
     /// Answers a `subscription.request` that came over HTTP or as the first message of a WebSocket.
     fn subscribe(

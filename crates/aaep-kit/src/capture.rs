@@ -1,7 +1,7 @@
-//! Records what a producer says, and what is said to it, over any number of connections: [`capture`].
+//! Records what a producer sends and receives, over any number of connections: [`capture`].
 //!
-//! It takes part as little as it can: it sends a handshake and answers prompts only when it is told to. Where the
-//! lines go is for a [`Keep`], what is told on the way for the caller.
+//! It takes part as little as possible: it sends a handshake, and answers prompts only when asked to. A [`Keep`] stores
+//! the lines; the caller receives the progress.
 
 mod filter;
 mod seen;

@@ -1,5 +1,5 @@
-//! Tries producers and subscribers against the protocol's requirements, from outside and over the wire: what goes to and
-//! fro is all that is known of them. Start at [`Report`].
+//! Conformance tests of producers and subscribers, from outside and over the wire. They know only what is sent and
+//! received. Start at [`Report`].
 
 pub mod judge;
 pub mod producer;

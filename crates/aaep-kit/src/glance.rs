@@ -1,5 +1,5 @@
-//! The little that tools read of a text on its way: which message it is, whose it is, and a few words of its envelope.
-//! See [`Glance`]. Whether the text is right is no matter here; numbers of any size pass unread.
+//! Reads a few fields of a message as it passes: its kind, its session, parts of its envelope. See [`Glance`]. It does
+//! not validate, and leaves numbers unparsed.
 
 use std::fmt;
 

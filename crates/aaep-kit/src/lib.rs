@@ -1,11 +1,12 @@
-//! Tools around the Agent Accessibility Event Protocol, for people who use nothing else of ours: they record what a
-//! producer says, say it again, draw it, and try producers and subscribers against the protocol's requirements.
+//! Tools for the Agent Accessibility Event Protocol that need nothing else of Recount: record a producer, replay the
+//! recording, draw it, and test producers and subscribers against the requirements.
 //!
-//! The protocol itself (types, rules, the session machine) is `recount_aaep`, which does no I/O. This crate does the
-//! I/O and must never know the engine, nor any run of ours: a producer of another make is as good as our own.
+//! The protocol itself (types, rules, the session machine) is `recount_aaep`, which does no I/O, and serving it is
+//! `recount_aaep_host`. This crate must not know the engine or runs: it treats every producer alike.
 
 pub mod capture;
 pub mod conformance;
+mod faults;
 mod glance;
 pub mod limits;
 pub mod link;

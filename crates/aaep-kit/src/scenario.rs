@@ -50,6 +50,18 @@ impl Scenario {
         Scenario::Handoff,
     ];
 
+    /// Whether a person is asked for something in it.
+    pub fn has_prompts(self) -> bool {
+        matches!(
+            self,
+            Scenario::Confirm
+                | Scenario::Irreversible
+                | Scenario::Twice
+                | Scenario::Clarify
+                | Scenario::Handoff
+        )
+    }
+
     /// What is said to the producer.
     pub fn text(self) -> &'static str {
         match self {

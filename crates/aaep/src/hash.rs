@@ -1,5 +1,5 @@
-//! Sums of strings, mixed with a seed, so that nobody who writes a file can choose where its strings fall when the
-//! caller gives a seed that is not known. Not for security beyond that.
+//! Hashes of strings, mixed with a seed, so that a file's author cannot choose collisions when the seed is unknown. Not
+//! for any other security.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,5 +1,5 @@
-//! Holds single events and messages against the rules. [`ALL`] is the table of rules; [`check`] holds single events
-//! against it, [`crate::session`] whole sessions.
+//! Checks single events and messages against the rules. [`ALL`] is the table of rules; [`check`] checks single events,
+//! [`crate::session`] whole sessions.
 
 mod check;
 mod finding;

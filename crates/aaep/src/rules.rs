@@ -1,5 +1,5 @@
-//! The rules, one row each: a stable id, where it is written, how grave a breach is in each profile, and what to do.
-//! [`ALL`] is the table. It must not know events: [`crate::rule`] looks for breaches.
+//! The table of rules: each has a stable id, its source, its severity in each profile, and a remedy. Entry: [`ALL`]. It
+//! must not know events: [`crate::rule`] looks for breaches.
 
 mod page;
 mod table;

@@ -1,6 +1,8 @@
 //! The forms of values, as data: what the checker walks and what the JSON Schemas are made of, so that the two
 //! cannot differ. Knows no event; [`crate::table`] says which field has which shape.
 
+use std::ops::RangeInclusive;
+
 use crate::json::{Node, Sort};
 use crate::lex::Lex;
 use crate::quote::quote;
@@ -107,125 +109,80 @@ impl Shape {
     /// Looks at a value; calls `amiss` for each thing that is wrong. Nothing is allocated while all is right.
     #[inline]
     pub fn check<'d>(&'static self, node: Node<'d>, amiss: &mut dyn FnMut(Misfit<'d>)) {
-        let mut wrong = |expected: String| {
-            let found = match node.sort() {
-                Sort::Text => format!("`{}`", quote(node.raw())),
-                Sort::Number | Sort::Bool => node.raw().to_owned(),
-                other => other.says().to_owned(),
-            };
-            amiss(Misfit { node, kind: MisfitKind::Wrong(format!("{found} is not {expected}")) });
-        };
-        match self {
-            Shape::Text { min, max } => match node.sort() {
-                Sort::Text => {
-                    // There are never more characters than bytes, so long texts alone are counted.
-                    let bytes = node.raw().len();
-                    if bytes > *max || bytes == 0 || *min > 1 {
-                        let (characters, _) = node.lengths();
-                        if characters < *min || characters > *max {
-                            wrong(format!("{} ({characters} characters)", self.says()));
-                        }
-                    }
-                }
-                _ => wrong(self.says()),
-            },
-            Shape::Lex(lex) => {
-                if !node.str().is_some_and(|text| (lex.test)(&text)) {
-                    wrong(self.says());
-                }
-            }
+        let fits = match self {
+            Shape::Text { min, max } => return self.check_text(node, *min, *max, amiss),
             Shape::Graded { loose, strict, rule } => match node.str() {
-                Some(text) if (strict.test)(&text) => {}
+                Some(text) if (strict.test)(&text) => true,
                 Some(text) if (loose.test)(&text) => {
-                    amiss(Misfit { node, kind: MisfitKind::Graded(rule, strict) })
+                    return amiss(Misfit { node, kind: MisfitKind::Graded(rule, strict) });
                 }
-                _ => wrong(self.says()),
+                _ => false,
             },
-            Shape::Bool => {
-                if node.sort() != Sort::Bool {
-                    wrong(self.says());
-                }
+            Shape::Closed(closed) if node.sort() == Sort::Object => return closed.check(node, amiss),
+            Shape::Objects if node.sort() == Sort::Object => {
+                return node.members().for_each(|(_, value)| Shape::Object.check(value, amiss));
             }
-            Shape::Int { min, max } => {
-                if !node.int().is_some_and(|int| (*min..=*max).contains(&int)) {
-                    wrong(self.says());
-                }
+            Shape::List { of, min, max, unique } if node.sort() == Sort::Array => {
+                return self.check_list(node, of, *min..=*max, *unique, amiss);
             }
-            Shape::Number { min, max } => {
-                if !node.number().is_some_and(|number| (*min..=*max).contains(&number)) {
-                    wrong(self.says());
+            Shape::Lex(lex) => node.str().is_some_and(|text| (lex.test)(&text)),
+            Shape::Bool => node.sort() == Sort::Bool,
+            Shape::Int { min, max } => node.int().is_some_and(|int| (*min..=*max).contains(&int)),
+            Shape::Number { min, max } => node.number().is_some_and(|number| (*min..=*max).contains(&number)),
+            Shape::OneOf(words) => words.iter().any(|word| node.is(word)),
+            Shape::OneOfInts(ints) => node.int().is_some_and(|int| ints.contains(&int)),
+            Shape::Object => node.sort() == Sort::Object,
+            Shape::Closed(_) | Shape::Objects | Shape::List { .. } => false,
+            Shape::Context => match node.sort() {
+                Sort::Text => node.is(crate::kind::CONTEXT),
+                Sort::Array => {
+                    node.items().next().is_some_and(|first| first.is(crate::kind::CONTEXT))
+                        && node.items().all(|item| item.sort() == Sort::Text)
                 }
-            }
-            Shape::OneOf(words) => {
-                if !words.iter().any(|word| node.is(word)) {
-                    wrong(self.says());
-                }
-            }
-            Shape::OneOfInts(ints) => {
-                if !node.int().is_some_and(|int| ints.contains(&int)) {
-                    wrong(self.says());
-                }
-            }
-            Shape::Closed(closed) => {
-                if node.sort() == Sort::Object {
-                    closed.check(node, amiss);
-                } else {
-                    wrong(self.says());
-                }
-            }
-            Shape::Object => {
-                if node.sort() != Sort::Object {
-                    wrong(self.says());
-                }
-            }
-            Shape::Objects => {
-                if node.sort() != Sort::Object {
-                    wrong(self.says());
-                } else {
-                    for (_, value) in node.members() {
-                        Shape::Object.check(value, amiss);
-                    }
-                }
-            }
-            Shape::List { of, min, max, unique } => {
-                if node.sort() != Sort::Array {
-                    return wrong(self.says());
-                }
-                let count = node.items().count();
-                if count < *min || count > *max {
-                    return wrong(format!("{} ({count} entries)", self.says()));
-                }
-                for (at, item) in node.items().enumerate() {
-                    of.check(item, amiss);
-                    if *unique && node.items().take(at).any(|earlier| same(earlier, item)) {
-                        let message = format!("`{}` comes twice", quote(item.raw()));
-                        amiss(Misfit { node: item, kind: MisfitKind::Wrong(message) });
-                    }
-                }
-            }
-            Shape::Context => {
-                let good = match node.sort() {
-                    Sort::Text => node.is(crate::kind::CONTEXT),
-                    Sort::Array => {
-                        node.items().next().is_some_and(|first| first.is(crate::kind::CONTEXT))
-                            && node.items().all(|item| item.sort() == Sort::Text)
-                    }
-                    _ => false,
-                };
-                if !good {
-                    wrong(self.says());
-                }
-            }
+                _ => false,
+            },
             Shape::Answer { max } => match node.sort() {
-                Sort::Text => {
-                    let (characters, _) = node.lengths();
-                    if characters == 0 || characters > *max {
-                        wrong(self.says());
-                    }
-                }
-                Sort::Bool | Sort::Number => {}
-                _ => wrong(self.says()),
+                Sort::Text => (1..=*max).contains(&node.lengths().0),
+                sort => matches!(sort, Sort::Bool | Sort::Number),
             },
+        };
+        if !fits {
+            wrong(node, &self.says(), amiss);
+        }
+    }
+
+    fn check_text<'d>(&self, node: Node<'d>, min: usize, max: usize, amiss: &mut dyn FnMut(Misfit<'d>)) {
+        if node.sort() != Sort::Text {
+            return wrong(node, &self.says(), amiss);
+        }
+        // There are never more characters than bytes, so long texts alone are counted.
+        let bytes = node.raw().len();
+        if bytes > max || bytes == 0 || min > 1 {
+            let (characters, _) = node.lengths();
+            if characters < min || characters > max {
+                wrong(node, &format!("{} ({characters} characters)", self.says()), amiss);
+            }
+        }
+    }
+
+    fn check_list<'d>(
+        &self,
+        node: Node<'d>,
+        of: &'static Shape,
+        counts: RangeInclusive<usize>,
+        unique: bool,
+        amiss: &mut dyn FnMut(Misfit<'d>),
+    ) {
+        let count = node.items().count();
+        if !counts.contains(&count) {
+            return wrong(node, &format!("{} ({count} entries)", self.says()), amiss);
+        }
+        for (at, item) in node.items().enumerate() {
+            of.check(item, amiss);
+            if unique && node.items().take(at).any(|earlier| same(earlier, item)) {
+                let message = format!("`{}` comes twice", quote(item.raw()));
+                amiss(Misfit { node: item, kind: MisfitKind::Wrong(message) });
+            }
         }
     }
 
@@ -252,6 +209,16 @@ impl Shape {
             Shape::Answer { .. } => "a string, a boolean or a number".into(),
         }
     }
+}
+
+#[cold]
+fn wrong<'d>(node: Node<'d>, expected: &str, amiss: &mut dyn FnMut(Misfit<'d>)) {
+    let found = match node.sort() {
+        Sort::Text => format!("`{}`", quote(node.raw())),
+        Sort::Number | Sort::Bool => node.raw().to_owned(),
+        other => other.says().to_owned(),
+    };
+    amiss(Misfit { node, kind: MisfitKind::Wrong(format!("{found} is not {expected}")) });
 }
 
 impl Closed {

@@ -1,4 +1,4 @@
-//! Which fields each event type and each message has, and of which shape: chapters 3 to 6 as data.
+//! Fields of each event type and message, with their shapes: chapters 3 to 6 as data.
 
 use crate::field::Field;
 use crate::kind::{Kind, Named, named};

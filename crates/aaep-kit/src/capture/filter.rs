@@ -1,4 +1,4 @@
-//! Which events are wanted. See [`Filter`].
+//! Selects events by type and session: [`Filter`].
 
 use recount_aaep::kind::{PREFIX, TYPES_URI, VOCABULARY_URI};
 

@@ -1,4 +1,4 @@
-//! What was heard before, over a window. See [`Seen`].
+//! Detects repeated events within a window: [`Seen`].
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};

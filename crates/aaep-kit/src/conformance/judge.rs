@@ -1,4 +1,4 @@
-//! What conversations show, as pure functions: given lines, say what is so. Nothing here waits or sends.
+//! Evaluates conversations with pure functions: lines in, verdict out. Nothing here waits or sends.
 
 use std::collections::BTreeMap;
 

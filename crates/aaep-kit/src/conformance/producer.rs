@@ -1,7 +1,7 @@
-//! Tries a producer: drives it through scenarios, listens on subscriptions of its own, holds whatever is said against
-//! the protocol's rules, and looks at what rules cannot see. [`run`] is the way in; `specs` says what is looked at.
+//! Tests a producer: runs scenarios, listens on subscriptions of its own, checks every message against the rules, and
+//! checks what rules cannot see. Entry: [`run`]; `specs` lists the checks.
 //!
-//! A producer is known by what goes over the wire and by nothing else.
+//! It knows only what the producer sends over the wire.
 
 mod findings;
 mod part;

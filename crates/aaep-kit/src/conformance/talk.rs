@@ -1,5 +1,5 @@
-//! One subscription that is held while a check goes on: [`Talk`] reads in the background, so that what comes is written
-//! down when it comes, and whoever waits for something looks at what is there.
+//! One open subscription: [`Talk`] reads in the background and records lines as they arrive; callers wait for lines
+//! that match.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A conversation over one subscription, written down line by line: [`Transcript`]. Checks read it afterwards, so that
-//! what they say can be tested without a network.
+//! The recorded lines of one subscription: [`Transcript`]. Checks read it afterwards, so they can be tested without a
+//! network.
 
 use recount_aaep::Kind;
 use recount_aaep::kind::{Named, named};

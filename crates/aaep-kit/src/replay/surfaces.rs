@@ -55,7 +55,7 @@ impl Producer for Surfaces {
         &self.policy
     }
 
-    fn admit(&self, _request: &Parts) -> Result<(), Response> {
+    fn admit(&self, _request: &Parts) -> Result<(), Box<Response>> {
         Ok(())
     }
 

@@ -1,39 +1,9 @@
 //! What can be wrong, each thing with the requirement it breaks. Words only; who does it wrong is elsewhere.
 
-macro_rules! faults {
-    ($( $(#[$doc:meta])* $fault:ident $requirement:literal $level:literal : $says:literal; )*) => {
-        /// One thing that is wrong, and nothing else.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Fault { $( #[doc = $says] $fault, )* }
-
-        impl Fault {
-            /// All of them.
-            pub const ALL: &[Fault] = &[$( Fault::$fault, )*];
-
-            /// As it is written in tables.
-            pub fn name(self) -> &'static str {
-                match self { $( Fault::$fault => stringify!($fault), )* }
-            }
-
-            /// What the producer does.
-            pub fn says(self) -> &'static str {
-                match self { $( Fault::$fault => $says, )* }
-            }
-
-            /// The requirement it breaks.
-            pub fn requirement(self) -> &'static str {
-                match self { $( Fault::$fault => $requirement, )* }
-            }
-
-            /// The lowest level whose check must find it.
-            pub fn level(self) -> u8 {
-                match self { $( Fault::$fault => $level, )* }
-            }
-        }
-    };
-}
+use crate::faults::faults;
 
 faults! {
+    /// One thing that is wrong, and nothing else.
     // The envelope.
     ContextMissing "R-001" 1: "Events have no `@context`.";
     ContextForeign "R-002" 1: "`@context` is of another protocol.";

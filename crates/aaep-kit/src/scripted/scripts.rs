@@ -112,6 +112,14 @@ const DELETE: Tool = Tool {
     times_out: false,
 };
 
+const BOOKING: Confirm = Confirm {
+    action: "Book the blue room for tomorrow at two.",
+    consequence: "Nobody else can have it then; you can cancel until noon.",
+    reversibility: Reversibility::Reversible,
+    tool: &BOOK,
+    twice: false,
+};
+
 const STORY: &str = "The sea was grey that morning, and the gulls were late. Adéọlá stood at the rail and counted the \
     waves. Nobody had told her how many there would be. She had reached forty when the wind turned.\n\n\
     By noon the water shone 🌊 like hammered tin. A small boat came round the point, its sail patched with blue cloth. \
@@ -125,7 +133,7 @@ const SENTENCES: &[&str] =
 
 /// The script of a scenario.
 pub(super) fn script(scenario: Scenario) -> Script {
-    use Step::{Clarify as Ask, Confirm as May, Fail, Handoff, Progress, Say, State, Tell, Tool as Call};
+    use Step::{Fail, Progress, Say, State, Tell, Tool as Call};
     let (begins, steps, ends): (_, &[Step], _) = match scenario {
         Scenario::Brief => (
             "Answering briefly.",
@@ -192,17 +200,16 @@ pub(super) fn script(scenario: Scenario) -> Script {
             &[State("calling_tool", "Calling a tool."), Call(&DISCREET)],
             "The tool was called.",
         ),
-        Scenario::Confirm => (
-            "Booking a room.",
-            &[May(&Confirm {
-                action: "Book the blue room for tomorrow at two.",
-                consequence: "Nobody else can have it then; you can cancel until noon.",
-                reversibility: Reversibility::Reversible,
-                tool: &BOOK,
-                twice: false,
-            })],
-            "The room is booked.",
-        ),
+        _ => return prompting_script(scenario),
+    };
+    Script { begins, steps, ends }
+}
+
+/// The script of a scenario that asks a person.
+fn prompting_script(scenario: Scenario) -> Script {
+    use Step::{Clarify as Ask, Confirm as May, Handoff, State};
+    let (begins, steps, ends): (_, &[Step], _) = match scenario {
+        Scenario::Confirm => ("Booking a room.", &[May(&BOOKING)], "The room is booked."),
         Scenario::Irreversible => (
             "Deleting a record.",
             &[May(&Confirm {
@@ -214,17 +221,9 @@ pub(super) fn script(scenario: Scenario) -> Script {
             })],
             "The record is deleted.",
         ),
-        Scenario::Twice => (
-            "Booking a room.",
-            &[May(&Confirm {
-                action: "Book the blue room for tomorrow at two.",
-                consequence: "Nobody else can have it then; you can cancel until noon.",
-                reversibility: Reversibility::Reversible,
-                tool: &BOOK,
-                twice: true,
-            })],
-            "The room is booked, once.",
-        ),
+        Scenario::Twice => {
+            ("Booking a room.", &[May(&Confirm { twice: true, ..BOOKING })], "The room is booked, once.")
+        }
         Scenario::Clarify => (
             "Looking up the weather.",
             &[Ask(&Clarify {
@@ -245,6 +244,7 @@ pub(super) fn script(scenario: Scenario) -> Script {
             &[State("handing_off", "Handing over to a person."), Handoff],
             "A person takes it from here.",
         ),
+        scenario => unreachable!("{scenario:?} asks nobody"),
     };
     Script { begins, steps, ends }
 }
@@ -270,16 +270,5 @@ pub(super) fn scenario(text: &str, asks: bool) -> Scenario {
         let text = text.to_lowercase();
         WORDS.iter().find(|(word, _)| text.contains(word)).map_or(Scenario::Brief, |(_, scenario)| *scenario)
     });
-    match wanted {
-        Scenario::Confirm
-        | Scenario::Irreversible
-        | Scenario::Twice
-        | Scenario::Clarify
-        | Scenario::Handoff
-            if !asks =>
-        {
-            Scenario::Progress
-        }
-        wanted => wanted,
-    }
+    if wanted.has_prompts() && !asks { Scenario::Progress } else { wanted }
 }

@@ -158,7 +158,7 @@ impl Producer for Surfaces {
         &self.policy
     }
 
-    fn admit(&self, request: &Parts) -> Result<(), Response> {
+    fn admit(&self, request: &Parts) -> Result<(), Box<Response>> {
         let Some(token) = &self.room.behaviour.token else { return Ok(()) };
         let (path, query) = (request.uri.path(), request.uri.query().unwrap_or_default());
         let shown = request.headers.get(header::AUTHORIZATION).and_then(|shown| shown.to_str().ok());
@@ -168,16 +168,17 @@ impl Producer for Surfaces {
         {
             return Ok(());
         }
-        Err(challenge(if path.ends_with("/subscriptions") {
-            let refused = json!({
+        let refused = if path.ends_with("/subscriptions") {
+            let rejected = json!({
                 "type": "subscription.rejected",
                 "reason_code": "authentication_required",
                 "reason_message": "a bearer token is wanted",
             });
-            json(StatusCode::UNAUTHORIZED, refused.to_string())
+            json(StatusCode::UNAUTHORIZED, rejected.to_string())
         } else {
             empty(StatusCode::UNAUTHORIZED)
-        }))
+        };
+        Err(Box::new(challenge(refused)))
     }
 
     async fn subscribe(&self, (): &(), request: &str, on_socket: bool) -> Handshake {

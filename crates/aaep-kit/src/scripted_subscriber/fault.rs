@@ -1,81 +1,48 @@
 //! What a scripted subscriber can do wrong: one thing at a time, each with the requirement that it breaks.
 
-macro_rules! faults {
-    ($( $fault:ident $name:literal $requirement:literal $level:literal $says:literal; )*) => {
-        /// One thing that is wrong with a subscriber.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Fault { $( #[doc = $says] $fault, )* }
-
-        impl Fault {
-            pub const ALL: &[Fault] = &[$( Fault::$fault, )*];
-
-            /// As it is chosen by.
-            pub fn name(self) -> &'static str {
-                match self { $( Fault::$fault => $name, )* }
-            }
-
-            /// What it does.
-            pub fn says(self) -> &'static str {
-                match self { $( Fault::$fault => $says, )* }
-            }
-
-            /// What that breaks.
-            pub fn requirement(self) -> &'static str {
-                match self { $( Fault::$fault => $requirement, )* }
-            }
-
-            /// From which level on it matters.
-            pub fn level(self) -> u8 {
-                match self { $( Fault::$fault => $level, )* }
-            }
-
-            pub fn named(name: &str) -> Option<Fault> {
-                Fault::ALL.iter().copied().find(|fault| fault.name() == name)
-            }
-        }
-    };
-}
+use crate::faults::faults;
 
 faults! {
-    ForeignContext "foreign-context" "R-003" 1 "It takes events of any protocol for its own.";
-    EndsAtUnknownType "ends-at-unknown-type" "R-005" 1 "It ends when it hears a type that it does not know.";
-    CompactNamesOnly "compact-names-only" "R-006" 1 "It knows types by their short names alone.";
-    AnswersTwice "answers-twice" "R-008" 3 "It answers an event as often as it is delivered.";
-    EndsAtExtension "ends-at-extension" "R-017" 1 "It ends when an event has objects of extensions.";
-    WantsKeyOrder "wants-key-order" "R-020" 1 "It reads only events that begin with their context.";
-    EndsAtLargeEvent "ends-at-large-event" "R-021" 1 "It ends at an event of more than 64 KiB.";
-    EndsAtBrokenJson "ends-at-broken-json" "R-022" 1 "It ends at a text that is no JSON.";
-    ForgivesCommas "forgives-commas" "R-022" 1 "It takes JSON with a comma too many.";
-    ReadsHalfEvents "reads-half-events" "R-025" 1 "It answers a prompt of which only half came.";
-    EndsAtUnknownState "ends-at-unknown-state" "R-038" 1 "It ends at a state that it does not know.";
-    CutsTokens "cuts-tokens" "R-076" 2 "It keeps 40 characters of a token.";
-    FoldsTokens "folds-tokens" "R-076" 2 "It sends tokens back in small letters.";
-    MakesTokensUp "makes-tokens-up" "R-076" 2 "It sends a second reply, with a token that it made up.";
-    DecidesAnything "decides-anything" "R-078" 2 "It accepts what can only be rejected.";
-    RepliesWithoutTime "replies-without-time" "R-078" 2 "Its replies lack their timestamp.";
-    AnswersInWords "answers-in-words" "R-086" 2 "It answers every question with the same words.";
-    AnswersWithdrawn "answers-withdrawn" "R-090" 2 "It answers prompts that were taken back.";
-    AnswersLate "answers-late" "R-090" 2 "It answers short prompts when their time is long up.";
-    AnswersUnasked "answers-unasked" "R-091" 2 "It accepts though nobody set it up to.";
-    DecidesOtherwise "decides-otherwise" "R-091" 2 "It rejects where it is set up to accept.";
-    OnePromptOnly "one-prompt-only" "R-092" 2 "A second prompt makes it forget the first.";
-    OpensUnasked "opens-unasked" "R-110" 3 "It reads without a handshake.";
-    AsksWithoutCapabilities "asks-without-capabilities" "R-110" 3 "Its request lacks the capabilities.";
-    DropsInBursts "drops-in-bursts" "R-119" 3 "Above 200 events a second it drops them all, prompts too.";
-    EndsAtCut "ends-at-cut" "R-121" 3 "It ends when its connection is cut.";
-    StormsWhenDown "storms-when-down" "R-121" 3 "While a producer refuses it tries again without pause.";
-    DeniesReplies "denies-replies" "R-127" 2 "Its request does not say that it can reply.";
-    WantsItsTerms "wants-its-terms" "R-129" 3 "It asks again and again for the terms that it asked for first.";
-    StormsWhenRejected "storms-when-rejected" "R-129" 3 "When its request is rejected it asks again without pause.";
-    LeavesSilently "leaves-silently" "R-130" 3 "It ends without a close.";
-    ClosesOther "closes-other" "R-130" 3 "It closes a subscription that is not its own.";
-    ReadsWrites "reads-writes" "R-141" 1 "It takes every piece of the stream for a whole event.";
-    ReadsOneLine "reads-one-line" "R-141" 1 "Of an event of several lines it reads the first.";
-    ForgetsMissed "forgets-missed" "R-143" 1 "When it comes back it waits for a new session.";
-    NeverReplies "never-replies" "R-145" 2 "Its replies never leave it.";
-    SmallEventsOnly "small-events-only" "R-148" 3 "It passes over events of more than 32 KiB.";
-    ResumesNowhere "resumes-nowhere" "R-149" 3 "It comes back without the id of the last event.";
-    RepliesWithoutToken "replies-without-token" "R-163" 1 "It brings its bearer token to the stream, not to replies.";
-    WantsComposedText "wants-composed-text" "R-184" 1 "It drops events with combining marks.";
-    EndsAtNewWord "ends-at-new-word" "R-204" 1 "It ends at words of later versions.";
+    /// One thing that is wrong with a subscriber.
+    ForeignContext = "foreign-context" "R-003" 1: "It takes events of any protocol for its own.";
+    EndsAtUnknownType = "ends-at-unknown-type" "R-005" 1: "It ends when it hears a type that it does not know.";
+    CompactNamesOnly = "compact-names-only" "R-006" 1: "It knows types by their short names alone.";
+    AnswersTwice = "answers-twice" "R-008" 3: "It answers an event as often as it is delivered.";
+    EndsAtExtension = "ends-at-extension" "R-017" 1: "It ends when an event has objects of extensions.";
+    WantsKeyOrder = "wants-key-order" "R-020" 1: "It reads only events that begin with their context.";
+    EndsAtLargeEvent = "ends-at-large-event" "R-021" 1: "It ends at an event of more than 64 KiB.";
+    EndsAtBrokenJson = "ends-at-broken-json" "R-022" 1: "It ends at a text that is no JSON.";
+    ForgivesCommas = "forgives-commas" "R-022" 1: "It takes JSON with a comma too many.";
+    ReadsHalfEvents = "reads-half-events" "R-025" 1: "It answers a prompt of which only half came.";
+    EndsAtUnknownState = "ends-at-unknown-state" "R-038" 1: "It ends at a state that it does not know.";
+    CutsTokens = "cuts-tokens" "R-076" 2: "It keeps 40 characters of a token.";
+    FoldsTokens = "folds-tokens" "R-076" 2: "It sends tokens back in small letters.";
+    MakesTokensUp = "makes-tokens-up" "R-076" 2: "It sends a second reply, with a token that it made up.";
+    DecidesAnything = "decides-anything" "R-078" 2: "It accepts what can only be rejected.";
+    RepliesWithoutTime = "replies-without-time" "R-078" 2: "Its replies lack their timestamp.";
+    AnswersInWords = "answers-in-words" "R-086" 2: "It answers every question with the same words.";
+    AnswersWithdrawn = "answers-withdrawn" "R-090" 2: "It answers prompts that were taken back.";
+    AnswersLate = "answers-late" "R-090" 2: "It answers short prompts when their time is long up.";
+    AnswersUnasked = "answers-unasked" "R-091" 2: "It accepts though nobody set it up to.";
+    DecidesOtherwise = "decides-otherwise" "R-091" 2: "It rejects where it is set up to accept.";
+    OnePromptOnly = "one-prompt-only" "R-092" 2: "A second prompt makes it forget the first.";
+    OpensUnasked = "opens-unasked" "R-110" 3: "It reads without a handshake.";
+    AsksWithoutCapabilities = "asks-without-capabilities" "R-110" 3: "Its request lacks the capabilities.";
+    DropsInBursts = "drops-in-bursts" "R-119" 3: "Above 200 events a second it drops them all, prompts too.";
+    EndsAtCut = "ends-at-cut" "R-121" 3: "It ends when its connection is cut.";
+    StormsWhenDown = "storms-when-down" "R-121" 3: "While a producer refuses it tries again without pause.";
+    DeniesReplies = "denies-replies" "R-127" 2: "Its request does not say that it can reply.";
+    WantsItsTerms = "wants-its-terms" "R-129" 3: "It asks again and again for the terms that it asked for first.";
+    StormsWhenRejected = "storms-when-rejected" "R-129" 3: "When its request is rejected it asks again without pause.";
+    LeavesSilently = "leaves-silently" "R-130" 3: "It ends without a close.";
+    ClosesOther = "closes-other" "R-130" 3: "It closes a subscription that is not its own.";
+    ReadsWrites = "reads-writes" "R-141" 1: "It takes every piece of the stream for a whole event.";
+    ReadsOneLine = "reads-one-line" "R-141" 1: "Of an event of several lines it reads the first.";
+    ForgetsMissed = "forgets-missed" "R-143" 1: "When it comes back it waits for a new session.";
+    NeverReplies = "never-replies" "R-145" 2: "Its replies never leave it.";
+    SmallEventsOnly = "small-events-only" "R-148" 3: "It passes over events of more than 32 KiB.";
+    ResumesNowhere = "resumes-nowhere" "R-149" 3: "It comes back without the id of the last event.";
+    RepliesWithoutToken = "replies-without-token" "R-163" 1: "It brings its bearer token to the stream, not to replies.";
+    WantsComposedText = "wants-composed-text" "R-184" 1: "It drops events with combining marks.";
+    EndsAtNewWord = "ends-at-new-word" "R-204" 1: "It ends at words of later versions.";
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a JSON text, and where. Says it; does not look for it.
+//! Errors of a JSON text, with their places. It must not look for them.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a producer can do for subscribers. Knows nothing of any of them.
+//! What a producer offers to subscribers. It must not know any of them.
 
 use crate::wire::{Boundary, Producer};
 

@@ -1,4 +1,4 @@
-//! Why the answer is no.
+//! Reasons for rejecting a subscription.
 
 use crate::wire::SubscriptionRejected;
 

@@ -1,4 +1,4 @@
-//! The answer to a request or a change of mind, axis by axis.
+//! Answers a subscription request or a renegotiation, one capability after the other.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What was agreed: what was asked for, what is honoured of it, and what each of the two means.
+//! The agreed terms of a subscription: what was requested, what is honoured, and what both mean.
 
 use super::Offer;
 use super::compare::{DEFAULT_BOUNDARIES, DEFAULT_LANGUAGE};

@@ -1,4 +1,4 @@
-//! What a session keeps of the prompt that is open, and of calls that were allowed.
+//! The open prompt of a session, and the calls that accepted prompts allow.
 
 use crate::wire::{AwaitingClarification, AwaitingConfirmation, ReplyToken, ToolInvoked};
 

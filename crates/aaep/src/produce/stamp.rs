@@ -1,4 +1,4 @@
-//! The moment of a call and its randomness, which a session is given and never takes itself.
+//! The time and randomness that a session is given; it never takes them itself.
 
 /// When a method is called, and randomness for the ids that it makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a session says when it changes its state by itself.
+//! The sentences of state changes that a session makes by itself.
 
 use std::borrow::Cow;
 

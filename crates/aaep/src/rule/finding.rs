@@ -1,4 +1,4 @@
-//! What is found, and where findings are gathered.
+//! Findings: one breach of a rule each, and the list that collects them.
 
 use super::{Profile, Rule, Severity};
 use crate::json::{Node, Place};

@@ -1,4 +1,4 @@
-//! Advice on single events: what the specification only recommends, and what is seldom meant.
+//! Advice on single events: recommendations of the specification, and likely mistakes.
 
 use super::measure::{Risk, stakes};
 use super::spoken::{self, Spoken};

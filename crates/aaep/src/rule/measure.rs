@@ -1,4 +1,5 @@
-//! What rules ask of an event or of a field's name: how risky the action is, and what a suffix makes of a name.
+//! Properties of events and field names that several rules need: how risky an action is, and what a name's suffix
+//! means.
 
 use crate::field::Field;
 use crate::reading::Reading;

@@ -1,4 +1,4 @@
-//! Holds messages that are no events (handshake, replies, manifest) against the rules.
+//! Checks messages that are not events (handshake, replies, manifest) against the rules.
 
 use super::Findings;
 use crate::quote::quote;

@@ -1,4 +1,4 @@
-//! The reference page of the rules, made of the table.
+//! Generates the reference page of the rules from their table.
 
 use super::{ALL, Layer, Severity};
 

@@ -1,4 +1,4 @@
-//! The table of all rules. Words only; who looks for a breach is elsewhere.
+//! The rows of the rule table. Text only; the checks are elsewhere.
 
 use super::Layer::*;
 use super::Severity::{Error, Note, Warning};

@@ -1,4 +1,4 @@
-//! What is remembered of one call of a tool.
+//! State of one tool call.
 
 /// One call.
 pub(super) struct Call {

@@ -1,4 +1,4 @@
-//! Feeds texts through both layers and keeps the sessions. [`Checker`] is the way in.
+//! Passes texts to the checks of events and of sessions, and keeps the open sessions. Entry: [`Checker`].
 
 use super::handshake::Handshakes;
 use super::order::{self, Legality, Step};

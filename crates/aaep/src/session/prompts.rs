@@ -1,4 +1,4 @@
-//! Prompts: what they ask for, what became of them, and whether a call was allowed.
+//! Prompts of a session: what they ask for, how they ended, and whether a call was allowed.
 
 use super::stand::{Stand, make_room};
 use super::states::{Speaker, or_idle};

@@ -1,4 +1,4 @@
-//! Replies: whether they fit the prompt they answer, and what they make of it.
+//! Checks replies against the prompts that they answer, and applies them.
 
 use super::prompts::{Asks, Modified, Prompt, Standing, takes};
 use crate::field::Field;

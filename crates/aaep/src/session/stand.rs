@@ -1,4 +1,4 @@
-//! Where an event stands in its session, and room for the parts of a session that are followed.
+//! The context of an event in its session, and the bound on the parts of a session that are followed.
 
 use crate::limits;
 

@@ -1,4 +1,4 @@
-//! States: each producer's chain of them, and what its other events imply.
+//! States of a session: the chain of each producer, and the states that other events imply.
 
 use super::call::Call;
 use crate::field::Field;

@@ -1,4 +1,4 @@
-//! Output: pieces in order, one last piece.
+//! Output of a session: consecutive pieces, and one last piece.
 
 use super::stand::{Stand, make_room};
 use super::states::{Speaker, or_idle};

@@ -1,4 +1,4 @@
-//! Calls of tools: each invoked once and completed once, under one name, after its prompt where it needs one.
+//! Tool calls of a session: each invoked once and completed once, under one name, after its prompt if it needs one.
 
 use super::call::Call;
 use super::prompts::{self, Asked, Change, Presumption, Prompt, Wanted};

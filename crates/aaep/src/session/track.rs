@@ -1,4 +1,4 @@
-//! What is remembered of one session.
+//! State of one open session.
 
 use super::call::Call;
 use super::order::Step;

@@ -1,4 +1,4 @@
-//! An event that waits, and which two of them may become one.
+//! A waiting event, and which two of them can be merged.
 
 use super::note::Sources;
 use super::text::{Cut, Text};

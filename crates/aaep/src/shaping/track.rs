@@ -1,4 +1,4 @@
-//! What is remembered of a session of one subscription: its numbers, its times, the lengths of its outputs.
+//! State of a session on one subscription: its numbers, times, and output lengths.
 
 use crate::limits;
 use crate::wire::{Body, Event, OutputStreaming, Timestamp};

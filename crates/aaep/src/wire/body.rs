@@ -1,4 +1,4 @@
-//! What each of the twelve types carries of its own (chapter 4).
+//! The payloads of the twelve event types (chapter 4).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

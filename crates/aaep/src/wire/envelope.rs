@@ -1,4 +1,4 @@
-//! What every event carries.
+//! The envelope of every event.
 
 use std::collections::BTreeMap;
 

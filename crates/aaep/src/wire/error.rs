@@ -1,4 +1,4 @@
-//! Why a text is no message.
+//! Why a text is not a message.
 
 use crate::json::{Place, Reader, SyntaxError};
 

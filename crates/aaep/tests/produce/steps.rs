@@ -2,7 +2,7 @@
 
 use recount_aaep::Event;
 use recount_aaep::build::{self, Frame};
-use recount_aaep::produce::{AppliedDefault, Misuse, ProducerSession, StateTexts};
+use recount_aaep::produce::{AppliedDefault, CallHandle, Misuse, ProducerSession, StateTexts};
 use recount_aaep::wire::{
     Boundary, CancelledBy, Decision, ErrorCategory, HandoffTarget, Level, Progress, ToolStatus,
 };
@@ -164,6 +164,15 @@ fn refused<T: std::fmt::Debug>(
     misuse
 }
 
+/// A payment that was confirmed and has begun.
+fn confirmed_call(session: &mut ProducerSession) -> (CallHandle, Vec<Event>) {
+    let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
+    let (prompt, _) = session.confirm(at(1), &payment(), ask).unwrap();
+    let yes = accept(session, at(2));
+    session.receive(at(2), &yes).unwrap();
+    session.begin_confirmed_call(at(3), payment().summary("Paying now."), prompt).unwrap()
+}
+
 #[test]
 fn misuse_is_refused_and_changes_nothing() {
     let mut fresh = session();
@@ -181,8 +190,12 @@ fn misuse_is_refused_and_changes_nothing() {
         Misuse::Invalid(_)
     ));
     assert_eq!(refused(&mut session, |session| session.withdraw(at(1))), Misuse::NoPromptOpen);
+}
 
-    // What cannot be undone, or has high risk, is asked about; and so that it can be judged.
+/// What cannot be undone, or has high risk, is asked about; and so that it can be judged.
+#[test]
+fn a_grave_call_without_a_fitting_prompt_is_refused() {
+    let (mut session, _) = started();
     assert_eq!(
         refused(&mut session, |session| session.begin_call(at(1), payment())),
         Misuse::ConfirmationRequired("pay".into())
@@ -220,11 +233,18 @@ fn misuse_is_refused_and_changes_nothing() {
             .confirm(at(1), &payment(), |token| build::confirmation("", "Gone.", token, 60))),
         Misuse::Invalid(_)
     ));
+}
 
-    // While a prompt is open nothing else is done.
+#[test]
+fn while_a_prompt_is_open_nothing_else_is_done_and_its_acceptance_allows_one_call() {
+    let (mut session, _) = started();
+    let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
     let (prompt, _) = session.confirm(at(1), &payment(), ask).unwrap();
     assert_eq!(refused(&mut session, |session| session.confirm(at(1), &payment(), ask)), Misuse::PromptOpen);
-    assert_eq!(refused(&mut session, state), Misuse::PromptOpen);
+    assert_eq!(
+        refused(&mut session, |session| session.set_state(at(1), "thinking", "So.")),
+        Misuse::PromptOpen
+    );
     assert_eq!(
         refused(&mut session, |session| session.complete(at(1), build::session_completed("So."))),
         Misuse::PromptOpen
@@ -253,13 +273,18 @@ fn misuse_is_refused_and_changes_nothing() {
         refused(&mut session, |session| session.complete(at(3), build::session_completed("So."))),
         Misuse::AcceptedNotDone(1)
     );
-    let (call, _) = session.begin_confirmed_call(at(3), payment().summary("Paying now."), prompt).unwrap();
+    session.begin_confirmed_call(at(3), payment().summary("Paying now."), prompt).unwrap();
     assert_eq!(
         refused(&mut session, |session| session.begin_confirmed_call(at(3), payment(), prompt)),
         Misuse::NotAccepted(1)
     );
+}
 
-    // While a call is open, its outcome comes first.
+/// While a call is open, its outcome comes first.
+#[test]
+fn what_is_open_is_closed_before_the_session_completes() {
+    let (mut session, _) = started();
+    let (call, _) = confirmed_call(&mut session);
     let output = session.open_output(None).unwrap();
     assert_eq!(
         refused(&mut session, |session| session.write(at(3), output, "So.", Boundary::Word)),
@@ -301,8 +326,11 @@ fn misuse_is_refused_and_changes_nothing() {
         Misuse::LimitReached { what: "calls", .. }
     ));
     session.cancel(at(5), build::session_cancelled(CancelledBy::User, "So.")).unwrap();
-    assert_eq!(refused(&mut session, state), Misuse::Ended);
-    assert_eq!(refused(&mut session, start), Misuse::Ended);
+    assert_eq!(refused(&mut session, |session| session.set_state(at(1), "thinking", "So.")), Misuse::Ended);
+    assert_eq!(
+        refused(&mut session, |session| session.start(at(1), build::session_started("So."))),
+        Misuse::Ended
+    );
 }
 
 #[test]

@@ -336,6 +336,127 @@ struct Told {
 
 const STATES: [&str; 4] = ["thinking", "calling_tool", "writing_output", "deciding"];
 
+/// Says what a step says; answers whether it ends the session.
+fn perform(
+    stage: &mut Stage,
+    session: &str,
+    one: &mut Told,
+    step: &Step,
+    urgent: &mut u64,
+) -> Result<bool, TestCaseError> {
+    let mut ended = false;
+    let output = format!("out_{}", one.output);
+    match *step {
+        Step::Text(which) => {
+            let piece = ["word ", "An end. ", "e", "\u{301}x", "你好。"][which];
+            one.text.push_str(piece);
+            stage.write_in(session, &output, piece, None, false);
+        }
+        Step::LastText => {
+            one.text.push('.');
+            one.output += 1;
+            stage.write_in(session, &output, ".", None, true);
+        }
+        Step::State(to) => {
+            let from = std::mem::replace(&mut one.state, STATES[usize::from(to)].into());
+            stage.say_in(session, state(&from, STATES[usize::from(to)]));
+        }
+        Step::Progress => {
+            one.progress += 1;
+            let step = one.progress;
+            stage.say_in(session, progress(step));
+        }
+        Step::Call => {
+            one.tools += 1;
+            let call = format!("call_{}", one.tools);
+            one.alone.push(stage.say_in(session, called(&call)));
+            one.alone.push(stage.say_in(session, returned(&call)));
+        }
+        Step::Prompt | Step::Handoff => {
+            let id = match step {
+                Step::Prompt => stage.say_in(session, prompt("rpl_1")),
+                _ => stage.say_in(session, handoff()),
+            };
+            *urgent += 1;
+            let (when, event) = stage.out.last().unwrap();
+            prop_assert_eq!(
+                (*when, event.envelope.event_id.as_str()),
+                (stage.now, id.as_str()),
+                "it did not wait"
+            );
+        }
+        Step::Ends(how) => {
+            let id = match how {
+                0 => stage.say_in(session, build::session_completed("Done.")),
+                1 => stage.say_in(session, build::session_cancelled(CancelledBy::User, "Given up.")),
+                _ => stage.say_in(session, build::session_errored(ErrorCategory::Unknown, "It broke.")),
+            };
+            if how == 2 {
+                prop_assert_eq!(stage.out.last().unwrap().1.envelope.event_id.as_str(), id.as_str());
+                prop_assert_eq!(stage.out.last().unwrap().0, stage.now);
+            }
+            one.alone.push(id);
+            ended = true;
+        }
+        Step::Waits(_) => {}
+    }
+    Ok(ended)
+}
+
+/// Holds what was sent against what was said; answers when each event that is not critical was sent.
+fn follow(stage: &Stage, told: &BTreeMap<String, Told>) -> Result<Vec<u64>, TestCaseError> {
+    let mut last: BTreeMap<&str, (u64, i64, u64, String)> = BTreeMap::new();
+    let mut seen: BTreeMap<&str, (String, Vec<String>, u64)> = BTreeMap::new();
+    let mut times = Vec::new();
+    for (when, event) in &stage.out {
+        let envelope = &event.envelope;
+        let session = envelope.session_id.as_str();
+        let critical = event.kind().is_some_and(Kind::is_critical);
+        if !critical {
+            times.push(*when);
+        }
+        // Numbers without gaps, times that do not fall.
+        let (number, millis, ended, state) = last.entry(session).or_insert((0, 0, 0, "idle".into()));
+        prop_assert_eq!(*ended, 0, "nothing behind an ending");
+        prop_assert_eq!(
+            *number == 0,
+            event.kind() == Some(Kind::SessionStarted),
+            "nothing before a beginning"
+        );
+        prop_assert_eq!(envelope.sequence_number, Some(*number));
+        *number += 1;
+        prop_assert!(envelope.timestamp.millis() >= *millis);
+        *millis = envelope.timestamp.millis();
+        let (text, alone, step) = seen.entry(session).or_default();
+        match &event.body {
+            Body::OutputStreaming(output) => text.push_str(&output.chunk),
+            Body::StateChanged(change) => {
+                prop_assert_eq!(&change.from_state, &*state, "the chain of states holds");
+                state.clone_from(&change.to_state);
+            }
+            Body::ProgressUpdated(update) => {
+                let now = update.progress.step.unwrap();
+                prop_assert!(now > *step);
+                *step = now;
+            }
+            Body::AwaitingConfirmation(_) | Body::HandoffRequested(_) => {}
+            _ => alone.push(envelope.event_id.as_str().to_owned()),
+        }
+        *ended = u64::from(event.kind().is_some_and(Kind::is_terminal));
+    }
+    for (session, told) in told {
+        let Some((text, alone, step)) = seen.get(session.as_str()) else {
+            prop_assert!(!told.started);
+            continue;
+        };
+        prop_assert_eq!(text, &told.text, "text of {}", session);
+        prop_assert_eq!(alone, &told.alone, "what stands for itself, in order, in {}", session);
+        prop_assert_eq!(*step, told.progress);
+        prop_assert_eq!(&last[session.as_str()].3, &told.state);
+    }
+    Ok(times)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -368,56 +489,8 @@ proptest! {
                 one.started = true;
                 one.alone.push(stage.say_in(&session, build::session_started("Hello.")));
             }
-            let output = format!("out_{}", one.output);
-            match step {
-                Step::Text(which) => {
-                    let piece = ["word ", "An end. ", "e", "\u{301}x", "你好。"][which];
-                    one.text.push_str(piece);
-                    stage.write_in(&session, &output, piece, None, false);
-                }
-                Step::LastText => {
-                    one.text.push('.');
-                    one.output += 1;
-                    stage.write_in(&session, &output, ".", None, true);
-                }
-                Step::State(to) => {
-                    let from = std::mem::replace(&mut one.state, STATES[usize::from(to)].into());
-                    stage.say_in(&session, state(&from, STATES[usize::from(to)]));
-                }
-                Step::Progress => {
-                    one.progress += 1;
-                    let step = one.progress;
-                    stage.say_in(&session, progress(step));
-                }
-                Step::Call => {
-                    one.tools += 1;
-                    let call = format!("call_{}", one.tools);
-                    one.alone.push(stage.say_in(&session, called(&call)));
-                    one.alone.push(stage.say_in(&session, returned(&call)));
-                }
-                Step::Prompt | Step::Handoff => {
-                    let id = match step {
-                        Step::Prompt => stage.say_in(&session, prompt("rpl_1")),
-                        _ => stage.say_in(&session, handoff()),
-                    };
-                    urgent += 1;
-                    let (when, event) = stage.out.last().unwrap();
-                    prop_assert_eq!((*when, event.envelope.event_id.as_str()), (stage.now, id.as_str()), "it did not wait");
-                }
-                Step::Ends(how) => {
-                    let id = match how {
-                        0 => stage.say_in(&session, build::session_completed("Done.")),
-                        1 => stage.say_in(&session, build::session_cancelled(CancelledBy::User, "Given up.")),
-                        _ => stage.say_in(&session, build::session_errored(ErrorCategory::Unknown, "It broke.")),
-                    };
-                    if how == 2 {
-                        prop_assert_eq!(stage.out.last().unwrap().1.envelope.event_id.as_str(), id.as_str());
-                        prop_assert_eq!(stage.out.last().unwrap().0, stage.now);
-                    }
-                    one.alone.push(id);
-                    names[at] += 1;
-                }
-                Step::Waits(_) => {}
+            if perform(&mut stage, &session, one, &step, &mut urgent)? {
+                names[at] += 1;
             }
         }
         stage.drain();
@@ -426,51 +499,7 @@ proptest! {
         let now = stage.now;
         stage.out.extend(rest.into_iter().map(|event| (now, event)));
 
-        let mut last: BTreeMap<&str, (u64, i64, u64, String)> = BTreeMap::new();
-        let mut seen: BTreeMap<&str, (String, Vec<String>, u64)> = BTreeMap::new();
-        let mut times = Vec::new();
-        for (when, event) in &stage.out {
-            let envelope = &event.envelope;
-            let session = envelope.session_id.as_str();
-            let critical = event.kind().is_some_and(Kind::is_critical);
-            if !critical {
-                times.push(*when);
-            }
-            // Numbers without gaps, times that do not fall.
-            let (number, millis, ended, state) = last.entry(session).or_insert((0, 0, 0, "idle".into()));
-            prop_assert_eq!(*ended, 0, "nothing behind an ending");
-            prop_assert_eq!(*number == 0, event.kind() == Some(Kind::SessionStarted), "nothing before a beginning");
-            prop_assert_eq!(envelope.sequence_number, Some(*number));
-            *number += 1;
-            prop_assert!(envelope.timestamp.millis() >= *millis);
-            *millis = envelope.timestamp.millis();
-            let (text, alone, step) = seen.entry(session).or_default();
-            match &event.body {
-                Body::OutputStreaming(output) => text.push_str(&output.chunk),
-                Body::StateChanged(change) => {
-                    prop_assert_eq!(&change.from_state, &*state, "the chain of states holds");
-                    state.clone_from(&change.to_state);
-                }
-                Body::ProgressUpdated(update) => {
-                    let now = update.progress.step.unwrap();
-                    prop_assert!(now > *step);
-                    *step = now;
-                }
-                Body::AwaitingConfirmation(_) | Body::HandoffRequested(_) => {}
-                _ => alone.push(envelope.event_id.as_str().to_owned()),
-            }
-            *ended = u64::from(event.kind().is_some_and(Kind::is_terminal));
-        }
-        for (session, told) in &told {
-            let Some((text, alone, step)) = seen.get(session.as_str()) else {
-                prop_assert!(!told.started);
-                continue;
-            };
-            prop_assert_eq!(text, &told.text, "text of {}", session);
-            prop_assert_eq!(alone, &told.alone, "what stands for itself, in order, in {}", session);
-            prop_assert_eq!(*step, told.progress);
-            prop_assert_eq!(&last[session.as_str()].3, &told.state);
-        }
+        let times = follow(&stage, &told)?;
         // Without anything critical no second holds more than was agreed.
         let ends_badly = stage.out.iter().any(|(_, event)| event.kind() == Some(Kind::SessionErrored));
         if let Some(rate) = rate

@@ -1,4 +1,4 @@
-//! What conversations show, by tables.
+//! Table tests of the functions that evaluate conversations.
 
 use serde_json::json;
 

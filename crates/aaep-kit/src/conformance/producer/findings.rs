@@ -1,5 +1,5 @@
-//! Holds whole conversations against the rules of the protocol, and makes one check of each requirement that a rule
-//! cites. What no conversation showed is told as not shown.
+//! Checks whole conversations against the rules, with one check for each requirement that a rule cites. A requirement
+//! that no conversation showed is reported as not shown.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The parts of a run, one file for what belongs together. Each asks the stage for what it needs, does its scenarios and
-//! notes what came out; a part that cannot go on answers why.
+//! The parts of a producer test, one file for each subject. A part takes what it needs from the stage, runs its
+//! scenarios and records the results; a part that cannot continue returns the reason.
 
 mod access;
 mod delivery;

@@ -1,5 +1,5 @@
-//! What all parts of a run share: the subject, how it is reached and driven, and what was seen. [`Stage`] knows no
-//! requirement.
+//! State that all parts of a producer test share: the subject, how to reach and drive it, and what was received.
+//! [`Stage`] knows no requirement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! A report as JSON. The fields are described in `docs/aaep/conformance.md`; they may grow and never change.
+//! Writes a report as JSON. The fields are described in `docs/aaep/conformance.md`; fields are added, and never change.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Which requirements on subscribers the trial looks at, and why it cannot look at the others. [`of`] answers for one.
+//! Which requirements on subscribers the test covers, and why it cannot cover the others. Entry: [`of`].
 
 /// How a requirement on subscribers is covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,4 @@
-//! What can only be told of all replies together: that every one has its form, a token that was sent, a decision that was
-//! allowed, and that none came too late.
+//! Checks of all replies together: each has the right form, a token that was sent, an allowed decision, and is in time.
 
 use std::collections::HashMap;
 use std::time::Duration;

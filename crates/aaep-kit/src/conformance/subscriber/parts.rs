@@ -1,5 +1,4 @@
-//! The parts of a trial, in the order in which they come; each says something to the subscriber and looks what becomes
-//! of it.
+//! The parts of a subscriber test, in their order. Each sends something and checks the response.
 
 pub(super) mod end;
 pub(super) mod flow;

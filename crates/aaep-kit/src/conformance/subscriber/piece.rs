@@ -1,5 +1,5 @@
-//! How something is put on the wire: [`Piece`]s with their [`Framing`], and the bytes that event streams carry them as.
-//! Every framing here is legal; what stands inside need not be.
+//! Messages with the way they are framed: [`Piece`], [`Framing`], and the bytes on an event stream. Every framing here
+//! is legal; the content need not be.
 
 use std::collections::VecDeque;
 

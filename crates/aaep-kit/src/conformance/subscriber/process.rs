@@ -1,5 +1,4 @@
-//! The subscriber as a process that the trial starts: from a command, with the address put in. Knows nothing of what it
-//! says over the wire.
+//! Starts the subscriber as a process, from a command that contains the address. It must not know the protocol.
 
 use std::collections::VecDeque;
 use std::process::{ExitStatus, Stdio};

@@ -1,6 +1,6 @@
-//! The synthetic producer that subscribers are tried on: it serves every surface, remembers what comes, says what it is
-//! told to, byte for byte, and can be cut, closed and opened again. [`Stage`] is the way in. It must never know what is
-//! being tested: what is right is judged elsewhere.
+//! The synthetic producer that subscribers are tested on: it serves every surface, records what it receives, sends what
+//! it is told to, byte for byte, and can cut connections, close and open again. Entry: [`Stage`]. It must not know what
+//! is being tested.
 
 mod door;
 mod state;

@@ -1,4 +1,4 @@
-//! What subscribers send, read: handshakes, replies, closes. Only looks; what is right is judged elsewhere.
+//! Parses what subscribers send: handshakes, replies, closes. It checks nothing.
 
 use recount_aaep::json::Reader;
 use recount_aaep::rule::{Findings, Profile, Severity, check_message, message_kind};

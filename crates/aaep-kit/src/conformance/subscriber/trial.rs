@@ -1,5 +1,5 @@
-//! A trial under way: the stage, the subscriber on it, what was asked of it, and the report so far. Parts are told in
-//! words of [`Trial`]: say this, ask that, look whether it is still there. What is right is the parts' to know.
+//! A subscriber test in progress: the stage, the subscriber, the open prompts, and the report so far. [`Trial`] has the
+//! operations that the parts are written in. It must not know which results are right.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What the synthetic producer says when it says what is right: sessions of made-up events that break no rule. What is to
-//! be wrong or odd with one is changed by who asked for it. [`Voice`] keeps the session in hand.
+//! Builds the valid events of the synthetic producer: made-up sessions that break no rule. Callers change events that
+//! must be wrong or unusual. [`Voice`] keeps the current session.
 
 use recount_aaep::build::{self, Draft, Frame, Refused};
 use recount_aaep::wire::{

@@ -1,4 +1,4 @@
-//! Who may listen and reply, and whether a quiet stream shows that it is alive.
+//! Checks of access: who can listen and reply, and whether an idle stream sends heartbeats.
 
 use serde_json::json;
 

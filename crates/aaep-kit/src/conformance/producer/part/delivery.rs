@@ -1,5 +1,5 @@
-//! How events are delivered, at every level: in order, byte for byte the same to two readers, and completely to one
-//! whose connection broke off. It must not know prompts.
+//! Checks of delivery at every level: order, the same bytes to two readers, and nothing missing after a lost
+//! connection. It must not know prompts.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! An action that cannot be undone: it waits, bad replies do nothing, an acceptance does it once.
+//! Checks of an irreversible action: it waits for its prompt, invalid replies have no effect, and an acceptance runs it
+//! once.
 
 use std::time::Duration;
 

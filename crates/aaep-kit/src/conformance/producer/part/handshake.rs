@@ -1,4 +1,4 @@
-//! Requests for a subscription: what is honoured, and what is refused with which code.
+//! Checks of subscription requests: what is accepted, and which code a rejection has.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Subscriptions that listen beside others, and what of theirs is compared.
+//! Subscriptions that listen beside others, and comparisons of what they received.
 
 use super::terms::fine;
 use crate::conformance::producer::specs;

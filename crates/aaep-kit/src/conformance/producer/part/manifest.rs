@@ -1,4 +1,4 @@
-//! What the producer says of itself, against what was seen of it.
+//! Checks of the manifest against what the producer did.
 
 use std::collections::BTreeSet;
 

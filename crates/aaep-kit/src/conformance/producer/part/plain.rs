@@ -1,4 +1,4 @@
-//! Sessions without prompts: each scenario once, one behind the other.
+//! Sessions without prompts: runs each scenario once, one after the other.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,6 @@ use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
 use crate::scenario::Scenario;
 
-const SCENARIOS: [Scenario; 8] = [
-    Scenario::Brief,
-    Scenario::Tool,
-    Scenario::ToolTimeout,
-    Scenario::Stream,
-    Scenario::LongStream,
-    Scenario::Progress,
-    Scenario::Error,
-    Scenario::Secrets,
-];
-
 /// What the scenario with a secret holds.
 const SECRETS: [&str; 1] = ["sk-test-12345"];
 
@@ -39,7 +28,7 @@ async fn sessions(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
     let mut ids = Vec::new();
     let mut troubles = Vec::new();
     let mut endless = 0;
-    for scenario in SCENARIOS {
+    for scenario in Scenario::ALL.into_iter().filter(|scenario| !scenario.has_prompts()) {
         let from = talk.len();
         match stage.begin(talk, scenario).await {
             Ok(id) => {

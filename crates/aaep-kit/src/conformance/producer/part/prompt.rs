@@ -1,4 +1,4 @@
-//! Confirmations: rejected, raced for, left unanswered, accepted with changes, asked for twice.
+//! Checks of confirmations: rejected, answered by several at once, timed out, accepted with changes, asked for twice.
 
 use std::time::Duration;
 

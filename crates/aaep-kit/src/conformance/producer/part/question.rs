@@ -1,4 +1,4 @@
-//! Questions and their answers, and handing over.
+//! Checks of clarifications, their answers, and handoffs.
 
 use recount_aaep::Kind;
 use serde_json::{Value, json};

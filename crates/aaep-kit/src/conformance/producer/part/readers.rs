@@ -1,4 +1,4 @@
-//! Readers that are slow, break off, come back, or come amid a session.
+//! Checks of readers that are slow, disconnect, return, or join in the middle of a session.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Terms that change while events flow, and the end of a subscription.
+//! Checks of terms that change while events are sent, and of closing a subscription.
 
 use std::time::Duration;
 

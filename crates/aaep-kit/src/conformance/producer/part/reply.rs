@@ -1,4 +1,4 @@
-//! Replies as the suite sends them, right ones and ones that are wrong in one thing.
+//! Builds the replies that the suite sends: valid ones, and ones with a single error.
 
 use serde_json::{Value, json};
 

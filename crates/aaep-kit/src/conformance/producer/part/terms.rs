@@ -1,4 +1,4 @@
-//! One story told to many subscriptions, each with other terms: what is sent to one is held against what another heard.
+//! Checks of terms: one session on many subscriptions with different terms, each compared with another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

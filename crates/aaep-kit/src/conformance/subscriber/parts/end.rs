@@ -1,5 +1,5 @@
-//! Endings: a handshake that is refused in words of a later version, a producer that closes, and the subscriber's own
-//! end. Each takes a fresh subscriber where one can be had.
+//! Checks of endings: a rejection in words of a later version, a producer that closes, and the subscriber's own exit.
+//! Each uses a fresh subscriber where one can be started.
 
 use recount_aaep::table::MessageKind;
 use serde_json::json;

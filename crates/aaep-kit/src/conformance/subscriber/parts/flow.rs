@@ -1,5 +1,5 @@
-//! Much at a time: events at the rate that was agreed, prompts among them, then a burst with a prompt behind it. Nothing
-//! critical may be lost.
+//! Checks under load: events at the agreed rate with prompts among them, then a burst followed by a prompt. No critical
+//! event may be lost.
 
 use recount_aaep::wire::Boundary;
 

@@ -1,4 +1,4 @@
-//! How a subscriber begins: its handshake, what it claims there, and whether it takes terms that are lower than asked.
+//! Checks of the handshake: what the subscriber requests, and whether it accepts terms lower than requested.
 
 use recount_aaep::table::MessageKind;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Connections that break: cut in the middle, refused for a while, and a producer that is killed and started again.
+//! Checks of lost connections: cut in the middle, refused for a while, and a producer that is killed and restarted.
 
 use crate::conformance::Outcome;
 use crate::conformance::subscriber::TrialError;

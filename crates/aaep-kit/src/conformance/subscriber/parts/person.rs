@@ -1,5 +1,5 @@
-//! What only a person can tell: what the subscriber says and shows. Something is played for each question, and the person
-//! at the terminal is asked, in plain words, whether it came across. Without one, nothing is known.
+//! Checks that need a person: what the subscriber says and shows. Each plays something and asks the person at the
+//! terminal about it. Without a person, the result is unknown.
 
 use recount_aaep::wire::Boundary;
 use serde_json::json;

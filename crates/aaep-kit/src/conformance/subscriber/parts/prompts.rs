@@ -1,5 +1,5 @@
-//! Prompts: tokens of every length, decisions that are not allowed, questions of each kind, two at a time, the same one
-//! twice, withdrawn ones and late ones.
+//! Checks of prompts: long tokens, decisions that are not allowed, each kind of question, two at a time, duplicates,
+//! withdrawn and late ones.
 
 use crate::conformance::Outcome;
 use crate::conformance::subscriber::TrialError;
@@ -34,9 +34,7 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         if !trial.present().await? {
             return Ok(());
         }
-        trial.fresh();
-        let waiting = trial.voice.go("awaiting_input");
-        trial.say(&waiting).await;
+        wait_in_a_fresh_session(trial).await;
         let prompt = trial.voice.clarification(asked, limits::TRIAL_PROMPT_SECONDS);
         let piece = prompt.event.piece();
         // Who accepts by itself need not answer questions; what it sends is judged with all replies.
@@ -61,9 +59,7 @@ async fn unanswered(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     {
         trial.check(requirement, name, Outcome::NotShown(why.into()), "");
     }
-    trial.fresh();
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
+    wait_in_a_fresh_session(trial).await;
     let prompt = trial.voice.clarification(QUESTIONS[0], limits::TRIAL_PROMPT_SECONDS);
     let piece = prompt.event.piece();
     let quiet = trial.quiet();
@@ -73,9 +69,7 @@ async fn unanswered(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 }
 
 async fn long_token(trial: &mut Trial<'_>) -> Result<(), TrialError> {
-    trial.fresh();
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
+    wait_in_a_fresh_session(trial).await;
     // Letters of both cases and digits, so that nothing may be folded, cut or read as a number.
     let drawn = trial.voice.token();
     let token = format!("rpl_00AbCdEfGhIjKlMnOpQrStUvWxYz9e99{}", &drawn[4..]);
@@ -144,9 +138,7 @@ async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if !trial.present().await? {
         return Ok(());
     }
-    trial.fresh();
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
+    wait_in_a_fresh_session(trial).await;
     let mark = trial.stage.mark();
     let (one, two) = (draw(trial, limits::TRIAL_PROMPT_SECONDS), draw(trial, limits::TRIAL_PROMPT_SECONDS));
     let sent = [issue(trial, &one).await, issue(trial, &two).await];
@@ -166,6 +158,22 @@ async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     Ok(())
 }
 
+/// Begins a session that waits for an answer.
+async fn wait_in_a_fresh_session(trial: &mut Trial<'_>) {
+    trial.fresh();
+    let waiting = trial.voice.go("awaiting_input");
+    trial.say(&waiting).await;
+}
+
+/// Sends a prompt in a session of its own; answers the mark before it, and when it was sent.
+async fn prompt_in_a_fresh_session(trial: &mut Trial<'_>) -> (usize, Prompt, tokio::time::Instant) {
+    wait_in_a_fresh_session(trial).await;
+    let mark = trial.stage.mark();
+    let prompt = draw(trial, limits::TRIAL_PROMPT_SECONDS);
+    let sent = issue(trial, &prompt).await;
+    (mark, prompt, sent)
+}
+
 /// How many replies with this token came behind the mark.
 fn replies(trial: &Trial<'_>, mark: usize, token: &str) -> usize {
     let said = Said::all(&trial.stage.since(mark));
@@ -176,12 +184,7 @@ async fn twice(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if !trial.present().await? {
         return Ok(());
     }
-    trial.fresh();
-    let waiting = trial.voice.go("awaiting_input");
-    trial.say(&waiting).await;
-    let mark = trial.stage.mark();
-    let prompt = draw(trial, limits::TRIAL_PROMPT_SECONDS);
-    let sent = issue(trial, &prompt).await;
+    let (mark, prompt, sent) = prompt_in_a_fresh_session(trial).await;
     trial.say(&prompt.event).await;
     let sign = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
     // The second may come while the first is answered, or behind that.
@@ -228,12 +231,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             if !trial.present().await? {
                 return Ok(());
             }
-            trial.fresh();
-            let waiting = trial.voice.go("awaiting_input");
-            trial.say(&waiting).await;
-            let mark = trial.stage.mark();
-            let prompt = draw(trial, limits::TRIAL_PROMPT_SECONDS);
-            let sent = issue(trial, &prompt).await;
+            let (mark, prompt, sent) = prompt_in_a_fresh_session(trial).await;
             let early = trial.watch(mark, &prompt.token, sent, usual / limits::TRIAL_WITHDRAW_PART).await;
             let taken = take_back(trial);
             trial.say(&taken).await;

@@ -1,6 +1,6 @@
-//! What a subscriber has to bear: things of later versions and of extensions, things that are too large, broken or
-//! foreign, and legal bytes in unusual order. After each, the next prompt must still be answered (or, where nothing is
-//! answered, the connection must stay).
+//! Checks that a subscriber survives unusual input: later versions, extensions, too large, broken or foreign messages,
+//! and legal bytes in unusual order. After each, it must still answer the next prompt (or keep the connection, if it
+//! answers nothing).
 
 use serde_json::{Map, Value, json};
 
@@ -83,6 +83,21 @@ async fn everything(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     after(trial, "R-041", "it takes sessions of every type and every ending").await
 }
 
+/// Whether there is a subscriber to try; it begins a fresh session then.
+async fn is_ready(
+    trial: &mut Trial<'_>,
+    requirement: &'static str,
+    name: &'static str,
+) -> Result<bool, TrialError> {
+    let is_present = trial.present().await?;
+    if is_present {
+        trial.fresh();
+    } else {
+        trial.check(requirement, name, Outcome::NotShown("the subscriber was gone".into()), "");
+    }
+    Ok(is_present)
+}
+
 /// Says the pieces and looks how it is afterwards.
 async fn bears(
     trial: &mut Trial<'_>,
@@ -90,12 +105,9 @@ async fn bears(
     name: &'static str,
     pieces: &[Piece],
 ) -> Result<(), TrialError> {
-    if !trial.present().await? {
-        let why = Outcome::NotShown("the subscriber was gone".into());
-        trial.check(requirement, name, why, "");
+    if !is_ready(trial, requirement, name).await? {
         return Ok(());
     }
-    trial.fresh();
     for piece in pieces {
         trial.put(piece).await;
     }
@@ -412,12 +424,9 @@ async fn oddly(
     otherwise: Outcome,
     on_the_wire: fn(&Event) -> Piece,
 ) -> Result<(), TrialError> {
-    if !trial.present().await? {
-        let why = Outcome::NotShown("the subscriber was gone".into());
-        trial.check(requirement, name, why, "");
+    if !is_ready(trial, requirement, name).await? {
         return Ok(());
     }
-    trial.fresh();
     let sign = trial.probe_as(on_the_wire).await;
     let told = match &sign {
         Sign::Answered { after, .. } => format!("it answered after {} ms", after.as_millis()),

@@ -1,5 +1,4 @@
-//! The door of the synthetic producer: a listener whose connections can all be cut in one moment, as when a process is
-//! killed. Knows nothing of what goes through it.
+//! A listener whose connections can all be cut at once, as when a process is killed. It must not know the protocol.
 
 use std::future::Future;
 use std::io;

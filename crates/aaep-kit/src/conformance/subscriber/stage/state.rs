@@ -1,4 +1,4 @@
-//! What the synthetic producer remembers: what came, which lines are open, and how it answers handshakes.
+//! State of the synthetic producer: what it received, which streams are open, and how it answers handshakes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -129,7 +129,7 @@ impl Producer for Surfaces {
     }
 
     /// Notes the request, and refuses it where it is told to or the token is missing.
-    fn admit(&self, request: &Parts) -> Result<(), Response> {
+    fn admit(&self, request: &Parts) -> Result<(), Box<Response>> {
         let bearer = request.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
         let entitled = self.shared.token.is_none() || bearer == self.shared.token.as_deref();
@@ -140,9 +140,9 @@ impl Producer for Surfaces {
             self.shared.note(What::Came { path: path.to_owned(), entitled });
         }
         match self.shared.with(|state| state.refusing).map(StatusCode::from_u16) {
-            Some(Ok(status)) => Err(empty(status)),
+            Some(Ok(status)) => Err(Box::new(empty(status))),
             _ if entitled || open => Ok(()),
-            _ => Err(challenge(empty(StatusCode::UNAUTHORIZED))),
+            _ => Err(Box::new(challenge(empty(StatusCode::UNAUTHORIZED)))),
         }
     }
 
