@@ -1,0 +1,5 @@
+//! Runs as listeners are told them: every story in every language, held against the protocol's rules by a checker that
+//! knows nothing of runs.
+
+mod holds;
+mod transcripts;
