@@ -83,7 +83,7 @@ test('what steers, reorders or hides is shown wherever text of events is', TEST,
   const label = 'cat \\u{202e} # txt.seton fr- mr\\u{202c}';
   await page.getByRole('button', { name: `Approve: ${label}`, exact: true }).waitFor();
   await page.getByRole('button', { name: `Reject: ${label}`, exact: true }).waitFor();
-  await page.getByRole('heading', { name: `May it do this: ${label}`, exact: true }).waitFor();
+  await page.getByRole('heading', { name: `Approval requested: ${label}`, exact: true }).waitFor();
   await page.locator('#events summary', { hasText: 'ext.webtest.note' }).click();
   await page.locator('#events pre').waitFor();
   await holds(page, () => document.querySelector('.prompt pre').textContent.startsWith('shell '));
@@ -114,12 +114,12 @@ test('a prompt says all that helps to decide', TEST, async (t) => {
   ]);
 
   const page = await open(t, server, run);
-  const prompt = page.getByRole('group', { name: 'May it do this: do c' });
+  const prompt = page.getByRole('group', { name: 'Approval requested: do c' });
   await prompt.waitFor();
   await holds(page, () => document.querySelector('.prompt pre').textContent.includes('folder 299'));
   const text = await prompt.textContent();
   for (const words of ['This cannot be undone.', 'Riskhigh', 'ActionRemoves folders.', 'ConsequenceThe build starts anew.',
-    'Why it is askedrule 7 asks', 'Kindshell', 'Callc', 'Without an answerreject, at']) {
+    'Reasonrule 7 asks', 'Kindshell', 'Callc', 'If nobody answersreject, at']) {
     assert.ok(text.includes(words), `${words} in ${text.slice(0, 500)}`);
   }
   const { height } = await prompt.locator('pre').boundingBox();
@@ -136,11 +136,11 @@ test('a prompt shows all of what the call does, or how much is missing', TEST, a
     request('c', { preview, preview_kind: 'diff', preview_size_bytes: 70_000, preview_artifact_id: 'art_1' }),
   ]);
   const page = await open(t, server, run);
-  const prompt = page.getByRole('group', { name: 'May it do this: do c' });
-  const shown = prompt.getByLabel('What the call does');
+  const prompt = page.getByRole('group', { name: 'Approval requested: do c' });
+  const shown = prompt.getByLabel('Preview of the call');
   assert.equal(await shown.textContent(), preview);
   assert.equal(await shown.getAttribute('tabindex'), '0', 'the keyboard can scroll it');
-  assert.ok((await prompt.textContent()).includes('The whole has 70000 bytes; it is kept as artifact art_1.'));
+  assert.ok((await prompt.textContent()).includes('The complete preview has 70000 bytes; it is stored as artifact art_1.'));
 });
 
 test('a yes holds for as long as the page is told, and is given by keyboard', TEST, async (t) => {
@@ -151,10 +151,10 @@ test('a yes holds for as long as the page is told, and is given by keyboard', TE
   const order = JSON.stringify({ kind: 'shell', command: 'echo hi', workspace: work, workspace_mode: 'in_place' });
   const { data: { id: run } } = JSON.parse(await server.request('POST', '/v1/runs', order));
   const page = await open(t, server, run);
-  const reach = page.getByLabel('When approved, it is allowed');
+  const reach = page.getByLabel('If approved, allow this call');
   await reach.waitFor();
   const choices = await reach.locator('option').allTextContents();
-  assert.deepEqual(choices, ['this once', 'always in this run', 'always in runs of this folder'], 'the run is in no session');
+  assert.deepEqual(choices, ['once', 'always in this run', 'always in runs of this folder'], 'the run is in no session');
   await reach.focus();
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowDown');
@@ -246,9 +246,9 @@ test('a run that does not exist is said to be none, and nothing of the last one 
   ]);
   const title = (text) => holds(page, (text) => document.getElementById('account-title').textContent === text, text);
   for (const [hash, heading, status] of [
-    [`#${NOBODY}`, 'No such run', `There is no run ${NOBODY}.`],
-    ['#', 'No run chosen', ''],
-    ['#run_x', 'No such run', 'There is no run run_x.'],
+    [`#${NOBODY}`, 'Run not found', `Run ${NOBODY} not found.`],
+    ['#', 'No run selected', ''],
+    ['#run_x', 'Run not found', 'Run run_x not found.'],
   ]) {
     await page.evaluate((hash) => (location.hash = hash), `#${run}`);
     await page.locator('.prompt').waitFor();
@@ -280,7 +280,7 @@ test('who answers by keyboard is not thrown out', TEST, async (t) => {
   const page = await open(t, server, run);
   const second = page.getByRole('button', { name: 'Approve: do b' });
   await second.focus();
-  assert.equal(await page.locator('#news').textContent(), 'Permission is asked for: do a; do b');
+  assert.equal(await page.locator('#news').textContent(), 'Approval requested: do a; do b');
   await second.evaluate((button) => (window.held = button));
   await resolve(server, 'a', 'reject');
   await page.getByRole('button', { name: 'Approve: do a' }).waitFor({ state: 'detached' });
@@ -304,16 +304,16 @@ test('a question is answered in words, by a choice, and by the keyboard alone', 
     question('q3', { accepted_response_kinds: ['numeric'] }), question('q4', { accepted_response_kinds: ['yes_no'] }),
   ]);
   const page = await open(t, server, run);
-  const [first, second, third, fourth] = ['q1', 'q2', 'q3', 'q4'].map((id) => page.getByRole('group', { name: `It asks: which ${id}?` }));
+  const [first, second, third, fourth] = ['q1', 'q2', 'q3', 'q4'].map((id) => page.getByRole('group', { name: `Question: which ${id}?` }));
   await first.waitFor();
   await page.locator('.attention').waitFor();
-  assert.equal(await page.locator('#news').textContent(), 'A question is asked: which q1?; which q2?; which q3?; which q4?');
+  assert.equal(await page.locator('#news').textContent(), 'New question: which q1?; which q2?; which q3?; which q4?');
   const text = await first.textContent();
-  for (const words of ['Contexttwo \\u{202e}fit', 'Without an answera, at']) assert.ok(text.includes(words), `${words} in ${text}`);
+  for (const words of ['Contexttwo \\u{202e}fit', 'If nobody answersa, at']) assert.ok(text.includes(words), `${words} in ${text}`);
   assert.equal(await second.getByRole('textbox').count(), 0, 'only the choices are allowed');
 
   // Nothing is sent while there is nothing to send, and what was typed stays while others are answered.
-  await first.getByRole('button', { name: 'Send the answer' }).click();
+  await first.getByRole('button', { name: 'Send answer' }).click();
   await holds(page, () => document.activeElement.tagName === 'TEXTAREA');
   await page.keyboard.type('the old one');
   await second.getByRole('button', { name: 'Answer: seven' }).click();
@@ -327,12 +327,12 @@ test('a question is answered in words, by a choice, and by the keyboard alone', 
   assert.equal(await focusedId(page), 'run-status');
   assert.equal(await answer('q1'), 'the old one');
 
-  const number = third.getByLabel('Your answer, a number');
+  const number = third.getByLabel('Your answer (a number)');
   await number.fill('many');
-  await third.getByRole('button', { name: 'Send the answer' }).click();
+  await third.getByRole('button', { name: 'Send answer' }).click();
   await holds(page, () => document.activeElement.tagName === 'TEXTAREA');
   await number.fill('12');
-  await third.getByRole('button', { name: 'Send the answer' }).click();
+  await third.getByRole('button', { name: 'Send answer' }).click();
   await third.waitFor({ state: 'detached' });
   assert.equal(await answer('q3'), 12);
   await fourth.getByRole('button', { name: 'Answer: No' }).click();
@@ -352,19 +352,19 @@ test('a handoff is shown with what was packed, and taken or turned down', TEST, 
     handoff('h1', { summary_terse: 'help', urgency_for_handoff: 'high', packaged_context: packed }), handoff('h2'),
   ]);
   const page = await open(t, server, run, { viewport: { width: 360, height: 640 } });
-  const first = page.getByRole('group', { name: 'Who takes over: help' });
+  const first = page.getByRole('group', { name: 'Handoff: help' });
   await first.waitFor();
-  assert.equal(await page.locator('#news').textContent(), 'Work is handed over: help; too hard h2');
+  assert.equal(await page.locator('#news').textContent(), 'New handoff: help; too hard h2');
   const text = await first.textContent();
   for (const words of ['Reasontoo hard h1', 'Forhuman', 'Urgencyhigh', '"file 299"']) assert.ok(text.includes(words), words);
   assert.equal(await first.locator('pre').getAttribute('tabindex'), '0', 'the keyboard can scroll it');
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360);
 
-  await first.getByLabel('Your words, if any').fill('mine');
+  await first.getByLabel('Comment (optional)').fill('mine');
   await first.getByRole('button', { name: 'Take over: help' }).click();
   await first.waitFor({ state: 'detached' });
-  const second = page.getByRole('group', { name: 'Who takes over: too hard h2' });
-  await second.getByRole('button', { name: 'Turn down: too hard h2' }).click();
+  const second = page.getByRole('group', { name: 'Handoff: too hard h2' });
+  await second.getByRole('button', { name: 'Reject: too hard h2' }).click();
   await second.waitFor({ state: 'detached' });
   const outcome = async (id) => {
     const { status, comment } = JSON.parse(await server.request('GET', `/v1/handoffs/${id}`)).data;

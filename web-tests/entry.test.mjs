@@ -18,7 +18,7 @@ after(() => browser?.close());
 
 const enter = async (page, token) => {
   await page.getByLabel(FIELD).fill(token);
-  await page.getByRole('button', { name: 'Come in' }).click();
+  await page.getByRole('button', { name: 'Sign in' }).click();
 };
 
 test('a token is asked for, and with it the page follows a run live', TEST, async (t) => {

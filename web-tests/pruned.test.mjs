@@ -46,7 +46,7 @@ test('the console says in words what is gone and shows what is left', TEST, asyn
   await prune(server, run, 20);
 
   const page = await openPage(t, browser, `${server.origin}/#${run}`);
-  await boundsSay(page, 'Shown are the events from 20 on; the events 0 to 19 were pruned.');
+  await boundsSay(page, 'Showing the events from 20 on; events 0 to 19 were pruned.');
   await page.locator('#events', { hasText: 'Forty files.' }).waitFor();
   await page.locator('#events', { hasText: 'gap.events_pruned' }).waitFor();
   assert.equal(await page.locator('#events > *').count(), EVENTS + 1 - 20);
@@ -55,7 +55,7 @@ test('the console says in words what is gone and shows what is left', TEST, asyn
   // Somebody prunes again; a page that comes back says what is gone now.
   await prune(server, run, EVENTS - 1);
   await page.reload();
-  await boundsSay(page, `the events 0 to ${EVENTS - 2} were pruned.`);
+  await boundsSay(page, `events 0 to ${EVENTS - 2} were pruned.`);
   await page.locator('#events', { hasText: 'run.finished' }).waitFor();
   assert.equal(await page.locator('#events > *').count(), 3, 'the ending and both markers');
 });

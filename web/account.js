@@ -120,7 +120,7 @@ export class Account {
     this.last = Math.max(this.last, pruned);
     this.first = Math.max(this.first, this.kept);
     this.showBounds();
-    announce(`The events up to ${pruned} were pruned and are not here any more.`);
+    announce(`The events up to ${pruned} were pruned.`);
   }
 
   note(event) {
@@ -221,9 +221,9 @@ export class Account {
     const bounds = byId('bounds');
     bounds.hidden = this.first === 0;
     const hidden = this.first - this.kept;
-    const earlier = hidden > 0 ? [`${hidden} earlier ones are not shown`] : [];
-    const pruned = this.kept > 0 ? [`the events 0 to ${this.kept - 1} were pruned`] : [];
-    setText(bounds, `Shown are the events from ${this.first} on; ${[...earlier, ...pruned].join('; ')}.`);
+    const earlier = hidden > 0 ? [`${hidden} earlier events are not shown`] : [];
+    const pruned = this.kept > 0 ? [`events 0 to ${this.kept - 1} were pruned`] : [];
+    setText(bounds, `Showing the events from ${this.first} on; ${[...earlier, ...pruned].join('; ')}.`);
   }
 }
 
@@ -234,7 +234,7 @@ function line({ data }) {
   const words = typeof told === 'string' ? told : JSON.stringify(told);
   // What a failed attempt said is no part of the answer.
   const cut = data.aborted === true ? 'cut off: ' : '';
-  const retried = data.will_retry === true ? ' (tried again; what it said does not count)' : '';
+  const retried = data.will_retry === true ? ' (retried; this answer does not count)' : '';
   const text = `${cut}${words}${retried}`;
   const [first] = text.split('\n', 1);
   return beginning(first.length < text.length ? `${first} …` : first, LINE_LENGTH_MAX);

@@ -111,7 +111,7 @@ async function look(id) {
     wellAgain('run');
   } catch (error) {
     if (id !== chosen || looks.get(id) !== mine) return;
-    if (error.status === 404) nothing(`There is no run ${id}.`);
+    if (error.status === 404) nothing(`Run ${id} not found.`);
     else trouble('run', error);
   } finally {
     if (looks.get(id) === mine) looks.delete(id);
@@ -179,7 +179,7 @@ function nothing(why = '') {
   byId('earlier').hidden = true;
   byId('bounds').hidden = true;
   prompts.clear();
-  byId('account-title').textContent = why ? 'No such run' : 'No run chosen';
+  byId('account-title').textContent = why ? 'Run not found' : 'No run selected';
   document.title = 'Recount';
   setText(byId('run-status'), visible(why));
   setText(byId('run-message'), '');
@@ -190,7 +190,7 @@ function choose() {
   // A place on this page is not a wish for another run.
   if (wanted && byId(wanted)) return;
   chosen = RUN_ID.test(wanted) ? wanted : null;
-  nothing(wanted && !chosen ? `There is no run ${wanted}.` : '');
+  nothing(wanted && !chosen ? `Run ${wanted} not found.` : '');
   wellAgain('run');
   announce('');
   document.querySelectorAll('nav a').forEach(mark);

@@ -27,7 +27,7 @@ function chooser(name, choices) {
 }
 
 /// How far a yes may reach beyond one call.
-const REACHES = [['', 'this once'], ['run', 'always in this run'], ['session', 'always in this session'],
+const REACHES = [['', 'once'], ['run', 'always in this run'], ['session', 'always in this session'],
   ['workspace', 'always in runs of this folder']];
 
 /// JSON for the eye, which the keyboard can scroll.
@@ -37,40 +37,40 @@ function json(name, value) {
   return made;
 }
 
-const PREVIEWS = { command: 'Whole command', diff: 'Changes', input: 'Whole input' };
+const PREVIEWS = { command: 'Complete command', diff: 'Changes', input: 'Complete input' };
 
 /// A text of many lines, whole, which the keyboard can scroll.
 function whole(text) {
   const made = element('pre', visibleLines(text), { tabIndex: 0, dir: 'ltr' });
-  made.setAttribute('aria-label', 'What the call does');
+  made.setAttribute('aria-label', 'Preview of the call');
   return made;
 }
 
 const approval = {
   path: '/v1/approvals',
   pending: (run) => run.pending_approvals,
-  news: 'Permission is asked for',
-  heading: 'May it do this',
+  news: 'Approval requested',
+  heading: 'Approval requested',
   words: ({ summary }) => summary,
   warning: ({ irreversible }) => (irreversible ? 'This cannot be undone.' : ''),
   facts({ thing, input }, { fact, text, until }) {
     text('Risk', thing.risk_level);
     text('Action', thing.action);
     text('Consequence', thing.consequence);
-    text('Why it is asked', thing.policy_reason);
+    text('Reason', thing.policy_reason);
     text('Kind', thing.kind);
     text('Call', thing.tool_call_id);
-    if (thing.preview) fact(PREVIEWS[thing.preview_kind] ?? 'What it does', whole(thing.preview));
+    if (thing.preview) fact(PREVIEWS[thing.preview_kind] ?? 'Preview', whole(thing.preview));
     if (thing.preview_size_bytes) {
-      text('Not shown here', `The whole has ${thing.preview_size_bytes} bytes; ${
-        thing.preview_artifact_id ? `it is kept as artifact ${thing.preview_artifact_id}.` : 'the rest was not kept.'}`);
+      text('Not shown here', `The complete preview has ${thing.preview_size_bytes} bytes; ${
+        thing.preview_artifact_id ? `it is stored as artifact ${thing.preview_artifact_id}.` : 'the rest was not stored.'}`);
     }
     fact('Input', input);
     until(thing.default_decision);
   },
   form(thing, form, { inSession }) {
     const summary = beginning(thing.summary, LABEL_LENGTH_MAX);
-    const [name, reach] = chooser('When approved, it is allowed', REACHES.filter(([scope]) => scope !== 'session' || inSession));
+    const [name, reach] = chooser('If approved, allow this call', REACHES.filter(([scope]) => scope !== 'session' || inSession));
     if (thing.can_be_remembered) form.append(name, reach);
     form.append(button('Approve', summary, 'approve'), button('Reject', summary, 'reject'));
     return (decision) => {
@@ -87,8 +87,8 @@ const meant = (choice) => choice?.value ?? choice;
 const clarification = {
   path: '/v1/clarifications',
   pending: (run) => run.pending_clarifications,
-  news: 'A question is asked',
-  heading: 'It asks',
+  news: 'New question',
+  heading: 'Question',
   words: ({ question }) => question,
   facts({ thing }, { text, until }) {
     text('Context', thing.context);
@@ -103,8 +103,8 @@ const clarification = {
     choices.forEach(([name], at) => form.append(button('Answer', beginning(name, LABEL_LENGTH_MAX), `choice ${at}`)));
     const closed = choices.length > 0 && kinds.length > 0 && kinds.every((kind) => ['yes_no', 'multiple_choice', 'choice'].includes(kind));
     const numeric = kinds.length > 0 && kinds.every((kind) => kind === 'numeric');
-    const [name, input] = field(numeric ? 'Your answer, a number' : 'Your answer');
-    if (!closed) form.append(name, input, button('Send the answer', undefined, 'words'));
+    const [name, input] = field(numeric ? 'Your answer (a number)' : 'Your answer');
+    if (!closed) form.append(name, input, button('Send answer', undefined, 'words'));
     return (value) => {
       if (value.startsWith('choice ')) return ['answer', { response: choices[Number(value.slice(7))][1] }];
       const words = input.value.trim();
@@ -121,21 +121,21 @@ const clarification = {
 const handoff = {
   path: '/v1/handoffs',
   pending: (run) => run.pending_handoffs,
-  news: 'Work is handed over',
-  heading: 'Who takes over',
+  news: 'New handoff',
+  heading: 'Handoff',
   words: ({ summary_terse: terse, reason }) => terse ?? reason,
   facts({ thing }, { fact, text, until }) {
     text('Reason', thing.reason);
     text('Summary', thing.summary_detailed ?? thing.summary_normal);
     text('For', [thing.target_kind, thing.target_uri].filter(Boolean).join(', '));
     text('Urgency', thing.urgency_for_handoff);
-    if (thing.packaged_context) fact('Packed', json('What was packed for who takes over', thing.packaged_context));
+    if (thing.packaged_context) fact('Context', json('Context for the recipient', thing.packaged_context));
     until('nobody takes over');
   },
   form(thing, form) {
     const words = beginning(thing.summary_terse ?? thing.reason, LABEL_LENGTH_MAX);
-    const [name, input] = field('Your words, if any');
-    form.append(name, input, button('Take over', words, 'acknowledge'), button('Turn down', words, 'reject'));
+    const [name, input] = field('Comment (optional)');
+    form.append(name, input, button('Take over', words, 'acknowledge'), button('Reject', words, 'reject'));
     return (verb) => {
       const said = input.value.trim();
       return [verb, said === '' ? {} : { [verb === 'reject' ? 'reason' : 'comment']: said }];

@@ -65,8 +65,8 @@ export class Prompts {
     for (const { kind, thing, input } of this.shown.values()) {
       if (kind !== KINDS.approval) continue;
       const call = this.call(thing.tool_call_id);
-      let words = 'Not yet known.';
-      if (call === null) words = 'No such call among the events of this run that were looked through.';
+      let words = 'Loading.';
+      if (call === null) words = 'This call is not among the events that were searched.';
       if (call) words = `${visible(call.tool_name)} ${visibleJson(call.input)}`;
       setText(input, words);
     }
@@ -123,7 +123,7 @@ function facts(prompt) {
   };
   const until = (otherwise) => {
     const { expires_at: at } = prompt.thing;
-    if (at) text('Without an answer', `${otherwise}, at ${new Date(at).toLocaleString()}`);
+    if (at) text('If nobody answers', `${otherwise}, at ${new Date(at).toLocaleString()}`);
   };
   prompt.kind.facts(prompt, { fact, text, until });
   return list;

@@ -122,9 +122,6 @@ pub const SCRIPTED_CRITICAL_DELAY_MS: u64 = 700;
 /// How long before a second ends a wrong producer sends what it may send in it, in milliseconds.
 pub const SCRIPTED_WINDOW_EDGE_MS: u64 = 40;
 
-/// How long a wrong producer that says nothing on quiet streams says nothing, in milliseconds: longer than anybody waits.
-pub const SCRIPTED_NO_BEAT_MS: u64 = 24 * 60 * 60 * 1_000;
-
 /// Milliseconds that a subscription is kept that nobody ever read; then it is forgotten.
 pub const SCRIPTED_UNREAD_MS: u64 = 10_000;
 

@@ -8,14 +8,14 @@ mod feed;
 mod fresh;
 mod hearing;
 mod listen;
+mod lock;
 mod pacing;
 mod player;
 mod prompts;
 mod room;
 mod script;
-mod serve;
-mod socket;
 mod stage;
+mod surfaces;
 mod times;
 
 use std::future::IntoFuture as _;
@@ -167,7 +167,7 @@ async fn run(
     mut shutdown: Shutdown,
 ) {
     let (leave, mut leaving) = watch::channel(false);
-    let serving = axum::serve(Bounded::new(listener), serve::routes(stage.clone()))
+    let serving = axum::serve(Bounded::new(listener), surfaces::routes(stage.clone()))
         .with_graceful_shutdown(async move { drop(leaving.wait_for(|leave| *leave).await) });
     let playing = async move {
         tokio::select! {

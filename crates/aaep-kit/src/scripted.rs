@@ -8,6 +8,8 @@
 mod ask;
 mod crooked;
 mod fault;
+mod feed;
+mod identity;
 mod judge;
 mod play;
 mod room;

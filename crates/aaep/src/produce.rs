@@ -40,13 +40,17 @@
 mod batch;
 mod ending;
 mod misuse;
+mod open;
 mod prompt;
 mod reply;
 mod session;
+mod stamp;
 mod texts;
 
 pub use misuse::Misuse;
+pub use open::PromptHandle;
 pub use prompt::{Advanced, AppliedDefault};
 pub use reply::{Received, ReplyOutcome};
-pub use session::{CallHandle, OutputHandle, ProducerSession, PromptHandle, Stamp};
+pub use session::{CallHandle, OutputHandle, ProducerSession};
+pub use stamp::Stamp;
 pub use texts::StateTexts;

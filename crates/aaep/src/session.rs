@@ -4,12 +4,14 @@
 //! Memory is bounded: by the sessions that are open ([`crate::limits::SESSIONS_OPEN_MAX`]) and by windows of ids
 //! ([`crate::limits::EVENT_ID_WINDOW`] and its neighbours).
 
+mod call;
 mod checker;
 mod handshake;
 pub mod order;
 mod presumed;
 mod prompts;
 mod reply;
+mod stand;
 mod states;
 mod stream;
 mod tools;

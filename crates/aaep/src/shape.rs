@@ -3,7 +3,8 @@
 
 use crate::json::{Node, Sort};
 use crate::lex::Lex;
-use crate::rule::Rule;
+use crate::quote::quote;
+use crate::rules::Rule;
 
 /// The form of one value.
 #[derive(Debug)]
@@ -108,7 +109,7 @@ impl Shape {
     pub fn check<'d>(&'static self, node: Node<'d>, amiss: &mut dyn FnMut(Misfit<'d>)) {
         let mut wrong = |expected: String| {
             let found = match node.sort() {
-                Sort::Text => format!("`{}`", crate::rule::quote(node.raw())),
+                Sort::Text => format!("`{}`", quote(node.raw())),
                 Sort::Number | Sort::Bool => node.raw().to_owned(),
                 other => other.says().to_owned(),
             };
@@ -197,7 +198,7 @@ impl Shape {
                 for (at, item) in node.items().enumerate() {
                     of.check(item, amiss);
                     if *unique && node.items().take(at).any(|earlier| same(earlier, item)) {
-                        let message = format!("`{}` comes twice", crate::rule::quote(item.raw()));
+                        let message = format!("`{}` comes twice", quote(item.raw()));
                         amiss(Misfit { node: item, kind: MisfitKind::Wrong(message) });
                     }
                 }

@@ -1,9 +1,10 @@
 //! Which fields each event type and each message has, and of which shape: chapters 3 to 6 as data.
 
 use crate::field::Field;
-use crate::kind::Kind;
+use crate::kind::{Kind, Named, named};
 use crate::lex;
-use crate::rule;
+use crate::reading::Reading;
+use crate::rules;
 use crate::shape::{Closed, Shape, Spec};
 
 const DAY_MS: i64 = 86_400_000;
@@ -16,11 +17,11 @@ const ANY_TEXT: Shape = Shape::Text { min: 0, max: usize::MAX };
 const COUNT: Shape = Shape::Int { min: 0, max: i64::MAX };
 const FROM_ONE: Shape = Shape::Int { min: 1, max: i64::MAX };
 const URI: Shape = Shape::Lex(&lex::URI);
-const TAG: Shape = Shape::Graded { loose: &lex::LANGUAGE, strict: &lex::BCP47, rule: &rule::LANGUAGE_BCP47 };
+const TAG: Shape = Shape::Graded { loose: &lex::LANGUAGE, strict: &lex::BCP47, rule: &rules::LANGUAGE_BCP47 };
 const MOMENT: Shape =
-    Shape::Graded { loose: &lex::MOMENT, strict: &lex::TIMESTAMP, rule: &rule::TIMESTAMP_FRACTION };
+    Shape::Graded { loose: &lex::MOMENT, strict: &lex::TIMESTAMP, rule: &rules::TIMESTAMP_FRACTION };
 const EVENT_VERSION: Shape =
-    Shape::Graded { loose: &lex::VERSION, strict: &lex::PUBLISHED, rule: &rule::VERSION_PUBLISHED };
+    Shape::Graded { loose: &lex::VERSION, strict: &lex::PUBLISHED, rule: &rules::VERSION_PUBLISHED };
 const RISK: Shape = Shape::OneOf(&["low", "medium", "high"]);
 const DECISION: Shape = Shape::OneOf(&["accept", "reject"]);
 const VERBOSITY: Shape = Shape::OneOf(&["terse", "normal", "detailed"]);
@@ -480,5 +481,14 @@ mod tests {
         assert!(shape(Field::TargetKind).contains("human"));
         assert!(shape(Field::DefaultDecision).contains("accept"));
         assert!(shape(Field::ErrorCategory).contains("transient"));
+    }
+}
+
+/// Which message a text is, if it is none of the events. A message has no `event_id`.
+pub fn message_kind(reading: &Reading<'_>) -> Option<MessageKind> {
+    let name = reading.text(Field::Type)?;
+    match named(&name) {
+        Named::Core(_) => None,
+        _ => MessageKind::of_name(&name),
     }
 }

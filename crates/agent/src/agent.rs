@@ -53,6 +53,24 @@ pub struct Settings {
     pub profiles: Arc<Profiles>,
 }
 
+impl Settings {
+    /// The defaults beside what every agent needs: no commands, no policy of its own.
+    pub fn new(models: Registry, tools: Tools, workspaces: Workspaces) -> Self {
+        Settings {
+            models,
+            tools,
+            policy: Policy::default(),
+            sandbox_layer: "none".to_owned(),
+            sandboxed: false,
+            no_network: None,
+            workspaces,
+            system: None,
+            workspace_instructions: true,
+            profiles: Arc::default(),
+        }
+    }
+}
+
 /// See the file's head. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {

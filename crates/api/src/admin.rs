@@ -9,7 +9,7 @@ use crate::scope::Scope;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MakeBackup {
-    /// A new folder of this name is made below `backups` in the data folder; named by the time when this is left out.
+    /// Name of the new folder below `backups` in the data folder; the time if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^[A-Za-z0-9_-]+$", "minLength" = 1, "maxLength" = 64))]
     pub name: Option<String>,
@@ -23,7 +23,7 @@ pub struct Backup {
     pub path: String,
 }
 
-/// How one thing stands.
+/// The result of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -31,20 +31,20 @@ pub enum Status {
     /// Worth knowing; nothing is wrong.
     Note,
     Problem,
-    /// What only a later release knows of.
+    /// A result that only a later release knows.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// One thing that was looked at.
+/// One check of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     pub name: String,
     pub status: Status,
     /// What was found.
     pub value: String,
-    /// What to do, where something can be done.
+    /// What to do, if something can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -73,26 +73,26 @@ impl Check {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddToken {
-    /// What the log says of who comes with it.
+    /// The name of the caller in the log.
     pub name: String,
     pub scopes: Vec<Scope>,
-    /// Whose things it is for; one's own when this is left out. A tenant that is new is made.
+    /// The tenant that the token is for; the caller's own if missing. A new tenant is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The only tasks it is for; with `sessions` empty too: all.
+    /// The only tasks that it may access; all if `sessions` is empty, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
-    /// The only sessions it is for.
+    /// The only sessions that it may access.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_seconds: Option<u64>,
-    /// How often it may ask.
+    /// How many requests it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<u32>,
 }
 
-/// A token, without what makes it good.
+/// A token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
     pub id: String,
@@ -111,16 +111,16 @@ pub struct Token {
     pub requests_per_second: Option<u32>,
 }
 
-/// A token that was just made.
+/// A new token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddedToken {
-    /// Said this once and never again: what to send as `authorization: Bearer`.
+    /// What to send as `authorization: Bearer`. It is shown only once.
     pub secret: String,
     #[serde(flatten)]
     pub token: Token,
 }
 
-/// A token that is good no more.
+/// A token that was revoked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Removed {
     pub id: String,
@@ -135,11 +135,11 @@ pub struct AskTicket {
     pub path: String,
 }
 
-/// Opens one stream for readers that cannot send headers: send it as the query parameter `ticket`.
+/// Opens one stream for clients that cannot send headers: send it as the query parameter `ticket`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ticket {
     pub ticket: String,
     pub path: String,
-    /// Then it is good for the same reader for an hour.
+    /// After its first use it is valid for the same reader for an hour.
     pub redeem_within_seconds: u64,
 }

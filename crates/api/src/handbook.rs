@@ -12,8 +12,8 @@ use crate::openapi;
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-    <title>Recount: what the server answers</title>\n<link rel=\"stylesheet\" href=\"/docs.css\">\n</head>\n<body>\n\
-    <a class=\"skip\" href=\"#content\">To the content</a>\n<header><h1>What the server answers</h1></header>\n";
+    <title>Recount: API reference</title>\n<link rel=\"stylesheet\" href=\"/docs.css\">\n</head>\n<body>\n\
+    <a class=\"skip\" href=\"#content\">Skip to the content</a>\n<header><h1>API reference</h1></header>\n";
 
 /// Why writing to a page cannot fail.
 const TAKES_ALL: &str = "a text takes whatever is written to it";
@@ -42,7 +42,7 @@ pub fn page() -> String {
     for paragraph in text(&document["info"]["description"]).split("\n\n") {
         writeln!(page, "<p>{}</p>", escaped(paragraph)).expect(TAKES_ALL);
     }
-    page += "<p>The same for machines: <a href=\"/openapi.json\">openapi.json</a>.</p>\n";
+    page += "<p>The same for programs: <a href=\"/openapi.json\">openapi.json</a>.</p>\n";
     for (tag, operations) in &by_tag {
         writeln!(page, "<h2 id=\"part-{tag}\">{tag}</h2>").expect(TAKES_ALL);
         for (method, path, operation) in operations {
@@ -81,14 +81,14 @@ fn tell_operation(page: &mut String, document: &Value, method: &str, path: &str,
         page.push_str("</ul>\n");
     }
     if let Some(body) = operation.get("requestBody") {
-        let needed = if body["required"] == true { "" } else { ", which may be left out" };
+        let needed = if body["required"] == true { "" } else { " (optional)" };
         for (media_type, content) in object(&body["content"]) {
             let what = words(&content["schema"]);
             writeln!(page, "<h4>Body</h4>\n<p>{what}{needed}, as <code>{media_type}</code>.</p>")
                 .expect(TAKES_ALL);
         }
     }
-    page.push_str("<h4>Answers</h4>\n<ul>\n");
+    page.push_str("<h4>Responses</h4>\n<ul>\n");
     for (status, response) in object(&operation["responses"]) {
         let response = resolved(document, response);
         let contents = object(&response["content"]);
@@ -120,8 +120,8 @@ fn scopes(security: &Value) -> String {
         list(security).iter().flat_map(|way| list(&way["bearer"])).map(text).collect();
     scopes.dedup();
     match scopes.as_slice() {
-        [] => " Open to everybody.".to_owned(),
-        scopes => format!(" Needs the scope <code>{}</code>.", scopes.join("</code> or <code>")),
+        [] => " No token required.".to_owned(),
+        scopes => format!(" Requires the scope <code>{}</code>.", scopes.join("</code> or <code>")),
     }
 }
 

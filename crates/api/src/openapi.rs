@@ -22,16 +22,15 @@ use crate::{export, query, request};
 /// The largest integer that is sent or taken.
 const INTEGER_LAST: u64 = limits::INTEGER_MAX - 1;
 
-const ABOUT: &str = "A durable account of what agents do. Every path under /v1 is under /hecate/v1, too.\n\n\
-    Readers ignore fields, event types, statuses and stream frames that they do not know: within v1 such \
-    things are added, and nothing is taken away or renamed. An unknown code of a problem is to be read by its \
-    HTTP status.\n\n\
-    Lists and events are read by cursors, which are exclusive. Streams are text/event-stream: id is the cursor, \
-    data one envelope exactly as a page would bring it; frames without an id are named caught_up, gap and error, \
-    and tell how far the stream has come, which events were pruned, and why it ends. What the data of each event \
-    type holds, its own schema says (recount schema TYPE).\n\n\
-    A server that was made tokens asks for one, as Authorization: Bearer; a browser's EventSource sends a ticket \
-    in the query instead.";
+const ABOUT: &str = "A durable, verifiable event log for AI agent runs. Every path under /v1 is also under /hecate/v1.\n\n\
+    Clients ignore fields, event types, statuses and stream frames that they do not know: v1 may add such \
+    things, and never removes or renames any. Treat an unknown error code by its HTTP status.\n\n\
+    Lists and events are read with cursors, which are exclusive. Streams are text/event-stream: id is the cursor, \
+    data is one envelope, with the same bytes as in a page. Frames without an id are caught_up (all history was \
+    sent), gap (events were pruned or are damaged) and error (why the stream ends). The data of each event type \
+    has a schema of its own (recount schema TYPE).\n\n\
+    Where a token is required, send it as Authorization: Bearer; a browser's EventSource sends a ticket in the \
+    query instead.";
 
 /// What is served.
 pub fn text() -> String {
@@ -64,10 +63,10 @@ pub fn document() -> Value {
             "responses": responses,
             "headers": headers(),
             "securitySchemes": {
-                "bearer": { "type": "http", "scheme": "bearer", "description": "A token that recount token add made." },
+                "bearer": { "type": "http", "scheme": "bearer", "description": "A token from recount token add." },
                 "ticket": {
                     "type": "apiKey", "in": "query", "name": query::TICKET,
-                    "description": "Made with a token by POST /v1/tickets, for one stream and a short time.",
+                    "description": "Created with a token by POST /v1/tickets, for one stream and a short time.",
                 },
             },
         },
@@ -205,7 +204,7 @@ impl Builder {
         let json_type = "application/json";
         match gives {
             Gives::Thing { object, data, status, .. } => {
-                let about = if *status == 201 { "It was made." } else { "Done, or shown." };
+                let about = if *status == 201 { "Created." } else { "Success." };
                 let data = data(&mut self.given);
                 let fields = json!({ "object": { "const": object }, "data": data });
                 (about.to_owned(), json_type, Some(closed(fields, &["object", "data"])))
@@ -213,44 +212,45 @@ impl Builder {
             Gives::Page(of) => {
                 let next = json!({
                     "type": ["string", "null"],
-                    "description": "The cursor for what follows; it never moves back, and is null only where nothing was ever seen.",
+                    "description": "The cursor to continue with; it never moves back, and is null only if nothing was ever returned.",
                 });
                 let mut schema = page_schema(of(&mut self.given), next);
                 schema["properties"]["damaged"] = json!({
                     "type": "array",
                     "items": { "type": "string" },
-                    "description": "Rows, as space and key, that belong to the list or may, and are not shown because their stored bytes are damaged.",
+                    "description": "Rows, as space and key, that belong or may belong to the list, and are omitted because their stored bytes are damaged.",
                 });
                 (page_about().to_owned(), json_type, Some(schema))
             }
             Gives::EventsPage => {
                 let next = json!({
                     "type": "integer", "minimum": -1, "maximum": INTEGER_LAST,
-                    "description": "The cursor for what follows; -1 where there was nothing yet.",
+                    "description": "The cursor to continue with; -1 if there is no event yet.",
                 });
                 let mut schema = page_schema(reference("Envelope"), next);
                 schema["properties"]["gap"] = self.given.subschema_for::<Gap>().to_value();
                 (page_about().to_owned(), json_type, Some(schema))
             }
             Gives::EventStream => {
-                let about = "Frames of server-sent events. Each with an id is one event: id is the cursor, data the \
-                             envelope. Without an id come caught_up when all there was has been sent, gap when \
-                             events that were asked for were pruned or are damaged, and error with a problem before the end; \
-                             position has an id and is no event: a filter hid what came up to there. Comment lines keep a quiet stream open. Other frames are to be ignored.";
+                let about = "Frames of server-sent events. A frame with an id is one event: id is the cursor, data the \
+                             envelope. Frames without an id: caught_up, when all history has been sent; gap, when \
+                             requested events were pruned or are damaged; error, with a problem, before the stream ends. \
+                             A position frame has an id and no event: the filter hid all events up to there. Comment \
+                             lines keep a quiet stream open. Ignore other frames.";
                 let schema = json!({ "type": "string", "description": about });
                 (
-                    "Or events as they come, where the client prefers text/event-stream.".to_owned(),
+                    "Or a stream of events, if the client prefers text/event-stream.".to_owned(),
                     "text/event-stream",
                     Some(schema),
                 )
             }
-            Gives::Over => ("The reader has come again and nothing more can follow.".to_owned(), "", None),
+            Gives::Over => ("A client has reconnected, and no more events can follow.".to_owned(), "", None),
             Gives::Bare { status, data } => {
-                let about = if *status < 400 { "It is so." } else { "It is not so; the body says why." };
+                let about = if *status < 400 { "Yes." } else { "No; the body has the reason." };
                 (about.to_owned(), json_type, Some(data(&mut self.given).to_value()))
             }
             Gives::Bytes => {
-                let about = "All bytes, of the type that they were kept with.";
+                let about = "All bytes, with the type that was stored.";
                 (about.to_owned(), "*/*", Some(json!({ "description": about })))
             }
             Gives::Document { media_type, about } => {
@@ -345,23 +345,23 @@ fn headers() -> Value {
             "required": true, "schema": { "type": "string" },
         },
         "location": {
-            "description": "Where what was made can be asked for.",
+            "description": "The address of the created resource.",
             "required": true, "schema": { "type": "string" },
         },
         "etag": {
-            "description": "Names this form of the thing; another form has another.",
+            "description": "Identifies this version of the resource.",
             "required": true, "schema": { "type": "string" },
         },
         "accept-ranges": {
-            "description": "That a part may be asked for.",
+            "description": "Shows that ranges are supported.",
             "required": true, "schema": { "const": "bytes" },
         },
         "content-range": {
-            "description": "Which bytes these are, and of how many.",
+            "description": "Which bytes these are, and the total size.",
             "required": true, "schema": { "type": "string" },
         },
         "retry-after": {
-            "description": "After how many seconds to try again.",
+            "description": "The number of seconds to wait before the next attempt.",
             "schema": { "type": "integer", "minimum": 1 },
         },
     })
@@ -425,8 +425,8 @@ fn idempotency_key() -> Value {
     json!({
         "name": "idempotency-key",
         "in": "header",
-        "description": "Chosen by the client for one thing that is to be done once. Sent again within a day with the same \
-                        body the request is answered as it was, with idempotency-replayed: true, and not done again.",
+        "description": "Chosen by the client for one operation. If the request is resent within a day with the same body, it \
+                        gets the first answer, with idempotency-replayed: true, and is not executed again.",
         "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
     })
 }
@@ -435,7 +435,7 @@ fn if_none_match() -> Value {
     json!({
         "name": "if-none-match",
         "in": "header",
-        "description": "The etag of a form that the client has: when it is that still, 304 says so.",
+        "description": "The ETag of the version that the client has; the answer is 304 if it is still current.",
         "schema": { "type": "string" },
     })
 }
@@ -444,7 +444,7 @@ fn range() -> Value {
     json!({
         "name": "range",
         "in": "header",
-        "description": "Which bytes are wanted, as bytes=0-99, bytes=100- or bytes=-100. One range; of several all bytes come.",
+        "description": "The requested bytes, as bytes=0-99, bytes=100- or bytes=-100. One range only; for several the answer has all bytes.",
         "schema": { "type": "string" },
     })
 }
@@ -453,14 +453,14 @@ fn if_range() -> Value {
     json!({
         "name": "if-range",
         "in": "header",
-        "description": "The etag that the range is meant for: of anything else all bytes come.",
+        "description": "The ETag that the range belongs to; for any other version the answer has all bytes.",
         "schema": { "type": "string" },
     })
 }
 
 fn part() -> Value {
     json!({
-        "description": "The bytes that were asked for.",
+        "description": "The requested bytes.",
         "headers": { "x-request-id": header_ref("x-request-id"), "content-range": header_ref("content-range") },
         "content": { "*/*": { "schema": { "description": "A part of the bytes." } } },
     })
@@ -468,7 +468,7 @@ fn part() -> Value {
 
 fn unchanged() -> Value {
     json!({
-        "description": "It is as the client has it.",
+        "description": "Not modified: the client has the current version.",
         "headers": { "x-request-id": header_ref("x-request-id"), "etag": header_ref("etag") },
     })
 }
@@ -477,7 +477,7 @@ fn last_event_id() -> Value {
     json!({
         "name": "last-event-id",
         "in": "header",
-        "description": "What a browser sends when it comes again: the last id it received. Counts before the query.",
+        "description": "The last id that the client received; browsers send it when they reconnect. It overrides the query.",
         "schema": form(Form::NumberOr { min: -1, max: INTEGER_LAST, word: "" }),
     })
 }

@@ -11,16 +11,16 @@ pub fn type_of(code: &str) -> String {
     format!("urn:recount:error:{code}")
 }
 
-/// One refusal or failure. `code` is for machines, `detail` for people.
+/// An error answer. `code` is for programs, `detail` for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// `urn:recount:error:` and the code, which `docs/errors.md` describes.
+    /// `urn:recount:error:` and the code; `docs/errors.md` describes each.
     #[serde(rename = "type")]
     pub problem_type: String,
     /// What the code means.
     pub title: String,
     pub status: u16,
-    /// What was wrong this time: names the thing, the value and what to do.
+    /// What failed, the offending value, and what to do.
     pub detail: String,
     pub code: String,
     pub retryable: bool,
@@ -31,7 +31,7 @@ pub struct Problem {
     /// The type of the event that was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
-    /// The rule it breaks; see `docs/grammar.md`.
+    /// The broken rule; see `docs/grammar.md`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }

@@ -25,8 +25,8 @@ pub struct Page<T> {
     pub data: Vec<T>,
     pub next: Option<serde_json::Value>,
     pub has_more: bool,
-    /// Which of the events that were asked for are not given, because they were pruned or are damaged. What is left
-    /// follows, in this page or after `next`.
+    /// The requested events that are missing, because they were pruned or are damaged. The events after them
+    /// follow, in this page or after `next`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
     /// Rows of the store that belong to the list, or may, and are not shown because their stored bytes are damaged: the
@@ -35,13 +35,13 @@ pub struct Page<T> {
     pub damaged: Vec<String>,
 }
 
-/// Events that are not given. On streams the data of a `gap` frame.
+/// Events that are missing. On streams it is the data of a `gap` frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Gap {
-    /// They are not there any more.
+    /// They were pruned.
     Pruned { first_pruned_sequence: u64, last_pruned_sequence: u64 },
-    /// Their stored bytes are not those that were written.
+    /// Their stored bytes are damaged.
     Damaged(DamagedRange),
 }
 
@@ -91,7 +91,7 @@ impl<T> Page<T> {
     }
 }
 
-/// A run as lists show it: a fold of its events.
+/// A run as lists show it, computed from its events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     pub id: String,
@@ -104,7 +104,7 @@ pub struct Run {
     pub driver: String,
     /// `queued`, `running`, `waiting`, `finished`, `failed` or `cancelled`.
     pub status: String,
-    /// Whether somebody must answer something before it can go on.
+    /// Whether it waits for an answer before it can continue.
     pub needs_attention: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -119,13 +119,13 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     pub turns: u64,
-    /// With that of the runs it goes on from, as are its tokens.
+    /// The cost includes that of the runs that it continues, and so do its tokens.
     pub cost_micros_usd: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input_tokens: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub output_tokens: u64,
-    /// The model it asks, and who provides it.
+    /// The model that it uses, and its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,7 +136,7 @@ pub struct Run {
     /// `clone` or `in_place`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_mode: Option<String>,
-    /// What its task may cost when it began.
+    /// The budget of its task when it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros_usd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,10 +149,10 @@ pub struct Run {
     pub pending_clarifications: Vec<String>,
     #[serde(default)]
     pub pending_handoffs: Vec<String>,
-    /// Whether it is withheld from pruning; absent when it is not.
+    /// Whether it is excluded from pruning; absent if it is not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pinned: bool,
-    /// The first event that is left; absent while that is 0.
+    /// The first event that is left; absent if that is 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_sequence: u64,
 }
@@ -171,43 +171,43 @@ pub struct Task {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// `idle` while it has no run, else the status of its latest one.
+    /// `idle` if it has no run, else the status of its latest run.
     pub status: String,
-    /// Whether somebody must answer something before its latest run can go on.
+    /// Whether its latest run waits for an answer before it can continue.
     #[serde(default)]
     pub needs_attention: bool,
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_run_id: Option<String>,
     pub runs: u64,
-    /// What its runs have cost together, in millionths of a US dollar.
+    /// The total cost of its runs, in millionths of a US dollar.
     #[serde(default)]
     pub cost_micros_usd: u64,
-    /// Tokens that its runs have used together.
+    /// The tokens that its runs have used in all.
     #[serde(default)]
     pub input_tokens: u64,
     #[serde(default)]
     pub output_tokens: u64,
-    /// What they may cost together, where that is bounded, and what is left of it.
+    /// The budget for all its runs, if it has one, and what is left of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micros_usd: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_remaining_micros_usd: Option<u64>,
-    /// How many tokens they may use together, where that is bounded, and how many are left.
+    /// The token budget for all its runs, if it has one, and how many tokens are left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_remaining_tokens: Option<u64>,
 }
 
-/// Something that is kept apart from the log, and what became of it.
+/// A named result of a run, stored apart from the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
     pub id: String,
     /// `patch`, `command_output`, `file_snapshot`, `image`, `fetched_resource`, `search_results`,
     /// `tool_result_blob`, or another word.
     pub kind: String,
-    /// Of a patch `proposed`, `applied` or `rejected`, else `created`.
+    /// For a patch `proposed`, `applied` or `rejected`, else `created`.
     pub status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
@@ -219,7 +219,7 @@ pub struct Artifact {
     pub size_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// Whether only its head is kept; absent when it is whole.
+    /// Whether only its beginning is kept; absent if it is complete.
     #[serde(default, skip_serializing_if = "is_false")]
     pub truncated: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,7 +230,7 @@ pub struct Artifact {
     /// What that file was before: `sha256:` and its digest, or `absent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_revision: Option<String>,
-    /// The patch. Only when one is shown, and only when it is small: else its bytes are to be asked for.
+    /// The text of a small patch, if a single artifact is shown. Otherwise request its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,11 +239,11 @@ pub struct Artifact {
     pub applied_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_at: Option<String>,
-    /// When another patch took it back; its status stays `applied`.
+    /// When another patch reverted it; its status stays `applied`.
     pub reverted_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// Absent while no run has used what was sent in.
+    /// Absent until a run uses the upload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub produced_by_run_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,13 +260,13 @@ pub struct PatchStats {
     pub hunks: u64,
 }
 
-/// A session: a conversation, whose runs belong together.
+/// A session: a conversation that consists of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// `idle` while it has no run, else the status of its latest one.
+    /// `idle` if it has no run, else the status of its latest run.
     pub status: String,
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,79 +274,79 @@ pub struct Session {
     pub runs: u64,
 }
 
-/// Something that was said in a session, or done in it.
+/// A message or a tool call of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     pub run_id: String,
-    /// The event that says it.
+    /// The event that records it.
     pub sequence: u64,
     pub at: String,
-    /// `user`, `assistant`, or `tool` for what came of a call.
+    /// `user`, `assistant`, or `tool` for the result of a call.
     pub role: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Of the assistant: whether the text was cut off.
+    /// For the assistant: whether the text was cut off.
     #[serde(default, skip_serializing_if = "is_false")]
     pub aborted: bool,
-    /// Something that came with what the user said.
+    /// An attachment of the user's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_id: Option<String>,
-    /// The call that the assistant asks for, or that came to something.
+    /// The call that the assistant proposed, or that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// What the assistant calls it with.
+    /// The input of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub input: Option<Json>,
-    /// What came of it: `completed`, `failed`, `cancelled`, `timed_out` or `refused`.
+    /// The outcome: `completed`, `failed`, `cancelled`, `timed_out` or `refused`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// What the model was told of it: a text, or blocks of content.
+    /// The result as the model gets it: a text, or blocks of content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub output: Option<Json>,
 }
 
-/// Where a batch landed.
+/// The numbers of the events of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Receipt {
     pub first_sequence: u64,
     pub last_sequence: u64,
-    /// The place of the last event in the whole store.
+    /// The position of the last event in the store.
     pub position: u64,
 }
 
-/// What a run changed in the copy that it worked in, as it is now.
+/// The changes of a run in its copy, compared with the original folder now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
     pub run_id: String,
     /// The copy, on the server's machine.
     pub path: String,
-    /// The folder that was copied.
+    /// The original folder.
     pub source: String,
-    /// In the order of their paths; fewer than `count` where there are very many.
+    /// Sorted by path; fewer than `count` if there are very many.
     pub changes: Vec<Change>,
     pub count: u64,
-    /// Files and folders in the copy that git is told to ignore; they are not brought back.
+    /// Files and folders in the copy that git ignores; they are not applied.
     pub ignored: u64,
-    /// What is not in the folder yet, as a unified diff.
+    /// The changes that are not in the original folder yet, as a unified diff.
     pub diff: String,
-    /// Whether something is left out of the diff.
+    /// Whether the diff is incomplete.
     #[serde(default, skip_serializing_if = "is_false")]
     pub diff_cut: bool,
-    /// The branch that the changes were put on.
+    /// The branch with the changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit that holds them.
+    /// The commit with the changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// A run that works in the copy, or in the folder, and has not ended. Nothing can be applied before it ends, and there
-    /// may be more changes by then.
+    /// An active run that works in the copy or in the folder. Nothing can be applied before it ends, and it may
+    /// make more changes until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_run_id: Option<String>,
-    /// Files that an earlier apply had moved away when it was cut off, and that were put back before this one.
+    /// Files that an interrupted earlier apply had moved away, and that were restored before this one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub put_back: u64,
 }
@@ -360,46 +360,46 @@ pub struct Change {
     pub change: String,
     /// `file`, `folder` or `link`.
     pub kind: String,
-    /// `open`: not in the folder yet; `applied`: in it; `conflict`: the folder was changed in the same place.
+    /// `open`: not in the folder yet; `applied`: in the folder; `conflict`: the folder has changed in the same place.
     pub state: String,
 }
 
-/// What a run's bytes add up to. Note the head elsewhere to detect later edits.
+/// A run's digest. Store the head elsewhere to detect later edits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Digest {
     pub run_id: String,
     pub events: u64,
-    /// `recount.run.v1`: BLAKE3 over the head before, the length and the bytes, event by event.
+    /// `recount.run.v1`: for each event BLAKE3 over the previous head, the length and the bytes.
     pub algorithm: String,
     pub head: String,
-    /// The first event that is left, where the run was pruned.
+    /// The first event that is left, if the run was pruned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_sequence: u64,
-    /// The chain before that event, where the run was pruned: what is left goes on from it.
+    /// The chain value before that event, if the run was pruned: the rest continues from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
 }
 
-/// What a prune took of one run.
+/// What a prune removed from one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pruned {
     pub run_id: String,
-    /// How many events were taken this time.
+    /// How many events were removed.
     pub events: u64,
-    /// The first that is left.
+    /// The first event that is left.
     pub first_sequence: u64,
 }
 
-/// What pruning by policy took.
+/// What pruning by policy removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
     pub runs: u64,
     pub events: u64,
-    /// Whether asking again may find more: one request prunes a bounded number of runs.
+    /// Whether another request may prune more: one request prunes a bounded number of runs.
     pub has_more: bool,
 }
 
-/// A task that is gone.
+/// A deleted task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deleted {
     pub task_id: String,
@@ -407,7 +407,7 @@ pub struct Deleted {
     pub runs: u64,
 }
 
-/// A session that is gone.
+/// A deleted session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionDeleted {
     pub session_id: String,
@@ -415,19 +415,19 @@ pub struct SessionDeleted {
     pub runs: u64,
 }
 
-/// A run that was exported elsewhere and is here now.
+/// An imported run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Import {
     pub run_id: String,
     pub events: u64,
     pub head: String,
-    /// Whether it came in just now; else it was here before, event for event.
+    /// Whether this request imported it; if not, the same run was already here.
     pub imported: bool,
-    /// The place of the last event in the whole store.
+    /// The position of the last event in the store.
     pub position: u64,
 }
 
-/// A request for permission and what became of it.
+/// An approval and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
     pub id: String,
@@ -442,7 +442,7 @@ pub struct Approval {
     pub requested_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// What happens when nobody answers: `approve` or `reject`.
+    /// The decision at the timeout: `approve` or `reject`.
     pub default_decision: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_reason: Option<String>,
@@ -457,16 +457,16 @@ pub struct Approval {
     /// Binds the request to one exact call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_digest: Option<String>,
-    /// What a person has to read before deciding: the whole command, the difference of the files, or the input.
+    /// What a person reads before deciding: the complete command, the diff of the files, or the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     /// `command`, `diff` or `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview_kind: Option<String>,
-    /// Bytes of the whole preview, where `preview` is only its beginning.
+    /// Size of the complete preview in bytes, if `preview` is only its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview_size_bytes: Option<u64>,
-    /// The artifact that is the whole preview, where `preview` is only its beginning.
+    /// The artifact with the complete preview, if `preview` is only its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview_artifact_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -477,52 +477,52 @@ pub struct Approval {
     pub decided_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Whether an approval may carry `remember`. Not there for what is asked about every time.
+    /// Whether the answer may have `remember`. Absent for calls that always need an approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_be_remembered: bool,
-    /// The allowance that the decision made.
+    /// The allowance that the decision created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance_id: Option<String>,
-    /// How far it reaches: `run`, `session` or `workspace`.
+    /// Its scope: `run`, `session` or `workspace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance_scope: Option<String>,
 }
 
-/// A yes that holds for later calls, too.
+/// An approval that also holds for later calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Allowance {
     pub id: String,
-    /// How far it reaches: `run`, `session` or `workspace`.
+    /// Its scope: `run`, `session` or `workspace`.
     pub scope: String,
-    /// The run that it was given in.
+    /// The run in which it was given.
     pub run_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// The session of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The folder that a scope of `workspace` is about.
+    /// The folder, for the scope `workspace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// The request that was answered.
+    /// The approval that created it.
     pub approval_id: String,
     /// The tool.
     pub kind: String,
     pub summary: String,
-    /// What was shown to who gave it, with secrets masked.
+    /// The preview that was approved, with secrets masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     /// `command`, `diff` or `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview_kind: Option<String>,
-    /// Bytes of the whole preview, where `preview` is only its beginning.
+    /// Size of the complete preview in bytes, if `preview` is only its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview_size_bytes: Option<u64>,
     pub given_by: String,
     pub given_at: String,
 }
 
-/// A question and what became of it.
+/// A question and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Clarification {
     pub id: String,
@@ -538,15 +538,15 @@ pub struct Clarification {
     pub accepted_response_kinds: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choices: Option<Vec<Json>>,
-    /// What is taken for the answer when none comes in time.
+    /// The answer that applies at the timeout.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub default_response: Option<Json>,
-    /// `pending`, `answered`, `timed_out`, or `cancelled` where it was withdrawn.
+    /// `pending`, `answered`, `timed_out`, or `cancelled` if it was withdrawn.
     pub status: String,
     pub requested_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// The answer, or what was taken for it.
+    /// The answer, or the default that was applied.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub response: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -555,7 +555,7 @@ pub struct Clarification {
     pub answered_at: Option<String>,
 }
 
-/// Work that an agent gives to somebody else, and what became of it.
+/// Work that an agent hands over, and the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Handoff {
     pub id: String,
@@ -577,7 +577,7 @@ pub struct Handoff {
     pub summary_normal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_detailed: Option<String>,
-    /// What was packed for who takes over. Only when one handoff is shown: it may be large.
+    /// The context for the recipient. Only present if a single handoff is shown, because it may be large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packaged_context: Option<Json>,
     /// `pending`, `acknowledged`, `rejected` or `timed_out`.
@@ -589,7 +589,7 @@ pub struct Handoff {
     pub answered_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at: Option<String>,
-    /// The comment of who took over, the reason of who did not.
+    /// The comment of an acceptance, or the reason of a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -606,7 +606,7 @@ pub struct Health {
     pub version: String,
 }
 
-/// An agent of this server: what applications can work with, and runs can be made by.
+/// An agent of this server, for applications and as a template for runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agent {
     pub name: String,
@@ -615,12 +615,12 @@ pub struct Agent {
     pub version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The model that answers, unless an option or a request says another; the server's default when missing.
+    /// Its model, unless an option or a request names another; the server's default if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Tools that can be enabled.
+    /// The tools that can be enabled.
     pub tools: Vec<AgentTool>,
-    /// What can be chosen.
+    /// Its options.
     pub options: Vec<AgentOption>,
 }
 
@@ -633,7 +633,7 @@ pub struct AgentTool {
     pub parameters: Json,
 }
 
-/// Something of an agent that can be chosen.
+/// An option of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentOption {
     pub name: String,
@@ -644,10 +644,10 @@ pub struct AgentOption {
     pub title: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What holds while nobody chooses; never said of a secret.
+    /// The default value; never shown for a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// What a `select` can be.
+    /// The values of a `select`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
 }

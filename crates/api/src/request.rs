@@ -34,28 +34,28 @@ ordering! {
     pub struct CreateTask {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
-        /// When given, the task's first run is created with it; what stands below is for that run.
+        /// If given, the task's first run is created with it; the fields below are for that run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("enum" = ["agent_loop", "shell", "git", "file", "external", null]))]
         pub kind: Option<String>,
-        /// What was asked for, in the words of who asked.
+        /// The request, in the user's words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub request_text: Option<String>,
-        /// Kind `agent_loop`: an agent of this server; what else the request says wins over what the agent is.
+        /// Kind `agent_loop`: an agent of this server; other fields of the request override its configuration.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
         pub agent: Option<AgentName>,
-        /// What all runs of the task together may cost, in millionths of a US dollar.
+        /// The budget for all runs of the task, in millionths of a US dollar.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 9_007_199_254_740_991_u64))]
         pub budget_micros_usd: Option<u64>,
-        /// How many tokens all runs of the task together may use.
+        /// The token budget for all runs of the task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 9_007_199_254_740_991_u64))]
         pub budget_tokens: Option<u64>,
     }
 }
 
-/// `PATCH /v1/tasks/{task}`: what is to change. At least one of these; none is taken back.
+/// `PATCH /v1/tasks/{task}`: the changes. At least one of these; none can be removed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
@@ -63,7 +63,7 @@ pub struct ChangeTask {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     #[schemars(with = "String")]
     pub title: Option<String>,
-    /// More than before, or as much; a first one bounds what was not bounded.
+    /// Not less than before; the first one bounds a task without a budget.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     #[schemars(with = "u64", range(max = 9_007_199_254_740_991_u64))]
     pub budget_micros_usd: Option<u64>,
@@ -73,7 +73,7 @@ pub struct ChangeTask {
     pub budget_tokens: Option<u64>,
 }
 
-/// `null` takes nothing back.
+/// `null` removes nothing.
 fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -81,31 +81,31 @@ fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Resu
 ordering! {
     /// `POST /v1/runs` and `POST /v1/tasks/{task}/runs`
     pub struct CreateRun {
-        /// `agent_loop`, `shell`, `git` and `file` are done here; with `external` an agent that is not ours
-        /// reports what it does.
+        /// This server executes `agent_loop`, `shell`, `git` and `file`; with `external` another program
+        /// reports its own events.
         #[schemars(extend("enum" = ["agent_loop", "shell", "git", "file", "external"]))]
         pub kind: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("pattern" = "^task_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
         pub task_id: Option<String>,
-        /// A session that is there; its runs are listed, kept and deleted together.
+        /// An existing session; its runs are listed, kept and deleted together.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("pattern" = "^chat_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
         pub session_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
-        /// What was asked for, in the words of who asked. With kind `agent_loop` the model is told it.
+        /// The request, in the user's words. With kind `agent_loop` the model gets it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub request_text: Option<String>,
-        /// Kind `external`: the program that acts. Kind `agent_loop`: an agent of this server; what else the
-        /// request says wins over what the agent is.
+        /// Kind `external`: the program that reports. Kind `agent_loop`: an agent of this server; other fields
+        /// of the request override its configuration.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_or_none")]
         pub agent: Option<AgentName>,
-        /// Kind `agent_loop`: a run of the same task or session that has ended, to go on from.
+        /// Kind `agent_loop`: an ended run of the same task or session, to continue from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(extend("pattern" = "^run_[0-7][0-9A-HJKMNP-TV-Z]{25}$"))]
         pub resume: Option<String>,
-        /// With `resume`: the last event of that run that counts; without it, all of them do.
+        /// With `resume`: the last event of that run to continue from; its end if missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub from_sequence: Option<u64>,
     }
@@ -115,7 +115,7 @@ ordering! {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryRun {
-    /// Another model than the one before.
+    /// Another model than that of the earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -124,22 +124,22 @@ pub struct RetryRun {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRun {
-    /// The last event of the run that counts; without it, all of them do.
+    /// The last event of the run to continue from; its end if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_sequence: Option<u64>,
-    /// What else is asked for.
+    /// A further request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
-    /// Another model than the one before.
+    /// Another model than that of the earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How often the model may be asked from here on.
+    /// How many turns the new run may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_turns: Option<u64>,
 }
 
-/// `POST /v1/sessions/{session}/messages`: something said in a conversation, which a run of kind `agent_loop` answers.
+/// `POST /v1/sessions/{session}/messages`: a message, which a run of kind `agent_loop` answers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendMessage {
@@ -150,7 +150,7 @@ pub struct SendMessage {
         deserialize_with = "order::attachments_or_none"
     )]
     pub attachments: Option<Vec<Attachment>>,
-    /// As of a run.
+    /// As for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +198,7 @@ impl SendMessage {
     }
 }
 
-/// The program that acts, or an agent of this server and what is chosen of it.
+/// The program that reports, or an agent of this server with its options.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentName {
@@ -206,11 +206,11 @@ pub struct AgentName {
     /// Kind `external`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Kind `agent_loop`: those of the agent's tools that are enabled; all when missing, and then the policy alone
-    /// says which calls are asked about.
+    /// Kind `agent_loop`: the agent's tools to enable. All if missing; then the policy alone decides which calls
+    /// need an approval.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tools_or_none")]
     pub tools: Option<Vec<EnabledTool>>,
-    /// Kind `agent_loop`: values of the agent's options, but for secret ones, which only sessions of applications hold.
+    /// Kind `agent_loop`: values of the agent's options, except secret ones, which only sessions of applications have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<BTreeMap<String, String>>,
 }
@@ -220,7 +220,7 @@ pub struct AgentName {
 #[serde(deny_unknown_fields)]
 pub struct EnabledTool {
     pub name: String,
-    /// Whether it may be called without asking first; not said is no.
+    /// Whether it may be called without an approval; `false` if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<bool>,
 }
@@ -244,19 +244,19 @@ pub struct AppendEvents {
     pub events: Vec<NewEvent>,
 }
 
-/// Who sends, which instance of it, and which batch: the triple that makes sending again safe.
+/// The program, its instance and the batch: the triple that makes it safe to resend a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Producer {
     #[schemars(schema_with = "foreign_id_schema")]
     pub id: String,
-    /// Grows when a new instance takes over; older ones are refused from then on.
+    /// Each new instance uses a higher epoch; from then on older ones are refused.
     pub epoch: u64,
-    /// 0 for the first batch of an epoch, then one more each.
+    /// 0 for the first batch of an epoch, then one more for each batch.
     pub seq: u64,
 }
 
-/// One event to append. `data` is kept as it is, without white space.
+/// One event to append. `data` is stored unchanged, except for white space.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewEvent {
@@ -278,7 +278,7 @@ pub struct Cancel {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyRun {
-    /// A new branch of the folder's git repository that the changes go on, as one commit; without it the files of the
+    /// A new branch of the folder's git repository, for one commit with the changes. If missing, the files of the
     /// folder are changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -288,23 +288,23 @@ pub struct ApplyRun {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneRun {
-    /// The first event that stays; without it, or beyond it, the ending.
+    /// The first event to keep; the ending if missing or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
 }
 
-/// `POST /v1/prune`: how much is kept. At least one of these.
+/// `POST /v1/prune`: what to keep. At least one of these.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("anyOf" = any_amount()))]
 pub struct Prune {
-    /// How long a run is kept whole after it has ended.
+    /// How long a run is kept complete after it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age_seconds: Option<u64>,
-    /// Events of the whole store.
+    /// The most events in the whole store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_events: Option<u64>,
-    /// Bytes of events of the whole store.
+    /// The most bytes of events in the whole store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
 }
@@ -322,8 +322,8 @@ pub struct ResolveApproval {
     pub decision: Verdict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// With `approve`: how far the yes reaches beyond this one call. The same call is not asked about again in the run,
-    /// in its session, or in runs that work in the same folder.
+    /// With `approve`: also approve the same call later in the run, in its session, or in runs that work in the
+    /// same folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<AllowanceScope>,
 }
@@ -332,7 +332,7 @@ pub struct ResolveApproval {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerClarification {
-    /// Any JSON: a text, one of the choices, or what else was asked for. Kept as it is, without white space.
+    /// Any JSON: a text, one of the choices, or another value that fits the question. Stored unchanged, except for white space.
     pub response: Box<RawValue>,
 }
 
@@ -360,7 +360,7 @@ pub struct CreateSession {
     pub title: Option<String>,
 }
 
-/// What somebody decides.
+/// A decision on an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

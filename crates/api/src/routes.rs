@@ -58,16 +58,16 @@ routes! {
     /// clients call.
     ROUTES, Route:
 
-    CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run when a kind is given.",
+    CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run if a kind is given.",
         [] perhaps::<CreateTask>() => [created::<Task>("task")],
         [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, WorkspaceRefused];
     ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
         [after("task_"), LIST_LIMIT, TASK_STATUS, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
         [] NOTHING => [one::<Task>("task")], [];
-    ChangeTask = "PATCH" "/tasks/{task}", [Run], "Raises what a task may spend, or gives it another title.",
+    ChangeTask = "PATCH" "/tasks/{task}", [Run], "Raises a task's budget, or changes its title.",
         [] body::<ChangeTask>() => [one::<Task>("task")], [BudgetNotRaised, LimitReached];
-    DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; tombstones are all that stays.",
+    DeleteTask = "DELETE" "/tasks/{task}", [Admin], "Deletes a task and erases its runs; only tombstones are left.",
         [] NOTHING => [one::<Deleted>("deleted")], [];
     CancelTask = "POST" "/tasks/{task}/cancel", [Run], "Cancels the task's active run.",
         [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
@@ -97,37 +97,37 @@ routes! {
         [] NOTHING => [one::<Run>("run")], [];
     CancelRun = "POST" "/runs/{run}/cancel", [Run], "Cancels a run.",
         [] perhaps::<Cancel>() => [one::<Run>("run")], [RunEnded, LimitReached];
-    RetryRun = "POST" "/runs/{run}/retry", [Run], "Makes a new run that does what this one, which has ended, was to do.",
+    RetryRun = "POST" "/runs/{run}/retry", [Run], "Repeats an ended run as a new run.",
         [] perhaps::<RetryRun>() => [created::<Run>("run")],
         [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
          TaskBusy, TaskErased, WorkspaceRefused];
-    ResumeRun = "POST" "/runs/{run}/resume", [Run], "Makes a new run that goes on from where this one, which has ended, came to.",
+    ResumeRun = "POST" "/runs/{run}/resume", [Run], "Continues an ended run in a new run.",
         [] perhaps::<ResumeRun>() => [created::<Run>("run")],
         [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
          TaskBusy, TaskErased, WorkspaceRefused];
-    GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows what a run's bytes add up to.",
+    GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows a run's digest: its number of events and the head of its chain.",
         [] NOTHING => [one::<Digest>("digest")], [];
-    GetRunChanges = "GET" "/runs/{run}/changes", [Read], "Shows what a run changed in the copy that it worked in.",
+    GetRunChanges = "GET" "/runs/{run}/changes", [Read], "Shows what a run changed in its copy of a folder.",
         [] NOTHING => [one::<Changes>("changes")], [KindUnavailable, WorkspaceGone, WorkspaceRefused];
-    ApplyRun = "POST" "/runs/{run}/apply", [Approve], "Brings what a run changed in its copy back to the folder that was copied.",
+    ApplyRun = "POST" "/runs/{run}/apply", [Approve], "Applies the changes of a run's copy to the original folder.",
         [] perhaps::<ApplyRun>() => [one::<Changes>("changes")],
         [OrderRefused, ApplyConflict, KindUnavailable, RunActive, WorkspaceGone, WorkspaceRefused];
-    PinRun = "PUT" "/runs/{run}/pin", [Admin], "Withholds a run from pruning.",
+    PinRun = "PUT" "/runs/{run}/pin", [Admin], "Excludes a run from pruning.",
         [] NOTHING => [one::<Run>("run")], [];
-    UnpinRun = "DELETE" "/runs/{run}/pin", [Admin], "Lets a run be pruned again.",
+    UnpinRun = "DELETE" "/runs/{run}/pin", [Admin], "Allows a run to be pruned again.",
         [] NOTHING => [one::<Run>("run")], [];
-    PruneRun = "POST" "/runs/{run}/prune", [Admin], "Takes away what came before the ending of a run, or before an event of it.",
+    PruneRun = "POST" "/runs/{run}/prune", [Admin], "Removes the events of an ended run before its ending, or before a given event.",
         [] perhaps::<PruneRun>() => [one::<Pruned>("pruned")], [RunActive, RunInSession, RunPinned];
     ReadRunEvents = "GET" "/runs/{run}/events", [Read], "Reads a run's events, as a page or as a stream.",
         [AFTER_SEQUENCE, EVENTS_LIMIT] NOTHING => [EventsPage, EventStream, Over], [];
     AppendRunEvents = "POST" "/runs/{run}/events", [Ingest], "Appends events to an external run.",
         [] body::<AppendEvents>() => [one::<Receipt>("receipt")],
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
-    ImportRun = "POST" "/imports", [Admin], "Takes in a run that was exported, whole or not at all.",
+    ImportRun = "POST" "/imports", [Admin], "Imports an exported run, completely or not at all.",
         [] LINES => [one::<Import>("import"), created::<Import>("import")],
         [EventRefused, ExportAltered, IdTaken, LimitReached, RunErased, RunExists, RunPruned, SessionErased,
          TaskBusy, TaskErased];
-    Prune = "POST" "/prune", [Admin], "Prunes runs that have ended, those first that ended first, until it is enough.",
+    Prune = "POST" "/prune", [Admin], "Prunes ended runs, in the order in which they ended, until the given bounds hold.",
         [] body::<Prune>() => [one::<Swept>("swept")], [];
     ReadFeed = "GET" "/events", [Read], "Reads the events of all runs, as a page or as a stream.",
         [AFTER_POSITION, EVENTS_LIMIT, FEED_TYPE, FEED_RUN, FEED_TASK, FEED_SESSION, FEED_KIND, FEED_STATUS] NOTHING => [EventsPage, EventStream], [CursorPruned];
@@ -140,10 +140,10 @@ routes! {
     ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
         [] body::<ResolveApproval>() => [one::<Approval>("approval")],
         [AllowanceRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
-    ListAllowances = "GET" "/allowances", [Read], "Lists what is always allowed, newest first.",
+    ListAllowances = "GET" "/allowances", [Read], "Lists allowances, newest first.",
         [after("allow_"), LIST_LIMIT, ALLOWANCE_SCOPE, ALLOWANCE_RUN, ALLOWANCE_SESSION] NOTHING => [page::<Allowance>()],
         [RunNotFound, SessionNotFound];
-    TakeBackAllowance = "DELETE" "/allowances/{allowance}", [Approve], "Takes an allowance back; calls like it are asked about again.",
+    TakeBackAllowance = "DELETE" "/allowances/{allowance}", [Approve], "Revokes an allowance; matching calls need an approval again.",
         [] NOTHING => [one::<Allowance>("allowance")], [];
     ListClarifications = "GET" "/clarifications", [Read], "Lists questions, newest first.",
         [after(""), LIST_LIMIT, CLARIFICATION_STATUS] NOTHING => [page::<Clarification>()], [];
@@ -154,39 +154,39 @@ routes! {
         [ClarificationNotPending, RunEnded, RunErased, LimitReached];
     ListHandoffs = "GET" "/handoffs", [Read], "Lists handoffs, newest first.",
         [after(""), LIST_LIMIT, HANDOFF_STATUS] NOTHING => [page::<Handoff>()], [];
-    GetHandoff = "GET" "/handoffs/{handoff}", [Read], "Shows a handoff, with what was packed for who takes over.",
+    GetHandoff = "GET" "/handoffs/{handoff}", [Read], "Shows a handoff with its packaged context.",
         [] NOTHING => [one::<Handoff>("handoff")], [];
-    AcknowledgeHandoff = "POST" "/handoffs/{handoff}/acknowledge", [Approve], "Takes over from the agent; the first valid answer wins.",
+    AcknowledgeHandoff = "POST" "/handoffs/{handoff}/acknowledge", [Approve], "Accepts a handoff; the first valid answer wins.",
         [] perhaps::<AcknowledgeHandoff>() => [one::<Handoff>("handoff")],
         [HandoffNotPending, RunEnded, RunErased, LimitReached];
-    RejectHandoff = "POST" "/handoffs/{handoff}/reject", [Approve], "Says that nobody will take over; the first valid answer wins.",
+    RejectHandoff = "POST" "/handoffs/{handoff}/reject", [Approve], "Rejects a handoff; the first valid answer wins.",
         [] perhaps::<RejectHandoff>() => [one::<Handoff>("handoff")],
         [HandoffNotPending, RunEnded, RunErased, LimitReached];
-    UploadArtifact = "POST" "/artifacts", [Run, Ingest], "Keeps bytes for a run that is to use them; forgotten after a day when none has.",
+    UploadArtifact = "POST" "/artifacts", [Run, Ingest], "Uploads bytes for a run; they are deleted after a day if no run uses them.",
         [UPLOAD_KIND, UPLOAD_NAME] BYTES => [created::<Artifact>("artifact")], [LimitReached];
     ListArtifacts = "GET" "/artifacts", [Read], "Lists artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND, ARTIFACT_RUN, ARTIFACT_TASK] NOTHING => [page::<Artifact>()],
         [RunNotFound, RunErased, TaskNotFound, TaskErased];
-    GetArtifact = "GET" "/artifacts/{artifact}", [Read], "Shows an artifact, a small patch with its text.",
+    GetArtifact = "GET" "/artifacts/{artifact}", [Read], "Shows an artifact; a small patch includes its text.",
         [] NOTHING => [one::<Artifact>("artifact")], [];
-    ReadArtifact = "GET" "/artifacts/{artifact}/raw", [Read], "Gives the bytes of an artifact, whole or in part.",
+    ReadArtifact = "GET" "/artifacts/{artifact}/raw", [Read], "Returns the bytes of an artifact, or a part of them.",
         [] NOTHING => [Bytes], [ArtifactBytesLost, ArtifactBytesMissing];
     ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
-    ListAgents = "GET" "/agents", [Read], "Lists the agents of this server, in the order of their names.",
+    ListAgents = "GET" "/agents", [Read], "Lists the agents of this server by name.",
         [] NOTHING => [page::<Agent>()], [];
-    CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session, in which runs can be made.",
+    CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session.",
         [] perhaps::<CreateSession>() => [created::<Session>("session")], [LimitReached, SessionErased];
     ListSessions = "GET" "/sessions", [Read], "Lists sessions, newest first.",
         [after("chat_"), LIST_LIMIT] NOTHING => [page::<Session>()], [];
     GetSession = "GET" "/sessions/{session}", [Read], "Shows a session.",
         [] NOTHING => [one::<Session>("session")], [];
-    SendMessage = "POST" "/sessions/{session}/messages", [Run], "Says something in a session; a new run of kind agent_loop answers.",
+    SendMessage = "POST" "/sessions/{session}/messages", [Run], "Sends a message in a session; a new run of kind agent_loop answers.",
         [] body::<SendMessage>() => [created::<Run>("run")],
         [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunErased, SessionBusy, WorkspaceRefused];
-    ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists what was said and done in a session, oldest first.",
+    ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists the messages and tool calls of a session, oldest first.",
         [AFTER_MESSAGE, LIST_LIMIT] NOTHING => [page::<Message>()], [];
-    DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; tombstones are all that stays.",
+    DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; only tombstones are left.",
         [] NOTHING => [one::<SessionDeleted>("deleted")], [];
 }
 
@@ -196,28 +196,28 @@ routes! {
     /// What every server has beside its faces, for those who run it. Paths stand as they are.
     HOUSE_ROUTES, HouseRoute:
 
-    AddToken = "POST" "/admin/tokens", [Admin], "Makes a token, and shows it this once.",
+    AddToken = "POST" "/admin/tokens", [Admin], "Creates a token and shows it once.",
         [] body::<AddToken>() => [made::<AddedToken>("token")], [LimitReached];
-    ListTokens = "GET" "/admin/tokens", [Admin], "Lists tokens, without what makes them good.",
+    ListTokens = "GET" "/admin/tokens", [Admin], "Lists tokens, without their secrets.",
         [] NOTHING => [page::<Token>()], [];
-    RemoveToken = "DELETE" "/admin/tokens/{token}", [Admin], "Takes a token back; streams that were opened with it end.",
+    RemoveToken = "DELETE" "/admin/tokens/{token}", [Admin], "Revokes a token; streams that were opened with it end.",
         [] NOTHING => [one::<Removed>("removed")], [];
-    MakeTicket = "POST" "/v1/tickets", [Read], "Gives a ticket for one stream, for readers that cannot send headers.",
+    MakeTicket = "POST" "/v1/tickets", [Read], "Creates a ticket for one stream, for clients that cannot send headers.",
         [] body::<AskTicket>() => [made::<Ticket>("ticket")], [];
     MakeTicketToo = "POST" "/hecate/v1/tickets", [Read], "The same, for the protocol's first clients.",
         [] body::<AskTicket>() => [made::<Ticket>("ticket")], [];
     MakeBackup = "POST" "/admin/backups", [Admin], "Copies the whole store into a new folder while the server runs.",
         [] perhaps::<MakeBackup>() => [made::<Backup>("backup")], [IdTaken];
-    LookAtHealth = "GET" "/admin/doctor", [Admin], "Looks at everything that an operator should know of.",
+    LookAtHealth = "GET" "/admin/doctor", [Admin], "Runs the doctor's checks on the running server.",
         [FULL] NOTHING => [one::<Checkup>("checkup")], [];
-    IsAlive = "GET" "/healthz", [], "Says that the process answers.",
+    IsAlive = "GET" "/healthz", [], "Checks that the process answers.",
         [] NOTHING => [bare::<Health>(200)], [];
-    IsReady = "GET" "/readyz", [], "Says whether the store answers and has space for what comes.",
+    IsReady = "GET" "/readyz", [], "Checks that the store answers and has space for appends.",
         [] NOTHING => [bare::<Health>(200), bare::<Health>(503)], [];
-    Measure = "GET" "/metrics", [Admin], "Tells what is counted and measured, for monitoring.",
+    Measure = "GET" "/metrics", [Admin], "Returns metrics for monitoring.",
         [] NOTHING => [Document { media_type: "application/openmetrics-text; version=1.0.0; charset=utf-8", about: "Counters and gauges as OpenMetrics." }], [];
-    Describe = "GET" "/openapi.json", [], "Gives this document.",
+    Describe = "GET" "/openapi.json", [], "Returns this document.",
         [] NOTHING => [Document { media_type: "application/json", about: "OpenAPI 3.1." }], [];
-    Explain = "GET" "/docs", [], "Gives this document as a page to read.",
+    Explain = "GET" "/docs", [], "Returns this document as an HTML page.",
         [] NOTHING => [Document { media_type: "text/html; charset=utf-8", about: "One page of HTML without scripts." }], [];
 }

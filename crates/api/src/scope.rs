@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A kind of thing that somebody may do. None of them includes another.
+/// What a token allows. No scope includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// See tasks, runs, events and what is asked of people.
+    /// Read tasks, runs, events, and open approvals and questions.
     Read,
     /// Create and cancel tasks and runs.
     Run,
-    /// Answer what runs ask: permissions, questions, handoffs.
+    /// Answer approvals, questions and handoffs.
     Approve,
     /// Create external runs and append to them.
     Ingest,
-    /// Keep the house: tokens, retention, imports, backups.
+    /// Administer the server: tokens, retention, imports, backups.
     Admin,
 }

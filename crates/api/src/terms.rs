@@ -1,4 +1,4 @@
-//! The terms of a route: what it takes, what it gives and what it may say no with.
+//! The description of a route: its parameters, body, answers and error codes.
 //!
 //! The table in `routes.rs` is written in these words. The router, the check of queries and the published
 //! contract are all made from it, so what is not said here is neither served nor promised.
@@ -271,36 +271,36 @@ pub mod parameter {
     pub const AFTER_SEQUENCE: Parameter = Parameter {
         name: query::AFTER_SEQUENCE,
         form: Form::Number { min: -1, max: CURSOR_LAST },
-        about: "Exclusive: events after this sequence. Without it, or with -1, from the start.",
+        about: "Exclusive: events after this sequence; from the start if missing or -1.",
     };
     pub const AFTER_POSITION: Parameter = Parameter {
         name: query::AFTER_POSITION,
         form: Form::NumberOr { min: -1, max: CURSOR_LAST, word: query::LATEST },
-        about: "Exclusive: events after this position of the feed; latest is only what happens from now on. Without \
-                it, or with -1, from the start.",
+        about: "Exclusive: events after this position of the feed; latest is only new events. From the start if \
+                missing or -1.",
     };
     pub const EVENTS_LIMIT: Parameter = Parameter {
         name: query::LIMIT,
         form: Form::Number { min: 1, max: query::EVENTS_LIMIT_MAX as u64 },
-        about: "How many events a page brings at most; 500 when nobody says otherwise. Streams do not count.",
+        about: "The most events of a page; 500 by default. It does not apply to streams.",
     };
     /// The cursor of a list of things whose ids begin so.
     pub const fn after(prefix: &'static str) -> Parameter {
         Parameter {
             name: query::AFTER,
             form: Form::Cursor(prefix),
-            about: "Exclusive: what comes after this cursor, which is the next of the page before.",
+            about: "Exclusive: what follows this cursor, which is `next` of the previous page.",
         }
     }
     pub const AFTER_MESSAGE: Parameter = Parameter {
         name: query::AFTER,
         form: Form::Place,
-        about: "Exclusive: what comes after this cursor, which is the next of the page before.",
+        about: "Exclusive: what follows this cursor, which is `next` of the previous page.",
     };
     pub const LIST_LIMIT: Parameter = Parameter {
         name: query::LIMIT,
         form: Form::Number { min: 1, max: query::LIST_LIMIT_MAX as u64 },
-        about: "How many things a page brings at most; 50 when nobody says otherwise.",
+        about: "The most items of a page; 50 by default.",
     };
     pub const RUN_STATUS: Parameter = Parameter {
         name: query::STATUS,
@@ -315,7 +315,7 @@ pub mod parameter {
     pub const ALLOWANCE_SCOPE: Parameter = Parameter {
         name: query::SCOPE,
         form: Form::Word(&query::ALLOWANCE_SCOPES),
-        about: "Only allowances that reach so far.",
+        about: "Only allowances with this scope.",
     };
     pub const ALLOWANCE_RUN: Parameter = Parameter {
         name: query::RUN_ID,
@@ -330,7 +330,7 @@ pub mod parameter {
     pub const ARTIFACT_STATUS: Parameter = Parameter {
         name: query::STATUS,
         form: Form::Word(&query::ARTIFACT_STATUSES),
-        about: "Only artifacts with this status; those of a patch are proposed, applied and rejected.",
+        about: "Only artifacts with this status; patches are proposed, applied or rejected.",
     };
     pub const ARTIFACT_KIND: Parameter = Parameter {
         name: query::KIND,
@@ -347,12 +347,12 @@ pub mod parameter {
     pub const UPLOAD_KIND: Parameter = Parameter {
         name: query::KIND,
         form: Form::Word(&query::UPLOAD_KINDS),
-        about: "What it is: an image that a model is shown, or a file; image where the Content-Type says so, else file.",
+        about: "The kind: image, for models, or file. By default image if the Content-Type is one, else file.",
     };
     pub const UPLOAD_NAME: Parameter = Parameter {
         name: query::NAME,
         form: Form::Text(query::NAME_MAX),
-        about: "What it is called where it comes from; 255 characters at most.",
+        about: "The original file name; at most 255 characters.",
     };
     pub const CLARIFICATION_STATUS: Parameter = Parameter {
         name: query::STATUS,
@@ -374,38 +374,38 @@ pub mod parameter {
     pub const FEED_TYPE: Parameter = Parameter {
         name: query::TYPE,
         form: Form::Words(Word::Type),
-        about: "Only events of these types: whole names, or what they begin with and a star, such as tool.*; several \
+        about: "Only events of these types: complete names, or a prefix with a star, such as tool.*; separate several \
                 with commas.",
     };
     pub const FEED_RUN: Parameter = Parameter {
         name: query::RUN_ID,
         form: Form::Words(Word::Id("run_")),
-        about: "Only events of these runs; several with commas.",
+        about: "Only events of these runs; separate several with commas.",
     };
     pub const FEED_TASK: Parameter = Parameter {
         name: query::TASK_ID,
         form: Form::Words(Word::Id("task_")),
-        about: "Only events of these tasks; several with commas.",
+        about: "Only events of these tasks; separate several with commas.",
     };
     pub const FEED_SESSION: Parameter = Parameter {
         name: query::SESSION_ID,
         form: Form::Words(Word::Id("chat_")),
-        about: "Only events of these sessions; several with commas.",
+        about: "Only events of these sessions; separate several with commas.",
     };
     pub const FEED_KIND: Parameter = Parameter {
         name: query::KIND,
         form: Form::Words(Word::One(&query::RUN_KINDS)),
-        about: "Only events of runs of these kinds; several with commas.",
+        about: "Only events of runs of these kinds; separate several with commas.",
     };
     pub const FEED_STATUS: Parameter = Parameter {
         name: query::STATUS,
         form: Form::Words(Word::One(&query::RUN_STATUSES)),
-        about: "Only events of runs that stand so when the event is told; several with commas.",
+        about: "Only events of runs that have this status when the event is sent; separate several with commas.",
     };
     pub const TASK_STATUS: Parameter = Parameter {
         name: query::STATUS,
         form: Form::Word(&query::TASK_STATUSES),
-        about: "Only tasks that stand so: idle without a run, or as their latest run.",
+        about: "Only tasks with this status: idle without a run, else the status of the latest run.",
     };
     pub const RUN_KIND: Parameter = Parameter {
         name: query::KIND,
@@ -415,16 +415,16 @@ pub mod parameter {
     pub const NEEDS_ATTENTION: Parameter = Parameter {
         name: query::NEEDS_ATTENTION,
         form: Form::YesNo,
-        about: "Only what waits for somebody's answer, or only what does not.",
+        about: "true: only items that wait for an answer; false: only the others.",
     };
     pub const TEXT: Parameter = Parameter {
         name: query::TEXT,
         form: Form::Text(query::TEXT_MAX),
-        about: "Only what has this in its title or its last message, in whatever case; 200 characters at most.",
+        about: "Only items with this text in the title or the last message, in any case; at most 200 characters.",
     };
     pub const FULL: Parameter = Parameter {
         name: query::FULL,
         form: Form::YesNo,
-        about: "Whether every event's bytes are read, which takes its time.",
+        about: "Whether to read the bytes of every event, which may take long.",
     };
 }

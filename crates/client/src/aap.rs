@@ -15,7 +15,7 @@ pub mod wire;
 
 pub use client::AapClient;
 pub use error::AapError;
-pub use events::{Retraction, Stop, StopReason, TurnEvent, TurnFailure};
-pub use fold::{Fold, OpenCall, open_calls};
+pub use events::{OpenCall, Retraction, Stop, StopReason, TurnEvent, TurnFailure};
+pub use fold::{Fold, open_calls};
 pub use recount_transport::sse::Frame;
 pub use turn::{Heard, Turn};

@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 use self::address::Address;
 use crate::error::ClientError;
 use crate::limits;
-use crate::tail::{Source, Tail, Until};
+use crate::source::Source;
 
 /// A page of envelopes, each as the very bytes the server sent.
 pub type EventsPage = Page<Box<RawValue>>;
@@ -243,11 +243,6 @@ impl Client {
         limit: Option<usize>,
     ) -> Result<EventsPage, ClientError> {
         self.page(self.at(&["events"]).with(query::AFTER_POSITION, after).with(query::LIMIT, limit)).await
-    }
-
-    /// Reads a run or the feed as a stream, from behind `after` on.
-    pub fn tail(&self, source: Source, after: Option<u64>, until: Until) -> Tail {
-        Tail::new(self.clone(), source, after, until)
     }
 
     // Tokens.

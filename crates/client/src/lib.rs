@@ -9,6 +9,7 @@ pub mod aap;
 mod client;
 mod error;
 pub mod limits;
+mod source;
 mod tail;
 
 pub use client::{Client, EventsPage, Listing, is_on_this_machine};
@@ -16,4 +17,5 @@ pub use error::ClientError;
 pub use recount_api::{admin, export, problem, query, reply, request, routes, scope};
 // What programs that follow runs measure time with.
 pub use recount_world::moment;
-pub use tail::{Filter, Source, Tail, Told, Until};
+pub use source::{Filter, Source};
+pub use tail::{Tail, Told, Until};

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use recount_api::problem::Problem;
-use recount_api::query;
 use recount_api::reply::{DamagedRange, Gap};
 use recount_transport::limits::RETRY_MS;
 use recount_transport::sse::{Decoder, Frame};
@@ -16,44 +15,7 @@ use tokio::time::Instant;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::limits;
-
-/// What is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// One run, by id; cursors are sequences.
-    Run(String),
-    /// All runs; cursors are positions.
-    Feed,
-    /// The same, of what passes.
-    FeedOf(Filter),
-}
-
-/// What is wanted of the feed; where a part is empty it does not matter.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Names of types, or what they begin with and a star.
-    pub types: Vec<String>,
-    pub runs: Vec<String>,
-    pub tasks: Vec<String>,
-    pub sessions: Vec<String>,
-    pub kinds: Vec<String>,
-    pub statuses: Vec<String>,
-}
-
-impl Filter {
-    /// Each parameter with its words.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let parts = [
-            (query::TYPE, &self.types),
-            (query::RUN_ID, &self.runs),
-            (query::TASK_ID, &self.tasks),
-            (query::SESSION_ID, &self.sessions),
-            (query::KIND, &self.kinds),
-            (query::STATUS, &self.statuses),
-        ];
-        parts.into_iter().filter(|(_, words)| !words.is_empty()).map(|(name, words)| (name, words.join(",")))
-    }
-}
+use crate::source::Source;
 
 /// When a reading ends by itself. An error ends either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,10 +72,11 @@ struct Reading {
     since: Instant,
 }
 
-impl Tail {
-    pub(crate) fn new(client: Client, source: Source, after: Option<u64>, until: Until) -> Self {
+impl Client {
+    /// Follows a run or the feed as a stream, starting after the cursor `after`.
+    pub fn tail(&self, source: Source, after: Option<u64>, until: Until) -> Tail {
         Tail {
-            client,
+            client: self.clone(),
             source,
             until,
             cursor: after,
@@ -123,7 +86,9 @@ impl Tail {
             state: State::Waiting(recount_world::moment()),
         }
     }
+}
 
+impl Tail {
     /// The cursor of the last event that was given: where another tail would go on.
     pub fn cursor(&self) -> Option<u64> {
         self.cursor

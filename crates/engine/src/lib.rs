@@ -11,95 +11,40 @@
 //!
 //! It must never know a wire format, a model or a tool. Start reading at [`Engine`].
 
-mod allowances;
-mod artifact;
+mod admin;
 mod catalogue;
-mod desk;
-mod dispatch;
 mod engine;
-mod erase;
-mod error;
-mod follow;
-mod fresh;
-mod history;
-mod identity;
-pub mod import;
-mod ingest;
-mod journal;
+mod ground;
 pub mod limits;
-mod live;
-mod messages;
-mod metered;
-mod meters;
-mod once;
-mod order;
-mod past;
-mod performer;
-mod profile;
-mod prompts;
-mod publish;
-mod queue;
-mod redaction;
-mod remembered;
-mod retention;
-mod row_pages;
-mod rows;
-pub mod salvage;
-mod say;
-mod scrub;
-mod sealed;
-mod sessions;
-mod setup;
-mod sieve;
-mod standing;
-mod subscribe;
-mod tasks;
-mod timers;
-mod tokens;
-mod workspaces;
-mod writer;
-mod writers;
+mod read;
+mod work;
+mod write;
 
-pub use allowances::{AllowanceFilter, AllowanceRow};
-pub use artifact::{
-    ArtifactFilter, Keep, Kept as KeptArtifact, MissingBlob, Target, Upload, UploadRow, kept_blobs,
-    missing_blobs,
+pub use admin::{
+    EngineStats, Import, Imported, Kept, MissingBlob, Policy, Scrubbed, Swept, TokenRow, add_token, import,
+    kept_blobs, missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{
-    ApprovalRow, ArtifactRow, ClarificationRow, HandoffRow, RunRow, check as check_catalogue,
+    AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
+    Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, HandoffRow, ListQuery, Listed,
+    OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles, Purpose, RunFilter, RunRow,
+    SessionRow, Sets, Setup, SetupRow, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow,
+    check as check_catalogue, tombstones,
 };
-pub use desk::{Desk, Left, Watch};
-pub use engine::{Digest, Engine, EngineInstance, FeedPage, ListQuery, Listed, NewRun, RunFilter};
-pub use erase::{Erased, Tombstone, tombstones};
-pub use error::{Error, Failure};
-pub use follow::Events;
-pub use identity::{Caller, Narrowing, Scope, Visitor};
-pub use import::{Import, Imported};
-pub use ingest::Triple;
-pub use messages::{Messages, Told};
-pub use meters::{EngineStats, ReaderStats};
-pub use once::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay, WordReply};
-pub use order::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose};
-pub use past::Past;
-pub use performer::{
-    ApplyTo, ChangeKind, ChangeState, HeldFolders, Performer, Unacceptable, Whose, WorkspaceChange,
-    WorkspaceChanges, WorkspaceOf,
-};
-pub use profile::{
-    AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, Profile, Profiles, Sets, ToolInfo,
-    ToolRef,
+pub use engine::{Engine, EngineInstance, Visitor};
+pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
+pub use read::{
+    ArtifactFilter, Delivery, Digest, Events, FeedPage, Messages, ReaderStats, SessionStanding, Sieve,
+    Subscription, Told, TypePattern,
 };
 pub use recount_log::{Damage, Framing};
 pub use recount_redact::Redactor;
-pub use retention::{Kept, Pin, Policy, Pruned, Swept};
-pub use say::{Answering, Saying, Superseded};
-pub use scrub::Scrubbed;
-pub use sealed::SEAL_KEY_BYTES;
-pub use sessions::SessionRow;
-pub use setup::{NewFork, NewSetup, Overrides, Setup, SetupRow};
-pub use sieve::{Sieve, TypePattern};
-pub use standing::SessionStanding;
-pub use subscribe::{Delivery, Subscription};
-pub use tasks::{Budget, NewTask, Raise, TaskRow};
-pub use tokens::{TokenRow, add_token, remove_token, tokens};
-pub use writer::Receipt;
+pub use work::{
+    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, Performer, Watch, WorkspaceChange,
+    WorkspaceChanges, WorkspaceOf,
+};
+pub use write::{
+    Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, NewFork, NewRun, NewSetup,
+    NewTask, Once, Past, Pruned, Raise, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target, Triple,
+    UnderWay, Upload, WordReply,
+};

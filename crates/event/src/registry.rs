@@ -52,9 +52,9 @@ pub struct Row {
     pub type_name: &'static str,
     pub status: Status,
     pub appender: Appender,
-    /// What AAP hears.
+    /// What AAP sends for the type.
     pub aap: &'static str,
-    /// What AAEP hears.
+    /// What AAEP sends for the type.
     pub aaep: &'static str,
     /// The schema of `data` as readers take it.
     pub schema: fn() -> Schema,

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::limits;
 use crate::project::TurnId;
-use crate::serve::stream;
+use crate::turn_header;
 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Refusal {
     pub(crate) fn response(&self, request_id: Option<&str>) -> Response {
         let mut response = written(self.code, &self.detail, self.retry_after, request_id, self.turn);
         if let Some(turn) = self.turn {
-            stream::name(&mut response, turn);
+            turn_header::name(&mut response, turn);
         }
         response
     }

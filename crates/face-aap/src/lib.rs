@@ -11,6 +11,7 @@ mod error;
 pub mod limits;
 pub mod project;
 mod serve;
+mod turn_header;
 pub mod wire;
 
 pub use error::refusal_response;

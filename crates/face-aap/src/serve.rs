@@ -3,7 +3,9 @@
 //! Handlers stand in one file a subject; [`router`] names them all.
 
 mod answers;
+mod beginning;
 mod caller;
+mod events;
 mod history;
 mod http;
 mod late;
@@ -14,7 +16,7 @@ mod originals;
 mod pictures;
 mod say;
 mod sessions;
-pub(crate) mod stream;
+mod stream;
 mod turns;
 
 use std::sync::Arc;

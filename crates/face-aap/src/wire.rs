@@ -8,6 +8,7 @@ mod message;
 mod meta;
 mod session;
 mod turn;
+mod usage;
 
 use recount_event::door;
 use serde::Deserialize;
@@ -25,8 +26,9 @@ pub use session::{
 };
 pub use turn::{
     Awaiting, AwaitingKind, PostSessionTurnRequest, PostSessionTurnResponse, StopReason, StreamMode,
-    TurnError, Usage,
+    TurnError,
 };
+pub use usage::Usage;
 
 /// The place that is all of a body.
 const WHOLE: &str = "body";

@@ -10,11 +10,13 @@
 mod accept;
 mod error;
 pub mod limits;
+mod places;
 mod project;
 mod serve;
 mod stream;
 
 pub use accept::export as read_export;
 pub use error::Refusal;
-pub use serve::{Places, check_query, encoded, identified, method_not_allowed, mount, router};
+pub use places::Places;
+pub use serve::{check_query, encoded, identified, method_not_allowed, mount, router};
 pub use stream::SseFraming;

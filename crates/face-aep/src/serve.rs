@@ -30,53 +30,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use recount_api::routes::{ROUTES, RouteName};
 use recount_api::terms::Route;
-use recount_engine::{Caller, Engine, EngineInstance, Redactor};
+use recount_engine::{Caller, Engine, Redactor};
 use recount_event::Code;
-use recount_transport::{RequestId, Share, ShareLimits, Shares};
+use recount_transport::RequestId;
 use recount_world::World;
 
+use crate::accept;
 use crate::error::{Refusal, problem_response};
-use crate::{accept, limits};
+use crate::places::Places;
 
 pub use self::http::encoded;
-
-/// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
-#[derive(Clone)]
-pub struct Places {
-    streams: Shares<EngineInstance>,
-    streams_max: usize,
-    imports: Shares<EngineInstance>,
-    artifacts: Shares<EngineInstance>,
-}
-
-/// A place of a tenant among them.
-pub(crate) type Place = Share<EngineInstance>;
-
-impl Places {
-    /// With a bound on the streams that one tenant may have open; [`limits::STREAMS_MAX`] is the usual one.
-    pub fn new(streams_max: usize) -> Self {
-        let pieces = |bytes: usize| bytes / limits::ARTIFACT_PIECE_BYTES;
-        let artifacts =
-            ShareLimits::for_each(pieces(limits::ARTIFACT_BYTES_AT_ONCE), pieces(limits::ARTIFACT_BYTES_OWN));
-        let imports = ShareLimits::for_each(limits::IMPORTS_MAX, limits::IMPORTS_OWN_MAX);
-        Places {
-            streams: Shares::new(ShareLimits::for_each(streams_max, limits::STREAMS_OWN_MAX)),
-            streams_max,
-            imports: Shares::new(imports),
-            artifacts: Shares::new(artifacts),
-        }
-    }
-
-    /// How often there was no place for a stream.
-    pub fn streams_refused(&self) -> u64 {
-        self.streams.refused()
-    }
-
-    /// How often there was no place for the bytes of an artifact.
-    pub fn artifacts_refused(&self) -> u64 {
-        self.artifacts.refused()
-    }
-}
 
 /// What one request works with: the engine of its tenant, and who asks.
 struct Face {

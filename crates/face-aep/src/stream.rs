@@ -10,8 +10,8 @@ use recount_transport::{Handover, Piece, limits, sse};
 use tokio::time::{Instant, Sleep};
 
 use crate::error::{Refusal, problem};
+use crate::places::Place;
 use crate::project::{damaged, gap};
-use crate::serve::Place;
 
 /// `id:` is the cursor and `data:` the envelope exactly as it was stored.
 pub struct SseFraming;

@@ -15,7 +15,6 @@ use recount_log::limits::BLOB_BYTES_MAX;
 
 use crate::fault::{Doing as _, corrupt};
 use crate::folder::{make_folder, private, sync_folder};
-use crate::salvage::BlobsCopied;
 
 /// What a file is called until it is complete.
 const UNFINISHED: &str = "unfinished-";
@@ -25,6 +24,14 @@ const UNFINISHED: &str = "unfinished-";
 pub(crate) struct Blobs {
     root: PathBuf,
     counter: Arc<AtomicU64>,
+}
+
+/// What became of blobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BlobsCopied {
+    pub copied: u64,
+    /// Names of those whose bytes are not those of their name, or cannot be read.
+    pub damaged: Vec<String>,
 }
 
 impl Blobs {

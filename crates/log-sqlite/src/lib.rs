@@ -15,7 +15,7 @@
 //! process at a time has it. Before SQLite opens the database, what lies there is compared with what was acknowledged
 //! (`loss.rs`). The writer takes whatever waits, checks each append before it writes anything of
 //! it, commits all of them at once and answers after the sync. The sync in flight is the gathering window; only
-//! where many append at once it waits a little for more of them (`company.rs`).
+//! where many append at once it waits a little for more of them (`group_commit.rs`).
 //!
 //! A commit is one row: its records in the order they came, whoever's they are (*hot*). Which streams have
 //! records there is known in memory and read again at open. Later the oldest of these rows are taken apart
@@ -31,21 +31,19 @@ mod backup;
 mod blobs;
 mod changes;
 mod checkpoint;
-mod company;
 mod connection;
 mod cut;
 mod examine;
 mod fault;
-mod feed;
 mod folder;
 mod fresh;
 mod gather;
 mod group;
+mod group_commit;
 mod high_water;
 mod hot;
 mod layout;
 pub mod limits;
-mod line;
 mod load;
 mod loss;
 mod marker;
@@ -60,11 +58,11 @@ mod pool;
 mod quick;
 mod reading;
 mod reserve;
-mod rounds;
 mod rows;
 pub mod salvage;
 mod schema;
 mod seal;
+mod seal_plan;
 mod sealer;
 mod store;
 mod sum;
@@ -73,6 +71,7 @@ mod tails;
 mod wal;
 mod write_back;
 mod writer;
+mod writer_queue;
 
 pub use marker::BACKUP_MARKER;
 pub use offline::{Glance, SCHEMA, copy, glance, high_water, inspect, kept_logs};

@@ -86,17 +86,17 @@ pub const OPEN_CHECK_BYTES_MAX: u64 = 64 << 20;
 pub const WRITER_NICENESS: i32 = -10;
 
 /// Of those who append at once, as the writer knows them, one in so many is in line before it begins a commit.
-/// (`company.rs`, `docs/decisions/0022`)
-pub const COMPANY_DIVISOR: usize = 3;
+/// (`group_commit.rs`, `docs/decisions/0022`)
+pub const GROUP_WAIT_DIVISOR: usize = 3;
 
 /// The writer waits for them no longer than so many commits take.
-pub const COMPANY_COMMITS: u32 = 5;
+pub const GROUP_WAIT_COMMITS: u32 = 5;
 
 /// And no longer than this.
-pub const COMPANY_WAIT_MAX: Duration = Duration::from_millis(2);
+pub const GROUP_WAIT_WAIT_MAX: Duration = Duration::from_millis(2);
 
 /// When it waited in vain, one in so many fewer are said to append at once.
-pub const COMPANY_LESS_DIVISOR: usize = 4;
+pub const GROUP_WAIT_LESS_DIVISOR: usize = 4;
 
 /// Records in the hot part; when there are more, sealing is forced before the next commit.
 pub const HOT_RECORDS_MAX: u64 = 512 << 10;

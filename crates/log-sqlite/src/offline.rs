@@ -30,18 +30,24 @@ pub const SCHEMA: i64 = schema::VERSION;
 
 /// Looks quickly whether the database is ours and sound. Finding that it is not is a fault.
 pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
-    let (folder, place) = take(data_dir)?;
-    let evidence = Evidence::gather(&folder, place.durability)?;
-    let connection = place.open(Role::Salvager)?;
-    let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
-    check_end(&evidence, &connection)?;
-    marker::check(data_dir)?;
+    let (folder, connection, schema) = open_whole(data_dir)?;
     let database_bytes = std::fs::metadata(folder.database()).map_or(0, |database| database.len());
     let pages_checked = database_bytes <= limits::OPEN_CHECK_BYTES_MAX;
     if pages_checked {
         examine::check_pages(&connection)?;
     }
     Ok(Glance { schema, database_bytes, pages_checked })
+}
+
+/// Opens a database that is ours, whose end is not missing, and that is no part of a backup. Returns its schema, too.
+fn open_whole(data_dir: &Path) -> Result<(Folder, Connection, i64), Fault> {
+    let (folder, place) = take(data_dir)?;
+    let evidence = Evidence::gather(&folder, place.durability)?;
+    let connection = place.open(Role::Salvager)?;
+    let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
+    check_end(&evidence, &connection)?;
+    marker::check(data_dir)?;
+    Ok((folder, connection, schema))
 }
 
 /// Reads a data folder, damaged or not, whole.
@@ -62,12 +68,7 @@ pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
 /// Copies a store, of whatever released schema, to a folder that is not there yet, and reads the copy. A damaged store
 /// is not copied.
 pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
-    let (folder, place) = take(data_dir)?;
-    let evidence = Evidence::gather(&folder, place.durability)?;
-    let connection = place.open(Role::Salvager)?;
-    let schema = schema::identify(&connection, &place.name()).map_err(of_refusal)?;
-    check_end(&evidence, &connection)?;
-    marker::check(data_dir)?;
+    let (folder, connection, schema) = open_whole(data_dir)?;
     folder.check_blobs(layout::last_position(&connection).unwrap_or(0))?;
     backup::backup(&connection, &Blobs::at(folder.blobs()), to, &AtomicBool::new(false))?;
     let sound = check_copy(to, schema);

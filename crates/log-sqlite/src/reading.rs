@@ -5,22 +5,22 @@
 //! the snapshot's row of the stream says where the border runs. Nothing is read twice or passed over, and
 //! nothing needs trying again. Ranges of rows are an exception (see `fresh.rs`). What is missing all the same is a fault and never skipped.
 
-use std::collections::HashMap;
+mod feed;
+
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use recount_log::chain::ChainValue;
 use recount_log::{
-    Damage, End, Fault, FeedRecord, Framed, Framing, Meter, ReadBound, Record, RowRange, StreamKey, Tail,
-    WholeRows,
+    Damage, End, Fault, Framed, Framing, Meter, ReadBound, Record, RowRange, StreamKey, Tail, WholeRows,
 };
 use rusqlite::Connection;
 
+pub(crate) use self::feed::feed;
 use crate::fault::{Doing as _, about, corrupt};
 use crate::hot::{Hot, Part};
-use crate::layout::{self, FeedRow, Names, StoredChunk, StoredGroup, StreamTail};
-use crate::limits::FEED_CHUNKS_BYTES_MAX;
-use crate::packing::{Slot, Span};
+use crate::layout::{self, StoredChunk, StreamTail};
+use crate::packing::Slot;
 use crate::pages::Pages;
 use crate::rows;
 
@@ -374,266 +374,6 @@ impl<'k, F: Filling> Page<'k, F> {
         Err(corrupt(format!(
             "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount verify --data`"
         )))
-    }
-}
-
-/// Records of all streams, in order of position.
-pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Result<Vec<FeedRecord>, Fault> {
-    let snapshot = snapshot(connection)?;
-    let from = from.max(1);
-    let first_hot = layout::first_hot(&snapshot).doing("looking where the hot part begins")?;
-    let mut feed = Feed {
-        next: from,
-        meter: bound.meter(),
-        full: false,
-        names: Names::new(&snapshot),
-        chunks: Chunks::default(),
-        records: Vec::new(),
-    };
-    match feed.fill(&snapshot, first_hot) {
-        // What stands before a hole is given; whoever asks for the hole itself is told.
-        Err(fault) if feed.records.is_empty() => Err(feed.about(&snapshot, first_hot, fault)),
-        _ => Ok(feed.records),
-    }
-}
-
-/// A page of the feed as it fills.
-struct Feed<'c> {
-    /// The position that is to come.
-    next: u64,
-    meter: Meter,
-    full: bool,
-    names: Names<'c>,
-    chunks: Chunks,
-    records: Vec<FeedRecord>,
-}
-
-impl Feed<'_> {
-    fn fill(&mut self, connection: &Connection, first_hot: Option<u64>) -> Result<(), Fault> {
-        if first_hot.is_none_or(|first| self.next < first) {
-            self.sealed(connection)?;
-        }
-        let Some(first_hot) = first_hot else { return Ok(()) };
-        if !self.full && self.next < first_hot {
-            return Err(self.missing(first_hot));
-        }
-        self.hot(connection)
-    }
-
-    /// Says of damage how far it goes, where that is not known yet: to where the feed begins again.
-    fn about(&self, connection: &Connection, first_hot: Option<u64>, fault: Fault) -> Fault {
-        if fault.damage.as_ref().is_some_and(|damage| damage.positions.is_some()) {
-            return fault;
-        }
-        let next = match layout::feed_after(connection, self.next) {
-            Ok(Some(next)) => Some(next),
-            Ok(None) | Err(_) => first_hot.filter(|first| *first > self.next),
-        };
-        let last = next.map(|next| next - 1).or_else(|| layout::last_position(connection).ok());
-        let positions = last.filter(|last| *last >= self.next).map(|last| self.next..=last);
-        about(fault, || Damage { positions, ..Damage::default() })
-    }
-
-    /// Says of damage to sealed records of one span whose they are.
-    fn about_span(
-        &self,
-        connection: &Connection,
-        position: u64,
-        span: Span,
-        done: u64,
-        fault: Fault,
-    ) -> Fault {
-        let sequence = span.first_sequence + done;
-        let left = span.count - done;
-        let stream = self.names.name(span.stream);
-        let end = match layout::chunk_after(connection, span.stream, sequence) {
-            Ok(Some(end)) if stream.is_some() => left.min(end - sequence),
-            _ => left,
-        };
-        let fault = Fault { damage: None, ..fault };
-        about(fault, || Damage {
-            sequences: stream.is_some().then_some(sequence..=sequence + end - 1),
-            stream,
-            positions: Some(position..=position + end - 1),
-        })
-    }
-
-    fn sealed(&mut self, connection: &Connection) -> Result<(), Fault> {
-        layout::feed_from(connection, self.next, &mut |FeedRow { first, last, spans }| {
-            if last < self.next {
-                return Ok(true);
-            }
-            if first > self.next {
-                return Err(self.missing(first));
-            }
-            let mut position = first;
-            for span in spans {
-                for done in 0..span.count {
-                    if position >= self.next {
-                        let sequence = span.first_sequence + done;
-                        let taken = self.sealed_one(connection, position, span.stream, sequence);
-                        let taken = taken
-                            .map_err(|fault| self.about_span(connection, position, span, done, fault))?;
-                        if !taken {
-                            self.full = true;
-                            return Ok(false);
-                        }
-                    }
-                    position += 1;
-                }
-            }
-            self.next = position;
-            Ok(true)
-        })
-    }
-
-    /// `false`: the page is full.
-    fn sealed_one(
-        &mut self,
-        connection: &Connection,
-        position: u64,
-        stream: i64,
-        sequence: u64,
-    ) -> Result<bool, Fault> {
-        if stream == crate::packing::NOBODY {
-            return Ok(true);
-        }
-        let (key, tail) = self.names.get(stream, position)?;
-        if sequence < tail.first_sequence {
-            return Ok(true);
-        }
-        let (key, tail) = (key.clone(), *tail);
-        let found = self.chunks.find(connection, &tail, sequence)?;
-        let Some(bytes) = found.filter(|(there, _)| *there == position).map(|(_, bytes)| bytes) else {
-            return Err(corrupt(format!(
-                "stream {key} has no sequence {sequence} for position {position}; look at the store with `recount verify --data`"
-            )));
-        };
-        Ok(self.take(key, position, sequence, bytes))
-    }
-
-    fn hot(&mut self, connection: &Connection) -> Result<(), Fault> {
-        if self.full {
-            return Ok(());
-        }
-        layout::groups_from(connection, self.next, &mut |group| {
-            if group.last_position() < self.next {
-                return Ok(true);
-            }
-            if group.first_position > self.next {
-                return Err(self.missing(group.first_position));
-            }
-            let sound = group.check();
-            for (position, slot, bytes) in group.records() {
-                if position < self.next {
-                    continue;
-                }
-                let sealed = self.names.get(slot.stream, position)?.1.next_sequence;
-                if let (Err(_), true) = (&sound, slot.sequence < sealed) {
-                    // It is in a chunk as well.
-                    if !self.sealed_one(connection, position, slot.stream, slot.sequence)? {
-                        return Ok(false);
-                    }
-                    continue;
-                }
-                if let Err(fault) = &sound {
-                    return Err(self.about_slot(&group, position, slot, fault.clone()));
-                }
-                let key = self.names.get(slot.stream, position)?.0.clone();
-                if !self.take(key, position, slot.sequence, Bytes::copy_from_slice(bytes)) {
-                    return Ok(false);
-                }
-            }
-            self.next = group.last_position() + 1;
-            Ok(true)
-        })
-    }
-
-    /// Says of damage to hot records whose they are: those of one stream that follow each other.
-    fn about_slot(&mut self, group: &StoredGroup<'_>, position: u64, slot: &Slot, fault: Fault) -> Fault {
-        let following = (position..).zip(slot.sequence..);
-        let mut records = group.records().skip_while(|(there, ..)| *there < position).zip(following);
-        let same = |((there, other, _), (position, sequence)): &((u64, &Slot, &[u8]), (u64, u64))| {
-            there == position && other.stream == slot.stream && other.sequence == *sequence
-        };
-        let more = records.by_ref().take_while(same).count().saturating_sub(1) as u64;
-        let stream = self.names.get(slot.stream, position).ok().map(|(key, _)| key.clone());
-        about(fault, || Damage {
-            sequences: stream.is_some().then_some(slot.sequence..=slot.sequence + more),
-            stream,
-            positions: Some(position..=position + more),
-        })
-    }
-
-    fn take(&mut self, stream: StreamKey, position: u64, sequence: u64, bytes: Bytes) -> bool {
-        if !self.meter.admits(bytes.len()) {
-            return false;
-        }
-        self.records.push(FeedRecord { stream, record: Record { position, sequence, bytes } });
-        true
-    }
-
-    fn missing(&self, found: u64) -> Fault {
-        let (first, last) = (self.next, found.saturating_sub(1));
-        corrupt(format!(
-            "the records at positions {first} to {last} are not there; look at the store with `recount verify --data`"
-        ))
-    }
-}
-
-/// Chunks that one page of the feed comes back to, a stream's last one each.
-#[derive(Default)]
-struct Chunks {
-    kept: HashMap<i64, KeptChunk>,
-    bytes: usize,
-}
-
-struct KeptChunk {
-    first_sequence: u64,
-    records: Vec<(u64, Bytes)>,
-}
-
-impl Chunks {
-    fn find(
-        &mut self,
-        connection: &Connection,
-        tail: &StreamTail,
-        sequence: u64,
-    ) -> Result<Option<(u64, Bytes)>, Fault> {
-        let stream = tail.id;
-        if let Some(found) = self.kept.get(&stream).and_then(|kept| kept.get(sequence)) {
-            return Ok(Some(found));
-        }
-        let mut found = None;
-        layout::chunks_from(connection, tail, sequence, &mut |chunk| {
-            // Only from here on: a feed goes forward.
-            let records: Vec<(u64, Bytes)> = chunk
-                .records()
-                .filter(|(there, ..)| *there >= sequence)
-                .map(|(_, position, bytes)| (position, Bytes::copy_from_slice(bytes)))
-                .collect();
-            if chunk.first_sequence <= sequence {
-                found = Some(KeptChunk { first_sequence: sequence, records });
-            }
-            Ok(false)
-        })?;
-        let Some(chunk) = found else { return Ok(None) };
-        let bytes: usize = chunk.records.iter().map(|(_, bytes)| bytes.len()).sum();
-        if self.bytes + bytes > FEED_CHUNKS_BYTES_MAX {
-            self.kept.clear();
-            self.bytes = 0;
-        }
-        self.bytes += bytes;
-        let record = chunk.get(sequence);
-        self.kept.insert(stream, chunk);
-        Ok(record)
-    }
-}
-
-impl KeptChunk {
-    fn get(&self, sequence: u64) -> Option<(u64, Bytes)> {
-        let place = usize::try_from(sequence.checked_sub(self.first_sequence)?).ok()?;
-        self.records.get(place).cloned()
     }
 }
 

@@ -29,6 +29,7 @@ use self::image::Image;
 use self::sift::{NewRow, Sifted, sift};
 use self::weave::{Piece, Pieces, Proof, Woven, weave};
 use crate::blobs::Blobs;
+pub use crate::blobs::BlobsCopied;
 use crate::fault::corrupt;
 use crate::folder::{blobs_in, database_in, high_water_in, lock_in};
 use crate::high_water::{self, Found};
@@ -116,14 +117,6 @@ pub struct SalvagedRow<'s> {
     pub space: &'s str,
     pub key: &'s str,
     pub value: &'s [u8],
-}
-
-/// What became of blobs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BlobsCopied {
-    pub copied: u64,
-    /// Names of those whose bytes are not those of their name, or cannot be read.
-    pub damaged: Vec<String>,
 }
 
 impl Salvage {

@@ -23,7 +23,6 @@ use crate::folder::Folder;
 use crate::fresh::Fresh;
 use crate::high_water::HighWater;
 use crate::hot::Hot;
-use crate::line::Line;
 use crate::loss::Evidence;
 use crate::options::SqliteOptions;
 use crate::pages::Pages;
@@ -31,7 +30,8 @@ use crate::pool::{Bounds, Pool};
 use crate::reserve::Reserve;
 use crate::schema::Refusal;
 use crate::write_back::WriteBack;
-use crate::writer::{Beside, Done, Job, Shared, Task, Writer};
+use crate::writer::{Done, Job, Shared, Task, Writer, WriterThreads};
+use crate::writer_queue::WriterQueue;
 use crate::{
     backup, changes, checkpoint, examine, layout, limits, load, marker, reading, rows, schema, sealer,
 };
@@ -119,11 +119,11 @@ impl SqliteStore {
             hot: Arc::new(hot),
             fresh: Arc::new(fresh),
             observer: Arc::default(),
-            line: Arc::new(Line::new()),
+            queue: Arc::new(WriterQueue::new()),
             meters: Arc::default(),
             reserve,
         };
-        let beside = Beside { checkpoints, asks, high_water };
+        let beside = WriterThreads { checkpoints, asks, high_water };
         let writer = Writer::new(place.clone(), writer, journal, shared.clone(), beside, &options)?;
         threads.push(recount_world::thread("recount-store", move || {
             // Let go last, also when the writer stops with a panic.
@@ -148,7 +148,7 @@ impl SqliteStore {
     #[doc(hidden)]
     pub fn seal_now(&self) -> Answer<()> {
         let (answer, done) = oneshot::channel();
-        let asked = self.shared.line.push(Task::Seal(answer), 0);
+        let asked = self.shared.queue.push(Task::Seal(answer), 0);
         Box::pin(async move {
             asked?;
             done.await.unwrap_or_else(|_| Err(stopped()))
@@ -163,19 +163,19 @@ impl SqliteStore {
         self.readers.ask(0, move |connection| read(connection, &hot))
     }
 
-    /// Puts an append in line.
+    /// Puts an append into the queue.
     fn enqueue(&self, append: Append) -> Result<oneshot::Receiver<Result<Done, AppendError>>, Fault> {
         let bytes = append.admit()?;
         let (answer, fate) = oneshot::channel();
         let since = recount_world::moment();
-        self.shared.line.push(Task::Append(Job { append, bytes, since, answer }), bytes)?;
+        self.shared.queue.push(Task::Append(Job { append, bytes, since, answer }), bytes)?;
         Ok(fate)
     }
 
     /// Lets nothing new in; the threads then end by themselves.
     fn hang_up(&self) {
         self.closing.store(true, Ordering::Relaxed);
-        self.shared.line.close();
+        self.shared.queue.close();
         self.readers.close();
         self.blobs.close();
     }
@@ -298,7 +298,7 @@ impl Store for SqliteStore {
     fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
         let (answer, done) = oneshot::channel();
         let bytes = repair.bytes();
-        let asked = self.shared.line.push(Task::Repair(repair, answer), bytes);
+        let asked = self.shared.queue.push(Task::Repair(repair, answer), bytes);
         Box::pin(async move {
             asked?;
             done.await.unwrap_or_else(|_| Err(stopped()))

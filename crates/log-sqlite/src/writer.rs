@@ -8,12 +8,15 @@
 //!   nothing waits for a while         ─▶ begin ─▶ bring changed rows to their table ─▶ commit
 //! ```
 //!
-//! Where many append at once it waits a little before it takes, so that more of them come ([`crate::company`]).
+//! Where many append at once it waits a little before it takes, so that more of them come ([`crate::group_commit`]).
 //! Sealing goes in small transactions, of what another thread made ready: when nothing waits and the oldest group
 //! has come of age, between commits when much is hot, and before a commit when too much is.
 //!
 //! After a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
 //! returns by itself when the cause is gone. It must not know what tables look like.
+
+mod commit;
+mod sealing;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,35 +25,37 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recount_log::limits::{GROUP_APPENDS_MAX, GROUP_BYTES_MAX};
-use recount_log::{Append, AppendError, Fault, FaultKind, Observer, Retry, RowRepair, StreamKey};
+use recount_log::{Append, AppendError, Fault, FaultKind, Observer, RowRepair, StreamKey};
 use recount_world::moment;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::commit::{execute, rolled_back, settle, watch_wal};
+use self::sealing::{Sealing, Step};
 use crate::changes::{self, Journal};
 use crate::checkpoint::Checkpoints;
-use crate::company::Company;
 use crate::connection::{Place, Role};
 use crate::fault::{Doing as _, no_space};
 use crate::fresh::{Fresh, States};
 use crate::group::{self, Group, Proof, Written};
+use crate::group_commit::GroupCommitPolicy;
 use crate::high_water::HighWater;
 use crate::hot::Hot;
-use crate::layout::{self, Totals};
+use crate::layout;
 use crate::limits;
-use crate::line::{Found, Line};
 use crate::load;
 use crate::meters::Meters;
 use crate::options::SqliteOptions;
 use crate::reserve::Reserve;
-use crate::rounds::{Next, Patience, Rounds};
 use crate::rows;
 use crate::seal;
+use crate::seal_plan::{Next, Patience};
 use crate::sealer::Ask;
 use crate::tails::Tails;
+use crate::writer_queue::{Found, WriterQueue};
 
-/// What stands in line for the writer.
+/// What waits for the writer.
 pub(crate) enum Task {
     Append(Job),
     /// Seal all that is hot now.
@@ -59,7 +64,7 @@ pub(crate) enum Task {
     Repair(RowRepair, oneshot::Sender<Result<bool, Fault>>),
 }
 
-/// One append in line.
+/// One append in the queue.
 pub(crate) struct Job {
     pub(crate) append: Append,
     pub(crate) bytes: usize,
@@ -106,14 +111,14 @@ pub(crate) struct Shared {
     pub(crate) hot: Arc<Hot>,
     pub(crate) fresh: Arc<Fresh>,
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
-    pub(crate) line: Arc<Line<Task>>,
+    pub(crate) queue: Arc<WriterQueue<Task>>,
     pub(crate) meters: Arc<Meters>,
     /// While it is spent nothing is written that does not take away.
     pub(crate) reserve: Reserve,
 }
 
 /// The threads beside the writer that it asks things of.
-pub(crate) struct Beside {
+pub(crate) struct WriterThreads {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) asks: SyncSender<Ask>,
     pub(crate) high_water: HighWater,
@@ -128,7 +133,7 @@ pub(crate) struct Writer {
     written: Written,
     journal: Journal,
     fresh_rows_max: usize,
-    company: Company,
+    group_commit: GroupCommitPolicy,
     /// The data version in which the hot part was last read; `None` after a doubt.
     known: Option<i64>,
     shared: Shared,
@@ -141,85 +146,11 @@ pub(crate) struct Writer {
     fold_not_before: Option<Instant>,
 }
 
-/// When and how much is sealed.
-struct Sealing {
-    age: Duration,
-    /// What may be hot.
-    most: Totals,
-    rounds: Rounds,
-    /// What has come of age is sealed up to this position.
-    due: u64,
-    /// What came in since much is hot, somewhat more than that, and was not made up for by sealing.
-    come_in: Totals,
-    /// After a failure: not before this.
-    not_before: Option<Instant>,
-}
-
-/// What became of a step of sealing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Done,
-    NotReady,
-    Nothing,
-}
-
-impl Sealing {
-    fn new(options: &SqliteOptions, asks: SyncSender<Ask>) -> Self {
-        let (age, records_max) = (options.seal_age, options.hot_records_max);
-        // Where little may be hot, windows and portions are small too.
-        let level = (records_max / limits::HOT_LEVEL_DIVISOR).max(1);
-        let portion = Totals {
-            records: limits::SEAL_BATCH_RECORDS.min(level.div_ceil(limits::SEAL_MORE_DIVISOR)),
-            bytes: limits::SEAL_BATCH_BYTES,
-        };
-        let window = Totals {
-            records: limits::SEAL_WINDOW_RECORDS_MAX.min(level),
-            bytes: limits::SEAL_WINDOW_BYTES_MAX,
-        };
-        Sealing {
-            age,
-            most: Totals { records: records_max, bytes: options.hot_bytes_max },
-            rounds: Rounds::new(asks, portion, window),
-            due: 0,
-            come_in: Totals::default(),
-            not_before: None,
-        }
-    }
-
-    /// So much came in while so much was hot.
-    fn came_in(&mut self, new: Totals, hot: Totals) {
-        if self.is_much(hot) {
-            self.come_in.more(new);
-            self.come_in.more(Totals {
-                records: new.records / limits::SEAL_MORE_DIVISOR,
-                bytes: new.bytes / limits::SEAL_MORE_DIVISOR,
-            });
-        } else {
-            self.come_in = Totals::default();
-        }
-    }
-
-    /// Whether so much came in that a portion is to be sealed.
-    fn lags(&self) -> bool {
-        let portion = self.rounds.portion();
-        self.come_in.bytes >= portion.bytes || self.come_in.records >= portion.records
-    }
-
-    fn is_too_much(&self, hot: Totals) -> bool {
-        hot.records > self.most.records || hot.bytes > self.most.bytes
-    }
-
-    fn is_much(&self, hot: Totals) -> bool {
-        hot.records > self.most.records / limits::HOT_LEVEL_DIVISOR
-            || hot.bytes > self.most.bytes / limits::HOT_LEVEL_DIVISOR
-    }
-}
-
 /// What a group came to: for each append, in order, the position of its first record.
 type Fates = Vec<Result<u64, AppendError>>;
 
-/// Tells the line, however the writer ends.
-struct Leave(Arc<Line<Task>>);
+/// Tells the queue, however the writer ends.
+struct Leave(Arc<WriterQueue<Task>>);
 
 impl Drop for Leave {
     fn drop(&mut self) {
@@ -233,10 +164,10 @@ impl Writer {
         mut connection: Connection,
         journal: Journal,
         shared: Shared,
-        beside: Beside,
+        beside: WriterThreads,
         options: &SqliteOptions,
     ) -> Result<Self, Fault> {
-        let Beside { checkpoints, asks, high_water } = beside;
+        let WriterThreads { checkpoints, asks, high_water } = beside;
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
         let known = layout::data_version(&connection).doing("reading where the store ends")?;
@@ -247,7 +178,7 @@ impl Writer {
             written: Written::default(),
             journal,
             fresh_rows_max: options.fresh_rows_max,
-            company: Company::default(),
+            group_commit: GroupCommitPolicy::default(),
             known: Some(known),
             shared,
             checkpoints,
@@ -262,7 +193,7 @@ impl Writer {
     /// others that use the database have ended (`others` hangs up), and leaves it tidy.
     pub(crate) fn run(mut self, others: &Latch<()>) {
         raise_priority();
-        let line = Leave(self.shared.line.clone());
+        let gone = Leave(self.shared.queue.clone());
         let mut waiting = VecDeque::new();
         loop {
             let sleeps = waiting.is_empty();
@@ -276,26 +207,26 @@ impl Writer {
             }
             match waiting.pop_front() {
                 Some(Task::Seal(answer)) => {
-                    self.shared.line.served(1, 0);
+                    self.shared.queue.served(1, 0);
                     // Whoever asked may have left.
                     drop(answer.send(self.seal_all()));
                 }
                 Some(Task::Repair(repair, answer)) => {
-                    self.shared.line.served(1, repair.bytes());
+                    self.shared.queue.served(1, repair.bytes());
                     drop(answer.send(self.repair(&repair)));
                 }
                 Some(Task::Append(first)) => {
                     let group = self.take(first, &mut waiting);
                     let begun = moment();
                     self.commit(group);
-                    self.company.committed(begun.elapsed());
+                    self.group_commit.committed(begun.elapsed());
                     self.keep_level();
                 }
                 None => {}
             }
         }
         self.fold();
-        drop(line);
+        drop(gone);
         drop((self.checkpoints, self.sealing, self.high_water));
         // Nobody ever sends: this returns when the last of the others has let go.
         if others.recv().is_err() {
@@ -306,17 +237,17 @@ impl Writer {
         }
     }
 
-    /// Takes what is in line, behind what is in hand. With nothing in hand, more may be waited for.
+    /// Takes what is in the queue, after what is in hand. With nothing in hand, more may be waited for.
     fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> Found {
-        let line = &self.shared.line;
+        let queue = &self.shared.queue;
         if !waiting.is_empty() {
-            return line.take(waiting, false);
+            return queue.take(waiting, false);
         }
-        if let Some((count, wait)) = self.company.wanted() {
-            line.gather(count, wait);
+        if let Some((count, wait)) = self.group_commit.wanted() {
+            queue.gather(count, wait);
         }
-        let found = line.take(waiting, true);
-        self.company.came(waiting.len());
+        let found = queue.take(waiting, true);
+        self.group_commit.came(waiting.len());
         found
     }
 
@@ -329,10 +260,10 @@ impl Writer {
         match self.until_due() {
             Some(Duration::ZERO) => {
                 if self.seal_or_wait(self.sealing.due) == Step::NotReady {
-                    Line::<Task>::sleep(to_fold);
+                    WriterQueue::<Task>::sleep(to_fold);
                 }
             }
-            to_seal => Line::<Task>::sleep(to_seal.into_iter().chain(to_fold).min()),
+            to_seal => WriterQueue::<Task>::sleep(to_seal.into_iter().chain(to_fold).min()),
         }
     }
 
@@ -357,7 +288,7 @@ impl Writer {
         Some(wait)
     }
 
-    /// The longest beginning of the line that fits into one group; at least one append.
+    /// The longest beginning of the queue that fits into one group; at least one append.
     fn take(&self, first: Job, waiting: &mut VecDeque<Task>) -> Vec<Job> {
         let mut bytes = first.bytes.max(1);
         let sociable = first.is_sociable();
@@ -372,7 +303,7 @@ impl Writer {
             bytes += next.bytes.max(1);
             group.push(next);
         }
-        self.shared.line.served(group.len(), group.iter().map(|job| job.bytes).sum());
+        self.shared.queue.served(group.len(), group.iter().map(|job| job.bytes).sum());
         group
     }
 
@@ -381,7 +312,7 @@ impl Writer {
             Ok(fates) => {
                 if self.written.took_of_hot(&self.shared.hot) {
                     // What was made ready may have it still.
-                    self.sealing.rounds.forget();
+                    self.sealing.plan.forget();
                 }
                 self.written.remember(&self.shared.hot, &self.shared.fresh, &mut self.journal);
                 self.sealing.came_in(self.written.totals(), self.shared.hot.backlog().totals);
@@ -599,7 +530,7 @@ impl Writer {
             self.transact(|_, _| Ok(((), Proof::Nothing)))?;
         }
         let backlog = self.shared.hot.backlog();
-        let work = match self.sealing.rounds.next(&backlog, last_position, patience)? {
+        let work = match self.sealing.plan.next(&backlog, last_position, patience)? {
             Next::Work(work) => work,
             Next::NotReady => return Ok(Step::NotReady),
             Next::Nothing => return Ok(Step::Nothing),
@@ -616,8 +547,8 @@ impl Writer {
             let count = layout::raise_fence(connection).doing("raising the fence")?;
             Ok((Some(new), Proof::Fence(count)))
         });
-        let Some(new) = sealed.inspect_err(|_| self.sealing.rounds.forget())? else {
-            self.sealing.rounds.forget();
+        let Some(new) = sealed.inspect_err(|_| self.sealing.plan.forget())? else {
+            self.sealing.plan.forget();
             return Ok(Step::Done);
         };
         self.sealing.not_before = None;
@@ -686,7 +617,7 @@ impl Writer {
             return Ok(());
         }
         self.tails.clear();
-        self.sealing.rounds.forget();
+        self.sealing.plan.forget();
         self.shared.hot.replace(load::load(connection)?);
         let (journal, states) = changes::load(connection)?;
         self.shared.fresh.replace(states, moment());
@@ -694,61 +625,6 @@ impl Writer {
         self.known = Some(version);
         Ok(())
     }
-}
-
-/// Learns what became of a commit that failed. `Ok`: it landed after all, and is durable. `Err`: it did
-/// not; the words say so if a doubt is left.
-///
-/// SQLite undoes a failed commit for everyone who looks, but its pages may lie in the file, whole though
-/// not counted; a machine that stopped now could find them at its next start. A further commit
-/// overwrites them, and its sync is the proof.
-fn settle(connection: &Connection, error: &rusqlite::Error, proof: &Proof) -> Result<(), Fault> {
-    let mut fault = crate::fault::of_sqlite("committing", error);
-    let sound = rolled_back(connection);
-    let landed = sound && proof.holds(connection).unwrap_or(false);
-    let buried = sound && bury(connection).is_ok();
-    if landed && buried {
-        tracing::warn!(%error, "a commit was told to have failed, but is there");
-        return Ok(());
-    }
-    // A write that failed means that the end of the commit was never in the file.
-    let unwritten = matches!(error, rusqlite::Error::SqliteFailure(failure, _)
-        if failure.code == ErrorCode::DiskFull || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE);
-    if !buried && !unwritten {
-        fault.message += "; should the machine stop before the next append succeeds, this one may be found to have happened";
-        fault.retry = Retry::Maybe;
-    }
-    Err(fault)
-}
-
-fn bury(connection: &Connection) -> rusqlite::Result<()> {
-    execute(connection, "BEGIN IMMEDIATE")?;
-    layout::raise_fence(connection)?;
-    execute(connection, "COMMIT")
-}
-
-/// Rolls back what is open. `false`: the connection is in doubt and must not be used again.
-fn rolled_back(connection: &Connection) -> bool {
-    if !connection.is_autocommit()
-        && let Err(error) = execute(connection, "ROLLBACK")
-    {
-        tracing::warn!(%error, "rolling back failed");
-    }
-    connection.is_autocommit()
-}
-
-fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql)?.execute([]).map(drop)
-}
-
-/// Has SQLite note, after each commit, how many pages the write-ahead log holds.
-fn watch_wal(connection: &mut Connection, pages: &Arc<AtomicU32>) -> Result<(), Fault> {
-    let pages = pages.clone();
-    let note = move |_: &mut rusqlite::hooks::Wal, count| {
-        pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
-        Ok(())
-    };
-    connection.wal_hook(Some(note)).doing("watching the write-ahead log")
 }
 
 /// Puts everything into the database file, so that it alone is the whole store.

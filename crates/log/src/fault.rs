@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::StreamKey;
+use crate::values::StreamKey;
 
 /// The world failed. Nothing was changed unless a sentence says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

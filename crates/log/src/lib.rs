@@ -28,11 +28,17 @@ pub mod chain;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod fault;
+mod forward;
 pub mod limits;
 mod memory;
-mod seam;
+mod store;
+mod values;
 
 pub use admit::admit_blob;
 pub use fault::{AppendError, Damage, Fault, FaultKind, Retry};
 pub use memory::MemoryStore;
-pub use seam::*;
+pub use store::{Answer, Framing, Observer, Store};
+pub use values::*;
+
+#[doc(hidden)]
+pub use bytes::Bytes;

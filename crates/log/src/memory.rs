@@ -13,9 +13,10 @@ use bytes::Bytes;
 
 use crate::admit::admit_blob;
 use crate::chain::ChainValue;
-use crate::seam::{
-    Answer, Append, Committed, FeedRecord, Histogram, Integrity, Landed, Observer, ReadBound, Record, Row,
-    RowRange, Stats, Store, StreamKey, Tail,
+use crate::store::{Answer, Observer, Store};
+use crate::values::{
+    Append, Committed, FeedRecord, Histogram, Integrity, Landed, ReadBound, Record, Row, RowRange, Stats,
+    StreamKey, Tail,
 };
 use crate::{AppendError, Fault, FaultKind, Retry};
 

@@ -6,42 +6,28 @@
 mod book;
 mod keys;
 mod rate;
-mod seal;
 mod secret;
-mod tenants;
 mod tickets;
+mod token;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, Uri, header};
-use recount_engine::Visitor;
-use recount_engine::{Caller, Scope};
+use recount_engine::{Caller, Scope, Visitor};
 use recount_event::Code;
 use recount_face_aep::Refusal;
 use recount_world::World;
 
 pub use self::book::Book;
-pub(crate) use self::keys::{Keys, NewToken};
-pub(crate) use self::seal::key as seal_key;
+pub(crate) use self::keys::Keys;
 use self::secret::Secret;
-pub use self::tenants::TENANT_DEFAULT;
-pub(crate) use self::tenants::Tenants;
-pub(crate) use self::tenants::{is_tenant_name, tenant_folders};
 pub(crate) use self::tickets::{TicketCaller, Tickets, without_ticket};
+pub(crate) use self::token::{created, new_token, told};
 use crate::config::Aap;
-use crate::running::Entry;
-
-/// What may be configured of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Access {
-    /// Whether even who asks over loopback must show a token.
-    pub require_token: bool,
-    /// Pages of other origins that may ask, exactly as browsers name them.
-    pub allowed_origins: Vec<String>,
-    /// How often a token may ask that says nothing of it itself.
-    pub requests_per_second: Option<u32>,
-}
+pub use crate::config::Access;
+use crate::tenant_folder::TENANT_DEFAULT;
+use crate::tenants::Tenants;
 
 /// Says who a request is from. Cheap to clone.
 #[derive(Clone)]
@@ -100,13 +86,13 @@ fn is_meta(method: &Method, below: &str) -> bool {
 impl Gate {
     pub(crate) fn new(
         bound: SocketAddr,
-        entry: Entry,
+        access: Access,
+        aap: Aap,
         tenants: Arc<Tenants>,
         keys: Keys,
         world: &World,
     ) -> Self {
         let tickets = Arc::new(Tickets::new(world.clone()));
-        let Entry { access, aap, profiles: _, settings: _ } = entry;
         let (access, aap) = (Arc::new(access), Arc::new(aap));
         Gate { bound, access, aap, tenants, keys: Arc::new(keys), tickets }
     }

@@ -1,6 +1,6 @@
 //! Who does our own runs: put together once of the configuration, and given to the engine of every tenant.
 //!
-//! Look at [`Crew`]. It must never know what a run is owed.
+//! Look at [`AgentPool`]. It must never know what a run is owed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Config, StartError, limits};
 const FOLDER: &str = "workspaces";
 
 /// What agents of all tenants share.
-pub(crate) struct Crew {
+pub(crate) struct AgentPool {
     registry: Registry,
     tools: Tools,
     policy: Policy,
@@ -62,9 +62,9 @@ pub fn default_system_prompt(config: &Config) -> String {
     })
 }
 
-impl Crew {
+impl AgentPool {
     /// Reads the policy, and finds out what sandbox there is. The data folder is there by now.
-    pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<Crew>, StartError> {
+    pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<AgentPool>, StartError> {
         let runs = &config.runs;
         let data = config.data.canonicalize().map_err(|why| {
             StartError::failed(format!("{} cannot be looked at: {why}", config.data.display()))
@@ -83,7 +83,7 @@ impl Crew {
         };
         let (profiles, without) = config.agents.profiles(&tools);
         without.iter().for_each(|words| tracing::warn!("{words}"));
-        Ok(Arc::new(Crew {
+        Ok(Arc::new(AgentPool {
             profiles: Arc::new(profiles),
             registry,
             policy,
@@ -104,7 +104,7 @@ impl Crew {
     }
 
     /// Lets an agent do the runs of a tenant.
-    pub(crate) async fn employ(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
+    pub(crate) async fn attach_performer(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
         let agent = self.agent(tenant, engine);
         engine.introduce(self.profiles.clone());
         engine.employ(Arc::new(agent.clone()), self.at_once).await?;
@@ -115,7 +115,7 @@ impl Crew {
     }
 
     /// Attaches an agent that executes no runs: for programs that only ask about workspaces.
-    pub(crate) fn attach(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
+    pub(crate) fn attach_idle(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
         engine.attach_idle_performer(Arc::new(self.agent(tenant, engine)))
     }
 

@@ -6,7 +6,6 @@
 //! [`Audit`] and `docs/decisions/0034`.
 
 mod refusals;
-mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +21,8 @@ use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
 use self::refusals::Refusals;
-pub(crate) use self::watch::watch;
-use crate::running::Home;
+use crate::home::Home;
+use crate::tenant_folder::folder_within;
 use crate::{StartError, limits};
 
 /// The name of the folder of its store, beside those of tenants. No tenant may have it.
@@ -183,7 +182,7 @@ impl Audit {
 
 /// The folder of the trail's store within a data folder.
 pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
-    crate::access::Tenants::folder_within(data, TENANT)
+    folder_within(data, TENANT)
 }
 
 /// Ends the runs of starts that were not ended by a shutdown.

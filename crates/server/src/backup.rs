@@ -9,10 +9,10 @@ mod unfinished;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
 use recount_api::admin::{Backup, MakeBackup};
 use recount_api::reply::One;
 use recount_event::{Code, time};
@@ -20,7 +20,9 @@ use recount_face_aep::Refusal;
 use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
-use crate::access::{Tenants, tenant_folders};
+use crate::admin_json::{json, read_or_default};
+use crate::tenant_folder::{folder_within, tenant_folders};
+use crate::tenants::Tenants;
 use crate::{StartError, limits};
 
 pub(crate) use self::unfinished::{clear, discard, is_unfinished, leftovers};
@@ -51,23 +53,7 @@ pub(crate) async fn make(
     if let Some(refusal) = recount_face_aep::encoded(&headers) {
         return Err(refusal);
     }
-    let body = to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|_| {
-        let most = limits::ADMIN_BODY_BYTES_MAX;
-        Refusal::new(Code::BodyTooLarge, format!("the body broke off or is larger than {most} bytes"))
-    })?;
-    let request: MakeBackup = if body.is_empty() {
-        MakeBackup::default()
-    } else {
-        let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if !declared.is_some_and(recount_transport::media::is_json) {
-            let otherwise = "the body is not declared as JSON; send content-type: application/json";
-            return Err(Refusal::new(Code::MediaTypeUnsupported, otherwise));
-        }
-        // An object and nothing else: a list would do for the words of a struct.
-        serde_json::from_slice(&body)
-            .and_then(|object| serde_json::from_value(serde_json::Value::Object(object)))
-            .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))?
-    };
+    let request: MakeBackup = read_or_default(&headers, body).await?;
     let name = match request.name {
         Some(name) if is_plain(&name) => name,
         Some(name) => {
@@ -110,9 +96,7 @@ pub(crate) async fn make(
     let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
     tracing::info!(path, "a backup was made");
     let reply = One::new("backup", Backup { name, path });
-    let body = serde_json::to_vec(&reply).expect("texts can be said in JSON");
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-    Ok((StatusCode::CREATED, headers, body).into_response())
+    Ok(json(StatusCode::CREATED, &reply))
 }
 
 /// Whether a name is that of a folder and nothing else, whatever reads it.
@@ -154,7 +138,7 @@ fn copy_stores(data: &Path, to: &Path) -> Result<(), StartError> {
     };
     copy(data, to)?;
     for (name, folder) in tenant_folders(data).map_err(|why| failed(&why))? {
-        copy(&folder, &Tenants::folder_within(to, &name))?;
+        copy(&folder, &folder_within(to, &name))?;
     }
     Ok(())
 }

@@ -30,16 +30,16 @@ use recount_world::{Clock, Shutdown};
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
-use crate::doors::Doors;
-use crate::guard::Peer;
+use crate::connection_limits::ConnectionLimits;
 use crate::limits;
+use crate::peer::Peer;
 
 type Socket = StallGuard<TcpStream>;
 
 /// What all connections share.
-pub(crate) struct House {
+pub(crate) struct ServerContext {
     pub(crate) router: Router,
-    pub(crate) doors: Arc<Doors>,
+    pub(crate) connections: Arc<ConnectionLimits>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -50,7 +50,12 @@ struct Stream {
 }
 
 /// Serves until the peer leaves, something fails, or we go down.
-pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, house: Arc<House>, mut shutdown: Shutdown) {
+pub(crate) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    house: Arc<ServerContext>,
+    mut shutdown: Shutdown,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small writes may wait");
     }
@@ -66,7 +71,7 @@ pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, house: Arc<House>
             End::Whole if !shutdown.is_requested() => {}
             End::Whole | End::Left => return,
             End::Failed(error) if error.kind() == io::ErrorKind::TimedOut => {
-                house.doors.cut();
+                house.connections.cut();
                 let after = outcome.cursor;
                 tracing::info!(%peer, after, "a reader was cut: it took nothing for too long; it can go on after this id");
                 return;
@@ -94,7 +99,7 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
 async fn speak_http(
     socket: Socket,
     peer: SocketAddr,
-    house: &Arc<House>,
+    house: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
 ) -> Option<(Socket, Stream)> {
     let waiting = socket.waiting();
@@ -137,7 +142,7 @@ async fn speak_http(
         Err(outcome) => {
             if let Err(error) = outcome {
                 if is_stall(&error) {
-                    house.doors.cut();
+                    house.connections.cut();
                     tracing::info!(%peer, "a connection was cut: its peer took nothing for too long");
                 } else {
                     tracing::debug!(%peer, %error, "a connection ended early");
@@ -177,7 +182,7 @@ impl Asked {
 /// Answers requests. One that asks for a stream is never answered here: the stream is put where it is
 /// looked for, and the library is let go of.
 struct Answering {
-    house: Arc<House>,
+    house: Arc<ServerContext>,
     peer: SocketAddr,
     asked: Asked,
 }

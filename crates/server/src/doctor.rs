@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse, Response};
-use http::header;
+use axum::response::Response;
+use http::StatusCode;
 use recount_api::admin::{Check, Checkup};
 use recount_api::reply::One;
 use recount_engine::{Engine, EngineStats};
@@ -19,9 +19,10 @@ use recount_face_aep::Refusal;
 use recount_log_sqlite::Durability;
 
 pub use self::folder::offline;
-use crate::access::TENANT_DEFAULT;
+use crate::admin_json::json;
+use crate::home::Home;
 use crate::metrics::Sources;
-use crate::running::Home;
+use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, limits};
 
 /// What a running server looks at.
@@ -46,9 +47,7 @@ pub(crate) async fn look(
         }
     };
     let reply = One::new("checkup", Checkup { checks: server.checks(full).await });
-    let body = serde_json::to_vec(&reply).expect("texts can be said in JSON");
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, body).into_response())
+    Ok(json(StatusCode::OK, &reply))
 }
 
 impl Server {
@@ -74,11 +73,11 @@ impl Server {
         durability(&mut checks, self.home.durability);
         priority(&mut checks);
         files(&mut checks, Files::now());
-        let (open, most) = (self.sources.doors.open(), self.sources.doors.places_max());
+        let (open, most) = (self.sources.connections.open(), self.sources.connections.places_max());
         checks.push(Check::fine("connections", format!("{open} open, at most {most}")));
         bounds(&mut checks);
-        if let Some(crew) = tenants.crew() {
-            crew.checks(&mut checks, tenants.default_engine().world()).await;
+        if let Some(pool) = tenants.agents() {
+            pool.checks(&mut checks, tenants.default_engine().world()).await;
         }
         folder::leftovers(&mut checks, &self.home.data);
         folder::disk(&mut checks, &self.home.data);

@@ -16,11 +16,8 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 
 use crate::access::{Gate, without_ticket};
+use crate::peer::Peer;
 use crate::{audit, limits, web};
-
-/// Where a connection comes from; in the extensions of its requests.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// Refuses what may not come in, and says of the rest who it is.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {

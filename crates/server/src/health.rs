@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode, header};
 use recount_api::reply::Health;
 use recount_event::Code;
 
-use crate::access::Tenants;
+use crate::tenants::Tenants;
 
 pub(crate) async fn alive() -> Response {
     answer(StatusCode::OK, "ok")

@@ -13,8 +13,8 @@ use recount_world::{Kind, World};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
-use crate::connection::{self, House};
-use crate::doors::Welcome;
+use crate::connection::{self, ServerContext};
+use crate::connection_limits::Admission;
 use crate::limits;
 
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -22,7 +22,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts until services are ended. `full` answers those for whom there is no place.
-pub(crate) fn start(listener: TcpListener, house: House, full: Router, world: &World) {
+pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, world: &World) {
     let house = Arc::new(house);
     let world_of_connections = world.clone();
     world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
@@ -43,23 +43,23 @@ pub(crate) fn start(listener: TcpListener, house: House, full: Router, world: &W
     });
 }
 
-fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<House>, full: &Router, world: &World) {
-    match house.doors.knock(peer) {
-        Welcome::Place(place) => {
+fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<ServerContext>, full: &Router, world: &World) {
+    match house.connections.try_admit(peer) {
+        Admission::Place(place) => {
             let house = house.clone();
             world.tasks.spawn(Kind::Connection, move |shutdown| async move {
                 connection::serve(stream, peer, house, shutdown).await;
                 drop(place);
             });
         }
-        Welcome::Refusal(place) => {
+        Admission::Refusal(place) => {
             let full = full.clone();
             world.tasks.spawn(Kind::Connection, move |_| async move {
                 turn_away(stream, peer, full).await;
                 drop(place);
             });
         }
-        Welcome::Nothing => drop(stream),
+        Admission::Nothing => drop(stream),
     }
 }
 

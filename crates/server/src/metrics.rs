@@ -19,14 +19,14 @@ use tokio::time::Instant;
 
 pub(crate) use self::requests::{Requests, count};
 use self::text::{Kind, Page, Scale};
-use crate::access::Tenants;
-use crate::doors::Doors;
+use crate::connection_limits::ConnectionLimits;
+use crate::tenants::Tenants;
 
 /// What the page is made of.
 #[derive(Clone)]
 pub(crate) struct Sources {
     pub(crate) tenants: Arc<Tenants>,
-    pub(crate) doors: Arc<Doors>,
+    pub(crate) connections: Arc<ConnectionLimits>,
     pub(crate) places: Places,
     pub(crate) turns: recount_face_aap::Places,
     pub(crate) requests: Arc<Requests>,
@@ -73,7 +73,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         scrub(&mut page, stats);
         readers(&mut page, stats);
     }
-    doors(&mut page, &sources.doors);
+    connections(&mut page, &sources.connections);
     if let Some(audit) = sources.tenants.audit() {
         let lost = "Events of the audit trail that could not be recorded; the log has them.";
         page.counter("recount_audit_events_lost", None, lost, audit.lost());
@@ -203,20 +203,25 @@ fn places(page: &mut Page, sources: &Sources) {
     );
 }
 
-fn doors(page: &mut Page, doors: &Doors) {
-    page.gauge("recount_connections", None, "Connections that are open.", doors.open() as f64);
-    page.gauge("recount_connections_max", None, "Connections there may be.", doors.places_max() as f64);
-    page.counter("recount_connections_accepted", None, "Connections that were let in.", doors.accepted());
+fn connections(page: &mut Page, connections: &ConnectionLimits) {
+    page.gauge("recount_connections", None, "Connections that are open.", connections.open() as f64);
+    page.gauge("recount_connections_max", None, "Connections there may be.", connections.places_max() as f64);
+    page.counter(
+        "recount_connections_accepted",
+        None,
+        "Connections that were let in.",
+        connections.accepted(),
+    );
     page.counter(
         "recount_connections_refused",
         None,
         "Connections for which there was no place.",
-        doors.refused(),
+        connections.refused(),
     );
     page.counter(
         "recount_connections_stalled",
         None,
         "Connections that were cut because their peer took nothing for too long.",
-        doors.stalled(),
+        connections.stalled(),
     );
 }

@@ -1,7 +1,6 @@
 //! A server that is up: for the command that runs it, and for tests that want one in process.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::response::IntoResponse as _;
@@ -13,47 +12,23 @@ use recount_engine::{Engine, Profiles, Redactor};
 use recount_event::Code;
 use recount_face_aep::{Places, Refusal, SseFraming, check_query};
 use recount_log::Store;
-use recount_log_sqlite::{Durability, SqliteOptions};
 use recount_world::World;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::access::{Access, Gate, Keys, Tenants, seal_key};
+use crate::access::{Access, Gate, Keys};
 use crate::audit::Audit;
 use crate::backup::Backups;
 use crate::config::Aap;
-use crate::connection::House;
-use crate::doors::Doors;
+use crate::connection::ServerContext;
+use crate::connection_limits::ConnectionLimits;
+use crate::home::Home;
 use crate::metrics::{Requests, Sources};
+use crate::tenants::Tenants;
 use crate::{
     Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen, metrics,
-    tokens, web,
+    removals, seal, tokens, web,
 };
-
-/// Where a server keeps its data and how carefully, for what operators ask of it.
-#[derive(Debug, Clone)]
-pub struct Home {
-    pub data: PathBuf,
-    pub durability: Durability,
-    /// Positions after which what was acknowledged may be missing.
-    pub accept_loss_after: Vec<u64>,
-    /// How many events of a store may be unsealed. For tests that want much sealing.
-    #[doc(hidden)]
-    pub hot_events_max: Option<u64>,
-}
-
-impl Home {
-    /// How a store in this folder is opened.
-    pub(crate) fn options(&self, folder: PathBuf) -> SqliteOptions {
-        let mut options = SqliteOptions::new(folder);
-        options.durability = self.durability;
-        options.accept_loss_after.clone_from(&self.accept_loss_after);
-        if let Some(events) = self.hot_events_max {
-            options.hot_records_max = events;
-        }
-        options
-    }
-}
 
 /// Who may come in, and where applications do and to whom.
 #[derive(Clone, Default)]
@@ -100,7 +75,7 @@ impl Running {
         entry: Entry,
         redactor: Arc<Redactor>,
     ) -> Result<Self, StartError> {
-        let key = home.as_ref().map(|home| seal_key(&home.data, &world)).transpose()?;
+        let key = home.as_ref().map(|home| seal::key(&home.data, &world)).transpose()?;
         let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
             .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
@@ -116,26 +91,27 @@ impl Running {
             });
             tenants.record_in(Audit::open(home, world.clone(), engine.redactor().clone(), facts).await?);
         }
-        let profiles = entry.profiles.clone();
-        let gate = Gate::new(address, entry, tenants, keys, &world);
+        let Entry { access, aap, profiles, settings: _ } = entry;
+        let gate = Gate::new(address, access, aap, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
                 "listening on {address} lets others in, and there is no token yet to tell them apart; make one \
                  first with recount token add --data FOLDER, or bind a loopback address"
             )));
         }
-        let doors = Doors::new(Files::now().connections_max());
-        let full = full(doors.places_max(), &engine);
+        let connections = ConnectionLimits::new(Files::now().connections_max());
+        let full = full(connections.places_max(), &engine);
         let sources = Sources {
             tenants: gate.tenants.clone(),
-            doors: doors.clone(),
+            connections: connections.clone(),
             places: Places::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house = House { router: router(sources, home, &gate), doors, clock: world.clock.clone() };
+        let house =
+            ServerContext { router: router(sources, home, &gate), connections, clock: world.clock.clone() };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }
@@ -179,7 +155,7 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
     ));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
-        .layer(middleware::from_fn_with_state(gate.clone(), audit::watch))
+        .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))

@@ -18,7 +18,7 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 
 use crate::StartError;
-use crate::access::{TENANT_DEFAULT, Tenants, tenant_folders};
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within, tenant_folders};
 
 /// Where readable events lie that are in no account, within the new folder.
 const ASIDE: &str = "salvaged";
@@ -124,7 +124,7 @@ fn all(from: &Path, to: &Path, world: &World) -> Result<Report, StartError> {
     let tenants = tenant_folders(from)
         .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
     for (name, folder) in tenants {
-        stores.push(store(&name, &folder, &Tenants::folder_within(to, &name), world)?);
+        stores.push(store(&name, &folder, &folder_within(to, &name), world)?);
     }
     if let Some(why) = stores.iter().find_map(|store| store.unreadable.clone())
         && stores.iter().all(|store| store.unreadable.is_some())

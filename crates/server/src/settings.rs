@@ -1,7 +1,8 @@
-//! Where each configured value comes from. See [`Setting`].
+//! Configured values and where each comes from: flag, environment, file or default. See [`Setting`].
 //!
-//! It knows no key: whoever looks a value up says its key, and is remembered for `recount config`.
+//! It must not know which settings there are. `recount config` shows what was looked up.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ pub struct Setting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Flag,
-    Environment(&'static str),
+    Environment(String),
     File(PathBuf),
     Default,
 }
@@ -37,50 +38,65 @@ impl fmt::Display for Source {
 /// Looks values up, and remembers each.
 pub(crate) struct Lookup<E> {
     environment: E,
-    /// The configuration file, where there is one.
+    /// The configuration file, where there is one, and what it says.
     file: PathBuf,
+    values: BTreeMap<&'static str, String>,
     settings: Vec<Setting>,
 }
 
 impl<E: Fn(&str) -> Option<String>> Lookup<E> {
-    pub(crate) fn new(environment: E, file: PathBuf) -> Self {
-        Lookup { environment, file, settings: Vec::new() }
+    pub(crate) fn new(environment: E, file: PathBuf, values: BTreeMap<&'static str, String>) -> Self {
+        Lookup { environment, file, values, settings: Vec::new() }
     }
 
-    /// What counts for this key: the flag, the variable of this name, what the file says, or the default. An empty
-    /// variable is none.
+    /// The value of this key: the flag, its variable, what the file says, or the default. An empty variable is none.
     pub(crate) fn pick(
         &mut self,
         key: &'static str,
         flag: Option<String>,
-        name: &'static str,
-        file: Option<String>,
-        default: impl Into<String>,
+        default: impl FnOnce() -> String,
     ) -> String {
-        let variable = (self.environment)(name).filter(|value| !value.is_empty());
-        let (value, source) = match (flag, variable, file) {
+        let name = variable(key);
+        let (value, source) = match (flag, self.variable(&name), self.values.remove(key)) {
             (Some(value), _, _) => (value, Source::Flag),
             (None, Some(value), _) => (value, Source::Environment(name)),
             (None, None, Some(value)) => (value, Source::File(self.file.clone())),
-            (None, None, None) => (default.into(), Source::Default),
+            (None, None, None) => (default(), Source::Default),
         };
         self.settings.push(Setting { key, value: value.clone(), source });
         value
     }
 
-    /// A variable that the configuration names; what it holds is not remembered.
+    /// A variable that the configuration names; its value is not remembered.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         (self.environment)(name).filter(|value| !value.is_empty())
     }
 
-    /// Remembers what only the file can say.
-    pub(crate) fn note(&mut self, key: &'static str, value: String, is_said: bool) {
+    /// Remembers what only the file can say, after the settings of a section.
+    pub(crate) fn note(&mut self, section: &str, key: &'static str, value: String, is_said: bool) {
         let source = if is_said { Source::File(self.file.clone()) } else { Source::Default };
-        self.settings.push(Setting { key, value, source });
+        let is_of_section = |setting: &Setting| setting.key.split('.').next() == Some(section);
+        let place =
+            self.settings.iter().rposition(is_of_section).map_or(self.settings.len(), |last| last + 1);
+        self.settings.insert(place, Setting { key, value, source });
     }
 
-    /// All that was looked up, in that order.
+    /// All that was looked up.
     pub(crate) fn settings(self) -> Vec<Setting> {
         self.settings
     }
+}
+
+/// The variable of a key: `RECOUNT_STORE__DURABILITY` for `store.durability`. The level of the log has a shorter one.
+pub(crate) fn variable(key: &str) -> String {
+    match key {
+        "log.level" => "RECOUNT_LOG".to_owned(),
+        key => format!("RECOUNT_{}", key.to_uppercase().replace('.', "__")),
+    }
+}
+
+/// Several names as one value.
+pub(crate) fn in_words(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -12,45 +12,11 @@ use recount_world::World;
 use serde_json::json;
 use tracing::level_filters::LevelFilter;
 
-use crate::agents::{self, Crew};
+use crate::agents::{self, AgentPool};
 use crate::config::{Config, LogFormat, Options};
 use crate::files::in_words;
 use crate::running::{Entry, claim};
-use crate::{Files, Home, Running, backup, limits, logging};
-
-/// Why the server did not start, or did not run to a good end.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct StartError {
-    message: String,
-    exit_code: u8,
-}
-
-impl StartError {
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        StartError { message: message.into(), exit_code: 2 }
-    }
-
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
-        StartError { message: message.into(), exit_code: 1 }
-    }
-
-    /// What was asked for is not done, because the store is not as it should be.
-    pub(crate) fn damaged(message: impl Into<String>) -> Self {
-        StartError { message: message.into(), exit_code: 3 }
-    }
-
-    /// Logs the message; the exit code stays for the caller.
-    fn logged(self) -> Self {
-        tracing::error!("{}", self.message);
-        StartError { message: String::new(), exit_code: self.exit_code }
-    }
-
-    /// 2 when something was asked for that cannot be, 3 when a store is not as it should be, 1 when the world failed.
-    pub fn exit_code(&self) -> u8 {
-        self.exit_code
-    }
-}
+use crate::{Files, Running, StartError, backup, limits, logging};
 
 /// Opens the store that the configuration names.
 pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
@@ -81,17 +47,6 @@ fn check_folder(data: &Path) -> Result<(), StartError> {
 /// The same, where it matters why it was refused.
 pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault> {
     SqliteStore::open(config.home().options(config.data.clone()))
-}
-
-impl Config {
-    fn home(&self) -> Home {
-        Home {
-            data: self.data.clone(),
-            durability: self.durability,
-            accept_loss_after: self.accept_loss_after.clone(),
-            hot_events_max: self.hot_events_max,
-        }
-    }
 }
 
 /// The data folder that `serve` would take without being told.
@@ -144,7 +99,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     let files = Files::raise();
     keep_pages_small();
     runtime.block_on(async {
-        let (running, crew) = assemble(config, world, registry, redactor).await?;
+        let (running, pool) = assemble(config, world, registry, redactor).await?;
         let unfinished = unfinished(&running).await?;
         for left in &unfinished {
             tracing::info!(
@@ -154,7 +109,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
                 "resuming an unfinished run"
             );
         }
-        employ(&running, crew).await?;
+        attach_agents(&running, pool).await?;
         announce(config, &running, &unfinished);
         tell_limits(files);
         told_to_stop().await?;
@@ -178,7 +133,7 @@ pub struct Inside {
     pub data: PathBuf,
     /// Runs that a previous process left unfinished, of all tenants.
     pub unfinished: Vec<Unfinished>,
-    crew: Arc<Crew>,
+    pool: Arc<AgentPool>,
 }
 
 /// A run that has not ended and has no worker.
@@ -197,7 +152,7 @@ pub struct Unfinished {
 impl Inside {
     /// Starts executing the runs of this server, including unfinished ones.
     pub async fn work(&self) -> Result<(), StartError> {
-        employ(&self.running, self.crew.clone()).await
+        attach_agents(&self.running, self.pool.clone()).await
     }
 
     /// Answers questions about the workspaces of runs without executing any. Use it in place of [`Inside::work`].
@@ -205,7 +160,7 @@ impl Inside {
         for (tenant, engine) in self.running.gate.tenants.all() {
             let failed =
                 |why| StartError::failed(format!("the workspaces of runs cannot be asked about: {why}"));
-            self.crew.attach(&tenant, &engine).map_err(failed)?;
+            self.pool.attach_idle(&tenant, &engine).map_err(failed)?;
         }
         Ok(())
     }
@@ -238,9 +193,9 @@ pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     passed.iter().for_each(|words| tracing::warn!("{words}"));
     // Nothing comes of the limits here: few connect to a server that serves one run.
     Files::raise();
-    let (running, crew) = assemble(&config, world, registry, redactor).await?;
+    let (running, pool) = assemble(&config, world, registry, redactor).await?;
     let unfinished = unfinished(&running).await?;
-    Ok(Inside { running, data: config.data, unfinished, crew })
+    Ok(Inside { running, data: config.data, unfinished, pool })
 }
 
 /// Lists the runs that a previous process left unfinished.
@@ -263,9 +218,9 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
 }
 
 /// Attaches the agents that execute this server's own runs.
-async fn employ(running: &Running, crew: Arc<Crew>) -> Result<(), StartError> {
+async fn attach_agents(running: &Running, pool: Arc<AgentPool>) -> Result<(), StartError> {
     let failed = |why| StartError::failed(format!("nobody could be given our own runs: {why}"));
-    running.gate.tenants.employ(crew).await.map_err(failed)
+    running.gate.tenants.attach_agents(pool).await.map_err(failed)
 }
 
 /// One line for operators that names the runs being resumed.
@@ -286,7 +241,7 @@ async fn assemble(
     world: World,
     registry: Registry,
     redactor: Arc<Redactor>,
-) -> Result<(Running, Arc<Crew>), StartError> {
+) -> Result<(Running, Arc<AgentPool>), StartError> {
     let listener = claim(config.bind).await?;
     let store: Arc<dyn Store> = match config.in_memory {
         false => Arc::new(open_store(config)?),
@@ -296,28 +251,28 @@ async fn assemble(
             Arc::new(MemoryStore::default())
         }
     };
-    let crew = Crew::gather(config, registry).await?;
+    let pool = AgentPool::gather(config, registry).await?;
     let (home, access) = (config.home(), config.access.clone());
     let settings = config.settings.iter().map(
         |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
     );
     let settings = settings.collect();
-    let entry = Entry { access, aap: config.aap.clone(), profiles: crew.profiles().clone(), settings };
+    let entry = Entry { access, aap: config.aap.clone(), profiles: pool.profiles().clone(), settings };
     let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
-    tracing::info!("{}", crew.in_words(running.gate.lets_anybody_in()));
-    Ok((running, crew))
+    tracing::info!("{}", pool.in_words(running.gate.lets_anybody_in()));
+    Ok((running, pool))
 }
 
 /// Says where the server listens, whatever the level of the log: programs that start a server read its address here.
 fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
-    let crew = running.gate.tenants.crew();
+    let pool = running.gate.tenants.agents();
     let openness = openness(&config.data);
     let entry = match running.gate.lets_anybody_in() {
         true => "without a token, whoever can reach this address on this machine may do everything",
         false => "only who shows a token may come in",
     };
-    let held = crew.map(|crew| crew.in_words(running.gate.lets_anybody_in()));
+    let held = pool.map(|pool| pool.in_words(running.gate.lets_anybody_in()));
     let version = env!("CARGO_PKG_VERSION");
     let data = config.data.display();
     let address = running.address;

@@ -2,28 +2,23 @@
 //!
 //! Who administers the default tenant administers all; who administers another sees only its own.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Extension, Path, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use recount_api::admin::{AddToken, AddedToken, AskTicket, Removed, Ticket, Token};
 use recount_api::reply::{One, Page};
-use recount_api::scope::Scope as Named;
-use recount_engine::Visitor;
-use recount_engine::{Caller, Narrowing, Scope, TokenRow};
-use recount_event::{Code, time};
+use recount_engine::{Scope, Visitor};
+use recount_event::Code;
 use recount_face_aep::Refusal;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::access::{Admitted, Gate, NewToken, TENANT_DEFAULT, is_tenant_name};
-use crate::audit::{self, What};
+use crate::access::{Admitted, Gate, created, new_token, told};
+use crate::admin_json::{json, read};
+use crate::audit::What;
 use crate::limits;
+use crate::tenant_folder::TENANT_DEFAULT;
 
 /// Only who administers comes through.
 pub(crate) async fn admin_only(request: Request, next: Next) -> Response {
@@ -70,102 +65,6 @@ pub(crate) async fn add(
     }
     let added = AddedToken { secret: secret.reveal().to_owned(), token: told(row) };
     Ok(json(StatusCode::CREATED, &One::new("token", added)))
-}
-
-/// What the audit trail says of a new token.
-pub(crate) fn created(row: &TokenRow) -> Value {
-    let scopes: Vec<&str> = row.scopes.iter().map(|scope| scope.as_str()).collect();
-    json!({
-        "token_id": row.id.to_string(), "name": row.name, "tenant": row.tenant, "scopes": scopes,
-        "by": row.created_by,
-    })
-}
-
-/// What was asked for, where it can be.
-pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Result<NewToken, Refusal> {
-    let wrong = |detail: String| Refusal::new(Code::BodyMalformed, detail);
-    if tenant == audit::TENANT {
-        return Err(wrong(format!("tenant is {tenant:?}, which is the audit trail's; choose another name")));
-    }
-    if !is_tenant_name(&tenant) {
-        let shown: String = tenant.chars().take(80).collect();
-        let most = limits::TENANT_NAME_MAX;
-        return Err(wrong(format!("tenant is {shown:?}; use a-z, 0-9 and -, at most {most}")));
-    }
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
-    let name = request.name;
-    if name.is_empty() || name.len() > limits::TOKEN_NAME_MAX || !name.chars().all(plain) {
-        let shown: String = name.chars().take(80).collect();
-        let most = limits::TOKEN_NAME_MAX;
-        return Err(wrong(format!("name is {shown:?}; use letters, digits, . _ - and @, at most {most}")));
-    }
-    let scopes: BTreeSet<Scope> = request.scopes.iter().map(|named| scope(*named)).collect();
-    if scopes.is_empty() {
-        return Err(wrong("scopes is empty; name at least one".into()));
-    }
-    let within = request.tasks.len() + request.sessions.len();
-    if within > limits::TOKEN_NARROWED_MAX {
-        let most = limits::TOKEN_NARROWED_MAX;
-        return Err(wrong(format!("the token is narrowed to {within} things; name at most {most}")));
-    }
-    let mut narrowing = Narrowing::default();
-    for task in &request.tasks {
-        narrowing.tasks.insert(task.parse().map_err(|why| wrong(format!("tasks: {why}")))?);
-    }
-    for session in &request.sessions {
-        narrowing.sessions.insert(session.parse().map_err(|why| wrong(format!("sessions: {why}")))?);
-    }
-    if scopes.contains(&Scope::Admin) && !narrowing.is_none() {
-        return Err(wrong("scopes has admin, which cannot be narrowed; leave tasks and sessions out".into()));
-    }
-    if request.expires_in_seconds == Some(0) || request.requests_per_second == Some(0) {
-        return Err(wrong("expires_in_seconds and requests_per_second are at least 1".into()));
-    }
-    Ok(NewToken {
-        tenant,
-        name,
-        scopes,
-        narrowing,
-        expires_in: request.expires_in_seconds.map(Duration::from_secs),
-        requests_per_second: request.requests_per_second,
-        created_by: by.name.clone(),
-    })
-}
-
-fn scope(named: Named) -> Scope {
-    match named {
-        Named::Read => Scope::Read,
-        Named::Run => Scope::Run,
-        Named::Approve => Scope::Approve,
-        Named::Ingest => Scope::Ingest,
-        Named::Admin => Scope::Admin,
-    }
-}
-
-fn named(scope: Scope) -> Named {
-    match scope {
-        Scope::Read => Named::Read,
-        Scope::Run => Named::Run,
-        Scope::Approve => Named::Approve,
-        Scope::Ingest => Named::Ingest,
-        Scope::Admin => Named::Admin,
-    }
-}
-
-/// A token as it is told of; never what was shown once.
-pub(crate) fn told(row: TokenRow) -> Token {
-    Token {
-        id: row.id.to_string(),
-        tenant: row.tenant,
-        name: row.name,
-        scopes: row.scopes.into_iter().map(named).collect(),
-        tasks: row.narrowing.tasks.iter().map(ToString::to_string).collect(),
-        sessions: row.narrowing.sessions.iter().map(ToString::to_string).collect(),
-        created_at: row.created_at,
-        created_by: row.created_by,
-        expires_at: row.expires_ms.map(time::format_ms),
-        requests_per_second: row.requests_per_second,
-    }
 }
 
 pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extension<Admitted>) -> Response {
@@ -216,27 +115,4 @@ pub(crate) async fn ticket(
     let ticket = gate.tickets.issue(&request.path, admitted.key)?;
     let reply = Ticket { ticket, path: request.path, redeem_within_seconds: limits::TICKET_WAIT.as_secs() };
     Ok(json(StatusCode::CREATED, &One::new("ticket", reply)))
-}
-
-/// A small JSON object, declared as one.
-async fn read<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -> Result<T, Refusal> {
-    let body = to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|_| {
-        let most = limits::ADMIN_BODY_BYTES_MAX;
-        Refusal::new(Code::BodyTooLarge, format!("the body broke off or is larger than {most} bytes"))
-    })?;
-    let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    if !declared.is_some_and(recount_transport::media::is_json) {
-        let otherwise = "the body is not declared as JSON; send content-type: application/json";
-        return Err(Refusal::new(Code::MediaTypeUnsupported, otherwise));
-    }
-    // An object and nothing else: a list would do for the words of a struct.
-    serde_json::from_slice(&body)
-        .and_then(|object| serde_json::from_value(serde_json::Value::Object(object)))
-        .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
-}
-
-fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let body = serde_json::to_vec(value).expect("texts can be said in JSON");
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-    (status, headers, body).into_response()
 }

@@ -11,13 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::FutureExt;
 use recount_log::chain::ChainValue;
 use recount_log::{
-    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Guard, Integrity, Landed,
-    MemoryStore, Observer, ReadBound, Record, Retry, Row, RowPut, RowRange, Store, StreamAppend, StreamKey,
-    Tail,
+    Answer, Append, AppendError, Committed, Fault, FaultKind, FeedRecord, Guard, Landed, MemoryStore,
+    Observer, ReadBound, Record, Retry, Row, RowPut, RowRange, Store, StreamAppend, StreamKey, Tail,
+    forward_store,
 };
 use recount_world::{Kind, Shutdown, Tasks};
 use tokio::sync::{Notify, oneshot};
@@ -597,34 +596,6 @@ impl Store for FaultStore {
         self.0.look(move |memory| memory.rows(range))
     }
 
-    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
-        self.0.disk.memory().put_blob(bytes)
-    }
-
-    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
-        self.0.disk.memory().blob(hash)
-    }
-
-    fn remove_blob(&self, hash: &str) -> Answer<()> {
-        self.0.disk.memory().remove_blob(hash)
-    }
-
-    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
-        self.0.disk.memory().blobs(after, limit)
-    }
-
-    fn integrity(&self) -> Answer<Integrity> {
-        self.0.disk.memory().integrity()
-    }
-
-    fn backup(&self, to: std::path::PathBuf) -> Answer<()> {
-        self.0.disk.memory().backup(to)
-    }
-
-    fn stats(&self) -> Answer<recount_log::Stats> {
-        self.0.disk.memory().stats()
-    }
-
     fn close(&self) -> Answer<()> {
         let inner = self.0.clone();
         Box::pin(async move {
@@ -632,4 +603,6 @@ impl Store for FaultStore {
             Ok(())
         })
     }
+
+    forward_store!(self, |call| call(&*self.0.disk.memory()); put_blob, blob, remove_blob, blobs, integrity, backup, stats);
 }

@@ -41,11 +41,16 @@ const CRATES: &[Row] = &[
     },
     Row { folder: "api", uses: &["event"], never: &["tokio", "axum"] },
     Row { folder: "aaep", uses: &[], never: &["tokio", "axum"] },
+    Row { folder: "aaep-host", uses: &["aaep", "transport", "world"], never: &["reqwest"] },
     // 3 faces
     Row { folder: "face-aep", uses: &["engine", "run", "event", "transport", "api", "world"], never: &[] },
     Row { folder: "face-aap", uses: &["engine", "run", "event", "transport", "world"], never: &[] },
-    Row { folder: "face-aaep", uses: &["engine", "run", "event", "transport", "aaep", "world"], never: &[] },
-    Row { folder: "aaep-kit", uses: &["aaep", "transport", "world"], never: &[] },
+    Row {
+        folder: "face-aaep",
+        uses: &["engine", "run", "event", "transport", "aaep", "aaep-host", "world"],
+        never: &[],
+    },
+    Row { folder: "aaep-kit", uses: &["aaep", "aaep-host", "transport", "world"], never: &[] },
     // 4 assembly
     Row {
         folder: "server",

@@ -20,8 +20,8 @@ fn texts() -> BTreeMap<String, String> {
         ("testdata/events/.hashes", "0  run.queued.json\n"),
         ("testdata/events/run.queued.json", "{}\n"),
         ("web-tests/read.test.mjs", "test('reads a run', () => {});\n"),
-        ("crates/engine/src/live.rs", "//! Head.\npub fn push_committed() {}\n"),
-        ("crates/engine/src/publish.rs", "//! Head.\npub fn committed() {\n    push_committed();\n}\n"),
+        ("crates/engine/src/read/live.rs", "//! Head.\npub fn push_committed() {}\n"),
+        ("crates/engine/src/read/publish.rs", "//! Head.\npub fn committed() {\n    push_committed();\n}\n"),
         ("crates/engine/tests/story.rs", "//! Head.\n#[test]\nfn it_is_told() {}\nfn helper() {}\n"),
     ]
     .map(|(path, text)| (path.to_owned(), text.to_owned()))

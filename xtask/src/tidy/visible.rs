@@ -9,7 +9,7 @@ use super::tree::Tree;
 const RULE: &str = "rule 4";
 const ENGINE: &str = "crates/engine/src";
 /// The one file that may push …
-const PUBLISHER: &str = "crates/engine/src/publish.rs";
+const PUBLISHER: &str = "crates/engine/src/read/publish.rs";
 /// … the one function in it …
 const FUNCTION: &str = "committed";
 /// … and what it calls.
@@ -71,17 +71,17 @@ mod tests {
             2,
         );
         let publisher = "//! Head.\nfn committed(l: &List) { l.push_committed(1); }\nfn early(l: &List) { l.push_committed(1); }\n";
-        refused_at("crates/engine/src/publish.rs", publisher, "rule 4", 3);
+        refused_at("crates/engine/src/read/publish.rs", publisher, "rule 4", 3);
     }
 
     #[test]
     fn another_name_does_not_switch_the_rule_off() {
         let publisher = "//! Head.\nfn committed(l: &List) { l.push_anything(1); }\n";
-        refused_at("crates/engine/src/publish.rs", publisher, "rule 4", 1);
+        refused_at("crates/engine/src/read/publish.rs", publisher, "rule 4", 1);
         let mut tree = clean_tree();
-        tree.texts.remove("crates/engine/src/publish.rs");
-        tree.sources.remove("crates/engine/src/publish.rs");
-        assert_eq!(rules_at(&judge(&tree), "crates/engine/src/publish.rs"), ["rule 4"]);
+        tree.texts.remove("crates/engine/src/read/publish.rs");
+        tree.sources.remove("crates/engine/src/read/publish.rs");
+        assert_eq!(rules_at(&judge(&tree), "crates/engine/src/read/publish.rs"), ["rule 4"]);
     }
 
     #[test]

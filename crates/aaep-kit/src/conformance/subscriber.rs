@@ -8,6 +8,7 @@
 pub mod coverage;
 mod judge;
 mod parts;
+mod piece;
 mod process;
 pub mod push;
 mod stage;

@@ -1,9 +1,10 @@
-//! One reader of a replay: where it is, and what it is given next. How that is written onto a socket is the surfaces'
-//! matter. Look at [`Feed::next`].
+//! One reader of a replay: its place, and what it gets next. It must not know how that is written to a peer. Look at
+//! [`Feed::ready`].
 
 use std::sync::Arc;
 
-use recount_world::moment;
+use bytes::Bytes;
+use recount_aaep_host::{Close, Item};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -16,7 +17,6 @@ use crate::aaep::json::Reader;
 use crate::aaep::kind::{Named, named};
 use crate::aaep::negotiate::Terms;
 use crate::aaep::{Kind, Reading};
-use crate::limits;
 
 /// A reader's place. Dropping it is leaving.
 pub(super) struct Feed {
@@ -31,16 +31,8 @@ pub(super) struct Feed {
     pacing: Option<Box<Pacing>>,
     /// It was told that nothing more comes.
     whole: bool,
-}
-
-/// What comes next.
-pub(super) enum Next {
-    Line(Saying),
-    /// Of a handshake.
-    Answer(Arc<str>),
-    /// Nothing, for so long that the reader is to be told that the stream lives.
-    Quiet,
-    Over,
+    /// Its subscription ends with it.
+    ends_subscription: bool,
 }
 
 impl Feed {
@@ -55,44 +47,27 @@ impl Feed {
         };
         stage.tell(Told::Comes { listeners: stage.listeners(), after: heard.filter(|_| resumed.is_some()) });
         let stage = stage.clone();
-        Some(Feed { stage, number, at, door, progress, changed, pacing: None, whole: false })
+        Some(Feed {
+            stage,
+            number,
+            at,
+            door,
+            progress,
+            changed,
+            pacing: None,
+            whole: false,
+            ends_subscription: false,
+        })
     }
 
-    /// What there is already.
-    pub(super) fn ready(&mut self) -> Option<Next> {
-        loop {
-            if let Some(answer) = self.stage.room.answer(&mut self.door) {
-                return Some(Next::Answer(answer));
-            }
-            let Some(terms) = self.stage.room.terms(&self.door) else {
-                self.whole = true;
-                return Some(Next::Over);
-            };
-            self.keep_to(terms.as_ref());
-            if let Some(saying) = self.pacing.as_mut().and_then(|pacing| pacing.next()) {
-                return Some(Next::Line(saying));
-            }
-            let Progress { place, over } = *self.progress.borrow();
-            // Rounds that are long over are not said any more.
-            self.at = self.at.max(self.stage.oldest());
-            if self.at >= place {
-                self.whole = over && self.due().is_none();
-                return self.whole.then_some(Next::Over);
-            }
-            if self.pacing.as_ref().is_some_and(|pacing| !pacing.has_room()) {
-                return None;
-            }
-            let saying = self.stage.saying(self.at);
-            self.at += 1;
-            self.stage.took(self.number, self.at);
-            if terms.is_some_and(|terms| !is_wanted(&terms, &saying)) {
-                continue;
-            }
-            match &mut self.pacing {
-                Some(pacing) => pacing.push(saying),
-                None => return Some(Next::Line(saying)),
-            }
-        }
+    /// The reader of a WebSocket, whose subscription no other connection can resume.
+    pub(super) fn ending_its_subscription(mut self) -> Feed {
+        self.ends_subscription = true;
+        self
+    }
+
+    pub(super) fn door(&self) -> &Door {
+        &self.door
     }
 
     fn keep_to(&mut self, terms: Option<&Arc<Terms>>) {
@@ -110,31 +85,79 @@ impl Feed {
     fn due(&self) -> Option<Instant> {
         self.pacing.as_ref().and_then(|pacing| pacing.due())
     }
+}
 
-    /// Waits for what comes next. May be dropped while it waits.
-    pub(super) async fn next(&mut self) -> Next {
-        let beat = moment() + limits::REPLAY_HEARTBEAT;
+impl recount_aaep_host::Feed for Feed {
+    async fn next(&mut self) -> Item {
         loop {
             self.progress.borrow_and_update();
             self.changed.borrow_and_update();
-            if let Some(next) = self.ready() {
-                return next;
+            if let Some(item) = self.ready() {
+                return item;
             }
             let due = self.due();
-            let wake = due.map_or(beat, |due| due.min(beat));
+            let due = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                changed = self.progress.changed() => if changed.is_err() { return Next::Over },
-                changed = self.changed.changed() => if changed.is_err() { return Next::Over },
-                () = tokio::time::sleep_until(wake) => if moment() >= beat { return Next::Quiet },
+                changed = self.progress.changed() => if changed.is_err() { return Item::End(Close::Clean) },
+                changed = self.changed.changed() => if changed.is_err() { return Item::End(Close::Clean) },
+                () = due => {}
             }
         }
     }
+
+    fn ready(&mut self) -> Option<Item> {
+        loop {
+            if let Some(answer) = self.stage.room.answer(&mut self.door) {
+                return Some(Item::Message(Bytes::copy_from_slice(answer.as_bytes())));
+            }
+            let Some(terms) = self.stage.room.terms(&self.door) else {
+                self.whole = true;
+                return Some(Item::End(Close::Asked));
+            };
+            self.keep_to(terms.as_ref());
+            if let Some(saying) = self.pacing.as_mut().and_then(|pacing| pacing.next()) {
+                return Some(item(saying));
+            }
+            let Progress { place, over } = *self.progress.borrow();
+            // Rounds that are long over are not said any more.
+            self.at = self.at.max(self.stage.oldest());
+            if self.at >= place {
+                self.whole = over && self.due().is_none();
+                return self.whole.then_some(Item::End(Close::Clean));
+            }
+            if self.pacing.as_ref().is_some_and(|pacing| !pacing.has_room()) {
+                return None;
+            }
+            let saying = self.stage.saying(self.at);
+            self.at += 1;
+            self.stage.took(self.number, self.at);
+            if terms.is_some_and(|terms| !is_wanted(&terms, &saying)) {
+                continue;
+            }
+            match &mut self.pacing {
+                Some(pacing) => pacing.push(saying),
+                None => return Some(item(saying)),
+            }
+        }
+    }
+}
+
+fn item(saying: Saying) -> Item {
+    Item::Event { id: saying.id, text: saying.text }
 }
 
 impl Drop for Feed {
     fn drop(&mut self) {
         self.stage.room.leave(&self.door);
         self.stage.leave(self.number, self.whole);
+        if let (Door::Subscription(id), true) = (&self.door, self.ends_subscription) {
+            self.stage.room.close(id);
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
+use super::lock::lock;
 use super::script::{ID_FIELDS, Script, sum};
-use super::stage::lock;
 use crate::aaep::Reading;
 use crate::aaep::field::Field;
 use crate::aaep::json::{Node, Reader, Sort};

@@ -1,5 +1,5 @@
-//! Connections of a replay: so many at a time, and none that stops reading is kept. What is served on them stands in
-//! `serve.rs`.
+//! Connections of a replay: so many at a time, and none that stops reading is kept. What is served on them is in
+//! `surfaces.rs`.
 
 use std::io;
 use std::net::SocketAddr;

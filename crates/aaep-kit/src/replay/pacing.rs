@@ -61,7 +61,7 @@ impl Pacing {
         let due = self.shaper.due(self.now_ms());
         self.out.extend(due.into_iter().map(|event| {
             let id = event.envelope.event_id.as_str().to_owned();
-            Saying { text: event.to_json().into(), id: Some(id) }
+            Saying { text: event.to_json().into(), id: Some(id.into()) }
         }));
         self.out.pop_front()
     }

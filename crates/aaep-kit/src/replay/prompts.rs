@@ -9,8 +9,8 @@ use recount_world::moment;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::lock::lock;
 use super::script::{Asks, Script};
-use super::stage::lock;
 use crate::aaep::json::Reader;
 use crate::aaep::{MessageKind, Reading, rule};
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use recount_world::World;
 use tokio::sync::watch;
 
+use super::lock::lock;
 use super::script::Script;
-use super::stage::lock;
 use crate::aaep::Message;
 use crate::aaep::negotiate::{self, Answer, Offer, Refusal, Terms};
 use crate::aaep::wire::{Capabilities, Producer, SubscriptionId};

@@ -3,7 +3,7 @@
 //! a peer. Look at [`Stage`].
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use recount_world::{World, moment};
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::fresh::Round;
+use super::lock::lock;
 use super::prompts::Prompts;
 use super::room::Room;
 use super::script::Script;
@@ -51,15 +52,10 @@ pub(super) struct Stage {
     pub(super) room: Room,
 }
 
-/// A lock that a panic elsewhere does not make useless: each is held for a few lines that leave it whole.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A line as it goes out.
 pub(super) struct Saying {
     pub(super) text: Bytes,
-    pub(super) id: Option<String>,
+    pub(super) id: Option<Arc<str>>,
 }
 
 impl Stage {
@@ -144,12 +140,12 @@ impl Stage {
         let text = self.script.text(line);
         let old = self.script.id(line);
         let round = if self.options.fresh { self.round(number) } else { None };
-        let Some(round) = round else { return Saying { text, id: old.map(str::to_owned) } };
+        let Some(round) = round else { return Saying { text, id: old.map(Arc::from) } };
         let renewed = std::str::from_utf8(&text)
             .ok()
             .and_then(|text| round.renew(&self.script, line, text))
             .map(Bytes::from);
-        Saying { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old)) }
+        Saying { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old).into()) }
     }
 
     /// A token as it is said in a round.

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use recount_aaep::negotiate::{self, Answer, Reason, Refusal, Terms};
-use recount_aaep::wire::{Producer, SubscriptionId, SubscriptionRenegotiate, Timestamp};
+use recount_aaep::wire::{SubscriptionId, SubscriptionRenegotiate, Timestamp};
 use recount_aaep::{Message, build};
 use serde_json::{Map, Value};
 
 use super::Fault;
 use super::ask::Outcome;
-use super::room::{AGENT, Room};
+use super::room::Room;
 use super::subscription::Surface;
 use super::{play, tamper};
 use crate::limits;
@@ -290,14 +290,6 @@ fn effect(room: &Room, said: &mut Map<String, Value>, place: Place<'_>) -> Optio
         _ => stated.as_str().to_owned(),
     });
     Some((token, outcome))
-}
-
-pub(super) fn producer() -> Producer {
-    Producer {
-        agent_version: Some(env!("CARGO_PKG_VERSION").into()),
-        agent_name: Some("Scripted producer".into()),
-        ..Producer::named(AGENT)
-    }
 }
 
 fn accepted(room: &Room, id: &str, terms: &Terms) -> String {

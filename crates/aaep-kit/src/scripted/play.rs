@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::Fault;
 use super::ask::Outcome;
-use super::judge::producer;
+use super::identity::{AGENT, producer};
 use super::room::{Room, Whom, fresh, fresh_event};
 use super::scripts::{self, Clarify, Confirm, Script, Step, Tool};
 use super::subscription::Surface;
@@ -33,7 +33,7 @@ pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
         fresh(&room.world, "sess")
     };
     let script = scripts::script(scripts::scenario(text, room.behaviour.asks));
-    let frame = Frame::new(&session, super::room::AGENT, "en-US").expect(WRITTEN).with_producer(producer());
+    let frame = Frame::new(&session, AGENT, "en-US").expect(WRITTEN).with_producer(producer());
     if room.behaviour.announce_sessions {
         for surface in [Surface::Legacy, Surface::LegacySocket] {
             for id in room.ids(surface) {

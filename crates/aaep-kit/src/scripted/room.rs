@@ -5,17 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use recount_aaep::Kind;
 use recount_aaep::negotiate::{self, Offer, Terms};
 use recount_aaep::wire::{Event, EventId, SubscriptionId, SubscriptionRequest};
+use recount_aaep_host::MANIFEST;
 use recount_world::World;
 use tokio::sync::{oneshot, watch};
 
 use super::ask::{Open, Outcome};
+use super::identity::producer;
 use super::standing::Standing;
 use super::subscription::{Forgotten, Sent, Subscription, Surface};
-use super::{Behaviour, Fault, surfaces, tamper};
+use super::{Behaviour, Fault, tamper};
 use crate::limits;
-
-/// The producer's agent, in every event and in the manifest.
-pub(super) const AGENT: &str = "recount-scripted";
 
 /// All of one producer.
 pub(super) struct Room {
@@ -76,9 +75,9 @@ impl Room {
 
     /// What the producer can do for subscribers.
     pub(super) fn offer(&self) -> Offer {
-        let mut offer = Offer::new(super::judge::producer(), "en-US");
+        let mut offer = Offer::new(producer(), "en-US");
         offer.level = self.behaviour.level;
-        offer.manifest_uri = Some(format!("{}{}", self.base, surfaces::MANIFEST));
+        offer.manifest_uri = Some(format!("{}{}", self.base, MANIFEST));
         offer.confirmations = self.behaviour.level >= 2;
         offer.clarifications = self.behaviour.level >= 2;
         offer

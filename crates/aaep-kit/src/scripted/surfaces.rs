@@ -1,55 +1,42 @@
-//! HTTP and WebSocket around the room: routes, credentials, statuses. It must never know scenarios.
-
-mod feed;
-mod legacy;
-mod socket;
-mod versioned;
+//! The producer behind the host: what each route means to the room, and the refusals and close reasons of this
+//! producer. It must never know scenarios.
+//!
+//! Faults of the surfaces are hooks of the host: routes left open (`admit`), handshakes without an answer
+//! (`subscribe`), replies that reveal something (`receive`), no heartbeat (`policy`), a wrong manifest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
+use axum::response::Response;
 use axum::serve::ListenerExt as _;
-use axum::{Json, Router};
-use http::{HeaderValue, Method, StatusCode, header};
-use recount_aaep::wire::ProducerManifest;
+use http::request::Parts;
+use http::{Method, StatusCode, header};
+use recount_aaep::negotiate::Refusal;
+use recount_aaep::wire::{ProducerManifest, Verbosity};
 use recount_aaep::{Kind as EventKind, Message};
+use recount_aaep_host::response::{challenge, empty, error, json, text};
+use recount_aaep_host::{
+    Close, Handshake, InUse, Pages, Place, Policy, Preflight, Problem, Producer, Rejected, Reply, Route,
+    Sockets, Source,
+};
 use recount_world::Kind;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::Fault;
+use super::feed::Feed;
+use super::identity::{AGENT, producer};
 use super::judge::{self, Verdict};
-use super::room::{AGENT, Room};
+use super::room::{Room, fresh_event};
+use super::subscription::Surface;
 use crate::limits;
-
-/// Where the manifest is.
-pub(super) const MANIFEST: &str = "/.well-known/aaep-manifest.json";
-
-type Shared = State<Arc<Room>>;
 
 /// Serves until the room is stopped.
 pub(super) fn serve(listener: TcpListener, room: Arc<Room>) {
-    let router = Router::new()
-        .route("/events", get(legacy::events))
-        .route("/messages", post(legacy::messages))
-        .route("/sessions", post(legacy::sessions))
-        .route("/healthz", get(healthz))
-        .route("/ws", any(socket::legacy))
-        .route("/aaep/v1/subscriptions", post(versioned::subscribe))
-        .route("/aaep/v1/events", get(versioned::events))
-        .route("/aaep/v1/replies", post(versioned::replies))
-        .route("/aaep/v1/ws", any(socket::versioned))
-        .route(MANIFEST, get(manifest))
-        .layer(DefaultBodyLimit::max(limits::SCRIPTED_BODY_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(room.clone(), guard))
-        .with_state(room.clone());
+    let router = recount_aaep_host::service(Arc::new(Surfaces::new(room.clone())));
     let listener = listener.tap_io(|peer| {
         if peer.set_nodelay(true).is_err() {
-            // It has left already; serving it will tell.
+            // The peer has left; serving it fails next.
         }
     });
     let mut stopped = room.stopped.subscribe();
@@ -70,97 +57,238 @@ pub(super) fn serve(listener: TcpListener, room: Arc<Room>) {
     });
 }
 
-/// Whether a request shows the token, and what browsers want to see.
-async fn guard(State(room): Shared, request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
-    if request.method() == Method::OPTIONS {
-        return open_to_pages(StatusCode::NO_CONTENT.into_response());
+/// The room as the host sees it.
+struct Surfaces {
+    room: Arc<Room>,
+    policy: Policy,
+}
+
+impl Surfaces {
+    fn new(room: Arc<Room>) -> Surfaces {
+        let heartbeat = Duration::from_millis(room.behaviour.heartbeat_ms);
+        let policy = Policy {
+            in_use: Some(InUse { base: "", sessions: true }),
+            manifest: true,
+            message_bytes_max: limits::SCRIPTED_BODY_BYTES_MAX,
+            write_bytes: 0,
+            heartbeat: (!room.is(Fault::HeartbeatMissing)).then_some(heartbeat),
+            sockets: Sockets::Strict { handshake_wait: None },
+            closing,
+            pages: Some(Pages {
+                allowed_headers: "Content-Type, Authorization, Last-Event-ID",
+                exposed_headers: None,
+                versioned: false,
+                preflight: Preflight::AtAnyPath,
+            }),
+        };
+        Surfaces { room, policy }
     }
-    if !is_let_in(&room, &request) {
-        let mut answer = if path.ends_with("/subscriptions") {
+
+    /// Whether a wrong producer forgets to ask for the token here.
+    fn is_unguarded(&self, path: &str, query: &str) -> bool {
+        match self.room.behaviour.fault {
+            Some(Fault::EventsUnguarded) => path.ends_with("/events"),
+            Some(Fault::RepliesUnguarded) => path.ends_with("/replies") || path.ends_with("/messages"),
+            Some(Fault::SubscriptionIdAdmits) => {
+                let known = query.strip_prefix("subscription_id=");
+                known.is_some_and(|id| self.room.with(id, |_| ()).is_some())
+            }
+            _ => false,
+        }
+    }
+
+    fn open_room(&self, last: Option<&str>) -> Option<Feed> {
+        let room = &self.room;
+        let resumed = last.filter(|id| !id.is_empty()).and_then(|last| room.resume(last));
+        if let Some((id, at)) = resumed {
+            return Feed::open(room, &id, at, false);
+        }
+        let id = match room.expected() {
+            Some(id) => id,
+            None => {
+                let id = room.open(Surface::Legacy, room.implied())?;
+                room.catch_up(&id);
+                id
+            }
+        };
+        Feed::open(room, &id, 0, false)
+    }
+
+    fn open_room_socket(&self) -> Option<Feed> {
+        let id = self.room.open(Surface::LegacySocket, self.room.implied())?;
+        self.room.catch_up(&id);
+        Feed::open(&self.room, &id, 0, false)
+    }
+
+    fn open_subscription(&self, id: &str, last: Option<&str>) -> Option<Feed> {
+        let room = &self.room;
+        let last = last.filter(|id| !id.is_empty());
+        let (surface, at, end) = room.with(id, |sub| {
+            let known = last.map(|last| sub.behind(last, &mut || fresh_event(&room.world)));
+            (sub.surface, known.unwrap_or_else(|| Some(sub.seen())), sub.end())
+        })?;
+        if surface != Surface::Versioned {
+            return None;
+        }
+        if at.is_none() {
+            // The event it names is forgotten: it gets a summary, and goes on from there.
+            room.remind(id);
+        }
+        Feed::open(room, id, at.unwrap_or(end), true)
+    }
+}
+
+/// The reasons of this producer; without a place a connection ends without a close frame.
+fn closing(why: Close) -> Option<(u16, &'static str)> {
+    let (code, reason) = why.frame();
+    match why {
+        Close::Unavailable => None,
+        Close::Clean => Some((code, "closed")),
+        Close::Rejected => Some((code, "rejected")),
+        Close::NotText => Some((code, "frames are text")),
+        Close::NoHandshake | Close::Asked | Close::Unreadable => Some((code, reason)),
+    }
+}
+
+impl Producer for Surfaces {
+    type Caller = ();
+    type Feed = Feed;
+
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn admit(&self, request: &Parts) -> Result<(), Response> {
+        let Some(token) = &self.room.behaviour.token else { return Ok(()) };
+        let (path, query) = (request.uri.path(), request.uri.query().unwrap_or_default());
+        let shown = request.headers.get(header::AUTHORIZATION).and_then(|shown| shown.to_str().ok());
+        if request.method == Method::OPTIONS
+            || self.is_unguarded(path, query)
+            || shown.and_then(|shown| shown.strip_prefix("Bearer ")) == Some(token)
+        {
+            return Ok(());
+        }
+        Err(challenge(if path.ends_with("/subscriptions") {
             let refused = json!({
                 "type": "subscription.rejected",
                 "reason_code": "authentication_required",
                 "reason_message": "a bearer token is wanted",
             });
-            (StatusCode::UNAUTHORIZED, Json(refused)).into_response()
+            json(StatusCode::UNAUTHORIZED, refused.to_string())
         } else {
-            StatusCode::UNAUTHORIZED.into_response()
+            empty(StatusCode::UNAUTHORIZED)
+        }))
+    }
+
+    async fn subscribe(&self, (): &(), request: &str, on_socket: bool) -> Handshake {
+        let surface = if on_socket { Surface::Socket } else { Surface::Versioned };
+        let opened = judge::handshake(&self.room, request, surface);
+        let mut rejected = Rejected { status: StatusCode::BAD_REQUEST, retry_after_seconds: None };
+        if let Some(code) = opened.code {
+            rejected = Rejected::from(&Refusal::new(code, ""));
+        }
+        if rejected.status == StatusCode::TOO_MANY_REQUESTS {
+            rejected.retry_after_seconds = Some(limits::SCRIPTED_RETRY_SECONDS);
+        }
+        Handshake { text: opened.text, result: opened.subscription.ok_or(rejected) }
+    }
+
+    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<Feed, Problem> {
+        match place {
+            Place::Room => self.open_room(last).ok_or(Problem::Full),
+            Place::RoomSocket => self.open_room_socket().ok_or(Problem::Full),
+            Place::Subscription(id) => self.open_subscription(id, last).ok_or(Problem::SubscriptionUnknown),
+            Place::Socket(id) => {
+                id.and_then(|id| Feed::open(&self.room, id, 0, true)).ok_or(Problem::SubscriptionUnknown)
+            }
+        }
+    }
+
+    async fn knows(&self, (): &(), subscription: &str) -> bool {
+        self.room.with(subscription, |sub| sub.surface) == Some(Surface::Versioned)
+    }
+
+    async fn receive(&self, (): &(), source: Source<'_, Feed>, text: &str) -> Reply {
+        let (place, on_socket) = match source {
+            Source::Sessions => return self.start_session(text),
+            Source::Messages => (judge::Place::Messages, false),
+            Source::Replies => (judge::Place::Replies, false),
+            Source::Socket(feed) => (
+                judge::Place::Socket { subscription: feed.subscription(), strict: feed.is_versioned() },
+                true,
+            ),
         };
-        answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        return open_to_pages(answer);
+        reply_of(judge::hear(&self.room, text, place), on_socket)
     }
-    let answer = next.run(request).await;
-    if path.starts_with("/aaep/") { answer } else { open_to_pages(answer) }
-}
 
-fn is_let_in(room: &Room, request: &Request) -> bool {
-    let Some(token) = &room.behaviour.token else { return true };
-    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    let unguarded = match room.behaviour.fault {
-        Some(Fault::EventsUnguarded) => path.ends_with("/events"),
-        Some(Fault::RepliesUnguarded) => path.ends_with("/replies") || path.ends_with("/messages"),
-        Some(Fault::SubscriptionIdAdmits) => {
-            let known = query.strip_prefix("subscription_id=");
-            known.is_some_and(|id| room.with(id, |_| ()).is_some())
+    fn health(&self) -> Value {
+        let subscriptions = self.room.lock().subscriptions.iter().filter(|sub| sub.attached).count();
+        json!({"status": "ok", "agent_id": AGENT, "subscriptions": subscriptions})
+    }
+
+    fn manifest(&self, (): &()) -> Option<String> {
+        (!self.room.is(Fault::ManifestMissing)).then(|| manifest(&self.room))
+    }
+
+    fn refusal(&self, problem: Problem, route: Route) -> Response {
+        match problem {
+            Problem::NotFound | Problem::SubscriptionUnknown => empty(StatusCode::NOT_FOUND),
+            Problem::Full => empty(StatusCode::SERVICE_UNAVAILABLE),
+            // What is no text is no handshake either, and is rejected like one that cannot be read.
+            Problem::NotText if route == Route::Subscriptions => {
+                let opened = judge::handshake(&self.room, "", Surface::Versioned);
+                opened
+                    .text
+                    .map_or_else(|| empty(StatusCode::NO_CONTENT), |text| json(StatusCode::BAD_REQUEST, text))
+            }
+            Problem::Malformed | Problem::NotText => {
+                json(StatusCode::BAD_REQUEST, json!({"error": "malformed"}).to_string())
+            }
+            Problem::SubscriptionMissing => text(
+                StatusCode::BAD_REQUEST,
+                "Failed to deserialize query string: missing field `subscription_id`",
+            ),
+            Problem::SubprotocolMissing => {
+                text(StatusCode::BAD_REQUEST, "the subprotocol aaep.v1 is wanted\n")
+            }
+            Problem::TooLarge => problem.response(),
         }
-        _ => false,
-    };
-    if unguarded {
-        return true;
     }
-    let shown = request.headers().get(header::AUTHORIZATION).and_then(|shown| shown.to_str().ok());
-    shown.and_then(|shown| shown.strip_prefix("Bearer ")).is_some_and(|shown| shown == token)
 }
 
-/// The de-facto surface is there for pages of other origins.
-fn open_to_pages(mut answer: Response) -> Response {
-    let headers = answer.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
-    let allowed = HeaderValue::from_static("Content-Type, Authorization, Last-Event-ID");
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
-    answer
+impl Surfaces {
+    /// `{"user_message": …}` starts a session, too.
+    fn start_session(&self, text: &str) -> Reply {
+        let request = serde_json::from_str::<Value>(text).unwrap_or_default();
+        let verdict = match request.get("user_message").and_then(Value::as_str) {
+            Some(text) => judge::begin(&self.room, text).map_or(Verdict::Full, Verdict::Began),
+            None => Verdict::Malformed,
+        };
+        reply_of(verdict, false)
+    }
 }
 
-/// What was said, as an answer over HTTP.
-fn answer(verdict: Verdict) -> Response {
+fn reply_of(verdict: Verdict, on_socket: bool) -> Reply {
     match verdict {
-        Verdict::Taken => StatusCode::NO_CONTENT.into_response(),
+        Verdict::Taken => Reply::Taken,
         Verdict::Began(session) => {
-            (StatusCode::ACCEPTED, Json(json!({"status": "started", "session_id": session}))).into_response()
+            Reply::Started(json!({"status": "started", "session_id": session}).to_string())
         }
-        Verdict::Full => StatusCode::TOO_MANY_REQUESTS.into_response(),
-        Verdict::Answer(text) => json_text(StatusCode::OK, text),
-        Verdict::Malformed => (StatusCode::BAD_REQUEST, Json(json!({"error": "malformed"}))).into_response(),
-        Verdict::Told(why) => {
-            (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_token", "message": why}))).into_response()
+        Verdict::Full => Reply::Response(empty(StatusCode::TOO_MANY_REQUESTS)),
+        Verdict::Answer(text) => Reply::Answer(text),
+        Verdict::Malformed => Reply::Refused(Problem::Malformed),
+        Verdict::Told(why) if on_socket => {
+            Reply::Answer(json!({"error": "invalid_token", "message": why}).to_string())
         }
+        Verdict::Told(why) => Reply::Response(error(StatusCode::BAD_REQUEST, "invalid_token", why)),
     }
 }
 
-fn json_text(status: StatusCode, text: String) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
-}
-
-/// A body that is text.
-fn utf8(body: &Bytes) -> Option<&str> {
-    std::str::from_utf8(body).ok()
-}
-
-async fn healthz(State(room): Shared) -> Response {
-    let subscriptions = room.lock().subscriptions.iter().filter(|sub| sub.attached).count();
-    Json(json!({"status": "ok", "agent_id": AGENT, "subscriptions": subscriptions})).into_response()
-}
-
-async fn manifest(State(room): Shared) -> Response {
-    if room.is(Fault::ManifestMissing) {
-        return StatusCode::NOT_FOUND.into_response();
-    }
+fn manifest(room: &Room) -> String {
     let transports = vec!["sse".to_owned(), "websocket".to_owned()];
     let agent = if room.is(Fault::ManifestUntrue) { "another-agent" } else { AGENT };
     let mut manifest = ProducerManifest::new(agent, (1..=room.behaviour.level).collect(), transports);
-    let producer = judge::producer();
+    let producer = producer();
     (manifest.agent_version, manifest.agent_name) = (producer.agent_version, producer.agent_name);
     manifest.languages_supported = vec!["en-US".into()];
     manifest.event_types_emitted = EventKind::ALL
@@ -168,7 +296,7 @@ async fn manifest(State(room): Shared) -> Response {
         .filter(|kind| *kind != EventKind::SessionCancelled)
         .map(|kind| kind.compact().to_owned())
         .collect();
-    manifest.default_verbosity = Some(recount_aaep::wire::Verbosity::Normal);
+    manifest.default_verbosity = Some(Verbosity::Normal);
     manifest.max_concurrent_subscriptions = u32::try_from(limits::SCRIPTED_SUBSCRIPTIONS_MAX).ok();
     let endpoints = json!({
         "subscriptions": "/aaep/v1/subscriptions",
@@ -177,5 +305,5 @@ async fn manifest(State(room): Shared) -> Response {
         "websocket": "/aaep/v1/ws",
     });
     manifest.other.insert("endpoints".into(), endpoints);
-    json_text(StatusCode::OK, Message::from(manifest).to_json())
+    Message::from(manifest).to_json()
 }

@@ -197,8 +197,21 @@ fn collision<'a>(offer: &'a Offer, asked: &'a Capabilities) -> Option<(&'a str, 
     })
 }
 
+impl Terms {
+    /// What holds where there was no handshake: all defaults, but replies are taken, because who cannot say so would
+    /// never be asked anything (G-30).
+    pub fn implied(offer: &Offer) -> Self {
+        let asked = Capabilities {
+            supports_confirmation_reply: Some(true),
+            supports_clarification_reply: Some(true),
+            ..Capabilities::default()
+        };
+        honor(offer, Vec::new(), asked)
+    }
+}
+
 /// What of wishes that can be honoured is honoured.
-pub(super) fn honor(offer: &Offer, mut notes: Vec<String>, mut asked: Capabilities) -> Terms {
+fn honor(offer: &Offer, mut notes: Vec<String>, mut asked: Capabilities) -> Terms {
     // What nobody here understands is not kept, so that changes of mind cannot pile it up.
     asked.extensions.retain(|prefix, _| offer.extensions.iter().any(|known| known.prefix == *prefix));
     let level = level(offer, &asked, &mut notes);

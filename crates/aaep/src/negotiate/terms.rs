@@ -45,17 +45,6 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// What holds where there was no handshake: all defaults, but replies are taken, because who cannot say so would
-    /// never be asked anything (G-30).
-    pub fn implied(offer: &Offer) -> Self {
-        let asked = Capabilities {
-            supports_confirmation_reply: Some(true),
-            supports_clarification_reply: Some(true),
-            ..Capabilities::default()
-        };
-        super::request::honor(offer, Vec::new(), asked)
-    }
-
     /// What the subscriber wished for, all in all.
     pub fn asked(&self) -> &Capabilities {
         &self.asked

@@ -1,7 +1,7 @@
 //! The events of one method call. They are built before the session changes, so that a refused call leaves nothing.
 
 use super::Misuse;
-use super::session::Stamp;
+use super::stamp::Stamp;
 use super::texts::StateTexts;
 use crate::build::{self, Draft, Frame};
 use crate::wire::{Body, Event};

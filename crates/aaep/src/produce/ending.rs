@@ -1,6 +1,7 @@
 //! Endings. A session completes when nothing is open; one that breaks off closes what is open by itself.
 
-use super::session::{Stamp, call_id};
+use super::session::call_id;
+use super::stamp::Stamp;
 use super::{Misuse, ProducerSession};
 use crate::build::{self, Draft};
 use crate::wire::{Body, Event, SessionCancelled, SessionCompleted, SessionErrored, ToolStatus};

@@ -1,6 +1,8 @@
 //! Prompts: one at a time, each with a token and a deadline, a confirmation bound to its call.
 
-use super::session::{Phase, PromptHandle, Stamp, call_id, is_grave};
+use super::open::{Asks, Grant, OpenPrompt, PromptHandle};
+use super::session::{Phase, call_id, is_grave};
+use super::stamp::Stamp;
 use super::{Misuse, ProducerSession};
 use crate::build::Draft;
 use crate::limits::{PRODUCED_GRANTS_MAX, PRODUCED_TOKENS_MAX};
@@ -8,29 +10,6 @@ use crate::wire::{
     AwaitingClarification, AwaitingConfirmation, Body, Decision, Event, ReplyToken, Response, Reversibility,
     ToolInvoked,
 };
-
-/// A prompt that waits for a reply.
-#[derive(Debug, Clone)]
-pub(super) struct OpenPrompt {
-    pub(super) handle: PromptHandle,
-    pub(super) token: ReplyToken,
-    pub(super) deadline_ms: i64,
-    pub(super) asks: Asks,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum Asks {
-    Confirmation { prompt: Box<AwaitingConfirmation>, grant: Box<Grant> },
-    Clarification(Box<AwaitingClarification>),
-}
-
-/// A call that a prompt asks for, and that its acceptance allows.
-#[derive(Debug, Clone)]
-pub(super) struct Grant {
-    pub(super) call: ToolInvoked,
-    /// The number of the call, which the prompt names.
-    pub(super) number: u64,
-}
 
 /// What was done because nobody replied in time.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Replies of subscribers: what became of each. It must not know who sent them; that is for the transport to check.
 
-use super::prompt::{AppliedDefault, Asks, Verdict, misfit};
-use super::session::{PromptHandle, Stamp};
+use super::open::{Asks, PromptHandle};
+use super::prompt::{AppliedDefault, Verdict, misfit};
+use super::stamp::Stamp;
 use super::{Misuse, ProducerSession};
 use crate::json::Reader;
 use crate::lex::time::Moment;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::Batch;
-use super::prompt::{Grant, OpenPrompt};
+use super::open::{Grant, OpenPrompt, PromptHandle};
+use super::stamp::Stamp;
 use super::{Misuse, StateTexts};
 use crate::build::{self, Draft, Frame};
 use crate::limits::{PRODUCED_CALLS_MAX, PRODUCED_OUTPUTS_MAX};
@@ -12,24 +13,6 @@ use crate::wire::{
     ToolCompleted, ToolInvoked,
 };
 
-/// When a method is called, and randomness for the ids that it makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    /// Milliseconds since 1970. A clock that is set back does no harm: events keep the time of the last one.
-    pub now_ms: i64,
-    /// Fresh bytes from a cryptographic source. One half goes into event ids, the other into reply tokens.
-    pub entropy: [u8; 32],
-}
-
-impl Stamp {
-    pub(super) fn halves(&self) -> (u128, u128) {
-        let mut halves = [[0; 16]; 2];
-        halves[0].copy_from_slice(&self.entropy[..16]);
-        halves[1].copy_from_slice(&self.entropy[16..]);
-        (u128::from_be_bytes(halves[0]), u128::from_be_bytes(halves[1]))
-    }
-}
-
 /// A call that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallHandle(pub(super) u64);
@@ -37,10 +20,6 @@ pub struct CallHandle(pub(super) u64);
 /// An output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputHandle(pub(super) u64);
-
-/// A prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PromptHandle(pub(super) u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {

@@ -1,13 +1,14 @@
 //! Holds single events against the rules. [`check_event`] takes an event, [`check_text`] a text, [`check`] what
 //! has been read already. Nothing is allocated while all is right.
 
-use super::finding::quote;
-use super::{Finding, Findings, Profile, Rule, lint, table as rules};
+use super::measure::{Risk, is_localized, is_raw, stakes};
+use super::{Finding, Findings, Profile, Rule, lint};
 use crate::field::Field;
 use crate::json::{Node, Reader, SyntaxError};
 use crate::kind::{Kind, Named};
-use crate::limits;
+use crate::quote::quote;
 use crate::reading::Reading;
+use crate::rules;
 use crate::shape::{Misfit, MisfitKind};
 use crate::table::{self, ALLOWED, ENVELOPE, ENVELOPE_REQUIRED, FOR_PEOPLE, REQUIRED, SHAPES};
 use crate::wire::Event;
@@ -185,30 +186,6 @@ fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findin
     }
 }
 
-/// `summary_normal_yo`: a known text and a language.
-pub(crate) fn is_localized(name: &str) -> bool {
-    let suffix = |rest: &str| {
-        let mut parts = rest.split(['-', '_']);
-        parts
-            .next()
-            .is_some_and(|tag| (2..=8).contains(&tag.len()) && tag.bytes().all(|b| b.is_ascii_lowercase()))
-            && parts
-                .all(|part| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric()))
-    };
-    table::LOCALIZED
-        .iter()
-        .any(|base| name.strip_prefix(base).and_then(|rest| rest.strip_prefix('_')).is_some_and(suffix))
-}
-
-/// `amount_raw`, `amount_formatted`.
-pub(crate) fn is_raw(name: &str) -> bool {
-    name.strip_suffix("_raw").or_else(|| name.strip_suffix("_formatted")).is_some_and(|base| {
-        base.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())
-            && base.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-            && !base.starts_with("aaep_")
-    })
-}
-
 /// What depends on the type, and on several fields together.
 fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     match event.named() {
@@ -257,35 +234,6 @@ fn kinds(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     if let Some(extensions) = event.get(Field::Extensions) {
         self::extensions(event, extensions, text, findings);
     }
-}
-
-/// How risky an action is, and whether it can be undone.
-pub(crate) struct Stakes {
-    pub(crate) irreversible: bool,
-    /// As it is said, or `high` where nothing is said of what cannot be undone.
-    pub(crate) risk: Risk,
-    /// Whether both were said outright: `irreversible: true` and a `risk_level`.
-    pub(crate) outright: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Risk {
-    Low,
-    Medium,
-    High,
-}
-
-pub(crate) fn stakes(event: &Reading<'_>) -> Stakes {
-    let flag = event.bool(Field::Irreversible) == Some(true);
-    let irreversible = flag || event.is(Field::Reversibility, "irreversible");
-    let said = event.get(Field::RiskLevel).and_then(|node| match node.str()?.as_ref() {
-        "low" => Some(Risk::Low),
-        "medium" => Some(Risk::Medium),
-        "high" => Some(Risk::High),
-        _ => None,
-    });
-    let risk = said.unwrap_or(if irreversible { Risk::High } else { Risk::Low });
-    Stakes { irreversible, risk, outright: flag && said.is_some() }
 }
 
 fn confirmation(event: &Reading<'_>, text: &str, findings: &mut Findings) {
@@ -400,36 +348,5 @@ fn disguised(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         let message =
             || format!("`{}` is no type that subscribers know, and tells of something grave", quote(&name));
         findings.add(&rules::TOOL_DISGUISED, text, event.get(Field::Type), || "type".into(), message);
-    }
-}
-
-/// Sizes that are worth a word.
-pub(crate) fn sizes(event: &Reading<'_>, text: &str, findings: &mut Findings) {
-    let doc = event.doc();
-    let size = event.node().raw().len();
-    if size > limits::EVENT_BYTES_SOFT {
-        findings.add(&rules::SIZE_EVENT, text, Some(event.node()), String::new, || format!("{size} bytes"));
-    }
-    let (mut fields, _) = event.counts();
-    if let Some(extensions) = event.get(Field::Extensions) {
-        fields += extensions.members().count();
-    }
-    if fields > limits::EVENT_FIELDS_SOFT {
-        findings
-            .add(&rules::SIZE_FIELDS, text, Some(event.node()), String::new, || format!("{fields} fields"));
-    }
-    if doc.depth() > limits::EVENT_DEPTH_SOFT {
-        let depth = doc.depth();
-        findings.add(&rules::SIZE_DEPTH, text, Some(event.node()), String::new, || format!("{depth} levels"));
-    }
-    if let Some(node) = doc.long_string() {
-        let length = node.raw().len();
-        let path = || doc.path_at(node.offset());
-        findings.add(&rules::SIZE_STRING, text, Some(node), path, || format!("{length} bytes"));
-    }
-    if let Some(node) = doc.big_integer() {
-        let path = || doc.path_at(node.offset());
-        let message = || format!("`{}` is beyond 2^53", quote(node.raw()));
-        findings.add(&rules::BIG_INTEGER, text, Some(node), path, message);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Profile, Rule, Severity};
 use crate::json::{Node, Place};
+use crate::quote::{bounded, cut};
 
 /// A breach of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,28 +100,4 @@ impl Findings {
             finding.event_id = event_id.map(|id| cut(id, crate::limits::FINDING_BYTES_MAX));
         }
     }
-}
-
-/// What stands in a finding never grows with what it is about.
-pub(crate) fn bounded(text: String) -> String {
-    if text.len() <= crate::limits::FINDING_BYTES_MAX {
-        return text;
-    }
-    cut(&text, crate::limits::FINDING_BYTES_MAX)
-}
-
-/// A value as findings quote it.
-pub(crate) fn quote(text: &str) -> String {
-    cut(text, crate::limits::QUOTE_BYTES_MAX)
-}
-
-fn cut(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    let mut end = max;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &text[..end])
 }

@@ -1,14 +1,15 @@
 //! Advice on single events: what the specification only recommends, and what is seldom meant.
 
-use super::check::{Risk, sizes, stakes};
-use super::finding::quote;
+use super::measure::{Risk, stakes};
 use super::spoken::{self, Spoken};
-use super::{Findings, secret, table as rules};
+use super::{Findings, secret};
 use crate::field::Field;
 use crate::json::Node;
 use crate::kind::Kind;
 use crate::limits;
+use crate::quote::quote;
 use crate::reading::Reading;
+use crate::rules;
 
 pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     sizes(event, text, findings);
@@ -231,4 +232,35 @@ fn direction(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             reported = true;
         }
     });
+}
+
+/// Sizes that are worth a word.
+fn sizes(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    let doc = event.doc();
+    let size = event.node().raw().len();
+    if size > limits::EVENT_BYTES_SOFT {
+        findings.add(&rules::SIZE_EVENT, text, Some(event.node()), String::new, || format!("{size} bytes"));
+    }
+    let (mut fields, _) = event.counts();
+    if let Some(extensions) = event.get(Field::Extensions) {
+        fields += extensions.members().count();
+    }
+    if fields > limits::EVENT_FIELDS_SOFT {
+        findings
+            .add(&rules::SIZE_FIELDS, text, Some(event.node()), String::new, || format!("{fields} fields"));
+    }
+    if doc.depth() > limits::EVENT_DEPTH_SOFT {
+        let depth = doc.depth();
+        findings.add(&rules::SIZE_DEPTH, text, Some(event.node()), String::new, || format!("{depth} levels"));
+    }
+    if let Some(node) = doc.long_string() {
+        let length = node.raw().len();
+        let path = || doc.path_at(node.offset());
+        findings.add(&rules::SIZE_STRING, text, Some(node), path, || format!("{length} bytes"));
+    }
+    if let Some(node) = doc.big_integer() {
+        let path = || doc.path_at(node.offset());
+        let message = || format!("`{}` is beyond 2^53", quote(node.raw()));
+        findings.add(&rules::BIG_INTEGER, text, Some(node), path, message);
+    }
 }

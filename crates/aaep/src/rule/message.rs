@@ -1,21 +1,11 @@
 //! Holds messages that are no events (handshake, replies, manifest) against the rules.
 
-use super::finding::quote;
-use super::{Findings, table as rules};
-use crate::field::Field;
-use crate::kind::{Named, named};
+use super::Findings;
+use crate::quote::quote;
 use crate::reading::Reading;
+use crate::rules;
 use crate::shape::MisfitKind;
 use crate::table::MessageKind;
-
-/// Which message a text is, if it is none of the events. A message has no `event_id`.
-pub fn message_kind(reading: &Reading<'_>) -> Option<MessageKind> {
-    let name = reading.text(Field::Type)?;
-    match named(&name) {
-        Named::Core(_) => None,
-        _ => MessageKind::of_name(&name),
-    }
-}
 
 /// Holds a message against the rules.
 pub fn check_message(kind: MessageKind, reading: &Reading<'_>, findings: &mut Findings) {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::check::is_localized;
+use super::measure::is_localized;
 use crate::field::Field;
 use crate::json::Node;
 use crate::limits;

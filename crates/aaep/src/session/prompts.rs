@@ -1,7 +1,7 @@
 //! Prompts: what they ask for, what became of them, and whether a call was allowed.
 
+use super::stand::{Stand, make_room};
 use super::states::{Speaker, or_idle};
-use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
 use crate::json::Node;

@@ -1,6 +1,6 @@
 //! States: each producer's chain of them, and what its other events imply.
 
-use super::tools::Call;
+use super::call::Call;
 use crate::field::Field;
 use crate::json::Node;
 use crate::kind::Kind;

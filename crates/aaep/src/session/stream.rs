@@ -1,7 +1,7 @@
 //! Output: pieces in order, one last piece.
 
+use super::stand::{Stand, make_room};
 use super::states::{Speaker, or_idle};
-use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
 use crate::reading::Reading;

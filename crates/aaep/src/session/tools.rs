@@ -1,27 +1,13 @@
 //! Calls of tools: each invoked once and completed once, under one name, after its prompt where it needs one.
 
+use super::call::Call;
 use super::prompts::{self, Asked, Change, Presumption, Prompt, Wanted};
+use super::stand::{Stand, make_room};
 use super::states::Speaker;
-use super::track::{Stand, make_room};
 use crate::field::Field;
 use crate::hash::sum;
 use crate::reading::Reading;
 use crate::rule::{self, Findings, Risk, quote, stakes};
-
-/// One call.
-pub(super) struct Call {
-    /// Sum of `tool_call_id`.
-    id: Option<u64>,
-    tool: u64,
-    /// The number of the event that opened it.
-    pub(super) heard: u64,
-    pub(super) speaker: usize,
-    pub(super) done: bool,
-    /// A state after the tool was announced while it was open.
-    pub(super) late: bool,
-    /// Whether `calling_tool` was announced for it.
-    pub(super) announced: bool,
-}
 
 fn sums(event: &Reading<'_>, seed: u64) -> (Option<u64>, u64) {
     let id = event.text(Field::ToolCallId).map(|id| sum(seed, id.as_bytes()));

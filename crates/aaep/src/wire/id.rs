@@ -17,7 +17,7 @@ pub struct IdError {
 
 impl IdError {
     fn of(lex: &'static Lex, value: &str) -> Self {
-        IdError { value: crate::rule::quote(value), name: lex.name, example: lex.example }
+        IdError { value: crate::quote::quote(value), name: lex.name, example: lex.example }
     }
 }
 

@@ -14,8 +14,7 @@ use super::words::{Boundary, Decision, Pace, Verbosity};
 use crate::json::Reader;
 use crate::kind::{PREFIX, TYPES_URI, VOCABULARY_URI};
 use crate::reading::Reading;
-use crate::rule::message_kind;
-use crate::table::MessageKind;
+use crate::table::{MessageKind, message_kind};
 
 /// What a subscriber can take, or what a producer honours of it. Absent means the default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

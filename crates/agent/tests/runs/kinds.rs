@@ -163,22 +163,11 @@ async fn a_command_that_is_cancelled_leaves_nothing_behind() {
 #[test]
 fn commands_are_refused_where_none_can_run() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = recount_agent::Settings {
-        models: recount_agent::model::Registry::default(),
-        tools: recount_agent::tools::Tools::standard(),
-        policy: recount_agent::policy::Policy::default(),
-        sandbox_layer: "none".into(),
-        sandboxed: false,
-        no_network: None,
-        workspaces: recount_agent::Workspaces {
-            home: folder.path().into(),
-            allowed: [].into(),
-            forbidden: [].into(),
-        },
-        system: None,
-        workspace_instructions: true,
-        profiles: Default::default(),
-    };
+    let settings = recount_agent::Settings::new(
+        recount_agent::model::Registry::default(),
+        recount_agent::tools::Tools::standard(),
+        recount_agent::Workspaces { home: folder.path().into(), allowed: [].into(), forbidden: [].into() },
+    );
     let agent = recount_agent::Agent::new(settings, recount_world::World::real());
     for kind in [RunKind::Shell, RunKind::Git] {
         let mut new = recount_engine::NewRun {

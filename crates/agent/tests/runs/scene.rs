@@ -383,9 +383,12 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
     tools.set_at_once(setup.tools_at_once);
     tools.add_commands(sandbox.await);
     toys.put_into(&mut tools);
+    let workspaces = Workspaces {
+        home: root.join("workspaces"),
+        allowed: [root.join("work"), root.join("data")].into(),
+        forbidden: [root.join("data")].into(),
+    };
     let settings = Settings {
-        models,
-        tools,
         policy: if setup.policy.is_empty() {
             Policy::default()
         } else {
@@ -394,15 +397,9 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         sandbox_layer: "off".into(),
         // As if something held commands back, so that nobody has to be asked about each.
         sandboxed: true,
-        no_network: None,
-        workspaces: Workspaces {
-            home: root.join("workspaces"),
-            allowed: [root.join("work"), root.join("data")].into(),
-            forbidden: [root.join("data")].into(),
-        },
         system: setup.system.clone(),
-        workspace_instructions: true,
         profiles: setup.profiles.clone(),
+        ..Settings::new(models, tools, workspaces)
     };
     let agent = Agent::new(settings, world);
     engine.employ(Arc::new(agent.clone()), setup.at_once).await.unwrap();

@@ -1,14 +1,12 @@
 //! A store in memory that outlives the engine on it, as a disk would; that remembers every byte it was ever given; and
 //! that can fall still in the middle of what it does, as it would when the process is killed there.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, FeedRecord, Integrity, MemoryStore, Observer, ReadBound, Record,
-    Row, RowRange, Stats, Store, StreamKey, Tail,
+    Answer, Append, AppendError, Committed, FeedRecord, MemoryStore, Observer, Store, forward_store,
 };
 use tokio::sync::watch;
 
@@ -181,34 +179,6 @@ impl Store for Opened {
         })
     }
 
-    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
-        self.disk.memory.read(stream, from, bound)
-    }
-
-    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.disk.memory.read_feed(from, bound)
-    }
-
-    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
-        self.disk.memory.tail(stream)
-    }
-
-    fn last_position(&self) -> Answer<u64> {
-        self.disk.memory.last_position()
-    }
-
-    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
-        self.disk.memory.streams(after, limit)
-    }
-
-    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
-        self.disk.memory.row(space, key)
-    }
-
-    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        self.disk.memory.rows(range)
-    }
-
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {
         self.disk.tape.lock().unwrap().extend_from_slice(&bytes);
         let (delay, failure) = self.disk.faults.next_blob();
@@ -222,32 +192,10 @@ impl Store for Opened {
         })
     }
 
-    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
-        self.disk.memory.blob(hash)
-    }
-
-    fn remove_blob(&self, hash: &str) -> Answer<()> {
-        self.disk.memory.remove_blob(hash)
-    }
-
-    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
-        self.disk.memory.blobs(after, limit)
-    }
-
-    fn integrity(&self) -> Answer<Integrity> {
-        self.disk.memory.integrity()
-    }
-
-    fn backup(&self, to: PathBuf) -> Answer<()> {
-        self.disk.memory.backup(to)
-    }
-
-    fn stats(&self) -> Answer<Stats> {
-        self.disk.memory.stats()
-    }
-
     fn close(&self) -> Answer<()> {
         // The disk outlives who had it open.
         Box::pin(async { Ok(()) })
     }
+
+    forward_store!(self, |call| call(&self.disk.memory); read, read_feed, tail, last_position, streams, row, rows, blob, remove_blob, blobs, integrity, backup, stats);
 }

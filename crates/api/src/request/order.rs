@@ -33,22 +33,22 @@ pub struct Order {
     pub from_sequence: Option<u64>,
 }
 
-/// One call of one of the tools for files.
+/// One call of a file tool.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileOrder {
     #[schemars(extend("enum" = ["read_file", "write_file", "edit_file", "multi_edit", "glob", "grep"]))]
     pub tool: String,
-    /// What the tool is called with.
+    /// The input of the tool.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub input: Box<RawValue>,
 }
 
-/// Something that belongs to what was asked for.
+/// An attachment of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
-    /// An artifact that is there.
+    /// An existing artifact.
     #[schemars(schema_with = "foreign_id_schema")]
     pub artifact_id: String,
     /// What the file was called.
@@ -81,40 +81,40 @@ macro_rules! ordering {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($own)*
-            /// Kind `agent_loop`: the model, as `provider/model` or by a name that one provider has; without it
-            /// the one that the server was told to take.
+            /// Kind `agent_loop`: the model, as `provider/model` or by a name that one provider has; the server's
+            /// default if missing.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub model: Option<String>,
-            /// Kind `agent_loop`: what the model is told before the conversation, in place of the usual.
+            /// Kind `agent_loop`: the system prompt, instead of the default one.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub system: Option<String>,
             /// Kind `agent_loop`: `false` leaves the `AGENTS.md` files of the workspace unread.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub workspace_instructions: Option<bool>,
-            /// Kind `agent_loop`: the tools that the model may call, by name; all when missing, none when empty.
+            /// Kind `agent_loop`: the names of the tools that the model may call; all if missing, none if empty.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub tools: Option<Vec<String>>,
-            /// Kind `agent_loop`: how often the model may be asked.
+            /// Kind `agent_loop`: how many turns the run may have.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(range(min = 1))]
             pub max_turns: Option<u64>,
-            /// Kind `agent_loop`: how many turns the run may complete; then it ends with `budget_exceeded`. A budget in
+            /// Kind `agent_loop`: how many turns the run may complete before it ends with `budget_exceeded`. A budget in
             /// money for a model without a price needs this or `budget_tokens` of the task.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(range(min = 1))]
             pub budget_turns: Option<u64>,
-            /// Kind `agent_loop`: how long one answer of the model may be.
+            /// Kind `agent_loop`: the length limit of one answer of the model.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(range(min = 1, max = 4_294_967_295_u32))]
             pub max_output_tokens: Option<u32>,
-            /// The folder that is worked on, from the root; without it an empty one.
+            /// The folder to work on, as an absolute path; an empty one if missing.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub workspace: Option<String>,
-            /// `clone`: a copy is worked on, which is the usual; `in_place`: the folder itself.
+            /// `clone` (the default): work on a copy; `in_place`: on the folder itself.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(extend("enum" = ["clone", "in_place", null]))]
             pub workspace_mode: Option<String>,
-            /// Mode `clone`: copy what git is told to ignore, too; it is left out otherwise.
+            /// Mode `clone`: also copy what git ignores.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub copy_ignored: Option<bool>,
             /// Whether commands may use the network.
@@ -124,20 +124,20 @@ macro_rules! ordering {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(range(min = 1))]
             pub timeout_seconds: Option<u64>,
-            /// How much one command may write before it is stopped.
+            /// How much output one command may write before it is stopped.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(range(min = 1))]
             pub output_bytes_max: Option<u64>,
             /// Kind `shell`: the command, for `sh`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub command: Option<String>,
-            /// Kind `git`: what follows `git`.
+            /// Kind `git`: the arguments of `git`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub args: Option<Vec<String>>,
-            /// Kind `file`: a tool for files and its input.
+            /// Kind `file`: a file tool and its input.
             #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "order::file_or_none")]
             pub file: Option<FileOrder>,
-            /// Kind `agent_loop`: files and pictures that belong to the request.
+            /// Kind `agent_loop`: files and images that belong to the request.
             #[serde(
                 default, skip_serializing_if = "Option::is_none", deserialize_with = "order::attachments_or_none"
             )]

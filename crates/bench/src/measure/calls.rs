@@ -8,22 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use recount_agent::model::scripted::Scripted;
 use recount_agent::model::scripted::script::Script;
 use recount_agent::model::{Capability, Failure, Model, ModelName, Piece, Registry, Reply, Request};
-use recount_agent::policy::Policy;
 use recount_agent::tool::{Assessment, Job, Outcome, Tool};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
 use recount_engine::{Delivery, Engine, NewRun, Order};
 use recount_event::family::run::{Queued, RunKind};
 use recount_face_aep::SseFraming;
-use recount_log::{
-    Answer, Append, AppendError, Committed, FeedRecord, Integrity, Observer, ReadBound, Record, Row,
-    RowRange, Stats, Store, StreamKey, Tail,
-};
+use recount_log::{Answer, Append, AppendError, Committed, Store, forward_store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 use serde_json::Value;
@@ -111,17 +106,11 @@ fn settings(folder: &std::path::Path, books: &Arc<Books>) -> Result<Settings> {
     let inner = tools.get("todo_write").context("there is a list of things to do")?.clone();
     tools.add(TimedTool { inner, books: books.clone() });
     let home = folder.join("workspaces");
+    let workspaces = Workspaces { home, allowed: [].into(), forbidden: [].into() };
     Ok(Settings {
-        models: registry,
-        tools,
-        policy: Policy::default(),
         sandbox_layer: "off".into(),
         sandboxed: true,
-        workspaces: Workspaces { home, allowed: [].into(), forbidden: [].into() },
-        system: None,
-        workspace_instructions: true,
-        profiles: Default::default(),
-        no_network: None,
+        ..Settings::new(registry, tools, workspaces)
     })
 }
 
@@ -252,67 +241,5 @@ impl Store for Timed {
         })
     }
 
-    fn observe(&self, observer: Arc<dyn Observer>) {
-        self.inner.observe(observer);
-    }
-
-    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
-        self.inner.read(stream, from, bound)
-    }
-
-    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.inner.read_feed(from, bound)
-    }
-
-    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
-        self.inner.tail(stream)
-    }
-
-    fn last_position(&self) -> Answer<u64> {
-        self.inner.last_position()
-    }
-
-    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
-        self.inner.streams(after, limit)
-    }
-
-    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
-        self.inner.row(space, key)
-    }
-
-    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        self.inner.rows(range)
-    }
-
-    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
-        self.inner.put_blob(bytes)
-    }
-
-    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
-        self.inner.blob(hash)
-    }
-
-    fn remove_blob(&self, hash: &str) -> Answer<()> {
-        self.inner.remove_blob(hash)
-    }
-
-    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
-        self.inner.blobs(after, limit)
-    }
-
-    fn integrity(&self) -> Answer<Integrity> {
-        self.inner.integrity()
-    }
-
-    fn backup(&self, to: std::path::PathBuf) -> Answer<()> {
-        self.inner.backup(to)
-    }
-
-    fn stats(&self) -> Answer<Stats> {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> Answer<()> {
-        self.inner.close()
-    }
+    forward_store!(self, |call| call(&self.inner); observe, read, read_feed, tail, last_position, streams, row, rows, put_blob, blob, remove_blob, blobs, integrity, backup, stats, close);
 }

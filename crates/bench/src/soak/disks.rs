@@ -16,11 +16,10 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use recount_agent::model::{ModelsSettings, Registry};
-use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tools::Tools;
 use recount_agent::{Agent, Settings, Workspaces};
-use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Order, Profiles, Redactor};
+use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Order, Redactor};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::shell::Stream;
 use recount_event::{Event, ForeignId, Json, Payload, RunId, codec};
@@ -221,22 +220,17 @@ async fn employ(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) ->
     let models = Registry::build(&models, &|_| None, place, &world.clock).map_err(|why| anyhow!("{why}"))?;
     let mut tools = Tools::standard();
     tools.add_commands(sandbox);
+    let workspaces = Workspaces {
+        home: place.join("workspaces"),
+        allowed: [place.join("work")].into(),
+        forbidden: [place.join("data")].into(),
+    };
     let settings = Settings {
-        models,
-        tools,
-        policy: Policy::default(),
         sandbox_layer: "off".into(),
         // As if something held commands back, so that nobody has to be asked about each.
         sandboxed: true,
-        no_network: None,
-        workspaces: Workspaces {
-            home: place.join("workspaces"),
-            allowed: [place.join("work")].into(),
-            forbidden: [place.join("data")].into(),
-        },
-        system: None,
         workspace_instructions: false,
-        profiles: Arc::new(Profiles::default()),
+        ..Settings::new(models, tools, workspaces)
     };
     engine.employ(Arc::new(Agent::new(settings, world)), WORKERS).await.map_err(of_engine)?;
     Ok(engine)

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use recount_transport::sse;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Response};
 use serde::Serialize;
@@ -10,21 +9,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::AapError;
-use super::turn::Turn;
 use super::wire::{
-    CreatedSession, HistoryKind, HistoryMessage, Meta, NewSession, NewTurn, SessionInfo, SessionPage,
-    VERSION, Way,
+    CreatedSession, HistoryKind, HistoryMessage, Meta, NewSession, SessionInfo, SessionPage, VERSION,
 };
 use crate::client::address::Address;
-use crate::client::{bearer, check_base, connections, has_type, whole_body};
+use crate::client::{bearer, check_base, connections, whole_body};
 use crate::error::ClientError;
 use crate::limits;
 
-const JSON: &str = "application/json";
-
-/// Where our servers, and others that care to, name the turn they have begun. A turn with a name can be heard further
-/// after a break, and cancelled.
-const TURN_ID: &str = "aap-turn-id";
+pub(super) const JSON: &str = "application/json";
 
 /// Speaks to one server. Cheap to clone.
 #[derive(Clone)]
@@ -95,44 +88,6 @@ impl AapClient {
             .map_err(|why| self.unexpected(format!("its history cannot be read: {why}")))
     }
 
-    /// Begins a turn, and answers once the server does.
-    pub async fn turn(&self, session: &str, new: &NewTurn) -> Result<Turn, AapError> {
-        let accept = if new.stream == Way::None { JSON } else { sse::MEDIA_TYPE };
-        let address = self.at(&["sessions", session, "turns"]);
-        let response = self.send(limits::TURN_HEAD_MAX, Method::POST, address, accept, Some(new)).await?;
-        let id = response.headers().get(TURN_ID).and_then(|id| id.to_str().ok());
-        let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
-        // What came is looked at, and not what was asked for. Streams are known by not being JSON: some have no type.
-        if new.stream == Way::None || has_type(&response, JSON) {
-            let silence = tokio::time::timeout(limits::TURN_SILENCE_MAX, whole_body(&self.base, response));
-            let body = silence.await.map_err(|why| ClientError::unreachable(&self.base, &why))??;
-            let reply = serde_json::from_slice(&body)
-                .map_err(|why| self.unexpected(format!("the turn cannot be read: {why}")))?;
-            return Turn::whole(self.clone(), session, id, &reply);
-        }
-        Ok(Turn::streamed(self.clone(), session, id, response))
-    }
-
-    /// Hears a turn further, behind the last event that was heard. Only where the server gave the turn a name.
-    pub(super) async fn turn_events(
-        &self,
-        session: &str,
-        turn: &str,
-        after: Option<&str>,
-    ) -> Result<Response, AapError> {
-        let url = self.at(&["sessions", session, "turns", turn, "events"]).into_url()?;
-        let mut request = self.request(Method::GET, &url).header(ACCEPT, sse::MEDIA_TYPE);
-        if let Some(after) = after {
-            request = request.header("last-event-id", after);
-        }
-        let response = self.patiently(limits::CALL_TIMEOUT, request).await?;
-        match response.status().as_u16() {
-            200 => Ok(response),
-            204 => Err(self.unexpected("nothing follows in the turn".to_owned())),
-            _ => Err(self.refusal(response).await),
-        }
-    }
-
     /// Asks for the end of a turn; it then ends by itself. `false` when the server has no such thing.
     pub async fn cancel_turn(&self, session: &str, turn: &str) -> Result<bool, AapError> {
         let address = self.at(&["sessions", session, "turns", turn, "cancel"]);
@@ -145,15 +100,15 @@ impl AapClient {
 
     // What the calls are made of.
 
-    fn at(&self, path: &[&str]) -> Address {
+    pub(super) fn at(&self, path: &[&str]) -> Address {
         Address::outside(&self.base, path)
     }
 
-    fn unexpected(&self, reason: String) -> AapError {
+    pub(super) fn unexpected(&self, reason: String) -> AapError {
         AapError::protocol(&self.base, reason)
     }
 
-    fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
+    pub(super) fn request(&self, method: Method, url: &str) -> reqwest::RequestBuilder {
         let request = self.http.request(method, url);
         match &self.token {
             Some(token) => request.header(AUTHORIZATION, token),
@@ -175,7 +130,7 @@ impl AapClient {
             .map_err(|why| self.unexpected(format!("the reply cannot be read: {why}")))
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         patience: Duration,
         method: Method,
@@ -196,7 +151,7 @@ impl AapClient {
         }
     }
 
-    async fn patiently(
+    pub(super) async fn patiently(
         &self,
         patience: Duration,
         request: reqwest::RequestBuilder,
@@ -206,7 +161,7 @@ impl AapClient {
         Ok(sent.map_err(|why| ClientError::unreachable(&self.base, &why))?)
     }
 
-    async fn refusal(&self, response: Response) -> AapError {
+    pub(super) async fn refusal(&self, response: Response) -> AapError {
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after = retry_after.and_then(|seconds| seconds.trim().parse().ok());

@@ -4,7 +4,6 @@ use recount_transport::sse::Frame;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::fold::OpenCall;
 use super::wire::{Block, Content, HistoryMessage};
 
 /// One event of a turn.
@@ -27,6 +26,14 @@ pub enum TurnEvent {
     Stop(Stop),
     /// What the protocol does not have.
     Other(String),
+}
+
+/// A call of a tool that nobody has answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCall {
+    pub tool_call_id: String,
+    pub name: String,
+    pub input: Value,
 }
 
 /// What a server takes back of what it told in pieces.

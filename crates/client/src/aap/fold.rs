@@ -4,18 +4,8 @@
 //! closes, text first; a result closes the assistant's message; what no `turn_stop` has closed is not kept. What the
 //! server retracts is not kept either.
 
-use serde_json::Value;
-
-use super::events::{Stop, TurnEvent};
+use super::events::{OpenCall, Stop, TurnEvent};
 use super::wire::{Block, Content, HistoryMessage};
-
-/// A call of a tool that nobody has answered.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OpenCall {
-    pub tool_call_id: String,
-    pub name: String,
-    pub input: Value,
-}
 
 /// Takes the events of one turn.
 #[derive(Debug, Default)]

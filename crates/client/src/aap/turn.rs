@@ -6,16 +6,23 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use recount_transport::sse::{Decoder, Frame};
-use reqwest::Response;
+use recount_transport::sse::{self, Decoder, Frame};
+use reqwest::header::ACCEPT;
+use reqwest::{Method, Response};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::client::AapClient;
+use super::client::{AapClient, JSON};
 use super::error::AapError;
 use super::events::TurnEvent;
+use super::wire::{NewTurn, Way};
+use crate::client::{has_type, whole_body};
 use crate::error::ClientError;
 use crate::limits;
+
+/// Where our servers, and others that care to, name the turn they have begun. A turn with a name can be heard further
+/// after a break, and cancelled.
+const TURN_ID: &str = "aap-turn-id";
 
 /// What a turn tells.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,17 +64,53 @@ enum State {
     Over,
 }
 
+impl AapClient {
+    /// Begins a turn, and answers once the server does.
+    pub async fn turn(&self, session: &str, new: &NewTurn) -> Result<Turn, AapError> {
+        let accept = if new.stream == Way::None { JSON } else { sse::MEDIA_TYPE };
+        let address = self.at(&["sessions", session, "turns"]);
+        let response = self.send(limits::TURN_HEAD_MAX, Method::POST, address, accept, Some(new)).await?;
+        let id = response.headers().get(TURN_ID).and_then(|id| id.to_str().ok());
+        let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
+        // What came is looked at, and not what was asked for. Streams are known by not being JSON: some have no type.
+        if new.stream == Way::None || has_type(&response, JSON) {
+            let silence =
+                tokio::time::timeout(limits::TURN_SILENCE_MAX, whole_body(self.base_url(), response));
+            let body = silence.await.map_err(|why| ClientError::unreachable(self.base_url(), &why))??;
+            let reply = serde_json::from_slice(&body)
+                .map_err(|why| self.unexpected(format!("the turn cannot be read: {why}")))?;
+            return Turn::whole(self.clone(), session, id, &reply);
+        }
+        Ok(Turn::streamed(self.clone(), session, id, response))
+    }
+
+    /// Hears a turn further, behind the last event that was heard. Only where the server gave the turn a name.
+    async fn turn_events(
+        &self,
+        session: &str,
+        turn: &str,
+        after: Option<&str>,
+    ) -> Result<Response, AapError> {
+        let url = self.at(&["sessions", session, "turns", turn, "events"]).into_url()?;
+        let mut request = self.request(Method::GET, &url).header(ACCEPT, sse::MEDIA_TYPE);
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        let response = self.patiently(limits::CALL_TIMEOUT, request).await?;
+        match response.status().as_u16() {
+            200 => Ok(response),
+            204 => Err(self.unexpected("nothing follows in the turn".to_owned())),
+            _ => Err(self.refusal(response).await),
+        }
+    }
+}
+
 impl Turn {
-    pub(super) fn streamed(client: AapClient, session: &str, id: Option<String>, response: Response) -> Self {
+    fn streamed(client: AapClient, session: &str, id: Option<String>, response: Response) -> Self {
         Turn { state: State::Reading(Box::new(response)), ..Turn::of(client, session, id) }
     }
 
-    pub(super) fn whole(
-        client: AapClient,
-        session: &str,
-        id: Option<String>,
-        reply: &Value,
-    ) -> Result<Self, AapError> {
+    fn whole(client: AapClient, session: &str, id: Option<String>, reply: &Value) -> Result<Self, AapError> {
         let events =
             TurnEvent::of_reply(reply).map_err(|reason| AapError::protocol(client.base_url(), reason))?;
         // The reply stands beside the first of its events.

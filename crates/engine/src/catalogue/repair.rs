@@ -14,14 +14,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recount_event::{Code, RunId};
 use recount_log::{DamagedRow, Fault, FaultKind, RepairedRow, RowRepair, Store, StreamKey};
 
-use super::fold_run;
-use crate::meters::Meters;
-use crate::{Error, journal, limits, rows};
+use crate::catalogue::rebuild::fold_run;
+use crate::ground::counters::Counters;
+use crate::ground::{journal, rows};
+use crate::{Error, limits};
 
 /// Repairs the rows of one store, one repair at a time.
 pub(crate) struct Repairs {
     store: Arc<dyn Store>,
-    meters: Arc<Meters>,
+    meters: Arc<Counters>,
     gate: tokio::sync::Mutex<()>,
     /// Repairs that wrote rows anew.
     done: AtomicU64,
@@ -64,7 +65,7 @@ impl Outcome {
 type Name = (String, String);
 
 impl Repairs {
-    pub(crate) fn new(store: Arc<dyn Store>, meters: Arc<Meters>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, meters: Arc<Counters>) -> Self {
         Repairs {
             store,
             meters,

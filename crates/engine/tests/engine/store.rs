@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, DamagedRow, Fault, FaultKind, FeedRecord, Guard, Integrity,
-    MemoryStore, Observer, ReadBound, Record, Retry, Row, RowPut, RowRange, RowRepair, Store, StreamKey,
-    Tail, WholeRows,
+    Answer, Append, AppendError, Committed, DamagedRow, Fault, FaultKind, FeedRecord, Guard, MemoryStore,
+    Observer, Retry, Row, RowPut, RowRange, RowRepair, Store, WholeRows, forward_store,
 };
 use tokio::sync::oneshot;
 
@@ -249,11 +248,11 @@ impl Handle {
         fail.then(|| Fault::new(FaultKind::Io, Retry::Maybe, "reading failed, as the test wants it"))
     }
 
-    fn read_with<T: Send + 'static>(&self, read: impl FnOnce(&MemoryStore) -> Answer<T>) -> Answer<T> {
+    fn read_with<T: Send + 'static>(&self, read: impl FnOnce(&dyn Store) -> Answer<T>) -> Answer<T> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         match self.refusal() {
             Some(fault) => Box::pin(ready(Err(fault))),
-            None => read(&self.disk.memory),
+            None => read(&*self.disk.memory),
         }
     }
 }
@@ -331,26 +330,6 @@ impl Store for Handle {
         }
     }
 
-    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
-        self.read_with(|memory| memory.read(stream, from, bound))
-    }
-
-    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.read_with(|memory| memory.read_feed(from, bound))
-    }
-
-    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
-        self.read_with(|memory| memory.tail(stream))
-    }
-
-    fn last_position(&self) -> Answer<u64> {
-        self.read_with(|memory| memory.last_position())
-    }
-
-    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
-        self.read_with(|memory| memory.streams(after, limit))
-    }
-
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
         match self.disk.damaged.lock().unwrap().contains(&(space.to_owned(), key.to_owned())) {
             true => Box::pin(ready(Err(damaged(space, key)))),
@@ -390,36 +369,12 @@ impl Store for Handle {
         Box::pin(async move { disk.repair(repair).await })
     }
 
-    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
-        self.disk.memory.put_blob(bytes)
-    }
-
-    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
-        self.read_with(|memory| memory.blob(hash))
-    }
-
-    fn remove_blob(&self, hash: &str) -> Answer<()> {
-        self.disk.memory.remove_blob(hash)
-    }
-
-    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
-        self.read_with(|memory| memory.blobs(after, limit))
-    }
-
-    fn integrity(&self) -> Answer<Integrity> {
-        self.read_with(|memory| memory.integrity())
-    }
-
-    fn backup(&self, to: std::path::PathBuf) -> Answer<()> {
-        self.read_with(|memory| memory.backup(to))
-    }
-
-    fn stats(&self) -> Answer<recount_log::Stats> {
-        self.read_with(|memory| memory.stats())
-    }
-
     fn close(&self) -> Answer<()> {
         self.cut();
         Box::pin(ready(Ok(())))
     }
+
+    forward_store!(self, |call| self.read_with(call);
+        read, read_feed, tail, last_position, streams, blob, blobs, integrity, backup, stats);
+    forward_store!(self, |call| call(&*self.disk.memory); put_blob, remove_blob);
 }

@@ -5,10 +5,10 @@ use crate::family::tool::RiskLevel;
 use crate::family::{payload, words};
 
 words! {
-    /// What happens by itself when nobody answers in time.
+    /// The decision that applies at the timeout.
     DefaultDecision { Approve = "approve", Reject = "reject" }
 
-    /// What became of a request.
+    /// The decision on an approval.
     Decision { Approved = "approved", Rejected = "rejected", Cancelled = "cancelled" }
 
     /// How far a yes reaches beyond the one call, as `scope` says it. Without one of these it is `once`.
@@ -23,18 +23,18 @@ words! {
 }
 
 payload! {
-    /// A call waits for permission.
+    /// A call needs an approval.
     Requested {
         approval_id: ForeignId,
         tool_call_id: ForeignId,
-        /// What sort of call waits; usually the tool's name.
+        /// The kind of call; usually the tool's name.
         kind: String,
         summary: String,
     } {
         policy_reason: String,
-        /// What will be done, in a sentence.
+        /// What the call does, in a sentence.
         action: String,
-        /// What follows from it, in a sentence.
+        /// The consequence, in a sentence.
         consequence: String,
         risk_level: RiskLevel,
         reversibility: Reversibility,
@@ -42,37 +42,37 @@ payload! {
         timeout_seconds: u64,
         expires_at: String,
         default_decision: DefaultDecision,
-        /// Binds the request to one exact call: a digest of the tool's name and the call's input.
+        /// A digest of the tool's name and the call's input; the approval is only for this exact call.
         call_digest: String,
-        /// What a person has to read before deciding: the whole command, the difference of the files, or the input.
+        /// What a person reads before deciding: the complete command, the diff of the files, or the input.
         preview: String,
-        /// What `preview` is: `command`, `diff` or `input`.
+        /// The kind of `preview`: `command`, `diff` or `input`.
         preview_kind: String,
-        /// Bytes of the whole preview, where `preview` is only its beginning.
+        /// The size of the complete preview in bytes, if `preview` is only its beginning.
         preview_size_bytes: u64,
-        /// Where the whole preview is kept, where `preview` is only its beginning.
+        /// The artifact with the complete preview, if `preview` is only its beginning.
         preview_artifact_id: ForeignId,
-        /// Binds the request to what the preview shows: a call that would do something else by now is not carried out.
+        /// Binds the approval to the preview: the call does not run if it would do something else by now.
         preview_digest: String,
-        /// By what an allowance for this call would be found again. Keyed, so that it tells nothing of the call. Missing
-        /// where the call is always asked about.
+        /// The key of an allowance for this call. It is a keyed hash, so it reveals nothing about the call. Missing
+        /// if the call always needs an approval.
         allowance_digest: String,
     }
 
-    /// Somebody decided.
+    /// The approval was decided.
     Resolved { approval_id: ForeignId, decision: Decision, by: String } {
         tool_call_id: ForeignId,
         comment: String,
         scope: String,
-        /// Through which protocol the decision came, where that matters to who asked.
+        /// The protocol of the decision, if the requester needs it.
         via: String,
-        /// What the model is told in the place of an outcome, from an application that answered the call itself.
+        /// The result that an application gave instead of running the call; the model gets it.
         answer: String,
-        /// The allowance that this decision made: calls like this one are not asked about again, as far as `scope` says.
+        /// The allowance that this decision created: within `scope`, calls like this one need no further approval.
         allowance_id: ForeignId,
     }
 
-    /// Nobody decided in time, and the default was applied.
+    /// The approval timed out, and the default was applied.
     TimedOut { approval_id: ForeignId, after_seconds: u64 } {
         tool_call_id: ForeignId,
         decision: Decision,

@@ -4,11 +4,11 @@ use crate::family::payload;
 use crate::{ForeignId, Json};
 
 payload! {
-    /// Something was kept.
+    /// An artifact was created.
     Created {
         artifact_id: ForeignId,
-        /// What it is: `patch`, `file_snapshot`, `command_output`, `fetched_resource`, `search_results`,
-        /// `image`, `tool_result_blob`, or another word.
+        /// The kind: `patch`, `file_snapshot`, `command_output`, `fetched_resource`, `search_results`, `image`,
+        /// `tool_result_blob`, or another word.
         kind: String,
     } {
         size_bytes: u64,
@@ -17,27 +17,27 @@ payload! {
         mime: String,
         hash: String,
         tool_call_id: ForeignId,
-        /// What it was called where it came from.
+        /// The original file name.
         name: String,
-        /// Whether only its head was kept.
+        /// Whether only its beginning was kept.
         truncated: bool,
-        /// How many bytes there were before only the head was kept.
+        /// The size in bytes before it was truncated.
         original_size_bytes: u64,
         /// For a patch: the file that it changes, relative to the workspace.
         path: String,
-        /// For a patch: what the file was before, by the digest of its content, or `absent`.
+        /// For a patch: the digest of the file before the change, or `absent`.
         base_revision: String,
-        /// For a patch: how many lines it adds.
+        /// For a patch: the number of added lines.
         additions: u64,
-        /// For a patch: how many lines it takes away.
+        /// For a patch: the number of removed lines.
         deletions: u64,
-        /// For a patch: how many places it changes.
+        /// For a patch: the number of changed places.
         hunks: u64,
     }
 
-    /// Something kept earlier was used.
+    /// An artifact was used.
     Referenced { artifact_id: ForeignId, relation: String } { by_event_id: ForeignId }
 
-    /// Something about a kept thing changed.
+    /// A field of an artifact changed.
     Updated { artifact_id: ForeignId, field: String, old_value: Json, new_value: Json } {}
 }

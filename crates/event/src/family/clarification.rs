@@ -4,12 +4,12 @@ use crate::family::{payload, words};
 use crate::{ForeignId, Json};
 
 words! {
-    /// What stood in for an answer.
+    /// What was applied instead of an answer.
     Applied { Default = "default", Unavailable = "unavailable" }
 }
 
 payload! {
-    /// The agent asks.
+    /// The agent asks a question.
     Requested { clarification_id: ForeignId, question: String } {
         tool_call_id: ForeignId,
         context: String,
@@ -20,14 +20,14 @@ payload! {
         expires_at: String,
     }
 
-    /// Somebody answered.
+    /// The question was answered.
     Answered { clarification_id: ForeignId, response: Json, by: String } {
         tool_call_id: ForeignId,
-        /// What was said, where it was said in content blocks: texts. `response` has them as one.
+        /// The content blocks of the answer, if it has any: texts. `response` has them as one text.
         blocks: Vec<Json>,
     }
 
-    /// Nobody answered: the default was taken, or there is none.
+    /// The question timed out: the default was applied, if there is one.
     TimedOut { clarification_id: ForeignId, applied: Applied } {
         tool_call_id: ForeignId,
         response: Json,

@@ -3,7 +3,7 @@
 use crate::family::payload;
 
 payload! {
-    /// Totals so far, earlier runs of the chain included. They never fall.
+    /// The totals so far, including earlier runs of the chain. They never decrease.
     Tick {
         cumulative_input_tokens: u64,
         cumulative_output_tokens: u64,
@@ -17,19 +17,19 @@ payload! {
         open_turn_input_tokens: u64,
         /// Output tokens that the provider has reported for the open turn; part of the totals.
         open_turn_output_tokens: u64,
-        /// What those tokens cost, in millionths of a US dollar; part of the totals.
+        /// The cost of those tokens, in millionths of a US dollar; part of the totals.
         open_turn_cost_micros_usd: u64,
     }
 
-    /// A share of the budget is used up. Once a threshold.
+    /// A share of the budget is used up. Once for each threshold.
     BudgetWarning { threshold_pct: u64, cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64 } {}
 
     /// The budget is used up; no further model or tool is called.
     BudgetExceeded { cumulative_cost_micros_usd: u64, task_budget_micros_usd: u64,
-        /// What was done about it; `halted`.
+        /// The action; `halted`.
         action: String,
     } {
-        /// Which bound was reached: `cost_micros_usd`, `tokens` or `turns`.
+        /// The limit that was reached: `cost_micros_usd`, `tokens` or `turns`.
         exhausted: String,
     }
 }

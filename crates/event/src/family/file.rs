@@ -4,16 +4,16 @@ use crate::ForeignId;
 use crate::family::payload;
 
 payload! {
-    /// A change of one file stands ready as a patch.
+    /// A change of one file was proposed as a patch.
     Proposed { tool_call_id: ForeignId, path: String, patch_artifact_id: ForeignId } {
         summary: String,
         auto_apply: bool,
     }
 
-    /// A change of one file was made.
+    /// A change of one file was applied.
     Applied { patch_artifact_id: ForeignId } { tool_call_id: ForeignId, applied_at: String, path: String }
 
-    /// A change of one file was taken back.
+    /// A change of one file was reverted.
     Reverted { patch_artifact_id: ForeignId } {
         tool_call_id: ForeignId,
         reverted_by: String,
@@ -21,17 +21,17 @@ payload! {
         path: String,
     }
 
-    /// Changes of several files stand ready, to be made together or not at all.
+    /// Changes of several files were proposed, to be applied together or not at all.
     MultiProposed { tool_call_id: ForeignId, patch_artifact_ids: Vec<ForeignId> } {
         paths: Vec<String>,
         summary: String,
         auto_apply: bool,
     }
 
-    /// Changes of several files were made together.
+    /// Changes of several files were applied together.
     MultiApplied { patch_artifact_ids: Vec<ForeignId> } { tool_call_id: ForeignId, applied_at: String }
 
-    /// Changes of several files were taken back together.
+    /// Changes of several files were reverted together.
     MultiReverted { patch_artifact_ids: Vec<ForeignId> } {
         tool_call_id: ForeignId,
         reverted_by: String,
@@ -46,7 +46,7 @@ payload! {
         truncated: bool,
     }
 
-    /// The older form of a change of one file. Accepted and shown, no longer written by us.
+    /// The older form of a change of one file. Accepted and shown, but no longer written by this server.
     Legacy {} {
         tool_call_id: ForeignId,
         tool_name: String,

@@ -5,38 +5,38 @@ use crate::family::run::{Agent, Driver, RunKind};
 use crate::family::{part, payload};
 
 payload! {
-    /// A prefix of the run was taken away. Stands at the tail, so that numbering goes on.
+    /// The beginning of the run was pruned. The event is at the end of the run, so the numbering continues.
     EventsPruned { first_pruned_sequence: u64, last_pruned_sequence: u64, pruned_at: String, reason: String } {
-        /// What the catalogue knew from the events that are gone; see [`Catalogue`].
+        /// The catalogue's values from the removed events; see [`Catalogue`].
         catalogue: Json,
     }
 
-    /// Events of the run were damaged where it was stored before. They are not in this account, or not proven to be as
-    /// they were written. May stand behind the ending.
+    /// Events of the run were damaged in its former store. They are missing here, or not proven to be unchanged. It
+    /// may follow the ending.
     EventsDamaged {
-        /// The first event of the former account that is lost or not proven.
+        /// The first event of the former log that is lost or not proven.
         first_damaged_sequence: u64,
-        /// `damaged`: they are gone, and so is what followed them. `unproven`: they are here, and nothing is left to
-        /// compare them with. `may_be_missing`: whether there were any is not known.
+        /// `damaged`: they are lost, and so are the events after them. `unproven`: they are here, and nothing is left
+        /// to compare them with. `may_be_missing`: it is unknown whether there were any.
         reason: String,
-        /// When that was found, RFC 3339.
+        /// When the damage was found, RFC 3339.
         found_at: String,
     } {
-        /// The last event that is known to have been there; missing where nobody knows.
+        /// The last event that is known to have existed; missing if unknown.
         last_damaged_sequence: u64,
-        /// Events of the former account that follow the damage and could be read. They are kept beside the store.
+        /// The number of readable events after the damage. They are kept beside the store.
         readable_events: u64,
     }
 
-    /// Nobody drove the run for a while.
+    /// No worker or producer drove the run for a while.
     RunDisconnected { since_sequence: u64, since_at: String, reason: String } {}
 
-    /// The folder that the run worked in was taken away. May stand behind the ending.
+    /// The workspace of the run was removed. It may follow the ending.
     WorkspaceRemoved {
-        /// The folder that is gone.
+        /// The removed folder.
         path: String,
         reason: String,
-        /// When it was taken away, RFC 3339.
+        /// When it was removed, RFC 3339.
         removed_at: String,
     } {}
 }

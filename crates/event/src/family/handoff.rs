@@ -11,7 +11,7 @@ words! {
         EscalationQueue = "escalation_queue",
     }
 
-    /// How soon somebody should look at it.
+    /// The urgency of a handoff.
     HandoffUrgency { Low = "low", Medium = "medium", High = "high" }
 }
 
@@ -22,18 +22,18 @@ pub const REASON_CHARS_MAX: usize = 16_384;
 pub const SUMMARY_TERSE_CHARS_MAX: usize = 4_096;
 
 payload! {
-    /// The agent cannot finish and asks somebody to take over.
+    /// The agent cannot finish and hands the work over.
     Requested {
         handoff_id: ForeignId,
-        /// Why the agent cannot go on.
+        /// Why the agent cannot continue.
         #[schemars(length(min = 1, max = 16_384))]
         reason: String,
         target_kind: TargetKind,
     } {
         tool_call_id: ForeignId,
-        /// Where exactly the work should go: a queue, an agent, a workflow.
+        /// The exact recipient: a queue, an agent, a workflow.
         target_uri: String,
-        /// What the one who takes over needs to know. An object of the producer's own making.
+        /// The context for the recipient, an object of the producer's own form.
         #[schemars(with = "Option<std::collections::BTreeMap<String, Json>>")]
         packaged_context: Json,
         urgency_for_handoff: HandoffUrgency,
@@ -50,13 +50,13 @@ payload! {
         expires_at: String,
     }
 
-    /// Somebody took over.
+    /// The handoff was accepted.
     Acknowledged { handoff_id: ForeignId, by: String } { tool_call_id: ForeignId, comment: String }
 
-    /// Nobody will take over.
+    /// The handoff was rejected.
     Rejected { handoff_id: ForeignId, by: String } { tool_call_id: ForeignId, reason: String }
 
-    /// Nobody took over in time.
+    /// The handoff timed out.
     TimedOut { handoff_id: ForeignId, after_seconds: u64 } { tool_call_id: ForeignId }
 }
 

@@ -4,7 +4,7 @@ use crate::ForeignId;
 use crate::family::payload;
 
 payload! {
-    /// A rule forbade a call. `tool.refused` follows.
+    /// A rule blocked a call. `tool.refused` follows.
     ToolBlocked { tool_name: String, reason: String } {
         tool_call_id: ForeignId,
         policy_id: String,
@@ -15,6 +15,6 @@ payload! {
         result: String,
     }
 
-    /// A rule chose another model than was asked for.
+    /// A rule replaced the requested model.
     ModelRewrote { from_model: String, to_model: String, reason: String } {}
 }

@@ -4,17 +4,17 @@ use crate::family::{part, payload, words};
 use crate::{ForeignId, Json};
 
 words! {
-    /// What sort of work a run is.
+    /// The kind of work of a run.
     RunKind {
         AgentLoop = "agent_loop",
         Shell = "shell",
         Git = "git",
         File = "file",
-        /// An agent that is not ours reports what it does.
+        /// A program outside the server, which reports its events.
         External = "external",
     }
 
-    /// Who drives a run: we, or a program that reports to us.
+    /// Who executes a run: this server, or a program that reports its events.
     Driver { Own = "own", External = "external" }
 
     /// What a waiting run waits for.
@@ -39,22 +39,22 @@ impl Driver {
 part! {
     /// One thing that a run waits for.
     WaitsFor {
-        /// What sort of answer is waited for.
+        /// The kind of answer.
         kind: WaitKind,
-        /// The prompt's id, or the call's.
+        /// The id of the prompt or the call.
         id: ForeignId,
     } {}
 
-    /// The program that acts, by its own account.
+    /// The program that acts, as it names itself.
     Agent { name: String } { version: String }
 }
 
-/// The run was accepted. Event 0 of every run (or event 1, behind `run.resumed_from_event`).
+/// The run was accepted. This is event 0 of every run, or event 1 after `run.resumed_from_event`.
 ///
-/// The configuration in force stands here, secrets as references, so that an audit needs no other source.
+/// It has the configuration in force, with secrets as references, so an audit needs no other source.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Queued {
-    /// What sort of work the run is.
+    /// The kind of work of the run.
     pub kind: RunKind,
     #[serde(default = "Driver::own", skip_serializing_if = "Driver::is_own")]
     pub driver: Driver,
@@ -66,7 +66,7 @@ pub struct Queued {
     pub requested_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
-    /// Where the request for this run belongs in a trace of others, as the W3C's header says it.
+    /// The trace that the request belongs to, as in the W3C header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ pub struct Queued {
     /// The configuration in force: tools with their executor and trust, options and policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Json>,
-    /// For runs of kind `file`: what is to be done with the patches.
+    /// For runs of kind `file`: what to do with the patches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// For runs of kind `file`: the patches.
@@ -141,27 +141,27 @@ impl crate::family::fault::Faults for Queued {
 }
 
 payload! {
-    /// A worker has claimed the run. May come again after a takeover.
+    /// A worker has claimed the run. It may occur again after a takeover.
     Started {} {
         worker_id: String,
-        /// Until when the worker may go on without renewing its claim, RFC 3339.
+        /// The end of the lease, RFC 3339; the worker renews its claim before.
         lease_until: String,
     }
 
-    /// The run ended well.
+    /// The run completed.
     Finished { final_status: String } {
         turns: u64,
         cost_micros_usd: u64,
         duration_ms: u64,
     }
 
-    /// The run ended badly.
+    /// The run failed.
     Failed {
-        /// What went wrong, stable and lower case.
+        /// The error code: stable, lower case.
         code: String,
-        /// What went wrong, for people.
+        /// The error, for people.
         message: String,
-        /// Whether the same run, tried again, may end well.
+        /// Whether a retry of the run may succeed.
         retriable: bool,
     } {
         turns: u64,
@@ -170,7 +170,7 @@ payload! {
         by: String,
     }
 
-    /// Somebody or something stopped the run.
+    /// The run was cancelled.
     Cancelled {
         /// `operator`, `system`, `policy`, `timeout` or `shutdown`.
         by: String,
@@ -181,21 +181,21 @@ payload! {
         duration_ms: u64,
     }
 
-    /// The first event of a run that goes on from a checkpoint of another.
+    /// The first event of a run that continues another run from a checkpoint.
     ResumedFromEvent { from_run_id: String, from_sequence: u64, prior_cost_micros_usd: u64 } {}
 
-    /// Enough is durable to go on from exactly here.
+    /// The run can be continued from exactly here.
     CheckpointSaved { checkpoint_id: ForeignId } {}
 
-    /// The run is suspended on people or applications and holds no worker.
+    /// The run waits for people or applications and uses no worker.
     Waiting {
         #[serde(rename = "for")]
         waits_for: Vec<WaitsFor>,
     } {}
 
-    /// An answer came and the run goes on.
+    /// An answer arrived and the run continues.
     Continued {
-        /// Whose answer it was.
+        /// Who answered.
         by: String,
     } {
         /// The changed parts of the configuration.
@@ -205,7 +205,7 @@ payload! {
     /// A named limit keeps the run in the queue.
     Throttled { reason: String, place: u64 } {}
 
-    /// The run begins as a branch of another. Experimental.
+    /// The run is a branch of another run. Experimental.
     BranchedFrom { from_run_id: String, from_sequence: u64, reason: String } {}
 
     /// The run started another one. Experimental.

@@ -4,12 +4,12 @@ use crate::ForeignId;
 use crate::family::{part, payload};
 
 part! {
-    /// One line that matched.
+    /// A matching line.
     LineMatch { path: String, line: u64, text: String } {}
 }
 
 payload! {
-    /// Files were looked for by name.
+    /// Files were searched by name.
     GlobCompleted {
         tool_call_id: ForeignId,
         pattern: String,
@@ -18,7 +18,7 @@ payload! {
         truncated: bool,
     } {}
 
-    /// Files were searched for a pattern.
+    /// The contents of files were searched.
     GrepCompleted {
         tool_call_id: ForeignId,
         pattern: String,

@@ -7,12 +7,12 @@ words! {
     /// Which of a process's outputs.
     Stream { Stdout = "stdout", Stderr = "stderr" }
 
-    /// How bytes that are not text were written down.
+    /// The encoding of bytes that are not text.
     Encoding { Base64 = "base64" }
 }
 
 payload! {
-    /// A command is about to run. Names of environment variables only, never their values.
+    /// A command is about to run. It has the names of environment variables, never their values.
     Command { tool_call_id: ForeignId, argv: Vec<String>, cwd: String } {
         env_keys: Vec<String>,
         sandbox_layer: String,
@@ -22,26 +22,26 @@ payload! {
 
     /// A piece of output. `byte_offset` counts the bytes before it in the same stream.
     OutputChunk { tool_call_id: ForeignId, stream: Stream,
-        /// The output: text, or bytes written down as `encoding` says.
+        /// The output: text, or bytes in the encoding that `encoding` names.
         data: String,
         byte_offset: u64 } {
-        /// Present when `data` is not plain text.
+        /// Present if `data` is not plain text.
         encoding: Encoding,
     }
 
-    /// The process is gone.
+    /// The process exited.
     Exited {
         tool_call_id: ForeignId,
         exit_code: Option<i64>,
         signal: Option<String>,
         stdout_bytes: u64,
         stderr_bytes: u64,
-        /// Whether output is missing: it went beyond a limit, or a stream was not read to its end.
+        /// Whether output is missing, because it exceeded a limit or a stream was not read to its end.
         truncated: bool,
     } {
-        /// Streams that another process still held open, so that they were not read to their end.
+        /// Streams that were not read to their end, because another process held them open.
         left_open: Vec<Stream>,
-        /// The number of `signal` on the server's system.
+        /// The number of the signal on the server's system.
         signal_number: u64,
     }
 }

@@ -5,7 +5,7 @@ use crate::family::{part, payload, words};
 use crate::{ForeignId, Json};
 
 words! {
-    /// Who runs a tool.
+    /// Who executes a tool.
     Executor { Server = "server", Client = "client" }
 
     /// Why a proposed call was not run.
@@ -20,30 +20,30 @@ words! {
         Cancelled = "cancelled",
     }
 
-    /// How much harm a call can do.
+    /// The risk of a call.
     RiskLevel { Low = "low", Medium = "medium", High = "high" }
 
-    /// The state of one thing to do.
+    /// The status of one item of a todo list.
     TodoStatus { Pending = "pending", InProgress = "in_progress", Completed = "completed" }
 }
 
 part! {
-    /// One thing to do.
+    /// One item of a todo list.
     Todo {
         content: String,
-        /// How far it is.
+        /// The status of the item.
         status: TodoStatus,
     } {}
 }
 
 payload! {
-    /// A proposed call will not run.
+    /// A proposed call was refused and will not run.
     Refused {
         tool_call_id: ForeignId,
         tool_name: String,
-        /// Why it will not run.
+        /// The reason for the refusal.
         code: RefusalCode,
-        /// What the model was told.
+        /// The text that the model got.
         message: String,
     } {}
 
@@ -57,33 +57,34 @@ payload! {
         args_summary: String,
         mcp_server: String,
         mcp_tool: String,
-        /// The allowance by which nobody was asked.
+        /// The allowance that permitted the call without an approval.
         allowance_id: ForeignId,
-        /// How far that allowance reaches.
+        /// The scope of that allowance.
         allowance_scope: AllowanceScope,
-        /// Who gave it.
+        /// Who gave the allowance.
         allowed_by: String,
     }
 
-    /// Execution began.
+    /// The execution started.
     Started { tool_call_id: ForeignId, tool_name: String } { kind: String, turn_index: u64 }
 
-    /// The call ended: well, badly, cut by somebody, or out of time. The type says which.
+    /// The call ended; the type says whether it completed, failed, was cancelled or timed out.
     Ended { tool_call_id: ForeignId, tool_name: String } {
         kind: String,
         turn_index: u64,
         duration_ms: u64,
         /// One line for people.
         summary: String,
-        /// What went wrong, for people.
+        /// The error, for people.
         error: String,
-        /// What went wrong, stable and lower case.
+        /// The error code: stable, lower case.
         code: String,
-        /// Text or content blocks, exactly as the model was told.
+        /// Text or content blocks, exactly as the model got them.
         output: Json,
-        /// Where the whole output is when `output` holds only its head.
+        /// The artifact with the complete output, if `output` has only its beginning.
         result_artifact_id: ForeignId,
-        /// Whether a command was cut off before its exit was recorded: output after its last chunk may be missing.
+        /// Whether the command was interrupted before its exit was recorded; output after its last chunk may be
+        /// missing.
         output_incomplete: bool,
         mcp_server: String,
         mcp_tool: String,
@@ -91,6 +92,6 @@ payload! {
         result: String,
     }
 
-    /// The list of things to do, replaced as a whole.
+    /// The todo list was replaced.
     TodoWriteUpdated { tool_call_id: ForeignId, todos: Vec<Todo> } { tool_name: String }
 }

@@ -14,7 +14,7 @@ words! {
 }
 
 words! {
-    /// Where a text comes from that the model is given before the conversation.
+    /// The source of a text that the model gets before the conversation.
     InstructionSource {
         /// The server's default system prompt.
         Default = "default",
@@ -24,22 +24,22 @@ words! {
 }
 
 part! {
-    /// A text that the model is given before the conversation.
+    /// A text that the model gets before the conversation.
     Instruction {
-        /// Where the text comes from.
+        /// The source of the text.
         source: InstructionSource,
-        /// Bytes of the whole text.
+        /// The size of the complete text, in bytes.
         bytes: u64,
     } {
         /// The file, relative to the workspace.
         path: String,
-        /// SHA-256 of the whole text, in hexadecimal, before secrets were masked.
+        /// The SHA-256 of the complete text, in hexadecimal, before secrets were masked.
         sha256: String,
-        /// What the model is given.
+        /// The text that the model gets.
         text: String,
-        /// `true`: the model is given only the beginning.
+        /// `true`: the model gets only the beginning.
         cut: bool,
-        /// Why the file was not read, in words.
+        /// The reason why the file was not read.
         refused: String,
     }
 }
@@ -50,13 +50,13 @@ payload! {
         model: String,
         provider: String,
         input_tokens_estimate: u64,
-        /// What the model is given before the conversation in this run. Only on a run's first turn.
+        /// The texts that the model gets before the conversation. Only on the first turn of a run.
         instructions: Vec<Instruction>,
-        /// `true`: the workspace may hold more AGENTS.md files than were looked for.
+        /// `true`: the workspace may have more AGENTS.md files than were found.
         instructions_incomplete: bool,
     }
 
-    /// The call is over. Its figures are authoritative.
+    /// The turn completed. Its figures are authoritative.
     Completed { turn_index: u64, stop_reason: StopReason } {
         input_tokens: u64,
         output_tokens: u64,
@@ -64,12 +64,12 @@ payload! {
         cost_micros_usd: u64,
         duration_ms: u64,
         tool_calls: u64,
-        /// What of the provider's answer is not recorded as it was sent: `call_id_replaced`, `text_replaced` (half
-        /// surrogate pairs, as U+FFFD), `tool_name_shortened`, `usage_bounded`, `usage_estimated` (none was
-        /// reported) or `usage_unreadable`.
+        /// Parts of the provider's answer that are not recorded unchanged: `call_id_replaced`, `text_replaced` (half
+        /// surrogate pairs, as U+FFFD), `tool_name_shortened`, `usage_bounded`, `usage_estimated` (none was reported)
+        /// or `usage_unreadable`.
         adjusted: Vec<String>,
     }
 
-    /// The call failed. The run may try again or fail.
+    /// The turn failed. The run may retry it or fail.
     Failed { turn_index: u64, code: String, message: String, will_retry: bool } {}
 }

@@ -4,17 +4,17 @@ use crate::family::payload;
 use crate::{ForeignId, Json};
 
 payload! {
-    /// A person wrote something.
+    /// A person sent a message.
     Message { text: String } {
         turn_index: u64,
         message_id: ForeignId,
-        /// Content blocks: texts, and images by artifact.
+        /// Content blocks: texts, and images as artifacts.
         blocks: Vec<Json>,
     }
 
-    /// A person attached a file or a picture.
+    /// A person attached a file or an image.
     Attachment {
-        /// What it is, such as `image` or `file`.
+        /// The kind of attachment, such as `image` or `file`.
         kind: String,
         mime: String,
         artifact_id: ForeignId,

@@ -4,7 +4,7 @@ use crate::family::payload;
 use crate::{ForeignId, Json};
 
 payload! {
-    /// A request went out. Names of headers only, never their values.
+    /// A request was sent. It has the names of headers, never their values.
     Requested { tool_call_id: ForeignId } {
         method: String,
         url: String,
@@ -12,7 +12,7 @@ payload! {
         header_keys: Vec<String>,
     }
 
-    /// An answer came, or did not.
+    /// The response arrived, or the request failed.
     Response { tool_call_id: ForeignId } {
         status: u64,
         duration_ms: u64,

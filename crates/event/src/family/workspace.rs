@@ -3,32 +3,32 @@
 use crate::family::payload;
 
 payload! {
-    /// The folder that the run works in is ready.
+    /// The workspace of the run is ready.
     Provisioned {
-        /// How it was made: `clone`, a copy of its own, or `in_place`.
+        /// `clone`, a copy of its own, or `in_place`.
         mode: String,
         /// The folder that the run works in.
         path: String,
-        /// How many files there are in it.
+        /// The number of its files.
         files: u64,
-        /// How many bytes these have.
+        /// The size of its files, in bytes.
         bytes: u64,
         duration_ms: u64,
     } {
-        /// The folder that it was made of.
+        /// The folder that was copied.
         source: String,
     }
 
-    /// The folder that the run was to work in could not be made ready.
+    /// The workspace of the run could not be prepared.
     Failed {
-        /// How it was to be made: `clone` or `in_place`.
+        /// The requested mode: `clone` or `in_place`.
         mode: String,
         code: String,
         message: String,
     } {
-        /// The folder that the run was to work in.
+        /// The folder that would have been the workspace.
         path: String,
-        /// The folder that it was to be made of.
+        /// The folder that would have been copied.
         source: String,
     }
 }

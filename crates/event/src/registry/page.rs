@@ -47,12 +47,12 @@ fn about_appender(appender: Appender) -> &'static str {
 pub fn reference(seen: &BTreeSet<&str>) -> String {
     let mut page = String::from(
         "# The event registry\n\n\
-         Every type of event there is, in one list. This page is generated from `crates/event`; \
+         Look up an event type, its fields, and who may append it. This page is generated from `crates/event`; \
          `registry.lock` beside it freezes what was released, and `schemas/events/v1/` holds a JSON Schema \
          for each type's `data`.\n\n",
     );
-    page.push_str("Names and fields are permanent. New types and new optional fields may come at any time: a reader ignores what it does not know and shows an unknown type as it is. `ext.<owner>.<name>` is free for producers and never gets a meaning here.\n\n");
-    page.push_str("Where secrets were masked, `data` of any type has one member more: `redacted_paths`, a list of JSON Pointers into it (see [redaction.md](redaction.md)).\n\n");
+    page.push_str("Names and fields are permanent. A release may add types and optional fields: ignore fields that you do not know, and show an unknown type unchanged. Names of the form `ext.<owner>.<name>` are free for producers and are never defined here.\n\n");
+    page.push_str("If secrets were masked, `data` of any type has one more member: `redacted_paths`, a list of JSON Pointers into it (see [redaction.md](redaction.md)).\n\n");
     page.push_str(&format!(
         "In the tables, *yes* means that an event without the field is refused, *null* that the server always \
          writes it and says `null` when there is no value, *no* that it may be absent; `null` in such a field \
@@ -76,7 +76,7 @@ pub fn reference(seen: &BTreeSet<&str>) -> String {
          it; a producer from outside may report the others all the same.\n\n",
     );
     page.push_str(
-        "| type | status | appended by | seen | AAP hears | AAEP hears |\n| --- | --- | --- | --- | --- | --- |\n",
+        "| type | status | appended by | seen | in AAP | in AAEP |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for row in TABLE {
         let (status, appender) = (row.status.as_str(), row.appender.as_str());

@@ -5,9 +5,10 @@ use recount_engine::{Answering, ListQuery, Receipt};
 use recount_event::{Code, ForeignId, Payload, RunId};
 use recount_run::{CallAnswer, CallSaid, Command};
 
+use super::beginning::Beginning;
 use super::caller::Face;
-use super::late::{self, Fate};
-use super::turns::{Beginning, events};
+use super::events::events;
+use super::late::{self, Fate, VIA};
 use crate::accept::{self, Answer, no_call};
 use crate::error::Refusal;
 use crate::limits;
@@ -144,9 +145,6 @@ async fn submit(
     let Some(receipt) = face.engine.answer(answering, once).await? else { return Ok(None) };
     opening(face, run, &receipt).await.map(Some)
 }
-
-/// Through which protocol an answer came.
-pub(super) const VIA: &str = "aap";
 
 /// The turn that begins within what was just appended.
 pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Result<TurnId, Refusal> {

@@ -7,12 +7,14 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::tool::Executor;
 use recount_event::{Code, Event, ForeignId, Payload, RunId, SessionId};
 
-use super::answers::VIA;
 use super::caller::Face;
-use super::turns::events;
+use super::events::events;
 use crate::error::Refusal;
 use crate::limits;
 use crate::wire::TurnError;
+
+/// Through which protocol an answer came.
+pub(super) const VIA: &str = "aap";
 
 /// See the file's head.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use recount_event::{RunId, SessionId};
 use recount_run::Status;
 
 use super::caller::Face;
-use super::turns::events;
+use super::events::events;
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::{TurnId, opens_segment};

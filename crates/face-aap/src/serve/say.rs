@@ -6,8 +6,8 @@ use recount_event::{Code, ForeignId, Json, RunId};
 use recount_run::{Command, Status};
 
 use super::answers::opening;
+use super::beginning::Beginning;
 use super::latest;
-use super::turns::Beginning;
 use crate::accept::{self, Said};
 use crate::error::Refusal;
 use crate::limits;

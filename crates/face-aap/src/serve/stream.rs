@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 
-use ::http::{HeaderName, HeaderValue, StatusCode, header};
+use ::http::{HeaderValue, StatusCode, header};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
@@ -22,10 +22,8 @@ use super::{Place, pictures};
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::{Frame, FrameId, Gathered, Mode, Pictures, Projector, Told, TurnId};
+use crate::turn_header::name;
 use crate::wire::{StreamMode, TurnError, TurnEvent};
-
-/// Which turn it is, in every answer to one.
-pub(super) const TURN_ID: HeaderName = HeaderName::from_static("aap-turn-id");
 
 /// A turn that somebody wants to be told.
 pub(super) struct Telling {
@@ -159,13 +157,6 @@ fn event_stream(body: Body) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
-}
-
-/// Says which turn an answer is about.
-pub(crate) fn name(response: &mut Response, turn: TurnId) {
-    if let Ok(value) = HeaderValue::from_str(&turn.to_string()) {
-        response.headers_mut().insert(TURN_ID, value);
-    }
 }
 
 impl Open {

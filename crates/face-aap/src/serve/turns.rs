@@ -4,36 +4,28 @@ use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
 use axum::response::Response;
-use recount_engine::{KeptAnswer, Profile, Scope, SetupRow};
-use recount_event::{Code, Event, RunId, SessionId, codec};
+use recount_engine::Scope;
+use recount_event::{Code, RunId, SessionId};
 use recount_run::{CancelledBy, Command};
 use serde::Serialize;
 
 use super::answers::Answered;
+use super::beginning::Beginning;
 use super::caller::Face;
+use super::events::events;
 use super::http::{Answer, Ids, body_bytes, empty, json};
 use super::once::{Again, replayed};
 use super::originals::Originals;
 use super::stream::{Telling, over, streamed, whole};
-use super::{answers, latest, pictures, say, stream};
-use crate::accept::{self, AnswerSaid, Asked, Change};
+use super::{answers, latest, pictures, say};
+use crate::accept::{self, AnswerSaid, Asked};
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::{FrameId, Gathered, Mode, Projector, TurnId, opens_segment};
+use crate::turn_header;
 use crate::wire::{
     Awaiting, HistoryMessage, PostSessionTurnRequest, StopReason, StreamMode, TurnError, Usage,
 };
-
-/// A turn that is to begin: where, of which agent, with what.
-pub(super) struct Beginning<'a> {
-    pub(super) face: &'a Face,
-    pub(super) session: SessionId,
-    pub(super) row: SetupRow,
-    pub(super) profile: &'a Profile,
-    pub(super) change: Change,
-    pub(super) traceparent: Option<String>,
-    pub(super) again: &'a Again,
-}
 
 pub(super) async fn create_turn(
     face: Face,
@@ -95,18 +87,6 @@ fn made(text: &str) -> Option<TurnId> {
     match text.parse::<RunId>() {
         Ok(run) => Some(TurnId { run, opening: 0 }),
         Err(_) => text.parse().ok(),
-    }
-}
-
-impl Beginning<'_> {
-    /// Remembers which turn an answer came too late for; it makes nothing that would remember it. Where this fails it is
-    /// looked up again.
-    pub(super) async fn remember(&self, turn: TurnId) {
-        let Some(once) = &self.again.once else { return };
-        let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
-        if let Err(why) = self.face.engine.keep_answer(once, answer).await {
-            tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is looked at again");
-        }
     }
 }
 
@@ -189,7 +169,7 @@ pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, Stri
         originals.restore_message(message).await?;
     }
     let mut response = json(StatusCode::OK, &shown);
-    stream::name(&mut response, turn);
+    turn_header::name(&mut response, turn);
     Ok(response)
 }
 
@@ -292,17 +272,6 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
         Err(refusal) if refusal.code == Code::CursorAhead => Err(accept::no_turn(text)),
         Err(refusal) => Err(refusal),
     }
-}
-
-/// Some events of a run, from one on.
-pub(super) async fn events(face: &Face, run: RunId, from: u64, count: usize) -> Result<Vec<Event>, Refusal> {
-    let (page, _) = face.engine.read_run(run, from.checked_sub(1), count).await?;
-    let read = |(sequence, bytes): &(u64, bytes::Bytes)| {
-        codec::decode(bytes).map_err(|why| {
-            Refusal::new(Code::StoreCorrupt, format!("event {sequence} of {run} cannot be read: {why}"))
-        })
-    };
-    page.iter().map(read).collect()
 }
 
 /// Whether somebody who has this frame has the whole turn. Refuses a frame that is none of the turn's, as it is told

@@ -1,14 +1,9 @@
 //! A store in memory that notes each append: what a turn waits for one after the other.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use bytes::Bytes;
 use recount_event::codec;
-use recount_log::{
-    Answer, Append, AppendError, Committed, FeedRecord, Integrity, MemoryStore, Observer, ReadBound, Record,
-    Row, RowRange, Stats, Store, StreamKey, Tail,
-};
+use recount_log::{Answer, Append, AppendError, Committed, MemoryStore, Store, forward_store};
 
 #[derive(Default)]
 pub(crate) struct Counted {
@@ -25,10 +20,6 @@ impl Counted {
 }
 
 impl Store for Counted {
-    fn observe(&self, observer: Arc<dyn Observer>) {
-        self.store.observe(observer);
-    }
-
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
         let records = append.streams.iter().flat_map(|stream| &stream.records);
         let types = records.map(|bytes| codec::decode(bytes).unwrap().type_name().to_owned());
@@ -36,63 +27,5 @@ impl Store for Counted {
         self.store.append(append)
     }
 
-    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
-        self.store.read(stream, from, bound)
-    }
-
-    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.store.read_feed(from, bound)
-    }
-
-    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {
-        self.store.tail(stream)
-    }
-
-    fn last_position(&self) -> Answer<u64> {
-        self.store.last_position()
-    }
-
-    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
-        self.store.streams(after, limit)
-    }
-
-    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
-        self.store.row(space, key)
-    }
-
-    fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        self.store.rows(range)
-    }
-
-    fn put_blob(&self, bytes: Bytes) -> Answer<String> {
-        self.store.put_blob(bytes)
-    }
-
-    fn blob(&self, hash: &str) -> Answer<Option<Bytes>> {
-        self.store.blob(hash)
-    }
-
-    fn remove_blob(&self, hash: &str) -> Answer<()> {
-        self.store.remove_blob(hash)
-    }
-
-    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>> {
-        self.store.blobs(after, limit)
-    }
-
-    fn integrity(&self) -> Answer<Integrity> {
-        self.store.integrity()
-    }
-
-    fn backup(&self, to: PathBuf) -> Answer<()> {
-        self.store.backup(to)
-    }
-
-    fn stats(&self) -> Answer<Stats> {
-        self.store.stats()
-    }
-
-    fn close(&self) -> Answer<()> {
-        self.store.close()
-    }
+    forward_store!(self, |call| call(&self.store); observe, read, read_feed, tail, last_position, streams, row, rows, put_blob, blob, remove_blob, blobs, integrity, backup, stats, close);
 }

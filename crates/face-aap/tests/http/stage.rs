@@ -13,7 +13,6 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_agent::model::{ModelsSettings, Registry};
-use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tool::{Assessment, How, Job, Outcome, Targets, Tool};
 use recount_agent::tools::Tools;
@@ -174,21 +173,17 @@ impl Stage {
             tools.add(Toy { name, toys: toys.clone() });
         }
         let profiles = Arc::new(Profiles::new(scenery.profiles));
+        let workspaces = Workspaces {
+            home: root.join("workspaces"),
+            allowed: BTreeSet::from([root.join("work")]).into_iter().collect(),
+            forbidden: [root.join("data")].into(),
+        };
         let settings = Settings {
-            models,
-            tools,
-            policy: Policy::default(),
             sandbox_layer: "off".into(),
             sandboxed: true,
-            no_network: None,
-            workspaces: Workspaces {
-                home: root.join("workspaces"),
-                allowed: BTreeSet::from([root.join("work")]).into_iter().collect(),
-                forbidden: [root.join("data")].into(),
-            },
             system: Some(String::new()),
-            workspace_instructions: true,
             profiles: profiles.clone(),
+            ..Settings::new(models, tools, workspaces)
         };
         engine.introduce(profiles.clone());
         engine.employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();

@@ -35,6 +35,40 @@ pub(crate) struct Wanted {
     pub(crate) agent: Option<Picked>,
 }
 
+impl Wanted {
+    /// Fills in what the request leaves open.
+    pub(crate) fn by_template(&mut self, queued: &mut Queued, template: (Queued, Order)) {
+        let (by, then) = template;
+        queued.agent = by.agent;
+        if self.model.is_none() {
+            self.model = by.model;
+            queued.provider = by.provider;
+        }
+        let order = &mut self.order;
+        order.system = order.system.take().or(then.system);
+        order.ask_first = then.ask_first;
+        order.tools = match order.tools.take() {
+            Some(tools) => {
+                order.ask_first.retain(|name| tools.contains(name));
+                Some(tools)
+            }
+            None => then.tools,
+        };
+        order.max_turns = order.max_turns.or(then.max_turns);
+        order.max_output_tokens = order.max_output_tokens.or(then.max_output_tokens);
+        if order.workspace_source.is_none() && self.workspace_mode.is_none() {
+            order.workspace_source = then.workspace_source;
+            self.workspace_mode = by.workspace_mode;
+        }
+        order.network = self.network.unwrap_or(then.network);
+        order.client_tools = then.client_tools;
+        order.options = then.options;
+        order.secrets = then.secrets;
+        order.thinking = then.thinking;
+        order.compact_above = then.compact_above;
+    }
+}
+
 fn refused(detail: String) -> Refusal {
     Refusal::new(Code::OrderRefused, detail)
 }

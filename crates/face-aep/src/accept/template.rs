@@ -1,6 +1,6 @@
-//! A configured agent as the template of a run: what was chosen of it, and what a request says beside it.
+//! A configured agent as the template of a run, with the tools and options that a request picks. See [`template`].
 //!
-//! Look at [`Wanted::by_template`]: what the request says itself wins. Which agents there are is the engine's to know.
+//! It must not know which agents there are, or what else the request says.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,6 @@ use recount_engine::{Choice, OptionKind, Order, Profile, ToolRef, Unacceptable};
 use recount_event::Code;
 use recount_event::family::run::Queued;
 
-use super::order::Wanted;
 use super::{Accepted, shortened};
 use crate::error::Refusal;
 use crate::limits;
@@ -75,45 +74,12 @@ pub(crate) fn template(profile: &Profile, picked: &Picked) -> Accepted<(Queued, 
     Ok(profile.order(&choice)?)
 }
 
-impl Wanted {
-    /// Fills in what the request leaves open.
-    pub(crate) fn by_template(&mut self, queued: &mut Queued, template: (Queued, Order)) {
-        let (by, then) = template;
-        queued.agent = by.agent;
-        if self.model.is_none() {
-            self.model = by.model;
-            queued.provider = by.provider;
-        }
-        let order = &mut self.order;
-        order.system = order.system.take().or(then.system);
-        order.ask_first = then.ask_first;
-        order.tools = match order.tools.take() {
-            Some(tools) => {
-                order.ask_first.retain(|name| tools.contains(name));
-                Some(tools)
-            }
-            None => then.tools,
-        };
-        order.max_turns = order.max_turns.or(then.max_turns);
-        order.max_output_tokens = order.max_output_tokens.or(then.max_output_tokens);
-        if order.workspace_source.is_none() && self.workspace_mode.is_none() {
-            order.workspace_source = then.workspace_source;
-            self.workspace_mode = by.workspace_mode;
-        }
-        order.network = self.network.unwrap_or(then.network);
-        order.client_tools = then.client_tools;
-        order.options = then.options;
-        order.secrets = then.secrets;
-        order.thinking = then.thinking;
-        order.compact_above = then.compact_above;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use recount_engine::{AgentOption, ToolInfo};
     use recount_event::Json;
 
+    use super::super::order::Wanted;
     use super::*;
 
     fn profile() -> Profile {

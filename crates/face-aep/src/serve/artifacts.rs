@@ -19,10 +19,11 @@ use recount_api::reply::One;
 use recount_engine::{ArtifactFilter, ArtifactRow, Upload};
 use recount_event::{Code, EventId, ForeignId};
 
+use super::Face;
 use super::http::{Answer, BodyType, Ids, Query, body_of_type, created, json, page};
 use super::tag::is_held;
-use super::{Face, Place};
 use crate::error::Refusal;
+use crate::places::Place;
 use crate::{accept, limits, project};
 
 /// Nothing of it runs, nothing of it is loaded, whatever it says it is.

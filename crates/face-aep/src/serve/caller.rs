@@ -13,9 +13,10 @@ use recount_api::terms::Route;
 use recount_engine::{Caller, Visitor};
 use recount_event::{Code, RunId, SessionId, TaskId};
 
-use super::{Face, Places};
+use super::Face;
 use crate::accept;
 use crate::error::Refusal;
+use crate::places::Places;
 
 impl FromRequestParts<Places> for Face {
     type Rejection = Refusal;

@@ -5,15 +5,13 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
-use recount_engine::{CommandOutcome, NewRun, RunRow};
-use recount_event::{Code, RunId, TaskId};
+use recount_engine::{CommandOutcome, ListQuery, Listed, NewRun, RunFilter, RunRow};
+use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_run::{CancelledBy, Command};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
 use super::once::Again;
-use super::sessions::runs_of_session;
-use super::tasks::runs_of_task;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -70,15 +68,13 @@ async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
     Ok(project::run(row, pinned))
 }
 
-pub(super) async fn all_shown(
-    face: &Face,
-    rows: impl IntoIterator<Item = RunRow>,
-) -> Result<Vec<reply::Run>, Refusal> {
-    let mut runs = Vec::new();
-    for row in rows {
+/// A page of runs.
+async fn shown_page(face: &Face, listed: Listed<RunRow>) -> Answer {
+    let mut runs = Vec::with_capacity(listed.items.len());
+    for row in listed.items {
         runs.push(shown(face, row).await?);
     }
-    Ok(runs)
+    Ok(page(face, runs, (listed.next, listed.has_more), listed.damaged))
 }
 
 pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -97,7 +93,22 @@ pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     }
     let within = &face.caller.narrowing;
     let listed = face.engine.list_runs_of_interest(&page_of, &filter, within).await?;
-    Ok(page(&face, all_shown(&face, listed.items).await?, (listed.next, listed.has_more), listed.damaged))
+    shown_page(&face, listed).await
+}
+
+pub(super) async fn runs_of_task(face: &Face, task: TaskId, page_of: ListQuery, filter: RunFilter) -> Answer {
+    filtered_page(face, face.engine.list_task_runs(task, &page_of).await?, filter).await
+}
+
+async fn runs_of_session(face: &Face, session: SessionId, page_of: ListQuery, filter: RunFilter) -> Answer {
+    filtered_page(face, face.engine.list_session_runs(session, &page_of).await?, filter).await
+}
+
+/// The index of the runs of a task or session does not hold their status, so a filter shortens pages; their cursor
+/// goes on.
+async fn filtered_page(face: &Face, mut listed: Listed<RunRow>, filter: RunFilter) -> Answer {
+    listed.items.retain(|row| filter.takes(row));
+    shown_page(face, listed).await
 }
 
 /// The run of a path under a task: one of another task is not there.

@@ -4,13 +4,12 @@ use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
 use recount_api::reply::{self, One};
 use recount_api::request::CreateSession;
-use recount_engine::{ListQuery, RunFilter, SessionRow};
+use recount_engine::{ListQuery, SessionRow};
 use recount_event::SessionId;
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
 use super::once::Again;
-use super::runs::all_shown;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -68,16 +67,4 @@ pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Ans
     let runs = face.engine.delete_session(session, &face.caller.name).await?;
     let reply = reply::SessionDeleted { session_id: session.to_string(), runs };
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
-}
-
-/// The index of a session's runs does not know how they stand, so a filter shortens pages; their cursor goes on.
-pub(super) async fn runs_of_session(
-    face: &Face,
-    session: SessionId,
-    page_of: ListQuery,
-    filter: RunFilter,
-) -> Answer {
-    let listed = face.engine.list_session_runs(session, &page_of).await?;
-    let wanted = listed.items.into_iter().filter(|row| filter.takes(row));
-    Ok(page(face, all_shown(face, wanted).await?, (listed.next, listed.has_more), listed.damaged))
 }

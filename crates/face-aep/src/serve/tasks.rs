@@ -6,13 +6,13 @@ use recount_api::query;
 use recount_api::query::RUN_STATUSES;
 use recount_api::reply::{self, One};
 use recount_api::request::{ChangeTask, CreateTask};
-use recount_engine::{CommandOutcome, ListQuery, NewTask, Raise, RunFilter};
+use recount_engine::{CommandOutcome, ListQuery, NewTask, Raise};
 use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
 use super::once::Again;
-use super::runs::{all_shown, cancel};
+use super::runs::{cancel, runs_of_task};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -145,11 +145,4 @@ pub(super) async fn list_task_runs(face: Face, Ids(task): Ids<String>, RawQuery(
     task_row(&face, task).await?;
     let query = Query::parse(raw.as_deref());
     runs_of_task(&face, task, query.list(Some(RunId::PREFIX))?, query.run_filter(&RUN_STATUSES)?).await
-}
-
-/// The index of a task's runs does not know how they stand, so a filter shortens pages; their cursor goes on.
-pub(super) async fn runs_of_task(face: &Face, task: TaskId, page_of: ListQuery, filter: RunFilter) -> Answer {
-    let listed = face.engine.list_task_runs(task, &page_of).await?;
-    let wanted = listed.items.into_iter().filter(|row| filter.takes(row));
-    Ok(page(face, all_shown(face, wanted).await?, (listed.next, listed.has_more), listed.damaged))
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use recount_log::conformance::block_on;
-use recount_log::{Damage, Fault, FaultKind, ReadBound, Row, RowRange, Store};
+use recount_log::{Damage, Fault, FaultKind, ReadBound, Row, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
-use super::work::{Dice, Whole, close, land, open, records, row, scratch, whole};
+use super::work::{Dice, Whole, all_rows, close, land, open, records, row, scratch, whole};
 
 /// The seed of this run's flips; another one is as good.
 const SEED: u64 = 20;
@@ -148,17 +148,10 @@ fn feed(store: &SqliteStore, written: &Whole, place: &str) -> bool {
 }
 
 fn rows(store: &SqliteStore, written: &Whole, place: &str) -> bool {
-    let range = RowRange {
-        space: "space".into(),
-        prefix: "".into(),
-        after: None,
-        backwards: false,
-        limit: usize::MAX,
-    };
     let is_corrupt = |fault: &Fault| assert_eq!(fault.kind, FaultKind::Corrupt, "{place}: {fault}");
     let mut reported = false;
     for backwards in [false, true] {
-        match block_on(store.rows(RowRange { backwards, ..range.clone() })) {
+        match block_on(store.rows(all_rows(backwards))) {
             Ok(mut rows) => {
                 if backwards {
                     rows.reverse();

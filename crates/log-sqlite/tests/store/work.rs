@@ -25,6 +25,13 @@ pub(crate) fn land(store: &dyn Store, append: Append) {
     block_on(store.append(append)).unwrap();
 }
 
+/// Appends to both stores, which must answer alike. Whether it happened.
+pub(crate) fn land_alike(store: &dyn Store, model: &dyn Store, append: Append, what: &str) -> bool {
+    let told = block_on(store.append(append.clone()));
+    assert_eq!(told, block_on(model.append(append)), "{what}");
+    told.is_ok()
+}
+
 pub(crate) fn records(stream: &str, expected_tail: u64, records: &[&[u8]]) -> Append {
     recount_log::conformance::records(stream, expected_tail, records)
 }
@@ -42,20 +49,18 @@ pub(crate) struct Whole {
     pub(crate) integrity: Integrity,
 }
 
+/// The rows of the space that the tests use.
+pub(crate) fn all_rows(backwards: bool) -> RowRange {
+    RowRange { space: "space".into(), prefix: "".into(), after: None, backwards, limit: usize::MAX }
+}
+
 pub(crate) fn whole(store: &dyn Store) -> Whole {
     let keys = block_on(store.streams(None, usize::MAX)).unwrap();
     let tails = keys.into_iter().map(|key| (key.clone(), block_on(store.tail(&key)).unwrap().unwrap()));
-    let range = RowRange {
-        space: "space".into(),
-        prefix: "".into(),
-        after: None,
-        backwards: false,
-        limit: usize::MAX,
-    };
     Whole {
         tails: tails.collect(),
         feed: block_on(store.read_feed(1, ALL)).unwrap(),
-        rows: block_on(store.rows(range)).unwrap(),
+        rows: block_on(store.rows(all_rows(false))).unwrap(),
         integrity: block_on(store.integrity()).unwrap(),
     }
 }

@@ -9,9 +9,10 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 use serde_json::json;
 
-use super::{TENANT_DEFAULT, Tenants};
+use super::token::{created, new_token, told};
+use crate::StartError;
 use crate::audit::{self, What};
-use crate::{StartError, tokens};
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
 
 /// Nobody else can use the folder until this is closed.
 pub struct Book {
@@ -28,20 +29,20 @@ impl Book {
     /// A token, and the store of its tenant when it is the first of one.
     pub async fn add(&self, request: AddToken) -> Result<AddedToken, StartError> {
         let tenant = request.tenant.clone().unwrap_or_else(|| TENANT_DEFAULT.to_owned());
-        let new = tokens::new_token(request, tenant, &Caller::operator())
+        let new = new_token(request, tenant, &Caller::operator())
             .map_err(|refusal| StartError::usage(refusal.detail))?;
         if new.tenant != TENANT_DEFAULT {
-            close(store_in(&Tenants::folder_within(&self.data, &new.tenant))?).await?;
+            close(store_in(&folder_within(&self.data, &new.tenant))?).await?;
         }
         let (row, secret) = new.minted(&World::real());
         recount_engine::add_token(&self.store, &row).await.map_err(failed)?;
-        audit::record_offline(&self.data, What::TokenCreated, tokens::created(&row)).await?;
-        Ok(AddedToken { secret: secret.reveal().to_owned(), token: tokens::told(row) })
+        audit::record_offline(&self.data, What::TokenCreated, created(&row)).await?;
+        Ok(AddedToken { secret: secret.reveal().to_owned(), token: told(row) })
     }
 
     pub async fn list(&self) -> Result<Vec<Token>, StartError> {
         let rows = recount_engine::tokens(&self.store).await.map_err(failed)?;
-        Ok(rows.into_iter().map(tokens::told).collect())
+        Ok(rows.into_iter().map(told).collect())
     }
 
     /// Whether there was one.

@@ -2,12 +2,8 @@
 //!
 //! Look at [`Aap`]. It must never know what the face answers.
 
-use serde::Deserialize;
-
-use super::{several, yes_or_no};
 use crate::StartError;
 use crate::limits::BASE_PATHS_MAX;
-use crate::settings::Lookup;
 
 /// Where the face always is.
 pub(super) const BASE_PATH_DEFAULT: &str = "/aap";
@@ -39,34 +35,11 @@ impl Aap {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AapSection {
-    pub(super) base_paths: Option<Vec<String>>,
-    pub(super) public_meta: Option<bool>,
-}
-
-pub(super) fn settle<E: Fn(&str) -> Option<String>>(
-    look: &mut Lookup<E>,
-    file: AapSection,
-) -> Result<Aap, StartError> {
-    let base_paths = look.pick(
-        "aap.base_paths",
-        None,
-        "RECOUNT_AAP__BASE_PATHS",
-        file.base_paths.map(|paths| paths.join(", ")),
-        BASE_PATH_DEFAULT,
-    );
-    let public_meta = look.pick(
-        "aap.public_meta",
-        None,
-        "RECOUNT_AAP__PUBLIC_META",
-        file.public_meta.map(|public| public.to_string()),
-        "false",
-    );
+/// Checks the paths that are wanted, and adds the usual one.
+pub(super) fn settle(base_paths: &[String], public_meta: bool) -> Result<Aap, StartError> {
     let mut settled = vec![BASE_PATH_DEFAULT.to_owned()];
-    for path in several(&base_paths) {
-        let path = path.strip_suffix('/').unwrap_or(&path);
+    for path in base_paths {
+        let path = path.strip_suffix('/').unwrap_or(path);
         check(path, &settled).map_err(|why| StartError::usage(format!("aap.base_paths: {path:?} {why}")))?;
         if !settled.iter().any(|there| there == path) {
             settled.push(path.to_owned());
@@ -76,7 +49,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         let why = format!("aap.base_paths: there are {}, at most {BASE_PATHS_MAX} can be", settled.len());
         return Err(StartError::usage(why));
     }
-    Ok(Aap { base_paths: settled, public_meta: yes_or_no("aap.public_meta", &public_meta)? })
+    Ok(Aap { base_paths: settled, public_meta })
 }
 
 /// Whether the face can be there, beside where it is already.
@@ -105,12 +78,8 @@ mod tests {
     use super::*;
 
     fn paths(said: &[&str]) -> Result<Vec<String>, String> {
-        let file = AapSection {
-            base_paths: Some(said.iter().map(|path| (*path).to_owned()).collect()),
-            public_meta: None,
-        };
-        let mut look = Lookup::new(|_: &str| None, Default::default());
-        settle(&mut look, file).map(|aap| aap.base_paths).map_err(|why| why.to_string())
+        let said: Vec<String> = said.iter().map(|path| (*path).to_owned()).collect();
+        settle(&said, false).map(|aap| aap.base_paths).map_err(|why| why.to_string())
     }
 
     #[test]

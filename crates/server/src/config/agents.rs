@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::StartError;
 use crate::limits::{AGENT_NAME_MAX, SYSTEM_FILE_BYTES_MAX};
-use crate::settings::Lookup;
+use crate::settings::{Lookup, in_words};
 
 /// The agent there is when nobody configured one and a model is there to answer.
 pub(crate) const AGENT_DEFAULT: &str = "assistant";
@@ -162,8 +162,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         None => Vec::new(),
     };
     let agents = Agents(agents);
-    let names: Vec<&str> = agents.names().collect();
-    look.note("agents", if names.is_empty() { "none".to_owned() } else { names.join(", ") }, is_said);
+    look.note("models", "agents", in_words(&agents.names().collect::<Vec<_>>()), is_said);
     Ok(agents)
 }
 

@@ -7,7 +7,7 @@ use recount_log::{Fault, FaultKind};
 use recount_log_sqlite::{SCHEMA, glance, inspect, kept_logs};
 
 use super::{bytes, clock_check, files, priority, versions};
-use crate::access::tenant_folders;
+use crate::tenant_folder::tenant_folders;
 use crate::{Files, audit, backup, limits};
 
 /// What to do about damage.

@@ -7,7 +7,7 @@ use recount_log::{Fault, FaultKind, Integrity, ReadBound, Record, Store, StreamK
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::{Checker, Noted, Report};
-use crate::access::tenant_folders;
+use crate::tenant_folder::tenant_folders;
 use crate::{StartError, audit, limits};
 
 /// What was found in a data folder.

@@ -6,6 +6,7 @@ mod delivery;
 mod grave;
 mod handshake;
 mod leaving;
+mod listening;
 mod manifest;
 mod plain;
 mod prompt;

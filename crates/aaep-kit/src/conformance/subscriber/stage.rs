@@ -3,9 +3,8 @@
 //! being tested: what is right is judged elsewhere.
 
 mod door;
-mod frame;
-mod http;
 mod state;
+mod surfaces;
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,9 +14,9 @@ use std::time::Duration;
 use recount_world::{Kind, World};
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use frame::{Framing, Piece};
 pub(crate) use state::{Face, Seen, Terms, What};
 
+use super::piece::Piece;
 use crate::limits;
 use door::Door;
 use state::{Out, Shared};
@@ -60,7 +59,7 @@ impl Stage {
     pub(crate) async fn open_door(&mut self) -> io::Result<()> {
         let door = Door::open(self.address, self.shared.cuts()).await?;
         self.address = door.address()?;
-        let router = http::router(self.shared.clone());
+        let router = surfaces::router(self.shared.clone());
         let (end, mut ending) = oneshot::channel();
         let (ended, has_ended) = oneshot::channel();
         self.world.tasks.spawn(Kind::Service, |mut shutdown| async move {

@@ -8,8 +8,9 @@ use recount_world::World;
 use tokio::time::Instant;
 
 use super::coverage;
+use super::piece::Piece;
 use super::process::Process;
-use super::stage::{Face, Open, Piece, Seen, Stage, What};
+use super::stage::{Face, Open, Seen, Stage, What};
 use super::talk::Said;
 use super::voice::{Event, Prompt, Voice};
 use super::{Answers, Subject, Told, TrialError};

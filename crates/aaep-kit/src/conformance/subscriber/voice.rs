@@ -9,7 +9,7 @@ use recount_aaep::wire::{
 use recount_world::World;
 use serde_json::{Value, json};
 
-use super::stage::Piece;
+use super::piece::Piece;
 
 /// What the synthetic producer calls itself.
 pub(crate) const AGENT: &str = "recount-conformance";

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use recount_aaep::Kind;
 use serde_json::Value;
 
-use super::readers::{listen, of_session};
+use super::listening::{listen, of_session, same_bytes};
 use super::reply::shown;
 use crate::conformance::judge;
 use crate::conformance::producer::specs;
@@ -61,24 +61,6 @@ async fn two_readers(stage: &Stage<'_>) -> Result<(), Trouble> {
     }
     stage.finish(talk).await;
     outcome
-}
-
-pub(super) fn same_bytes(stage: &Stage<'_>, lines: &[Line], others: &[Line]) {
-    let mut shared = 0;
-    for line in lines.iter().filter(|line| line.is_event()) {
-        let twin =
-            others.iter().find(|other| other.is_event() && other.str("event_id") == line.str("event_id"));
-        let Some(twin) = twin else { continue };
-        shared += 1;
-        if twin.text != line.text {
-            let evidence = [line.shown(), twin.shown()];
-            return stage.failed(&specs::SAME_BYTES, "the same event came with other bytes", evidence);
-        }
-    }
-    match shared {
-        0 => stage.not_shown(&specs::SAME_BYTES, "no event came to both under the same `event_id`"),
-        _ => stage.passed(&specs::SAME_BYTES, format!("{shared} events were the same, byte for byte")),
-    }
 }
 
 pub(super) fn order(stage: &Stage<'_>, lines: &[Line]) {

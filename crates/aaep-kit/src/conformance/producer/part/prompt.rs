@@ -6,8 +6,8 @@ use futures_util::StreamExt;
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
-use super::delivery;
 use super::grave::remember;
+use super::listening;
 use super::reply::{Asked, shown, subscription, with};
 use crate::conformance::judge::{self, Fate};
 use crate::conformance::producer::specs::{self, Spec};
@@ -64,7 +64,7 @@ async fn reject(stage: &Stage<'_>, talk: &Talk, other: Option<&Talk>) -> Result<
     };
     all_hear(stage, &asked, other).await;
     stage.end_of_line(other, 0).await;
-    delivery::same_bytes(stage, &talk.lines(), &other.lines());
+    listening::same_bytes(stage, &talk.lines(), &other.lines());
     Ok(())
 }
 

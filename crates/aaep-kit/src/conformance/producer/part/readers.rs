@@ -5,9 +5,9 @@ use std::time::Duration;
 use recount_aaep::Kind;
 
 use super::delivery;
+use super::listening::{listen, of_session};
 use super::prompt::timeout_ms;
 use super::reply::Asked;
-use super::terms::fine;
 use crate::conformance::judge;
 use crate::conformance::producer::specs;
 use crate::conformance::producer::stage::{Stage, Trouble};
@@ -43,20 +43,6 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
 fn filling() -> impl Iterator<Item = Scenario> {
     let large = std::iter::repeat_n(Scenario::Handoff, limits::STALL_HANDOFFS);
     std::iter::repeat_n(Scenario::LongStream, 2).chain(large).chain([Scenario::Error])
-}
-
-pub(super) async fn listen(stage: &Stage<'_>, label: &str, scope: Scope) -> Result<Talk, Trouble> {
-    if stage.has_own_terms() {
-        stage.subscribe(label, scope, fine()).await
-    } else {
-        stage.listen(label, scope).await
-    }
-}
-
-pub(super) fn of_session(talk: &Talk, session: &str) -> Vec<Line> {
-    talk.read(|lines| {
-        lines.iter().filter(|line| line.is_event() && line.session() == session).cloned().collect()
-    })
 }
 
 async fn slow(stage: &Stage<'_>) -> Result<(), Trouble> {

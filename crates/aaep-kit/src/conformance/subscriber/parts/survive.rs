@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::conformance::Outcome;
 use crate::conformance::subscriber::TrialError;
-use crate::conformance::subscriber::stage::{Framing, Piece};
+use crate::conformance::subscriber::piece::{Framing, Piece};
 use crate::conformance::subscriber::trial::{Sign, Trial};
 use crate::conformance::subscriber::voice::{Asked, Event, Prompt};
 use crate::limits;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::super::piece::Piece;
 use super::Open;
-use super::frame::Piece;
 use crate::limits;
 
 /// Which way a subscriber came.

@@ -1,0 +1,39 @@
+//! Subscriptions that listen beside others, and what of theirs is compared.
+
+use super::terms::fine;
+use crate::conformance::producer::specs;
+use crate::conformance::producer::stage::{Stage, Trouble};
+use crate::conformance::talk::Talk;
+use crate::conformance::transcript::{Line, Scope};
+
+pub(super) async fn listen(stage: &Stage<'_>, label: &str, scope: Scope) -> Result<Talk, Trouble> {
+    if stage.has_own_terms() {
+        stage.subscribe(label, scope, fine()).await
+    } else {
+        stage.listen(label, scope).await
+    }
+}
+
+pub(super) fn of_session(talk: &Talk, session: &str) -> Vec<Line> {
+    talk.read(|lines| {
+        lines.iter().filter(|line| line.is_event() && line.session() == session).cloned().collect()
+    })
+}
+
+pub(super) fn same_bytes(stage: &Stage<'_>, lines: &[Line], others: &[Line]) {
+    let mut shared = 0;
+    for line in lines.iter().filter(|line| line.is_event()) {
+        let twin =
+            others.iter().find(|other| other.is_event() && other.str("event_id") == line.str("event_id"));
+        let Some(twin) = twin else { continue };
+        shared += 1;
+        if twin.text != line.text {
+            let evidence = [line.shown(), twin.shown()];
+            return stage.failed(&specs::SAME_BYTES, "the same event came with other bytes", evidence);
+        }
+    }
+    match shared {
+        0 => stage.not_shown(&specs::SAME_BYTES, "no event came to both under the same `event_id`"),
+        _ => stage.passed(&specs::SAME_BYTES, format!("{shared} events were the same, byte for byte")),
+    }
+}

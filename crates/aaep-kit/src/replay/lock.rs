@@ -1,0 +1,7 @@
+//! Locks of a replay. Each is held for a few lines and leaves its value whole, so a panic elsewhere does not matter.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,147 @@
+//! The replay behind the host: what each route means to the stage, and the refusals of a replay. What a message does to
+//! the replay is in [`super::hearing`].
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::Response;
+use http::StatusCode;
+use http::request::Parts;
+use recount_aaep_host::response::error;
+use recount_aaep_host::{
+    Close, Handshake, InUse, Pages, Place, Policy, Preflight, Problem, Producer, Rejected, Reply, Route,
+    Sockets, Source,
+};
+use serde_json::{Value, json};
+
+use super::feed::Feed;
+use super::hearing::{Heard, hear_in_room, hear_on_subscription};
+use super::room::{Answered, Door};
+use super::stage::Stage;
+use crate::limits;
+
+/// All routes.
+pub(super) fn routes(stage: Arc<Stage>) -> Router {
+    let policy = Policy {
+        in_use: Some(InUse { base: "", sessions: false }),
+        manifest: false,
+        message_bytes_max: limits::REPLAY_BODY_BYTES_MAX,
+        write_bytes: limits::REPLAY_CHUNK_BYTES,
+        heartbeat: Some(limits::REPLAY_HEARTBEAT),
+        sockets: Sockets::Strict { handshake_wait: Some(limits::REPLAY_HANDSHAKE_WAIT) },
+        closing: |why| (why != Close::Unreadable).then(|| why.frame()),
+        // A replay repeats a recording, and pages of browsers are among its subscribers.
+        pages: Some(Pages {
+            allowed_headers: "Content-Type, Authorization, Last-Event-ID, Cache-Control",
+            exposed_headers: Some("Location, Retry-After"),
+            versioned: true,
+            preflight: Preflight::AtRoutes,
+        }),
+    };
+    recount_aaep_host::service(Arc::new(Surfaces { stage, policy }))
+}
+
+/// The stage as the host sees it.
+struct Surfaces {
+    stage: Arc<Stage>,
+    policy: Policy,
+}
+
+impl Producer for Surfaces {
+    type Caller = ();
+    type Feed = Feed;
+
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn admit(&self, _request: &Parts) -> Result<(), Response> {
+        Ok(())
+    }
+
+    async fn subscribe(&self, (): &(), request: &str, _on_socket: bool) -> Handshake {
+        let Answered { text, id, refusal } =
+            self.stage.room.subscribe(&self.stage.world, &self.stage.script, request);
+        let result = match refusal {
+            Some(refusal) => Err(Rejected::from(&refusal)),
+            None => Ok(id.unwrap_or_default()),
+        };
+        Handshake { text: Some(text), result }
+    }
+
+    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<Feed, Problem> {
+        let (stage, room) = (&self.stage, &self.stage.room);
+        match place {
+            Place::Room | Place::RoomSocket => Feed::open(stage, room.enter(), last).ok_or(Problem::Full),
+            Place::Subscription(id) => {
+                let door = room.resume(id).ok_or(Problem::SubscriptionUnknown)?;
+                Feed::open(stage, door, last).ok_or(Problem::Full)
+            }
+            // As many newer ones as can be may have pushed it out.
+            Place::Socket(id) => {
+                let id = id.ok_or(Problem::SubscriptionUnknown)?;
+                let feed = room.resume(id).and_then(|door| Feed::open(stage, door, last));
+                if feed.is_none() {
+                    room.close(id);
+                }
+                feed.map(Feed::ending_its_subscription).ok_or(Problem::Full)
+            }
+        }
+    }
+
+    async fn knows(&self, (): &(), subscription: &str) -> bool {
+        self.stage.room.knows(subscription)
+    }
+
+    async fn receive(&self, (): &(), source: Source<'_, Feed>, text: &str) -> Reply {
+        let own = match source {
+            Source::Sessions => return Reply::Refused(Problem::NotFound),
+            Source::Messages => return reply_in_room(hear_in_room(&self.stage, text)),
+            Source::Replies => None,
+            Source::Socket(feed) => match feed.door() {
+                Door::Room(_) => return reply_in_room(hear_in_room(&self.stage, text)),
+                Door::Subscription(id) => Some(id.as_str()),
+            },
+        };
+        match hear_on_subscription(&self.stage, own, text) {
+            Heard::Done => Reply::Taken,
+            Heard::Answer(answer) => Reply::Answer(answer.text),
+            Heard::Unfit => Reply::Refused(Problem::Malformed),
+            Heard::Stranger => Reply::Refused(Problem::SubscriptionUnknown),
+        }
+    }
+
+    fn health(&self) -> Value {
+        let progress = self.stage.now();
+        json!({
+            "status": "ok",
+            "lines": self.stage.script.len(),
+            "said": progress.place,
+            "over": progress.over,
+            "listeners": self.stage.listeners(),
+        })
+    }
+
+    fn refusal(&self, problem: Problem, _route: Route) -> Response {
+        match problem {
+            Problem::Full => {
+                let message =
+                    format!("{} subscribers listen already; close one", limits::REPLAY_LISTENERS_MAX);
+                error(StatusCode::SERVICE_UNAVAILABLE, "full", &message)
+            }
+            Problem::TooLarge => {
+                let message = format!("the body has more than {} bytes", limits::REPLAY_BODY_BYTES_MAX);
+                error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &message)
+            }
+            _ => problem.response(),
+        }
+    }
+}
+
+/// Answers in the room come on its streams.
+fn reply_in_room(heard: Heard) -> Reply {
+    match heard {
+        Heard::Done | Heard::Answer(_) => Reply::Taken,
+        Heard::Unfit | Heard::Stranger => Reply::Refused(Problem::Malformed),
+    }
+}

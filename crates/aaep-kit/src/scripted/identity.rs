@@ -1,0 +1,14 @@
+//! Who the scripted producer is, in its events, its answers and its manifest.
+
+use recount_aaep::wire::Producer;
+
+/// The producer's agent.
+pub(super) const AGENT: &str = "recount-scripted";
+
+pub(super) fn producer() -> Producer {
+    Producer {
+        agent_version: Some(env!("CARGO_PKG_VERSION").into()),
+        agent_name: Some("Scripted producer".into()),
+        ..Producer::named(AGENT)
+    }
+}

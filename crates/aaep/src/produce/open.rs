@@ -1,0 +1,30 @@
+//! What a session keeps of the prompt that is open, and of calls that were allowed.
+
+use crate::wire::{AwaitingClarification, AwaitingConfirmation, ReplyToken, ToolInvoked};
+
+/// A prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PromptHandle(pub(super) u64);
+
+/// A prompt that waits for a reply.
+#[derive(Debug, Clone)]
+pub(super) struct OpenPrompt {
+    pub(super) handle: PromptHandle,
+    pub(super) token: ReplyToken,
+    pub(super) deadline_ms: i64,
+    pub(super) asks: Asks,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Asks {
+    Confirmation { prompt: Box<AwaitingConfirmation>, grant: Box<Grant> },
+    Clarification(Box<AwaitingClarification>),
+}
+
+/// A call that a prompt asks for, and that its acceptance allows.
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    pub(super) call: ToolInvoked,
+    /// The number of the call, which the prompt names.
+    pub(super) number: u64,
+}

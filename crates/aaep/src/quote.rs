@@ -1,0 +1,25 @@
+//! Values and texts cut to the lengths that findings and messages may have, at the boundary of a character.
+
+/// What stands in a finding never grows with what it is about.
+pub(crate) fn bounded(text: String) -> String {
+    if text.len() <= crate::limits::FINDING_BYTES_MAX {
+        return text;
+    }
+    cut(&text, crate::limits::FINDING_BYTES_MAX)
+}
+
+/// A value as findings quote it.
+pub(crate) fn quote(text: &str) -> String {
+    cut(text, crate::limits::QUOTE_BYTES_MAX)
+}
+
+pub(crate) fn cut(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let mut end = max;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}

@@ -1,0 +1,58 @@
+//! What rules ask of an event or of a field's name: how risky the action is, and what a suffix makes of a name.
+
+use crate::field::Field;
+use crate::reading::Reading;
+use crate::table;
+
+/// How risky an action is, and whether it can be undone.
+pub(crate) struct Stakes {
+    pub(crate) irreversible: bool,
+    /// As it is said, or `high` where nothing is said of what cannot be undone.
+    pub(crate) risk: Risk,
+    /// Whether both were said outright: `irreversible: true` and a `risk_level`.
+    pub(crate) outright: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Risk {
+    Low,
+    Medium,
+    High,
+}
+
+pub(crate) fn stakes(event: &Reading<'_>) -> Stakes {
+    let flag = event.bool(Field::Irreversible) == Some(true);
+    let irreversible = flag || event.is(Field::Reversibility, "irreversible");
+    let said = event.get(Field::RiskLevel).and_then(|node| match node.str()?.as_ref() {
+        "low" => Some(Risk::Low),
+        "medium" => Some(Risk::Medium),
+        "high" => Some(Risk::High),
+        _ => None,
+    });
+    let risk = said.unwrap_or(if irreversible { Risk::High } else { Risk::Low });
+    Stakes { irreversible, risk, outright: flag && said.is_some() }
+}
+
+/// `summary_normal_yo`: a known text and a language.
+pub(crate) fn is_localized(name: &str) -> bool {
+    let suffix = |rest: &str| {
+        let mut parts = rest.split(['-', '_']);
+        parts
+            .next()
+            .is_some_and(|tag| (2..=8).contains(&tag.len()) && tag.bytes().all(|b| b.is_ascii_lowercase()))
+            && parts
+                .all(|part| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric()))
+    };
+    table::LOCALIZED
+        .iter()
+        .any(|base| name.strip_prefix(base).and_then(|rest| rest.strip_prefix('_')).is_some_and(suffix))
+}
+
+/// `amount_raw`, `amount_formatted`.
+pub(crate) fn is_raw(name: &str) -> bool {
+    name.strip_suffix("_raw").or_else(|| name.strip_suffix("_formatted")).is_some_and(|base| {
+        base.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())
+            && base.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+            && !base.starts_with("aaep_")
+    })
+}

@@ -1,0 +1,257 @@
+//! Deleting a task or a session: its runs are cancelled, then erased one by one, and nothing of them is left but
+//! a tombstone.
+//!
+//! The intent is written first, and with it the whole is gone: no run can be made for it any more, and a
+//! process that dies in the middle goes on where it was when it starts again. Look at [`Engine::delete_task`]
+//! and at [`Whole`].
+
+use recount_event::{Code, RunId, SessionId, TaskId};
+use recount_log::{AppendError, Guard, RowRange};
+use recount_run::{CancelledBy, Command};
+use recount_world::Kind;
+
+use crate::ground::error::{session_erased, task_erased};
+use crate::ground::rows;
+use crate::ground::rows::taking_away;
+use crate::write::run_writer::Work;
+use crate::write::with_rows::CommandWithRows;
+use crate::{Engine, Erased, Error, Whose, limits};
+
+/// What runs belong to and are deleted with.
+#[derive(Debug, Clone, Copy)]
+enum Whole {
+    Task(TaskId),
+    Session(SessionId),
+}
+
+impl Whole {
+    fn parse(key: &str) -> Option<Whole> {
+        key.parse().map(Whole::Task).or_else(|_| key.parse().map(Whole::Session)).ok()
+    }
+
+    /// Its own key, and where it was noted.
+    fn key(self) -> String {
+        match self {
+            Whole::Task(task) => task.to_string(),
+            Whole::Session(session) => session.to_string(),
+        }
+    }
+
+    fn space(self) -> &'static str {
+        match self {
+            Whole::Task(_) => rows::TASKS,
+            Whole::Session(_) => rows::SESSIONS,
+        }
+    }
+
+    /// Where it is noted for good that it was deleted.
+    fn space_erased(self) -> &'static str {
+        match self {
+            Whole::Task(_) => rows::TASKS_ERASED,
+            Whole::Session(_) => rows::SESSIONS_ERASED,
+        }
+    }
+
+    /// The index of its runs, and what the keys of these begin with.
+    fn runs(self) -> (&'static str, String) {
+        match self {
+            Whole::Task(task) => (rows::TASK_RUNS, rows::task_runs_prefix(task)),
+            Whole::Session(session) => (rows::SESSION_RUNS, rows::session_runs_prefix(session)),
+        }
+    }
+
+    fn erased(self, by: &str, erased_at: String) -> Erased {
+        let (task_id, session_id) = match self {
+            Whole::Task(task) => (Some(task.to_string()), None),
+            Whole::Session(session) => (None, Some(session.to_string())),
+        };
+        Erased { task_id, session_id, by: by.to_owned(), erased_at }
+    }
+
+    /// Why its runs are cancelled.
+    fn reason(self) -> &'static str {
+        match self {
+            Whole::Task(_) => "its task is deleted",
+            Whole::Session(_) => "its session is deleted",
+        }
+    }
+
+    fn whose(self) -> Whose {
+        match self {
+            Whole::Task(task) => Whose::Task(task),
+            Whole::Session(session) => Whose::Session(session),
+        }
+    }
+
+    fn is_erased(self) -> Error {
+        match self {
+            Whole::Task(task) => task_erased(task),
+            Whole::Session(session) => session_erased(session),
+        }
+    }
+}
+
+impl Engine {
+    /// Deletes a task and erases its runs; those that go on are cancelled first. Answers how many runs were
+    /// erased by this call. Asked again in the middle of it, or after it failed, it goes on.
+    pub async fn delete_task(&self, task: TaskId, by: &str) -> Result<u64, Error> {
+        self.delete(Whole::Task(task), by).await
+    }
+
+    /// The same for a session.
+    pub async fn delete_session(&self, session: SessionId, by: &str) -> Result<u64, Error> {
+        self.delete(Whole::Session(session), by).await
+    }
+
+    async fn delete(&self, whole: Whole, by: &str) -> Result<u64, Error> {
+        let _turn = self.housekeeping.lock().await;
+        if self.store().row(rows::ERASING, &whole.key()).await?.is_none() {
+            self.intend(whole, &self.redactor().text(by)).await?;
+        }
+        self.finish_erasing(whole).await
+    }
+
+    async fn intend(&self, whole: Whole, by: &str) -> Result<(), Error> {
+        let key = whole.key();
+        if self.store().row(whole.space(), &rows::tenant_key(&key)).await?.is_none() {
+            return Err(match whole {
+                Whole::Task(task) => self.missing_task(task).await,
+                Whole::Session(session) => self.missing_session(session).await,
+            });
+        }
+        let erased_at = recount_event::time::format_ms(self.tools.world.clock.now_ms());
+        let erased = whole.erased(by, erased_at);
+        let mut rows = vec![
+            rows::put(whole.space_erased(), key.as_str(), Guard::Absent, &erased),
+            rows::put(rows::ERASING, key.as_str(), Guard::Absent, &by),
+            rows::delete(whole.space(), rows::tenant_key(&key)),
+        ];
+        if let Whole::Session(session) = whole {
+            rows.extend(self.setup_gone(session).await?);
+        }
+        match self.store().append(taking_away(rows)).await {
+            Ok(_) => Ok(()),
+            Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn finish_erasing(&self, whole: Whole) -> Result<u64, Error> {
+        let key = whole.key();
+        let by: String = self
+            .row(rows::ERASING, &key)
+            .await?
+            .ok_or_else(|| Error::bug(format!("nobody wanted to delete {key}")))?;
+        let (index, prefix) = whole.runs();
+        let mut erased = 0;
+        loop {
+            let range = RowRange {
+                space: index.into(),
+                prefix: prefix.as_str().into(),
+                after: None,
+                backwards: false,
+                limit: limits::ERASE_PAGE,
+            };
+            let page = self.store().rows(range).await?;
+            if page.is_empty() {
+                break;
+            }
+            for row in page {
+                let run = row.key.strip_prefix(prefix.as_str()).unwrap_or(&row.key);
+                let run: RunId =
+                    run.parse().map_err(|why| Error::bug(format!("the row of {run} of {key}: {why}")))?;
+                self.erase_run(run, &by, whole.reason()).await?;
+                erased += 1;
+            }
+        }
+        if let Whole::Session(session) = whole {
+            self.forget_secrets(session).await?;
+        }
+        self.forget_answers().await?;
+        if let Some(performer) = self.performer.get() {
+            performer.forget(whole.whose()).await;
+        }
+        let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
+        if let Whole::Task(_) = whole {
+            rows.push(rows::delete(rows::TASK_ACTIVE, key));
+        }
+        self.store().append(taking_away(rows)).await?;
+        Ok(erased)
+    }
+
+    /// Takes away what is sealed with a session. Most of it went with its setup; what was given in the moment of the
+    /// deletion goes here.
+    async fn forget_secrets(&self, session: SessionId) -> Result<(), Error> {
+        loop {
+            let range = RowRange {
+                space: rows::SEALED.into(),
+                prefix: rows::sealed_of_session(session).into(),
+                after: None,
+                backwards: false,
+                limit: limits::ERASE_PAGE,
+            };
+            let page = self.store().rows(range).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let rows = page.into_iter().map(|row| rows::delete(rows::SEALED, row.key)).collect();
+            self.store().append(taking_away(rows)).await?;
+        }
+    }
+
+    async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {
+        let cancel = Command::Cancel { by: CancelledBy::Operator, reason: reason.to_owned() };
+        let beside = Box::new(CommandWithRows { frees_space: true, ..CommandWithRows::default() });
+        match self.writers.ask(run, Work::Beside { command: cancel, beside }).await {
+            Ok(_) => {}
+            Err(error) if error.code() == Code::RunEnded => {}
+            Err(error) => return Err(error),
+        }
+        self.writers.ask(run, Work::Erase { by: by.to_owned() }).await?;
+        Ok(())
+    }
+
+    /// Goes on with what was begun to be deleted when the last process died.
+    pub(crate) fn finish_deletions(&self) {
+        let engine = self.clone();
+        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = engine.finish_all() => {}
+            }
+        });
+    }
+
+    async fn finish_all(&self) {
+        while let Err(error) = self.finish_each().await {
+            tracing::warn!(%error, "a deletion that was begun could not be finished yet");
+            tokio::time::sleep(limits::ERASE_RETRY).await;
+        }
+    }
+
+    async fn finish_each(&self) -> Result<(), Error> {
+        loop {
+            let range = RowRange {
+                space: rows::ERASING.into(),
+                prefix: "".into(),
+                after: None,
+                backwards: false,
+                limit: limits::ERASE_PAGE,
+            };
+            let page = self.store().rows(range).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for row in page {
+                let whole = Whole::parse(&row.key)
+                    .ok_or_else(|| Error::bug(format!("the deletion of {} cannot be read", row.key)))?;
+                let _turn = self.housekeeping.lock().await;
+                // Somebody may have asked again in the meantime.
+                if self.store().row(rows::ERASING, &row.key).await?.is_some() {
+                    self.finish_erasing(whole).await?;
+                }
+            }
+        }
+    }
+}

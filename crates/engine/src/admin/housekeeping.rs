@@ -1,0 +1,35 @@
+//! Removes blobs that nothing names and uploads that no run used, as long as the engine runs.
+
+use recount_world::Kind;
+
+use crate::{Engine, limits};
+
+impl Engine {
+    /// Looks after blobs and uploads from now on.
+    pub(crate) fn look_after_blobs(&self) {
+        let engine = self.clone();
+        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = engine.tidy_blobs() => {}
+            }
+        });
+    }
+
+    async fn tidy_blobs(&self) {
+        if let Err(error) = self.tools.blobs.sweep().await {
+            tracing::warn!(%error, "blobs that nobody needs were not all found; the next start looks again");
+        }
+        loop {
+            match self.forget_uploads().await {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "what was sent in and never used could not be forgotten yet")
+                }
+            }
+            tokio::time::sleep(limits::UPLOAD_SWEEP).await;
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! A run from elsewhere: judged as a whole, then taken with its ids and its bytes, or not at all.
+//!
+//! What comes in must be what an engine would have written: bytes that are written again alike, a chain that
+//! adds up to the head that was noted, a run that is legal by the audit. Nothing here knows the lines or the
+//! header of an export file. Start reading at [`import`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_event::{Code, Event, RunId, TaskId, codec, door, time};
+use recount_log::chain::ChainValue;
+use recount_log::{Append, AppendError, Guard, RowPut, Store, StreamAppend, Tail};
+use recount_run::{PromptKind, Rejection, State};
+
+use crate::catalogue::fold::{Fold, next_deadline};
+use crate::catalogue::prompt_rows;
+use crate::catalogue::prompt_rows::asked_for;
+use crate::catalogue::sessions;
+use crate::ground::error::{run_erased, session_erased, task_erased};
+use crate::ground::{journal, rows};
+use crate::{Engine, Error, Failure, TaskRow, limits};
+
+/// A run to be taken in: its events as they were stored, and what was noted of them.
+#[derive(Debug, Clone)]
+pub struct Import {
+    pub run: RunId,
+    /// How many events there are.
+    pub events: u64,
+    /// The chain over them, in hex.
+    pub head: String,
+    pub records: Vec<Bytes>,
+}
+
+/// A run that is here now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    pub run: RunId,
+    pub events: u64,
+    pub head: String,
+    /// Position of the last event.
+    pub position: u64,
+    /// Whether it came in just now; else it was here before, event for event.
+    pub is_new: bool,
+}
+
+/// Takes a run into a store that no engine is open on. With an engine, ask [`crate::Engine::import`].
+pub async fn import(store: &dyn Store, import: Import) -> Result<Imported, Error> {
+    judge_and_append(store, import).await.map(|taken| taken.imported)
+}
+
+/// What became of an import, and what an engine makes of it.
+pub(crate) struct Taken {
+    pub(crate) imported: Imported,
+    pub(crate) ended: bool,
+    pub(crate) deadline: Option<u64>,
+}
+
+pub(crate) async fn judge_and_append(store: &dyn Store, import: Import) -> Result<Taken, Error> {
+    adds_up(&import).await?;
+    if let Some(tail) = store.tail(&journal::stream_of(import.run)).await? {
+        return here_already(&import, &tail);
+    }
+    fits(&import, &[])?;
+    let events = read(&import).await?;
+    if let Some(illegal) = recount_run::audit(&events) {
+        let of = events.get(illegal.index).map(|event| event.type_name().to_owned());
+        return Err(refused(illegal.index, of, illegal.rule, illegal.message));
+    }
+    let Some(first) = events.first() else { return Err(without_events(import.run)) };
+    let mut state = State::blank(first.run_id, first.task_id, first.session_id);
+    let mut fold = Fold::new(first.run_id, first.task_id, first.session_id);
+    let mut catalogue = Catalogue::default();
+    for slice in events.chunks(limits::IMPORT_SLICE_EVENTS) {
+        for event in slice {
+            recount_run::apply(&mut state, event);
+            fold.event(event);
+        }
+        catalogue.add(fold.rows(&state));
+        give_way(slice.len() - 1).await;
+    }
+    for event in &events {
+        let Some((kind, id)) = asked_for(event.payload()) else { continue };
+        if prompt_rows::is_taken(store, kind, id).await? {
+            return Err(taken(kind, id));
+        }
+    }
+    drop(events);
+    append(store, &import, &state, catalogue.puts()).await
+}
+
+/// The rows of a run, as they are when all its events have been folded.
+#[derive(Default)]
+struct Catalogue(BTreeMap<(Arc<str>, Arc<str>), RowPut>);
+
+impl Catalogue {
+    fn add(&mut self, puts: Vec<RowPut>) {
+        for mut put in puts {
+            let key = (put.space.clone(), put.key.clone());
+            // The guard that makes an id unique stays with its row.
+            if self.0.get(&key).is_some_and(|before| before.guard == Guard::Absent) {
+                put.guard = Guard::Absent;
+            }
+            self.0.insert(key, put);
+        }
+    }
+
+    /// A run that is not here has no rows to delete; and that its task is free is only for the run to say
+    /// that made it busy here.
+    fn puts(self) -> Vec<RowPut> {
+        self.0.into_values().filter(|put| put.value.is_some()).collect()
+    }
+}
+
+/// Whether the bytes are those that were noted.
+async fn adds_up(import: &Import) -> Result<(), Error> {
+    let (run, count) = (import.run, import.records.len() as u64);
+    if count != import.events {
+        return Err(Error::rejected(
+            Code::ExportAltered,
+            format!("{run} comes with {count} events, but {} were noted", import.events),
+        ));
+    }
+    if count == 0 {
+        return Err(without_events(run));
+    }
+    let mut head = ChainValue::start(&run.to_string());
+    for (index, record) in import.records.iter().enumerate() {
+        give_way(index).await;
+        head = head.then(record);
+    }
+    let head = head.to_string();
+    if head != import.head {
+        return Err(Error::rejected(
+            Code::ExportAltered,
+            format!("the events of {run} add up to {head}, but {} was noted: they were changed", import.head),
+        ));
+    }
+    Ok(())
+}
+
+fn without_events(run: RunId) -> Error {
+    Error::rejected(Code::BodyMalformed, format!("{run} comes without events; there is no such run"))
+}
+
+/// The run is here: fine when it says the same, refused when it does not.
+fn here_already(import: &Import, tail: &Tail) -> Result<Taken, Error> {
+    let run = import.run;
+    if tail.erased {
+        return Err(run_erased(run));
+    }
+    if tail.next_sequence == import.events && tail.head.to_string() == import.head {
+        let imported = Imported {
+            run,
+            events: import.events,
+            head: import.head.clone(),
+            position: tail.last_position,
+            is_new: false,
+        };
+        return Ok(Taken { imported, ended: false, deadline: None });
+    }
+    Err(Error::rejected(
+        Code::RunExists,
+        format!(
+            "{run} is here with {} events and head {}, and comes with {} and head {}",
+            tail.next_sequence, tail.head, import.events, import.head
+        ),
+    ))
+}
+
+/// Whether one append can take it all.
+fn fits(import: &Import, rows: &[RowPut]) -> Result<(), Error> {
+    let row_bytes = |put: &RowPut| put.space.len() + put.key.len() + put.value.as_ref().map_or(0, Bytes::len);
+    let name = import.run.to_string().len();
+    let bytes = name
+        + import.records.iter().map(Bytes::len).sum::<usize>()
+        + rows.iter().map(row_bytes).sum::<usize>();
+    let entries = import.records.len() + rows.len();
+    for (what, found, max, limit) in [
+        ("events and rows", entries, limits::IMPORT_ENTRIES_MAX, "IMPORT_ENTRIES_MAX"),
+        ("bytes", bytes, limits::IMPORT_BYTES_MAX, "IMPORT_BYTES_MAX"),
+    ] {
+        if found > max {
+            return Err(Error::rejected(
+                Code::LimitReached,
+                format!(
+                    "{} has {found} {what}; a run comes in whole, and at most {max} ({limit}) do so at once",
+                    import.run
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn read(import: &Import) -> Result<Vec<Event>, Error> {
+    let mut events = Vec::with_capacity(import.records.len());
+    for (index, record) in import.records.iter().enumerate() {
+        give_way(index).await;
+        let event = as_written(record).map_err(|why| refused(index, None, "event.well_formed", why))?;
+        if event.run_id != import.run {
+            let why = format!("it belongs to {}, not to {}", event.run_id, import.run);
+            return Err(refused(index, Some(event.type_name().to_owned()), "envelope.ids", why));
+        }
+        events.push(event);
+    }
+    Ok(events)
+}
+
+/// Lets other tasks have their turn, now and then.
+async fn give_way(index: usize) {
+    if index % limits::IMPORT_SLICE_EVENTS == limits::IMPORT_SLICE_EVENTS - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Reads an event that stands exactly as an engine writes it down.
+fn as_written(record: &[u8]) -> Result<Event, String> {
+    let event = codec::decode(record).map_err(|why| why.to_string())?;
+    if codec::encode(&event) != record {
+        return Err("the envelope is not written as the log writes it".into());
+    }
+    let data = event.body.verbatim.as_deref().unwrap_or_default();
+    let max = recount_event::limits::DATA_BYTES_MAX;
+    if data.len() > max {
+        return Err(format!("data has {} bytes and may have {max} (DATA_BYTES_MAX)", data.len()));
+    }
+    let unknown = event.extra.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
+    for (name, text) in std::iter::once(("data", data)).chain(unknown) {
+        match door::compact(text) {
+            Ok(compact) if compact == text => {}
+            Ok(_) => return Err(format!("{name} has white space outside of strings")),
+            Err(why) => return Err(format!("{name} is refused: {why}")),
+        }
+    }
+    if let Some(breach) = event.payload().breach() {
+        return Err(breach);
+    }
+    // Ids grow within a run, so the last one must leave room for more.
+    if event.event_id.ulid().timestamp_ms() >> 47 == 1 {
+        return Err(format!("{} leaves no room for later ids", event.event_id));
+    }
+    Ok(event)
+}
+
+fn refused(index: usize, type_name: Option<String>, rule: &'static str, why: impl Into<String>) -> Error {
+    Error::Rejected(Rejection {
+        code: Code::EventRefused,
+        message: format!("event {index} of the import: {}", why.into()),
+        index: Some(index),
+        type_name,
+        rule: Some(rule),
+    })
+}
+
+async fn append(
+    store: &dyn Store,
+    import: &Import,
+    state: &State,
+    catalogue: Vec<RowPut>,
+) -> Result<Taken, Error> {
+    let stream = journal::stream_of(import.run);
+    for _ in 0..limits::IMPORT_TRIES {
+        let mut rows = catalogue.clone();
+        if let Some(task) = state.task_id() {
+            rows.extend(task_rows(store, state, task).await?);
+        }
+        if let Some(session) = state.session_id() {
+            rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
+            rows.extend(sessions::record_of(store, state, session).await?);
+        }
+        rows.push(rows::put(rows::IMPORTED, import.run.to_string(), Guard::Any, &()));
+        fits(import, &rows)?;
+        let records =
+            StreamAppend { stream: stream.clone(), expected_tail: 0, records: import.records.clone() };
+        match store.append(Append { streams: vec![records], rows, ..Append::default() }).await {
+            Ok(committed) => {
+                let Some(landed) = committed.streams.first() else {
+                    return Err(Error::bug("an append of one stream landed in none"));
+                };
+                let imported = Imported {
+                    run: import.run,
+                    events: import.events,
+                    head: import.head.clone(),
+                    position: landed.first_position + (landed.last_sequence - landed.first_sequence),
+                    is_new: true,
+                };
+                return Ok(Taken { imported, ended: state.is_ended(), deadline: next_deadline(state) });
+            }
+            // Somebody else imported it in the same moment.
+            Err(AppendError::TailMoved { .. }) => {
+                if let Some(tail) = store.tail(&stream).await? {
+                    return here_already(import, &tail);
+                }
+            }
+            // Or another run of the task or the session: its record is there now.
+            Err(AppendError::GuardFailed { space, .. })
+                if space == rows::TASKS || space == rows::SESSIONS => {}
+            Err(AppendError::GuardFailed { space, key, .. }) => return Err(guard_error(&space, &key)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Failed(Failure {
+        code: Code::StoreBusy,
+        message: format!("others write what belongs to {} at the same time", import.run),
+        retry_after: Some(limits::TRY_AGAIN),
+        damage: None,
+    }))
+}
+
+/// A record of the task where there is none yet, made of what the run says; and that the task is busy with
+/// this run while it has not ended.
+async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec<RowPut>, Error> {
+    let mut found = vec![rows::must_be_absent(rows::TASKS_ERASED, task.to_string())];
+    let key = rows::tenant_key(task);
+    if store.row(rows::TASKS, &key).await?.is_none() {
+        let summary = state.summary();
+        let row = TaskRow {
+            id: task.to_string(),
+            title: summary.title,
+            created_at: time::format_ms(summary.created_ms),
+            budget_micros_usd: state.queued().and_then(|queued| queued.task_budget_micros_usd),
+            budget_tokens: state.queued().and_then(|queued| queued.task_budget_tokens),
+        };
+        found.push(rows::put(rows::TASKS, key, Guard::Absent, &row));
+    }
+    if !state.is_ended() {
+        let run = state.run_id().to_string();
+        found.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run));
+    }
+    Ok(found)
+}
+
+fn taken(kind: PromptKind, id: &str) -> Error {
+    let message = format!("the {} id {id:?} names a request of another run here", kind.as_str());
+    Error::rejected(Code::IdTaken, message)
+}
+
+fn guard_error(space: &str, key: &str) -> Error {
+    let id = key.rsplit('/').next().unwrap_or(key);
+    match space {
+        rows::APPROVALS => taken(PromptKind::Approval, id),
+        rows::TASKS_ERASED => task_erased(id),
+        rows::SESSIONS_ERASED => session_erased(id),
+        rows::TASK_ACTIVE => Error::rejected(
+            Code::TaskBusy,
+            format!("task {id} has an active run here already; wait for it to end or cancel it"),
+        ),
+        _ => Error::bug(format!("the row {space}/{key} is guarded for no reason")),
+    }
+}
+
+impl Engine {
+    /// Takes a whole run from elsewhere, with its ids and its bytes, or nothing of it.
+    pub async fn import(&self, import: Import) -> Result<Imported, Error> {
+        let run = import.run;
+        self.tools.fresh.forget_lately();
+        match judge_and_append(self.store(), import).await {
+            Ok(Taken { imported, ended, deadline }) => {
+                if imported.is_new {
+                    if ended {
+                        self.tools.publisher.mark_ended(&journal::stream_of(run), imported.events);
+                    }
+                    self.tools.timers.set(run, deadline, &self.tools.world);
+                }
+                Ok(imported)
+            }
+            Err(error) => {
+                // It may be in the log all the same; where it is not, looking finds nothing.
+                if matches!(error, Error::Failed(_)) {
+                    self.tools.timers.look_again(run, &self.tools.world);
+                }
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Artifacts whose bytes were kept here and are gone: which blobs the log needs that the store has not.
+//!
+//! Runs of our own keep bytes before an event names them, and what is sent in is kept before anything can use it; where a
+//! run that is driven from outside names bytes that are here, a record says so. What another server or a producer keeps is
+//! missing here by right. Entry point: [`missing_blobs`].
+
+use std::collections::BTreeSet;
+
+use recount_log::{Fault, FaultKind, Retry, Store};
+
+use crate::catalogue::artifact_rows::blob_of;
+use crate::catalogue::run_row::OWN;
+use crate::ground::row_pages::RowPages;
+use crate::ground::rows;
+use crate::{ArtifactRow, Engine, Error, RunRow, limits};
+
+/// A blob that should be here.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MissingBlob {
+    pub hash: String,
+    /// The artifact that it is of, and its run; no run has used what was sent in yet.
+    pub artifact: String,
+    pub run_id: Option<String>,
+}
+
+/// The spaces that say which blobs were kept here.
+const SPACES: [&str; 5] = [rows::RUNS, rows::IMPORTED, rows::ARTIFACTS, rows::UPLOAD_BLOBS, rows::BLOBS_KEPT];
+
+/// All blobs that were kept here and are not there. Damaged ones are found by reading them.
+pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error> {
+    let mut found = Vec::new();
+    for space in SPACES {
+        for_each_row(store, space, |key, value| found.push((space, key.to_owned(), value.to_owned())))
+            .await?;
+    }
+    let mut missing = Vec::new();
+    for blob in kept_blobs(found.iter().map(|(space, key, value)| (*space, &**key, &**value))) {
+        match store.blob(&blob.hash).await {
+            Ok(None) => missing.push(blob),
+            Ok(Some(_)) => {}
+            Err(fault) if fault.kind == FaultKind::Corrupt => {}
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    Ok(missing)
+}
+
+/// The blobs that were kept here, by the rows of a store: space, key and value of each. Rows that cannot be read name none.
+pub fn kept_blobs<'r>(
+    rows: impl Iterator<Item = (&'r str, &'r str, &'r [u8])>,
+) -> impl Iterator<Item = MissingBlob> {
+    let (mut own, mut imported) = (BTreeSet::new(), BTreeSet::new());
+    let (mut artifacts, mut blobs, mut hashes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    for (space, key, value) in rows {
+        match space {
+            rows::RUNS => {
+                let row: Option<RunRow> = serde_json::from_slice(value).ok();
+                own.extend(row.filter(|row| row.driver == OWN).map(|row| row.id));
+            }
+            rows::IMPORTED => drop(imported.insert(key.to_owned())),
+            rows::ARTIFACTS => artifacts.extend(serde_json::from_slice::<ArtifactRow>(value).ok()),
+            rows::BLOBS_KEPT => hashes.extend(key.split_once('/').map(|(hash, _)| hash.to_owned())),
+            rows::UPLOAD_BLOBS => blobs.extend(key.split_once('/').map(|(hash, artifact)| MissingBlob {
+                hash: hash.to_owned(),
+                artifact: artifact.to_owned(),
+                run_id: None,
+            })),
+            _ => {}
+        }
+    }
+    hashes.extend(blobs.iter().map(|blob| blob.hash.clone()));
+    let keeps = |row: &ArtifactRow| own.contains(&row.run_id) && !imported.contains(&row.run_id);
+    let hash_of = |row: &ArtifactRow| row.hash.as_deref().and_then(blob_of).map(str::to_owned);
+    hashes.extend(artifacts.iter().filter(|row| keeps(row)).filter_map(hash_of));
+    // Bytes have one name: what was kept of one artifact was kept of each that has them.
+    for row in artifacts {
+        if let Some(hash) = hash_of(&row).filter(|hash| hashes.contains(hash)) {
+            blobs.insert(MissingBlob { hash, artifact: row.id, run_id: Some(row.run_id) });
+        }
+    }
+    blobs.into_iter()
+}
+
+impl std::fmt::Display for MissingBlob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let MissingBlob { hash, artifact, .. } = self;
+        write!(f, "the bytes of artifact {artifact} were kept here and are missing (blob {hash})")
+    }
+}
+
+impl Engine {
+    /// See [`missing_blobs`]. Reads every blob once. Slow.
+    pub async fn missing_blobs(&self) -> Result<Vec<MissingBlob>, Error> {
+        missing_blobs(self.store()).await
+    }
+}
+
+async fn for_each_row(
+    store: &dyn Store,
+    space: &'static str,
+    mut take: impl FnMut(&str, &[u8]),
+) -> Result<(), Error> {
+    let mut pages = RowPages::new(store, space, limits::BLOB_PAGE);
+    while let Some(page) = pages.next().await? {
+        if let Some(row) = page.damaged.first() {
+            return Err(Fault::new(FaultKind::Corrupt, Retry::Never, format!("row {row} is damaged")).into());
+        }
+        page.rows.iter().for_each(|row| take(&row.key, &row.value));
+    }
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! What is kept and what is pruned: the choice, the pins that withhold a run from it, and the sweeper.
+//!
+//! Only runs that have ended are pruned, those first that ended first; pinned ones and runs of a session never
+//! are. The choice is [`Policy::reason`] and pure; what a prune does stands in the writer, because only that
+//! changes a run. A round is bounded in runs and goes on where it is needed.
+
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use recount_event::{RunId, time};
+use recount_log::{Append, AppendError, Guard, RowRange};
+use recount_world::Kind;
+
+use crate::catalogue::table::read_row;
+use crate::ground::error::{run_erased, run_not_found};
+use crate::ground::rows::taking_away;
+use crate::ground::{journal, rows};
+use crate::write::removal::PruneRows;
+use crate::write::run_writer::Work;
+use crate::{Engine, Error, KeyedReply, Once, Pin, Pruned, RunRow, limits};
+
+/// How much is kept. Nothing is pruned for a reason that is not set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// How long a run is kept whole after it has ended.
+    pub max_age: Option<Duration>,
+    /// Events of the whole store.
+    pub max_events: Option<u64>,
+    /// Bytes of events of the whole store.
+    pub max_bytes: Option<u64>,
+}
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub events: u64,
+    pub bytes: u64,
+}
+
+/// What a sweep did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub runs: u64,
+    pub events: u64,
+    /// Whether the round ended at its bound and another one may find more.
+    pub has_more: bool,
+}
+
+impl Swept {
+    fn with(self, pruned: &Pruned) -> Self {
+        let runs = self.runs + u64::from(pruned.events > 0);
+        Swept { runs, events: self.events + pruned.events, has_more: self.has_more }
+    }
+}
+
+/// As a request remembers how far it came: `RUNS/EVENTS`.
+impl fmt::Display for Swept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.runs, self.events)
+    }
+}
+
+impl FromStr for Swept {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let numbers = text.split_once('/').and_then(|(runs, events)| {
+            Some(Swept { runs: runs.parse().ok()?, events: events.parse().ok()?, has_more: false })
+        });
+        numbers.ok_or_else(|| Error::bug(format!("what was swept cannot be read from {text:?}")))
+    }
+}
+
+impl Policy {
+    pub fn is_off(&self) -> bool {
+        *self == Policy::default()
+    }
+
+    /// Why a run that ended at this time is to be pruned, if none that is left ended before it.
+    pub fn reason(&self, now_ms: u64, ended_ms: u64, kept: Kept) -> Option<&'static str> {
+        let age = Duration::from_millis(now_ms.saturating_sub(ended_ms));
+        if self.max_age.is_some_and(|max| age > max) {
+            return Some("max_age");
+        }
+        if self.max_events.is_some_and(|max| kept.events > max) {
+            return Some("max_events");
+        }
+        if self.max_bytes.is_some_and(|max| kept.bytes > max) {
+            return Some("max_bytes");
+        }
+        None
+    }
+}
+
+impl Engine {
+    /// Takes the events of an ended run before `before` away, at most those before its ending.
+    pub async fn prune(&self, run: RunId, before: Option<u64>, reason: &str) -> Result<Pruned, Error> {
+        let _turn = self.housekeeping.lock().await;
+        self.prune_in_turn(run, before, reason, None).await
+    }
+
+    /// The same for a request with a key, whose answer is kept with the prune. Where there was nothing to take it is not.
+    pub async fn prune_keyed(
+        &self,
+        run: RunId,
+        before: Option<u64>,
+        reason: &str,
+        reply: KeyedReply<Pruned>,
+    ) -> Result<Pruned, Error> {
+        let _turn = self.housekeeping.lock().await;
+        let now_ms = self.tools.world.clock.now_ms();
+        let rows: PruneRows = Box::new(move |pruned| {
+            let made = format!("{run}/{}", pruned.first_sequence);
+            reply.rows(now_ms, made, pruned).0
+        });
+        self.prune_in_turn(run, before, reason, Some(rows)).await
+    }
+
+    async fn prune_in_turn(
+        &self,
+        run: RunId,
+        before: Option<u64>,
+        reason: &str,
+        rows: Option<PruneRows>,
+    ) -> Result<Pruned, Error> {
+        let first = self.first_sequence(run).await?;
+        let work = Work::Prune { before, reason: reason.to_owned(), rows };
+        let receipt = self.writers.ask(run, work).await?;
+        let first_sequence = self.first_sequence(run).await?;
+        Ok(Pruned { first_sequence, events: first_sequence.saturating_sub(first), receipt })
+    }
+
+    async fn first_sequence(&self, run: RunId) -> Result<u64, Error> {
+        match self.store().end(&journal::stream_of(run)).await? {
+            None => Err(run_not_found(run)),
+            Some(tail) if tail.erased => Err(run_erased(run)),
+            Some(tail) => Ok(tail.first_sequence),
+        }
+    }
+
+    /// One round of pruning by policy.
+    pub async fn sweep(&self, policy: &Policy) -> Result<Swept, Error> {
+        self.sweep_once(policy, None, Swept::default()).await
+    }
+
+    /// The same for a request that is to be done once. Each prune is remembered with what was swept until then, so
+    /// that the request, sent again after a crash, goes on from there.
+    pub async fn sweep_once(
+        &self,
+        policy: &Policy,
+        once: Option<&Once>,
+        so_far: Swept,
+    ) -> Result<Swept, Error> {
+        let mut swept = so_far;
+        if policy.is_off() {
+            return Ok(swept);
+        }
+        let _turn = self.housekeeping.lock().await;
+        let oldest = self.ended_first(limits::SWEEP_RUNS_MAX).await?;
+        swept.has_more = oldest.len() == limits::SWEEP_RUNS_MAX;
+        for (ended_ms, run) in oldest {
+            let now_ms = self.tools.world.clock.now_ms();
+            let stats = self.store().stats().await?;
+            let kept = Kept {
+                events: stats.hot_records + stats.sealed_records,
+                bytes: stats.hot_bytes + stats.sealed_bytes,
+            };
+            let Some(reason) = policy.reason(now_ms, ended_ms, kept) else {
+                swept.has_more = false;
+                break;
+            };
+            let rows = once.cloned().map(|once| -> PruneRows {
+                Box::new(move |pruned| once.rows(now_ms, Some(swept.with(pruned).to_string()), None))
+            });
+            match self.prune_in_turn(run, None, reason, rows).await {
+                Ok(pruned) => swept = swept.with(&pruned),
+                // Pinned or erased since it was looked at.
+                Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run is left as it is"),
+                Err(error) => return Err(error),
+            }
+        }
+        // A round that took nothing would only come to the same runs again.
+        swept.has_more &= swept.events > 0;
+        Ok(swept)
+    }
+
+    /// Runs of which something may be pruned, those first that ended first.
+    async fn ended_first(&self, limit: usize) -> Result<Vec<(u64, RunId)>, Error> {
+        let mut oldest: BinaryHeap<(u64, RunId)> = BinaryHeap::new();
+        let mut after = None;
+        loop {
+            let range = RowRange {
+                space: rows::RUNS.into(),
+                prefix: rows::tenant_key("").into(),
+                after: after.take(),
+                backwards: false,
+                limit: limits::SWEEP_PAGE,
+            };
+            let page = self.store().rows(range).await?;
+            let Some(last) = page.last() else { return Ok(oldest.into_sorted_vec()) };
+            after = Some(last.key.clone());
+            for row in &page {
+                let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
+                let (Some(ended_at), false, None) = (&row.ended_at, row.only_ending_left, &row.session_id)
+                else {
+                    continue;
+                };
+                let unread = || Error::bug(format!("the row of {} cannot be read", row.id));
+                let ended_ms = time::parse_ms(ended_at).ok_or_else(unread)?;
+                let run: RunId = row.id.parse().map_err(|_| unread())?;
+                if oldest.len() == limit && oldest.peek().is_some_and(|youngest| *youngest < (ended_ms, run))
+                {
+                    continue;
+                }
+                if self.pin_of(run).await?.is_some() {
+                    continue;
+                }
+                oldest.push((ended_ms, run));
+                if oldest.len() > limit {
+                    oldest.pop();
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Sweeps from now on, each time this long after the sweep before has ended.
+    pub fn keep_to(&self, policy: Policy, every: Duration) {
+        if policy.is_off() {
+            return;
+        }
+        let engine = self.clone();
+        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+            let sweeping = async {
+                loop {
+                    match engine.sweep(&policy).await {
+                        Ok(Swept { has_more: true, .. }) => continue,
+                        Ok(Swept { runs, events, .. }) if runs > 0 => {
+                            tracing::info!(runs, events, "pruned by retention");
+                        }
+                        Ok(_) => {}
+                        Err(error) => tracing::warn!(%error, "nothing could be pruned; tried again later"),
+                    }
+                    tokio::time::sleep(every).await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = sweeping => {}
+            }
+        });
+    }
+
+    /// Withholds a run from pruning. Pinning again changes nothing.
+    pub async fn pin(&self, run: RunId, by: &str) -> Result<Pin, Error> {
+        if let Some(pin) = self.pin_of(run).await? {
+            return Ok(pin);
+        }
+        if self.run(run).await?.is_none() {
+            return Err(self.missing_run(run).await);
+        }
+        let pinned_at = time::format_ms(self.tools.world.clock.now_ms());
+        let by = self.redactor().text(by).into_owned();
+        let pin = Pin { by, pinned_at };
+        let rows = vec![
+            rows::put(rows::PINS, run.to_string(), Guard::Any, &pin),
+            // It may have been erased in this moment.
+            rows::must_be_absent(rows::ERASED, rows::tenant_key(run)),
+        ];
+        match self.store().append(Append { rows, ..Append::default() }).await {
+            Ok(_) => Ok(pin),
+            Err(AppendError::GuardFailed { .. }) => Err(run_erased(run)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets a run be pruned again. One that is not pinned is left as it is.
+    pub async fn unpin(&self, run: RunId) -> Result<(), Error> {
+        if self.run(run).await?.is_none() {
+            return Err(self.missing_run(run).await);
+        }
+        self.store().append(taking_away(vec![rows::delete(rows::PINS, run.to_string())])).await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_there_is_counts() {
+        let kept = |events, bytes| Kept { events, bytes };
+        let seconds = |n| Some(Duration::from_secs(n));
+        for (policy, kept, expected) in [
+            (Policy::default(), kept(9, 9), None),
+            (Policy { max_age: seconds(5), ..Policy::default() }, kept(9, 9), None),
+            (Policy { max_age: seconds(4), ..Policy::default() }, kept(9, 9), Some("max_age")),
+            (Policy { max_age: seconds(0), ..Policy::default() }, kept(0, 0), Some("max_age")),
+            (Policy { max_events: Some(9), ..Policy::default() }, kept(9, 9), None),
+            (Policy { max_events: Some(8), ..Policy::default() }, kept(9, 9), Some("max_events")),
+            (Policy { max_bytes: Some(9), ..Policy::default() }, kept(9, 9), None),
+            (Policy { max_bytes: Some(0), ..Policy::default() }, kept(9, 9), Some("max_bytes")),
+            (
+                Policy { max_age: seconds(9), max_events: Some(8), max_bytes: Some(8) },
+                kept(9, 9),
+                Some("max_events"),
+            ),
+        ] {
+            assert_eq!(policy.reason(6_000, 1_000, kept), expected, "{policy:?} {kept:?}");
+        }
+        let policy = Policy { max_age: seconds(0), ..Policy::default() };
+        assert_eq!(policy.reason(1_000, 6_000, kept(9, 9)), None, "a clock set back makes nothing old");
+    }
+}

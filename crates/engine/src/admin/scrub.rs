@@ -1,0 +1,158 @@
+//! The scrub: reads all stored events and rows over and over, slowly, so that damage is found before anybody asks for
+//! what is damaged. Rows of the catalogue that are damaged are written anew by being read; beyond that it changes nothing.
+//! It must not know how a store notices damage.
+//!
+//! Begin with [`Engine::scrub`]; what it found is in [`Engine::scrubbed`].
+
+use std::future::Future;
+
+use recount_log::{Damage, Fault, FaultKind, ReadBound};
+use recount_world::Kind;
+
+use crate::ground::row_pages::RowPages;
+use crate::ground::rows;
+use crate::{Engine, Error, Scrubbed, limits};
+
+impl Engine {
+    /// Scrubs from now on, a round after the other, until the server goes down.
+    pub fn keep_scrubbing(&self) {
+        let engine = self.clone();
+        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+            let scrubbing = async {
+                let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
+                // Rows are few next to events: those that a list would come upon are looked at first.
+                if let Err(error) = engine.scrub_spaces(&page_read).await {
+                    tracing::warn!(%error, "the first look at the rows came to no end; the scrub does it later");
+                }
+                loop {
+                    tokio::time::sleep(limits::SCRUB_EVERY).await;
+                    if let Err(error) = engine.scrub(page_read).await {
+                        tracing::warn!(%error, "a round of the scrub came to no end; tried again later");
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = scrubbing => {}
+            }
+        });
+    }
+
+    /// What the scrub has found so far.
+    pub fn scrubbed(&self) -> Scrubbed {
+        self.tools.counters.findings().told()
+    }
+
+    /// One round: every event of every run, every position of the feed, every row. Waits after each page.
+    pub async fn scrub<W: Future<Output = ()>>(&self, page_read: impl Fn() -> W) -> Result<Scrubbed, Error> {
+        self.scrub_runs(&page_read).await?;
+        self.scrub_feed(&page_read).await?;
+        self.scrub_spaces(&page_read).await?;
+        self.tools.counters.findings().round_ended();
+        Ok(self.scrubbed())
+    }
+
+    /// Every row. Those of the catalogue that are damaged are written anew by being read.
+    async fn scrub_spaces<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
+        self.tools.counters.findings().round_begins();
+        for space in rows::SPACES {
+            self.scrub_rows(space, page_read).await?;
+        }
+        Ok(())
+    }
+
+    async fn scrub_runs<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let streams = match self.store().streams(after.take(), limits::PAGE_EVENTS).await {
+                Ok(streams) => streams,
+                Err(fault) => {
+                    self.damage_of(fault)?;
+                    return Ok(());
+                }
+            };
+            let Some(last) = streams.last() else { return Ok(()) };
+            after = Some(last.clone());
+            for stream in &streams {
+                let mut next = 0;
+                loop {
+                    let page = self.store().read(stream, next, BOUND).await;
+                    page_read().await;
+                    next = match page {
+                        Ok(page) => {
+                            self.tools.counters.findings().read(page.len());
+                            let Some(last) = page.last() else { break };
+                            last.sequence + 1
+                        }
+                        Err(fault) => {
+                            let damage = self.damage_of(fault)?;
+                            let Some(range) = damage.and_then(|damage| damage.sequences) else { break };
+                            range.end().saturating_add(1).max(next + 1)
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    async fn scrub_feed<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
+        let end = self.store().last_position().await?;
+        let mut next = 1;
+        while next <= end {
+            let page = self.store().read_feed(next, BOUND).await;
+            page_read().await;
+            next = match page {
+                Ok(page) => page.last().map_or(end, |last| last.record.position) + 1,
+                Err(fault) => {
+                    let damage = self.damage_of(fault)?;
+                    let Some(range) = damage.and_then(|damage| damage.positions) else { return Ok(()) };
+                    range.end().saturating_add(1).max(next + 1)
+                }
+            };
+        }
+        Ok(())
+    }
+
+    async fn scrub_rows<W: Future<Output = ()>>(
+        &self,
+        space: &str,
+        page_read: &impl Fn() -> W,
+    ) -> Result<(), Error> {
+        let mut pages = RowPages::new(self.store(), space, limits::SWEEP_PAGE);
+        loop {
+            let page = pages.next().await;
+            page_read().await;
+            match page {
+                // What is damaged was reported by the attempt to repair it.
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                Err(fault) => {
+                    self.damage_of(fault)?;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Notes damage, and which it is where the store says so; anything else that failed ends the round.
+    fn damage_of(&self, fault: Fault) -> Result<Option<Damage>, Error> {
+        if fault.kind != FaultKind::Corrupt {
+            return Err(fault.into());
+        }
+        let findings = self.tools.counters.findings();
+        match fault.damage {
+            // The feed names the same events by position.
+            Some(damage) => {
+                findings.found(Damage { positions: None, ..(*damage).clone() }.to_string());
+                Ok(Some(*damage))
+            }
+            None => {
+                findings.found(fault.message);
+                Ok(None)
+            }
+        }
+    }
+}
+
+const BOUND: ReadBound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::SCRUB_PAGE_BYTES };

@@ -1,0 +1,129 @@
+//! The record of tokens: what was handed out, to whom, for what. Never the secret, only its hash.
+//!
+//! Works on a store that an engine has open, and on one that no server holds. It must never see a secret.
+
+use std::collections::BTreeSet;
+
+use recount_event::{Code, TokenId};
+use recount_log::{Append, AppendError, Guard, RowPut, RowRange, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::table::read_row;
+use crate::ground::rows;
+use crate::{Engine, Error, Narrowing, Scope, limits};
+
+/// A token as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRow {
+    pub id: TokenId,
+    pub tenant: String,
+    /// What the log says of who came with it.
+    pub name: String,
+    /// BLAKE3 of the secret, in hex.
+    pub hash: String,
+    pub scopes: BTreeSet<Scope>,
+    #[serde(default, skip_serializing_if = "Narrowing::is_none")]
+    pub narrowing: Narrowing,
+    pub created_at: String,
+    pub created_by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    /// How often it may ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u32>,
+}
+
+impl Engine {
+    /// All there are, oldest first.
+    pub async fn tokens(&self) -> Result<Vec<TokenRow>, Error> {
+        tokens(self.store()).await
+    }
+
+    pub async fn add_token(&self, row: &TokenRow) -> Result<(), Error> {
+        add_token(self.store(), row).await
+    }
+
+    /// Whether there was one.
+    pub async fn remove_token(&self, id: TokenId) -> Result<bool, Error> {
+        remove_token(self.store(), id).await
+    }
+}
+
+/// All tokens of a store, oldest first.
+pub async fn tokens(store: &dyn Store) -> Result<Vec<TokenRow>, Error> {
+    let mut found: Vec<TokenRow> = Vec::new();
+    let mut after = None;
+    loop {
+        let range = RowRange {
+            space: rows::TOKENS.into(),
+            prefix: "".into(),
+            after: after.take(),
+            backwards: false,
+            limit: limits::PAGE_EVENTS,
+        };
+        let page = store.rows(range).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.key.clone());
+        for row in &page {
+            found.push(read_row(rows::TOKENS, &row.key, &row.value)?);
+        }
+    }
+}
+
+/// Keeps one more, within the bound of how many there may be.
+pub async fn add_token(store: &dyn Store, row: &TokenRow) -> Result<(), Error> {
+    if tokens(store).await?.len() >= limits::TOKENS_MAX {
+        let detail =
+            format!("there are {} tokens, and no more may be; remove some first", limits::TOKENS_MAX);
+        return Err(Error::rejected(Code::LimitReached, detail));
+    }
+    change(store, rows::put(rows::TOKENS, row.id.to_string(), Guard::Absent, row)).await
+}
+
+/// Forgets one. Whether there was one.
+pub async fn remove_token(store: &dyn Store, id: TokenId) -> Result<bool, Error> {
+    let key = id.to_string();
+    if store.row(rows::TOKENS, &key).await?.is_none() {
+        return Ok(false);
+    }
+    change(store, rows::delete(rows::TOKENS, key)).await?;
+    Ok(true)
+}
+
+async fn change(store: &dyn Store, row: RowPut) -> Result<(), Error> {
+    let changed = store.append(Append { rows: vec![row], ..Append::default() }).await;
+    changed.map(drop).map_err(|error: AppendError| error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recount_log::MemoryStore;
+
+    #[tokio::test]
+    async fn added_listed_removed() {
+        let store = MemoryStore::new();
+        let id: TokenId = "tok_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
+        let row = TokenRow {
+            id,
+            tenant: "acme".into(),
+            name: "ci".into(),
+            hash: "00".into(),
+            scopes: [Scope::Read, Scope::Ingest].into(),
+            narrowing: Narrowing {
+                tasks: ["task_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap()].into(),
+                ..Narrowing::default()
+            },
+            created_at: "2026-01-01T00:00:00.000Z".into(),
+            created_by: "operator".into(),
+            expires_ms: Some(5),
+            requests_per_second: None,
+        };
+        add_token(&store, &row).await.unwrap();
+        assert!(add_token(&store, &row).await.is_err(), "one id is one token");
+        assert_eq!(tokens(&store).await.unwrap(), [row]);
+        assert!(remove_token(&store, id).await.unwrap());
+        assert!(!remove_token(&store, id).await.unwrap());
+        assert!(tokens(&store).await.unwrap().is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! Allowances as rows: an approval that holds for later calls, too, in a run, a session or a workspace. One is found by a
+//! keyed digest of everything that was approved. It changes nothing; see `write::allowances`.
+
+use recount_event::ForeignId;
+use recount_event::family::approval::AllowanceScope;
+use recount_log::{Guard, RowPut, Store};
+use recount_run::State;
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::table::read_row;
+use crate::ground::rows;
+use crate::{Engine, Error, ListQuery, Listed, Narrowing, Order};
+
+/// See the file's head.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AllowanceRow {
+    pub id: String,
+    pub scope: AllowanceScope,
+    /// The run that it was given in.
+    pub run_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// That run's session, whatever the scope is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The folder that a scope of `workspace` is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    pub approval_id: String,
+    /// The tool.
+    pub kind: String,
+    pub summary: String,
+    /// What was shown to who gave it, with secrets masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview_size_bytes: Option<u64>,
+    pub given_by: String,
+    pub given_at: String,
+    /// Under which key [`rows::ALLOWANCES_HELD`] names it.
+    pub held: String,
+}
+
+/// Which allowances are wanted. The default takes all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllowanceFilter {
+    pub scope: Option<AllowanceScope>,
+    /// Given in this run.
+    pub run: Option<String>,
+    /// Given in a run of this session.
+    pub session: Option<String>,
+}
+
+impl AllowanceFilter {
+    fn takes(&self, row: &AllowanceRow) -> bool {
+        self.scope.is_none_or(|scope| scope == row.scope)
+            && self.run.as_ref().is_none_or(|run| *run == row.run_id)
+            && self.session.as_ref().is_none_or(|session| Some(session) == row.session_id.as_ref())
+    }
+}
+
+impl Engine {
+    /// The allowance by which this run need not ask, the narrowest first.
+    pub async fn allowed(&self, state: &State, digest: &str) -> Result<Option<AllowanceRow>, Error> {
+        for scope in AllowanceScope::ALL {
+            let Some(owner) = owner(state, *scope) else { continue };
+            let key = held_key(*scope, &owner, digest);
+            let Some((id, _)) = held(self.store(), &key).await? else { continue };
+            if let Some(row) = named(self.store(), &id).await?.filter(|row| row.held == key) {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
+    pub async fn allowance(&self, id: &ForeignId) -> Result<Option<AllowanceRow>, Error> {
+        named(self.store(), id).await
+    }
+
+    /// What is remembered, the newest request first.
+    pub async fn list_allowances(
+        &self,
+        query: &ListQuery,
+        filter: &AllowanceFilter,
+        within: &Narrowing,
+    ) -> Result<Listed<AllowanceRow>, Error> {
+        let admits = |row: &AllowanceRow| {
+            let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
+            let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
+            within.is_none() || within.admits(task, session)
+        };
+        let is_filtered = *filter != AllowanceFilter::default() || !within.is_none();
+        let wants = |row: &AllowanceRow| admits(row) && filter.takes(row);
+        let prefix = rows::tenant_key("");
+        let listed = self.list_where(rows::ALLOWANCES, &prefix, query, is_filtered, wants).await;
+        listed.map(Listed::from)
+    }
+}
+
+/// What an allowance of this scope is bound to beside its digest, in this run: `None` where the run has no such thing.
+pub(crate) fn owner(state: &State, scope: AllowanceScope) -> Option<[String; 2]> {
+    let queued = state.queued()?;
+    // The same words in another folder are another call.
+    let place = || queued.workspace_path.clone().unwrap_or_default();
+    match scope {
+        AllowanceScope::Run => Some([state.run_id().to_string(), place()]),
+        AllowanceScope::Session => Some([state.session_id()?.to_string(), place()]),
+        AllowanceScope::Workspace => {
+            let source = Order::read(queued.config.as_ref()).ok()?.workspace_source?;
+            Some([source, String::new()])
+        }
+    }
+}
+
+pub(crate) fn held_key(scope: AllowanceScope, owner: &[String; 2], digest: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [&owner[0], &owner[1], digest] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    rows::tenant_key(format!("{scope}/{}", hasher.finalize().to_hex()))
+}
+
+pub(crate) fn run_key(run: &str, id: &str) -> String {
+    format!("{run}/{id}")
+}
+
+/// What takes an allowance away. The row that finds it goes only as it is in this version: where there is none, another
+/// allowance has its place by now.
+pub(crate) fn gone(row: &AllowanceRow, held: Option<u64>) -> Vec<RowPut> {
+    let mut rows = vec![
+        rows::delete(rows::ALLOWANCES, rows::tenant_key(&row.id)),
+        rows::delete(rows::RUN_ALLOWANCES, run_key(&row.run_id, &row.id)),
+    ];
+    if let Some(version) = held {
+        let delete = rows::delete(rows::ALLOWANCES_HELD, row.held.as_str());
+        rows.push(RowPut { guard: Guard::Version(version), ..delete });
+    }
+    rows
+}
+
+/// The version of the row that finds an allowance, while it is this one that it finds.
+pub(crate) async fn found_at(store: &dyn Store, row: &AllowanceRow) -> Result<Option<u64>, Error> {
+    Ok(held(store, &row.held).await?.filter(|(id, _)| *id == row.id).map(|(_, version)| version))
+}
+
+pub(crate) async fn named(store: &dyn Store, id: &str) -> Result<Option<AllowanceRow>, Error> {
+    let Some(row) = store.row(rows::ALLOWANCES, &rows::tenant_key(id)).await? else { return Ok(None) };
+    read_row(rows::ALLOWANCES, &row.key, &row.value).map(Some)
+}
+
+/// The allowance that stands under a key, and the version of the row that says so.
+pub(crate) async fn held(store: &dyn Store, key: &str) -> Result<Option<(String, u64)>, Error> {
+    let Some(row) = store.row(rows::ALLOWANCES_HELD, key).await? else { return Ok(None) };
+    Ok(Some((read_row(rows::ALLOWANCES_HELD, &row.key, &row.value)?, row.version)))
+}

@@ -1,0 +1,218 @@
+//! The catalogue: folds of the log that lists are read from. Rebuildable at any time.
+//!
+//! A row is written only when what it says has changed, so streaming text costs no row. [`Fold`] serves
+//! both the writer, as events happen, and the rebuild, as they are read back.
+
+use recount_event::family::run::{Driver, Queued};
+use recount_event::{Event, Payload, RunId, SessionId, TaskId, time};
+use recount_log::{Guard, RowPut};
+use recount_run::limits::BUDGET_WARNING_PCT;
+use recount_run::{PromptKind, State, Summary};
+
+use crate::RunRow;
+use crate::catalogue::prompt_rows::Prompts;
+use crate::catalogue::{artifact_rows, sealed_rows};
+use crate::ground::rows;
+
+/// Turns the events of one run into catalogue rows.
+pub(crate) struct Fold {
+    run: RunId,
+    task: Option<TaskId>,
+    session: Option<SessionId>,
+    /// Whether events before the first that was taken in were pruned.
+    begins_late: Option<bool>,
+    /// Whether we drive the run, so that something of it may be sealed.
+    is_own: bool,
+    /// Whether anything came since rows were asked for that they may tell of.
+    touched: bool,
+    prompts: Prompts,
+    /// What the row of the run was made of, but for the number of events, which it does not tell.
+    seen: Option<(u64, bool, Summary)>,
+    written_run: Option<RunRow>,
+    written_deadline: Option<u64>,
+    changes: Vec<RowPut>,
+}
+
+impl Fold {
+    pub(crate) fn new(run: RunId, task: Option<TaskId>, session: Option<SessionId>) -> Self {
+        Fold {
+            run,
+            task,
+            session,
+            begins_late: None,
+            is_own: false,
+            touched: false,
+            prompts: Prompts::of(run, task),
+            seen: None,
+            written_run: None,
+            written_deadline: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Takes in one event. Call [`Fold::rows`] after a batch.
+    pub(crate) fn event(&mut self, event: &Event) {
+        let begins_late = *self.begins_late.get_or_insert(event.sequence > 0);
+        self.touched |= begins_late || !is_only_told(event.payload());
+        for put in self.prompts.event(event, begins_late) {
+            self.put(put);
+        }
+        for put in artifact_rows::rows(event) {
+            self.put(put);
+        }
+        if let Payload::RunQueued(queued) = event.payload() {
+            self.is_own = queued.driver == Driver::Own;
+        }
+        if self.is_own {
+            sealed_rows::settled(event).into_iter().for_each(|put| self.put(put));
+        }
+    }
+
+    /// One put a row: a request that is decided in the same batch is written once, as decided, and keeps
+    /// the guard that makes its id unique.
+    fn put(&mut self, mut put: RowPut) {
+        let same = |other: &RowPut| other.space == put.space && other.key == put.key;
+        if let Some(place) = self.changes.iter().position(same) {
+            if self.changes[place].guard == Guard::Absent {
+                put.guard = Guard::Absent;
+            }
+            self.changes[place] = put;
+        } else {
+            self.changes.push(put);
+        }
+    }
+
+    /// The rows that changed since the last call, the run's own included when its summary did.
+    pub(crate) fn rows(&mut self, state: &State) -> Vec<RowPut> {
+        // Most of what comes is output, and says nothing of where the run stands: not worth a summary each.
+        if !std::mem::take(&mut self.touched) && self.seen.is_some() {
+            debug_assert!(self.is_up_to_date(state), "{} changed by what is only told", self.run);
+            return std::mem::take(&mut self.changes);
+        }
+        let now = standing(state);
+        if self.seen.as_ref() != Some(&now) {
+            self.run_row(run_row(state, &now.2));
+            self.seen = Some(now);
+        }
+        let deadline = next_deadline(state);
+        if deadline != self.written_deadline {
+            let key = self.run.to_string();
+            self.changes.push(match deadline {
+                Some(at) => rows::put(rows::DEADLINES, key, Guard::Any, &at),
+                None => rows::delete(rows::DEADLINES, key),
+            });
+            self.written_deadline = deadline;
+        }
+        std::mem::take(&mut self.changes)
+    }
+
+    fn is_up_to_date(&self, state: &State) -> bool {
+        self.seen.as_ref() == Some(&standing(state)) && next_deadline(state) == self.written_deadline
+    }
+
+    /// The run's own row as [`Fold::rows`] gave it last.
+    pub(crate) fn run(&self) -> Option<&RunRow> {
+        self.written_run.as_ref()
+    }
+
+    /// Writes the run's own row, unless it says what it said before.
+    fn run_row(&mut self, row: RunRow) {
+        if self.written_run.as_ref() != Some(&row) {
+            if self.written_run.is_none()
+                && let Some(task) = self.task
+            {
+                let key = format!("{}{}", rows::task_runs_prefix(task), self.run);
+                self.changes.push(rows::put(rows::TASK_RUNS, key, Guard::Any, &()));
+            }
+            if self.written_run.is_none()
+                && let Some(session) = self.session
+            {
+                let key = format!("{}{}", rows::session_runs_prefix(session), self.run);
+                self.changes.push(rows::put(rows::SESSION_RUNS, key, Guard::Any, &()));
+            }
+            let is_own = row.driver == Driver::Own.as_str();
+            if is_own && self.written_run.is_none() && !row.has_ended() {
+                self.changes.push(rows::put(rows::OWN_OPEN, row.id.as_str(), Guard::Any, &()));
+            }
+            let ended_now = row.has_ended() && !self.written_run.as_ref().is_some_and(RunRow::has_ended);
+            if ended_now && let Some(task) = self.task {
+                self.changes.push(rows::delete(rows::TASK_ACTIVE, task.to_string()));
+            }
+            if is_own && ended_now && self.written_run.is_some() {
+                self.changes.push(rows::delete(rows::OWN_OPEN, row.id.as_str()));
+                if let Some(session) = self.session {
+                    self.changes.push(rows::delete(rows::SESSION_ACTIVE, session.to_string()));
+                }
+            }
+            self.changes.push(rows::put(rows::RUNS, rows::tenant_key(&row.id), Guard::Any, &row));
+            self.written_run = Some(row);
+        }
+    }
+}
+
+/// What the row of a run is made of.
+fn standing(state: &State) -> (u64, bool, Summary) {
+    let warned = state.budget_warned(BUDGET_WARNING_PCT);
+    (state.first_sequence(), warned, Summary { next_sequence: 0, ..state.summary() })
+}
+
+/// Whether an event leaves everything as it was that rows are made of. `true` only for the most frequent of
+/// those that do.
+fn is_only_told(payload: &Payload) -> bool {
+    matches!(
+        payload,
+        Payload::AssistantTextDelta(_)
+            | Payload::AssistantThinkingDelta(_)
+            | Payload::ToolShellOutputChunk(_)
+            | Payload::ErrorUpstream(_)
+            | Payload::Opaque(_)
+    )
+}
+
+/// When the run must be looked at next.
+pub(crate) fn next_deadline(state: &State) -> Option<u64> {
+    recount_run::outstanding(state).timers.iter().map(|timer| timer.at_ms).min()
+}
+
+fn run_row(state: &State, summary: &Summary) -> RunRow {
+    let pending = |kind: Option<PromptKind>| -> Vec<String> {
+        let wanted = summary.prompts.iter().filter(|prompt| kind.is_none_or(|kind| prompt.kind == kind));
+        wanted.map(|prompt| prompt.id.to_string()).collect()
+    };
+    let ending = summary.ending.as_ref();
+    let first_sequence = state.first_sequence();
+    let queued = state.queued();
+    let said = |part: fn(&Queued) -> &Option<String>| queued.and_then(|queued| part(queued).clone());
+    RunRow {
+        id: state.run_id().to_string(),
+        task_id: state.task_id().map(|id| id.to_string()),
+        session_id: state.session_id().map(|id| id.to_string()),
+        kind: summary.kind.as_str().into(),
+        driver: summary.driver.as_str().into(),
+        status: summary.status.as_str().into(),
+        title: summary.title.clone(),
+        created_at: time::format_ms(summary.created_ms),
+        started_at: summary.started_ms.map(time::format_ms),
+        ended_at: summary.ended_ms.map(time::format_ms),
+        ending: ending.map(|ending| ending.code.clone()),
+        message: ending.and_then(|ending| ending.message.clone()).filter(|message| !message.is_empty()),
+        turns: summary.turns,
+        cost_micros_usd: summary.totals.cost_micros_usd,
+        input_tokens: summary.totals.input_tokens,
+        output_tokens: summary.totals.output_tokens,
+        model: said(|queued| &queued.model),
+        provider: said(|queued| &queued.provider),
+        workspace_path: said(|queued| &queued.workspace_path),
+        workspace_mode: said(|queued| &queued.workspace_mode),
+        budget_micros_usd: queued.and_then(|queued| queued.task_budget_micros_usd),
+        budget_tokens: queued.and_then(|queued| queued.task_budget_tokens),
+        prior_run_id: said(|queued| &queued.prior_run_id),
+        budget_warned: state.budget_warned(BUDGET_WARNING_PCT),
+        pending: pending(None),
+        pending_approvals: pending(Some(PromptKind::Approval)),
+        pending_clarifications: pending(Some(PromptKind::Clarification)),
+        pending_handoffs: pending(Some(PromptKind::Handoff)),
+        first_sequence,
+        only_ending_left: first_sequence > 0 && state.ending_sequence() == Some(first_sequence),
+    }
+}

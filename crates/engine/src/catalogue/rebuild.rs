@@ -1,0 +1,183 @@
+//! Makes the catalogue again from the log, and compares the two. It must not know who is working on the store.
+//! Entry points: [`restore`] and [`check`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
+use recount_run::State;
+
+use crate::catalogue::fold::Fold;
+use crate::catalogue::sessions;
+use crate::catalogue::table::read_row;
+use crate::ground::{journal, rows};
+use crate::{Error, RunRow, limits};
+
+/// Which folds these are. It grows when a fold is added or says something else; then the catalogue of a store
+/// that was written before is made again.
+pub(crate) const VERSION: u64 = 5;
+
+/// Rows by space and key.
+type Folded = BTreeMap<(String, String), Bytes>;
+
+/// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.
+pub(crate) async fn fold_again(store: &dyn Store) -> Result<Folded, Error> {
+    let mut folded = Folded::new();
+    let mut after = None;
+    loop {
+        let streams = store.streams(after.take(), limits::PAGE_EVENTS).await?;
+        let Some(last) = streams.last() else { return Ok(folded) };
+        after = Some(last.clone());
+        for stream in &streams {
+            let Some((puts, _)) = fold_run(store, stream).await? else { continue };
+            for put in puts {
+                if let Some(value) = put.value {
+                    folded.insert((put.space.to_string(), put.key.to_string()), value);
+                }
+            }
+        }
+    }
+}
+
+/// The catalogue rows of one run, from its events, and where it stands.
+pub(crate) async fn fold_run(
+    store: &dyn Store,
+    stream: &StreamKey,
+) -> Result<Option<(Vec<RowPut>, State)>, Error> {
+    let mut fold: Option<Fold> = None;
+    let state = journal::replay(store, stream, |event| {
+        fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id, event.session_id)).event(event);
+    })
+    .await?;
+    let (Some(state), Some(mut fold)) = (state, fold) else { return Ok(None) };
+    let of_catalogue = |put: &RowPut| rows::CATALOGUE.contains(&&*put.space);
+    let rows = fold.rows(&state).into_iter().filter(of_catalogue).collect();
+    Ok(Some((rows, state)))
+}
+
+/// Which folds there are, as the store notes it. Stores that note nothing have those of the first version.
+async fn version_of(store: &dyn Store) -> Result<u64, Error> {
+    match store.row(rows::FOLDS, rows::FOLDS_VERSION).await? {
+        Some(row) => read_row(rows::FOLDS, &row.key, &row.value),
+        None => Ok(1),
+    }
+}
+
+/// Makes the catalogue again when it is gone although there are runs, and when another release made it, with
+/// other folds. Rows are written with the events they fold, so it is never merely behind. That it is done is
+/// noted last: whoever dies before makes it again.
+pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
+    let version = version_of(store).await?;
+    let is_new = store.streams(None, 1).await?.is_empty();
+    if !is_new && rows_of(store, rows::RUNS, None, 1).await?.is_empty() {
+        tracing::warn!("the catalogue is gone; it is made again from the log");
+    } else if version == VERSION {
+        return Ok(());
+    } else if !is_new {
+        tracing::info!(version, "the catalogue is of another release; it is made again from the log");
+    }
+    let mut made = Vec::new();
+    let mut sessions = BTreeSet::new();
+    let mut after = None;
+    loop {
+        let streams = store.streams(after.take(), limits::PAGE_EVENTS).await?;
+        let Some(last) = streams.last() else { break };
+        after = Some(last.clone());
+        for stream in &streams {
+            let Some((mut rows, state)) = fold_run(store, stream).await? else { continue };
+            for put in &mut rows {
+                put.guard = Guard::Any;
+            }
+            made.append(&mut rows);
+            // There were runs in sessions before there were records of them.
+            if let Some(session) = state.session_id()
+                && sessions.insert(session)
+            {
+                made.extend(sessions::record_of(store, &state, session).await?);
+            }
+            if made.len() >= limits::RESTORE_ROWS {
+                let rows = std::mem::take(&mut made);
+                store.append(Append { rows, ..Append::default() }).await?;
+            }
+        }
+    }
+    made.push(rows::put(rows::FOLDS, rows::FOLDS_VERSION, Guard::Any, &VERSION));
+    store.append(Append { rows: made, ..Append::default() }).await?;
+    Ok(())
+}
+
+/// What the catalogue says that the log does not, and the other way about, as sentences. Reads everything.
+pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
+    let mut expected = fold_again(store).await?;
+    // What another release made is right as it made it, until an engine starts and makes it again; what came
+    // in since then is as it is made now.
+    let version = version_of(store).await?;
+    let mut problems = Vec::new();
+    for space in rows::CATALOGUE {
+        let mut after = None;
+        loop {
+            let page = rows_of(store, space, after.take(), limits::PAGE_EVENTS).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            for row in page {
+                match expected.remove(&(space.to_owned(), row.key.to_string())) {
+                    Some(value) if value == row.value => {}
+                    Some(value) if as_before(version, space, &row.key, &value)?.contains(&row.value) => {}
+                    Some(_) => problems.push(format!("the row {space}/{} is not what the log says", row.key)),
+                    None => {
+                        problems.push(format!("the row {space}/{} stands for nothing in the log", row.key))
+                    }
+                }
+            }
+        }
+    }
+    let missing = expected.keys().filter(|(space, _)| is_made_in(version, space));
+    problems.extend(missing.map(|(space, key)| format!("the row {space}/{key} is missing")));
+    Ok(problems)
+}
+
+/// Whether a version of the catalogue has a fold.
+fn is_made_in(version: u64, space: &str) -> bool {
+    version >= VERSION
+        || rows::CATALOGUE_VERSION_1.contains(&space)
+        || version >= 2 && rows::CATALOGUE_VERSION_2.contains(&space)
+        || version >= 3 && space == rows::OWN_OPEN
+}
+
+/// A row as folds of other releases made it: until the third only approvals were told apart among the prompts,
+/// until the fourth a run did not say what it works with, and until the fifth not whether it warned.
+fn as_before(version: u64, space: &str, key: &str, value: &Bytes) -> Result<Vec<Bytes>, Error> {
+    if version >= VERSION {
+        return Ok(Vec::new());
+    }
+    if space != rows::RUNS {
+        return Ok(vec![value.clone()]);
+    }
+    let row: RunRow = read_row(space, key, value)?;
+    let fourth = RunRow { budget_warned: false, ..row };
+    let third = RunRow {
+        input_tokens: 0,
+        output_tokens: 0,
+        model: None,
+        provider: None,
+        workspace_path: None,
+        workspace_mode: None,
+        budget_micros_usd: None,
+        budget_tokens: None,
+        prior_run_id: None,
+        ..fourth.clone()
+    };
+    let first = RunRow { pending_clarifications: Vec::new(), pending_handoffs: Vec::new(), ..third.clone() };
+    Ok([fourth, third, first].iter().map(rows::written).collect())
+}
+
+async fn rows_of(
+    store: &dyn Store,
+    space: &str,
+    after: Option<Arc<str>>,
+    limit: usize,
+) -> Result<Vec<Row>, Error> {
+    let range = RowRange { space: space.into(), prefix: "".into(), after, backwards: false, limit };
+    Ok(store.rows(range).await?)
+}

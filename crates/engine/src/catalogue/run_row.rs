@@ -1,0 +1,75 @@
+//! The row of a run: what lists say of it. It is made by the fold and knows nothing of events.
+
+use serde::{Deserialize, Serialize};
+
+/// Who drives a run of our own, as lists say it.
+pub(crate) const OWN: &str = "own";
+
+/// A run as lists show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRow {
+    pub id: String,
+    pub task_id: Option<String>,
+    pub session_id: Option<String>,
+    pub kind: String,
+    pub driver: String,
+    pub status: String,
+    pub title: Option<String>,
+    pub created_at: String,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub ending: Option<String>,
+    pub message: Option<String>,
+    pub turns: u64,
+    pub cost_micros_usd: u64,
+    /// Tokens used, like the cost with those of earlier runs of the chain.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub input_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub output_tokens: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_mode: Option<String>,
+    /// The budget of its task as it was when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_micros_usd: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior_run_id: Option<String>,
+    /// Whether the warning of the task's budget was given, in this run or before.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub budget_warned: bool,
+    /// Prompts that somebody must answer.
+    pub pending: Vec<String>,
+    pub pending_approvals: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_clarifications: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_handoffs: Vec<String>,
+    /// The first event that is left; not 0 once the run was pruned.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_sequence: u64,
+    /// Whether everything before the ending was pruned, so that no more can be.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub only_ending_left: bool,
+}
+
+impl RunRow {
+    pub fn has_ended(&self) -> bool {
+        self.ended_at.is_some()
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
+}

@@ -1,0 +1,52 @@
+//! Sessions as rows. It changes nothing; see `write::sessions`.
+
+use recount_event::{SessionId, time};
+use recount_log::{Guard, RowPut, Store};
+use recount_run::State;
+use serde::{Deserialize, Serialize};
+
+use crate::ground::rows;
+use crate::{Engine, Error, ListQuery, Listed};
+
+/// A session as it was begun.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionRow {
+    pub id: String,
+    pub title: Option<String>,
+    pub created_at: String,
+}
+
+impl Engine {
+    pub async fn session(&self, session: SessionId) -> Result<Option<SessionRow>, Error> {
+        self.row(rows::SESSIONS, &rows::tenant_key(session)).await
+    }
+
+    /// Sessions, newest first.
+    pub async fn list_sessions(&self, query: &ListQuery) -> Result<Listed<SessionRow>, Error> {
+        let listed =
+            self.list(rows::SESSIONS, &rows::tenant_key(""), query, |_: &SessionRow| String::new()).await?;
+        Ok(listed.into())
+    }
+}
+
+/// A record of the session of a run that is here while nobody has begun the session here: made of what the run
+/// says. `None` where there is one, or where it was deleted.
+pub(crate) async fn record_of(
+    store: &dyn Store,
+    state: &State,
+    session: SessionId,
+) -> Result<Option<RowPut>, Error> {
+    let key = rows::tenant_key(session);
+    let is_known = store.row(rows::SESSIONS, &key).await?.is_some()
+        || store.row(rows::SESSIONS_ERASED, &session.to_string()).await?.is_some();
+    if is_known {
+        return Ok(None);
+    }
+    let summary = state.summary();
+    let row = SessionRow {
+        id: session.to_string(),
+        title: summary.title,
+        created_at: time::format_ms(summary.created_ms),
+    };
+    Ok(Some(rows::put(rows::SESSIONS, key, Guard::Absent, &row)))
+}

@@ -1,0 +1,145 @@
+//! The setup of a session as a row: with which agent, what was chosen, and what was said before it began. It must not
+//! see the value of a secret option.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recount_event::{Json, SessionId};
+use recount_log::{Fault, FaultKind, Retry, RowRange};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::table::read_row;
+use crate::ground::rows;
+use crate::{
+    Choice, ChosenWorkspace, ClientTool, Engine, Error, ListQuery, Listed, SessionRow, ToolRef, limits,
+};
+
+/// What was chosen for a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The name of the agent.
+    pub agent: String,
+    /// Tools of the agent that are enabled; `None` when nothing was said of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolRef>>,
+    /// As they were chosen, but for what is secret.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// Secret options that were given a value, an empty one included.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
+    /// The folder that all runs of the session work on; the agent's own when it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<ChosenWorkspace>,
+}
+
+impl Setup {
+    /// What the agent is asked with.
+    pub fn choice(&self) -> Choice<'_> {
+        Choice {
+            tools: self.tools.as_deref(),
+            options: self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            secrets: self.secrets.iter().map(String::as_str).collect(),
+            client_tools: &self.client_tools,
+            workspace: self.workspace.as_ref(),
+        }
+    }
+
+    /// The same with changes.
+    pub fn changed(&self, overrides: &Overrides) -> Setup {
+        let mut changed = self.clone();
+        if let Some(tools) = &overrides.tools {
+            changed.tools = Some(tools.clone());
+        }
+        if let Some(client_tools) = &overrides.client_tools {
+            changed.client_tools.clone_from(client_tools);
+        }
+        changed.options.extend(overrides.options.clone());
+        changed.secrets.extend(overrides.secrets.keys().cloned());
+        changed
+    }
+}
+
+/// A session's setup as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetupRow {
+    pub setup: Setup,
+    /// How many messages were said before the session began.
+    #[serde(default)]
+    pub seeded: usize,
+    /// In how many rows those lie.
+    #[serde(default)]
+    pub seed_rows: usize,
+    pub updated_at: String,
+    /// Which version of the record it was read as; what changes it names it.
+    #[serde(skip)]
+    pub version: u64,
+}
+
+/// What changes of a setup. Options are merged, lists replaced.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    pub tools: Option<Vec<ToolRef>>,
+    pub options: BTreeMap<String, String>,
+    /// New values of secret options.
+    pub secrets: BTreeMap<String, String>,
+    pub client_tools: Option<Vec<ClientTool>>,
+}
+
+impl Overrides {
+    pub fn is_empty(&self) -> bool {
+        *self == Overrides::default()
+    }
+}
+
+impl Engine {
+    /// The setup of a session, when it was begun with one.
+    pub async fn setup(&self, session: SessionId) -> Result<Option<SetupRow>, Error> {
+        let Some(row) = self.store().row(rows::SETUPS, &rows::tenant_key(session)).await? else {
+            return Ok(None);
+        };
+        let setup: SetupRow = read_row(rows::SETUPS, &row.key, &row.value)?;
+        Ok(Some(SetupRow { version: row.version, ..setup }))
+    }
+
+    /// What was said before a session began.
+    pub async fn seed(&self, session: SessionId) -> Result<Vec<Json>, Error> {
+        let range = RowRange {
+            space: rows::SEEDS.into(),
+            prefix: rows::within(session).into(),
+            after: None,
+            backwards: false,
+            limit: limits::SEED_BYTES_MAX / limits::SEED_ROW_BYTES + 1,
+        };
+        let parts = self.store().rows(range).await?;
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole: Vec<u8> = parts.iter().flat_map(|part| part.value.iter().copied()).collect();
+        read_row(rows::SEEDS, &rows::tenant_key(session), &whole)
+    }
+
+    /// Sessions with a setup, newest first.
+    pub async fn list_setups(&self, query: &ListQuery) -> Result<Listed<(SessionRow, SetupRow)>, Error> {
+        let prefix = rows::tenant_key("");
+        let listed = self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;
+        // The face that lists these has no place to name what is left out.
+        if let Some(row) = listed.damaged.first() {
+            let message = format!("row {row} is damaged; look at the store with `recount doctor`");
+            return Err(Fault::new(FaultKind::Corrupt, Retry::Never, message).into());
+        }
+        let mut items = Vec::with_capacity(listed.items.len());
+        for (id, setup) in listed.keys.iter().zip(listed.items) {
+            // One that was deleted since the list was read is not there any more.
+            let row: Option<SessionRow> = self.row(rows::SESSIONS, &rows::tenant_key(id)).await?;
+            items.extend(row.map(|row| (row, setup)));
+        }
+        Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged: Vec::new() })
+    }
+}
+
+/// Where the value of a secret option lies.
+pub(crate) fn option_key(session: SessionId, option: &str) -> String {
+    format!("{}{option}", rows::sealed_of_session(session))
+}

@@ -1,0 +1,80 @@
+//! Tasks as rows, and what may be spent on them. It changes nothing; see `write::tasks`.
+
+use recount_event::TaskId;
+use serde::{Deserialize, Serialize};
+
+use crate::ground::rows;
+use crate::{Engine, Error, ListQuery, Listed, RunRow};
+
+/// A task as it was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskRow {
+    pub id: String,
+    pub title: Option<String>,
+    pub created_at: String,
+    /// What all its runs together may cost, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_micros_usd: Option<u64>,
+    /// How many tokens all its runs together may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<u64>,
+}
+
+/// What a task may spend, and what its runs have spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budget {
+    pub micros_usd: Option<u64>,
+    pub tokens: Option<u64>,
+    pub spent_micros_usd: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Whether the warning was given.
+    pub warned: bool,
+}
+
+impl Budget {
+    /// What a task may spend, and what its latest run says was spent: that includes what those before it have used.
+    pub fn of(row: &TaskRow, latest: Option<&RunRow>) -> Self {
+        Budget {
+            micros_usd: row.budget_micros_usd,
+            tokens: row.budget_tokens,
+            spent_micros_usd: latest.map_or(0, |run| run.cost_micros_usd),
+            input_tokens: latest.map_or(0, |run| run.input_tokens),
+            output_tokens: latest.map_or(0, |run| run.output_tokens),
+            warned: latest.is_some_and(|run| run.budget_warned),
+        }
+    }
+
+    pub fn tokens_used(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// What is left of the money, where it is bounded.
+    pub fn micros_usd_left(&self) -> Option<u64> {
+        self.micros_usd.map(|budget| budget.saturating_sub(self.spent_micros_usd))
+    }
+
+    /// What is left of the tokens, where they are bounded.
+    pub fn tokens_left(&self) -> Option<u64> {
+        self.tokens.map(|budget| budget.saturating_sub(self.tokens_used()))
+    }
+}
+
+impl Engine {
+    pub async fn task(&self, task: TaskId) -> Result<Option<TaskRow>, Error> {
+        self.row(rows::TASKS, &rows::tenant_key(task)).await
+    }
+
+    pub async fn list_tasks(&self, query: &ListQuery) -> Result<Listed<TaskRow>, Error> {
+        self.list(rows::TASKS, &rows::tenant_key(""), query, |_: &TaskRow| String::new())
+            .await
+            .map(Listed::from)
+    }
+
+    /// What a task may spend, and what it has spent by now.
+    pub async fn task_budget(&self, task: TaskId) -> Result<Budget, Error> {
+        let Some(row) = self.task(task).await? else { return Err(self.missing_task(task).await) };
+        let latest = self.latest_run(task).await?;
+        Ok(Budget::of(&row, latest.as_ref()))
+    }
+}

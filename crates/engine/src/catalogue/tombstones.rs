@@ -1,0 +1,62 @@
+//! What is left of erased runs, and of deleted tasks and sessions. It erases nothing; see `admin::erase`.
+
+use recount_event::RunId;
+use recount_log::{RowRange, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::table::read_row;
+use crate::ground::rows;
+use crate::{Engine, Error, limits};
+
+/// What is left of an erased run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tombstone {
+    pub run_id: String,
+    pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// How many events there were, and the chain over them.
+    pub events: u64,
+    pub head: String,
+    pub erased_at: String,
+    pub by: String,
+}
+
+/// A task or a session that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erased {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    pub by: String,
+    pub erased_at: String,
+}
+
+impl Engine {
+    /// What an erased run has left behind.
+    pub async fn tombstone(&self, run: RunId) -> Result<Option<Tombstone>, Error> {
+        self.row(rows::ERASED, &rows::tenant_key(run)).await
+    }
+}
+
+/// The runs that were erased in a store, in the order of their ids. For checks of a store without an engine.
+pub async fn tombstones(store: &dyn Store) -> Result<Vec<Tombstone>, Error> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let range = RowRange {
+            space: rows::ERASED.into(),
+            prefix: "".into(),
+            after: after.take(),
+            backwards: false,
+            limit: limits::ERASE_PAGE,
+        };
+        let page = store.rows(range).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.key.clone());
+        for row in &page {
+            found.push(read_row(rows::ERASED, &row.key, &row.value)?);
+        }
+    }
+}

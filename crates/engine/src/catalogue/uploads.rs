@@ -1,0 +1,75 @@
+//! Files that were uploaded and that no run has used yet, as rows. It knows nothing of their bytes.
+
+use recount_event::ForeignId;
+use recount_event::family::artifact::Created;
+use serde::{Deserialize, Serialize};
+
+use crate::ground::rows;
+use crate::{ArtifactRow, Engine, Error};
+
+/// What was sent in and waits for a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UploadRow {
+    pub id: String,
+    pub kind: String,
+    pub mime: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub size_bytes: u64,
+    pub hash: String,
+    pub created_at: String,
+    /// When it is forgotten.
+    pub until_ms: u64,
+    pub by: String,
+}
+
+impl UploadRow {
+    /// As it is shown before a run has used it.
+    pub(crate) fn artifact(self) -> ArtifactRow {
+        ArtifactRow {
+            id: self.id,
+            event_id: String::new(),
+            run_id: String::new(),
+            task_id: None,
+            session_id: None,
+            kind: self.kind,
+            status: "created".into(),
+            created_at: self.created_at,
+            summary: None,
+            name: self.name,
+            mime: Some(self.mime),
+            size_bytes: Some(self.size_bytes),
+            hash: Some(self.hash),
+            truncated: None,
+            original_size_bytes: None,
+            tool_call_id: None,
+            path: None,
+            base_revision: None,
+            additions: None,
+            deletions: None,
+            hunks: None,
+            applied_at: None,
+            rejected_at: None,
+            reverted_at: None,
+        }
+    }
+
+    /// What makes it an artifact of a run.
+    pub(crate) fn created(&self, id: ForeignId) -> Created {
+        let mut created = Created::new(id, self.kind.clone());
+        created.size_bytes = Some(self.size_bytes);
+        created.mime = Some(self.mime.clone());
+        created.hash = Some(self.hash.clone());
+        created.name.clone_from(&self.name);
+        created
+    }
+}
+
+impl Engine {
+    /// What was sent in under this id and is not forgotten yet.
+    pub async fn uploaded(&self, id: &ForeignId) -> Result<Option<UploadRow>, Error> {
+        let now_ms = self.world().clock.now_ms();
+        let row: Option<UploadRow> = self.row(rows::UPLOADS, &rows::tenant_key(id)).await?;
+        Ok(row.filter(|row| row.until_ms > now_ms))
+    }
+}

@@ -1,0 +1,66 @@
+//! Typed events over the opaque store: replaying a run, and writing its next events.
+
+use bytes::Bytes;
+use recount_event::{Code, Event, RunId, codec};
+use recount_log::{ReadBound, Store, StreamKey};
+use recount_run::State;
+
+use crate::{Error, Failure, limits};
+
+pub(crate) fn stream_of(run: RunId) -> StreamKey {
+    run.to_string().into()
+}
+
+/// Reads a run from the first event that is left of it. Calls `each` with every event, in order. Of an erased
+/// run nothing is left.
+pub(crate) async fn replay(
+    store: &dyn Store,
+    stream: &StreamKey,
+    mut each: impl FnMut(&Event),
+) -> Result<Option<State>, Error> {
+    let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+    let mut state: Option<State> = None;
+    let Some(tail) = store.end(stream).await? else { return Ok(None) };
+    let first = tail.first_sequence;
+    let mut next = first;
+    loop {
+        let page = store.read(stream, next, bound).await?;
+        if page.is_empty() {
+            return Ok(state);
+        }
+        for record in page {
+            let event = decode(&record.bytes, stream, next)?;
+            if record.sequence != next || event.sequence != next {
+                return Err(Error::bug(format!("{stream} has {} where {next} should be", event.sequence)));
+            }
+            let state = state.get_or_insert_with(|| {
+                State::beginning_at(first, event.run_id, event.task_id, event.session_id)
+            });
+            recount_run::apply(state, &event);
+            each(&event);
+            next += 1;
+        }
+    }
+}
+
+pub(crate) fn decode(bytes: &[u8], stream: &StreamKey, sequence: u64) -> Result<Event, Error> {
+    codec::decode(bytes).map_err(|why| {
+        Error::Failed(Failure {
+            code: Code::StoreCorrupt,
+            message: format!("{stream} cannot be read at {sequence}: {why}"),
+            retry_after: None,
+            damage: None,
+        })
+    })
+}
+
+/// The stored bytes of events, with the belief checked that they follow each other.
+pub(crate) fn encode(events: &[Event], first: u64) -> Vec<Bytes> {
+    (first..)
+        .zip(events)
+        .map(|(sequence, event)| {
+            assert_eq!(event.sequence, sequence, "decided events follow each other");
+            Bytes::from(codec::encode(event))
+        })
+        .collect()
+}

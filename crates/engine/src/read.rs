@@ -1,0 +1,29 @@
+//! Reading what happened: live lists, subscriptions, pages of a run or of the feed, histories, prompts and artifacts. It
+//! writes nothing, and must not know how events come to be.
+//!
+//! Start reading at [`subscribe`].
+
+pub(crate) mod artifacts;
+pub(crate) mod beginning;
+pub(crate) mod event_filter;
+mod feed;
+pub(crate) mod follow;
+mod history;
+pub(crate) mod live;
+pub(crate) mod messages;
+pub(crate) mod prompts;
+pub(crate) mod publish;
+pub(crate) mod readers;
+pub(crate) mod runs;
+mod session_totals;
+pub(crate) mod subscribe;
+
+pub use artifacts::ArtifactFilter;
+pub use event_filter::{Sieve, TypePattern};
+pub use feed::FeedPage;
+pub use follow::Events;
+pub use messages::{Messages, Told};
+pub use readers::ReaderStats;
+pub use runs::Digest;
+pub use session_totals::SessionStanding;
+pub use subscribe::{Delivery, Subscription};

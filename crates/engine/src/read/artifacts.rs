@@ -1,0 +1,219 @@
+//! What is kept apart from the log: patches, outputs, pictures. Bytes are blobs, named by what they hold; that
+//! there is such a thing, and what became of it, is told by events and folded into rows.
+//!
+//! [`Engine::keep`] keeps bytes and answers the event that says so; who asked reports it, and with that the thing
+//! is there. [`Engine::upload`] keeps what comes before there is a run, and [`Engine::attach`] makes it a run's.
+//! Here stands how things are read; what keeps the bytes stands in `artifact/`.
+//!
+//! It must never know what a patch means, nor HTTP.
+
+use recount_event::{Code, ForeignId, RunId, TaskId};
+use recount_log::{FaultKind, RowRange, Store};
+
+use crate::catalogue::artifact_rows::{ArtifactChange, Gone, Indexed, PATCH, blob_of, blob_uses};
+use crate::catalogue::run_row::OWN;
+use crate::catalogue::table::read_row;
+use crate::ground::error::run_erased;
+use crate::ground::rows;
+use crate::{ArtifactRow, Engine, Error, ListQuery, Listed, Narrowing, RunRow, limits};
+
+/// Which artifacts are wanted; where a part is missing it does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ArtifactFilter {
+    pub run: Option<RunId>,
+    pub task: Option<TaskId>,
+    pub kind: Option<String>,
+    pub status: Option<String>,
+}
+
+impl ArtifactFilter {
+    fn takes(&self, row: &ArtifactRow) -> bool {
+        self.run.is_none_or(|run| row.run_id == run.to_string())
+            && self.task.is_none_or(|task| row.task_id == Some(task.to_string()))
+            && self.kind.as_ref().is_none_or(|kind| row.kind == *kind)
+            && self.status.as_ref().is_none_or(|status| row.status == *status)
+    }
+}
+
+impl Engine {
+    /// All that is called so, the first that was made first: an id that a producer chose names one thing of its run
+    /// only, and what was sent in before there was a run is a thing of each run that uses it. What no run has used
+    /// yet is a row without a run.
+    pub async fn artifacts_called(&self, id: &ForeignId) -> Result<Vec<ArtifactRow>, Error> {
+        let range = RowRange {
+            space: rows::ARTIFACTS.into(),
+            prefix: rows::within(id).into(),
+            after: None,
+            backwards: false,
+            limit: limits::ARTIFACT_NAMESAKES_MAX,
+        };
+        let mut found = Vec::new();
+        for row in self.store().rows(range).await? {
+            let row = read_row(rows::ARTIFACTS, &row.key, &row.value)?;
+            found.push(self.as_it_stands(row).await?);
+        }
+        if found.is_empty()
+            && let Some(upload) = self.uploaded(id).await?
+        {
+            found.push(upload.artifact());
+        }
+        Ok(found)
+    }
+
+    /// Why an artifact is not there: it never was, or it went with its run.
+    pub async fn missing_artifact(&self, id: &ForeignId) -> Error {
+        match self.row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await {
+            Ok(Some(gone)) if gone.pruned => Error::rejected(
+                Code::ArtifactPruned,
+                format!("artifact {id} went with the beginning of {}, which was pruned", gone.run_id),
+            ),
+            Ok(Some(gone)) => run_erased(gone.run_id),
+            Ok(None) => Error::rejected(Code::ArtifactNotFound, format!("there is no artifact {id}")),
+            Err(error) => error,
+        }
+    }
+
+    /// The run that an artifact went with, if it did.
+    pub async fn run_of_gone_artifact(&self, id: &ForeignId) -> Result<Option<RunId>, Error> {
+        let gone = self.row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await?;
+        Ok(gone.and_then(|gone| gone.run_id.parse().ok()))
+    }
+
+    /// The bytes of an artifact, checked against its hash.
+    pub async fn artifact_bytes(&self, row: &ArtifactRow) -> Result<bytes::Bytes, Error> {
+        let missing = |why: &str| {
+            let message = format!("the bytes of artifact {} are not here: {why}", row.id);
+            Error::rejected(Code::ArtifactBytesMissing, message)
+        };
+        let Some(hash) = &row.hash else {
+            return Err(missing("its event names no hash; whoever reported it has them"));
+        };
+        let Some(name) = blob_of(hash) else {
+            return Err(missing("its hash is not one of this server's; whoever reported it has them"));
+        };
+        let lost = |why: String| {
+            let message = format!("the bytes of artifact {} were kept here and are lost: {why}", row.id);
+            Error::rejected(Code::ArtifactBytesLost, message)
+        };
+        match self.store().blob(name).await {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) if was_kept(self.store(), row, name).await? => {
+                Err(lost(format!("blob {name} is missing")))
+            }
+            Ok(None) => Err(missing("its run was imported, or its producer kept them elsewhere")),
+            Err(fault) if fault.kind == FaultKind::Corrupt => {
+                Err(lost(format!("blob {name} was changed on the disk")))
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Artifacts that a filter takes, newest first.
+    pub async fn list_artifacts(
+        &self,
+        query: &ListQuery,
+        filter: &ArtifactFilter,
+        within: &Narrowing,
+    ) -> Result<Listed<ArtifactRow>, Error> {
+        let (space, prefix) = match (filter.run, filter.task) {
+            (Some(run), _) => (rows::RUN_ARTIFACTS, rows::within(run)),
+            (None, Some(task)) => (rows::TASK_ARTIFACTS, rows::within(task)),
+            (None, None) => (rows::ARTIFACTS_LISTED, rows::tenant_key("")),
+        };
+        let admits = |row: &ArtifactRow| {
+            let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
+            let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
+            within.is_none() || within.admits(task, session)
+        };
+        let (items, damaged) = (Vec::new(), Vec::new());
+        let mut listed = Listed { items, next: query.after.clone(), has_more: true, damaged };
+        let mut looked_at = 0;
+        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
+            let limit = query.limit - listed.items.len();
+            let page = ListQuery { after: listed.next.take(), limit, status: None };
+            let page = self.list(space, &prefix, &page, |_: &Indexed| String::new()).await?;
+            looked_at += page.items.len();
+            (listed.next, listed.has_more) = (page.next, page.has_more);
+            listed.name_damaged(page.damaged);
+            for (Indexed(id, _), event) in page.items.iter().zip(&page.keys) {
+                let key = format!("{}{event}", rows::within(id));
+                // One that was erased since the list was read is not there any more.
+                let row = self.listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut listed.damaged).await?;
+                let Some(row) = row else { continue };
+                let row = self.as_it_stands(row).await?;
+                if admits(&row) && filter.takes(&row) {
+                    listed.items.push(row);
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    /// An artifact with what was told of it since.
+    async fn as_it_stands(&self, mut row: ArtifactRow) -> Result<ArtifactRow, Error> {
+        if row.kind != PATCH {
+            return Ok(row);
+        }
+        let range = RowRange {
+            space: rows::ARTIFACT_CHANGES.into(),
+            prefix: rows::within(&row.id).into(),
+            after: None,
+            backwards: false,
+            limit: limits::ARTIFACT_CHANGES_MAX,
+        };
+        let mut changes: Vec<ArtifactChange> = Vec::new();
+        for change in self.store().rows(range).await? {
+            let change: ArtifactChange = read_row(rows::ARTIFACT_CHANGES, &change.key, &change.value)?;
+            if change.run_id == row.run_id || self.may_change(&row, &change).await? {
+                changes.push(change);
+            }
+        }
+        // Events of two runs are in the order of the clock, which may have been set back between them: what can
+        // only come later counts later.
+        changes.sort_by_key(|change| change.field != "status");
+        changes.into_iter().for_each(|change| change.apply(&mut row));
+        Ok(row)
+    }
+
+    /// Whether a run may tell of what another one made: one of our own, of the same task.
+    async fn may_change(&self, row: &ArtifactRow, change: &ArtifactChange) -> Result<bool, Error> {
+        let run: Option<RunRow> = self.row(rows::RUNS, &rows::tenant_key(&change.run_id)).await?;
+        Ok(run.is_some_and(|run| run.driver == "own" && run.task_id == row.task_id))
+    }
+}
+
+/// Whether the bytes of an artifact were kept here: by its run, for it, or of another artifact with the same bytes.
+pub(super) async fn was_kept(store: &dyn Store, row: &ArtifactRow, hash: &str) -> Result<bool, Error> {
+    if row.run_id.is_empty() || keeps_bytes(store, &row.run_id).await? {
+        return Ok(true);
+    }
+    for space in [rows::UPLOAD_BLOBS, rows::BLOBS_KEPT] {
+        if !blob_uses(store, space, hash, 1).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    for used in blob_uses(store, rows::BLOB_USES, hash, limits::ARTIFACT_NAMESAKES_MAX).await? {
+        let Some((_, event)) = used.key.split_once('/') else { continue };
+        let Some(listed) = store.row(rows::ARTIFACTS_LISTED, &rows::tenant_key(event)).await? else {
+            continue;
+        };
+        let Indexed(id, _) = read_row(rows::ARTIFACTS_LISTED, &listed.key, &listed.value)?;
+        let key = format!("{}{event}", rows::within(&id));
+        let Some(other) = store.row(rows::ARTIFACTS, &key).await? else { continue };
+        let other: ArtifactRow = read_row(rows::ARTIFACTS, &other.key, &other.value)?;
+        if keeps_bytes(store, &other.run_id).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a run keeps the bytes of its artifacts here: those of our own do, unless they were imported.
+async fn keeps_bytes(store: &dyn Store, run: &str) -> Result<bool, Error> {
+    if store.row(rows::IMPORTED, run).await?.is_some() {
+        return Ok(false);
+    }
+    let Some(row) = store.row(rows::RUNS, &rows::tenant_key(run)).await? else { return Ok(false) };
+    let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
+    Ok(row.driver == OWN)
+}

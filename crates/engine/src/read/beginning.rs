@@ -1,0 +1,26 @@
+//! How a run was queued, read from its first events. No more of it is read than these.
+
+use recount_event::family::run::Queued;
+use recount_event::{Payload, RunId};
+use recount_log::ReadBound;
+
+use crate::ground::journal;
+use crate::{Engine, Error, limits};
+
+/// `run.queued` is the first event of a run, or the second where it goes on from another.
+const BEGINNING: usize = 2;
+
+impl Engine {
+    /// How a run was begun; `None` when that was pruned, or when there is no such run.
+    pub async fn queued(&self, run: RunId) -> Result<Option<Queued>, Error> {
+        let stream = journal::stream_of(run);
+        let bound = ReadBound { count: BEGINNING, bytes: limits::PAGE_BYTES };
+        for record in self.store().read(&stream, 0, bound).await? {
+            let event = journal::decode(&record.bytes, &stream, record.sequence)?;
+            if let Payload::RunQueued(queued) = event.payload() {
+                return Ok(Some((**queued).clone()));
+            }
+        }
+        Ok(None)
+    }
+}

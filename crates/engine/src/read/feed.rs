@@ -1,0 +1,126 @@
+//! The feed: the events of all runs by position, read in pages or followed. It must not know what an event says.
+
+use bytes::Bytes;
+use recount_event::Code;
+use recount_log::{Damage, ReadBound};
+
+use crate::catalogue::pruned::pruned_up_to;
+use crate::read::event_filter::FeedFilter;
+use crate::read::runs::next_after;
+use crate::{Engine, Error, Sieve, Subscription, limits};
+
+/// A page of the feed. `next` continues it, also when nothing of what was looked at was wanted.
+#[derive(Debug, Clone)]
+pub struct FeedPage {
+    pub events: Vec<(u64, Bytes)>,
+    pub next: Option<u64>,
+    pub has_more: bool,
+    /// Events that cannot be read because their bytes are damaged; `next` goes on after them.
+    pub damage: Option<Damage>,
+}
+
+impl Engine {
+    /// Stored bytes of all runs' events after a position, and whether there are more.
+    pub async fn read_feed(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
+        let last = self.store().last_position().await?;
+        let from = next_after(after.or(Some(0)), last + 1, "position")?;
+        self.not_below_retention(after).await?;
+        let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
+        let found = self.store().read_feed(from, bound).await?;
+        // Where nothing is left up to the end, there is no more.
+        let next = found.last().map_or(last + 1, |found| found.record.position + 1);
+        let records = found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect();
+        Ok((records, next <= last))
+    }
+
+    /// The same, of what passes a sieve. Looks at a bounded number of events, so that a page may be short, or empty,
+    /// although there are more.
+    pub async fn read_feed_of(
+        &self,
+        after: Option<u64>,
+        limit: usize,
+        sieve: Sieve,
+    ) -> Result<FeedPage, Error> {
+        let last = self.store().last_position().await?;
+        let mut from = next_after(after.or(Some(0)), last + 1, "position")?;
+        self.not_below_retention(after).await?;
+        let sifter = FeedFilter::new(sieve, self.tools.store.clone());
+        let mut events = Vec::new();
+        let mut looked_at = 0;
+        while events.len() < limit && looked_at < limits::FEED_SCAN_MAX && from <= last {
+            let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+            let found = match self.store().read_feed(from, bound).await {
+                Ok(found) => found,
+                Err(fault) => match fault.damage.as_deref().and_then(|damage| damage.positions.clone()) {
+                    // What stands before it is given first.
+                    Some(_) if !events.is_empty() => break,
+                    Some(positions) => {
+                        let (next, damage) = (Some(*positions.end()), fault.damage.map(|damage| *damage));
+                        return Ok(FeedPage { events, next, has_more: *positions.end() < last, damage });
+                    }
+                    None => return Err(fault.into()),
+                },
+            };
+            looked_at += found.len();
+            // Where nothing is left up to the end, there is no more.
+            let end = found.last().map_or(last + 1, |found| found.record.position + 1);
+            let mut wanted = sifter.sift(found).await?;
+            let room = limit - events.len();
+            // The cursor stays before what finds no room.
+            from = wanted.get(room).map_or(end, |first_left| first_left.record.position);
+            wanted.truncate(room);
+            events.extend(wanted.into_iter().map(|found| (found.record.position, found.record.bytes)));
+        }
+        let next = if from > 1 { Some(from - 1) } else { after };
+        Ok(FeedPage { events, next, has_more: from <= last, damage: None })
+    }
+
+    /// Follows all runs from after a position, or from the start.
+    pub async fn follow_feed(&self, after: Option<u64>) -> Result<Subscription, Error> {
+        let list = self.tools.publisher.feed();
+        let last = self.store().last_position().await?;
+        let next = next_after(after.or(Some(0)), last + 1, "position")?;
+        self.not_below_retention(after).await?;
+        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
+        Ok(Subscription::new(store, publisher, list, None, next, last + 1))
+    }
+
+    /// The same, of what passes a sieve. Such a reader is served from the store.
+    pub async fn follow_feed_of(&self, after: Option<u64>, sieve: Sieve) -> Result<Subscription, Error> {
+        let subscription = self.follow_feed(after).await?;
+        Ok(subscription.sifted(FeedFilter::new(sieve, self.tools.store.clone())))
+    }
+
+    /// Where the feed ends now; 0 when nothing has happened yet.
+    pub async fn last_position(&self) -> Result<u64, Error> {
+        Ok(self.store().last_position().await?)
+    }
+
+    /// Refuses a place in the feed behind which events were pruned and before which nothing is left. Events
+    /// that were erased are passed over in silence, and pruned ones between others by their marker.
+    pub(crate) async fn not_below_retention(&self, after: Option<u64>) -> Result<(), Error> {
+        let Some(after) = after.filter(|after| *after > 0) else { return Ok(()) };
+        if after >= pruned_up_to(self.store()).await? {
+            return Ok(());
+        }
+        let first = match self.store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await {
+            Ok(found) => found.first().map(|found| found.record.position),
+            // What is damaged was not pruned.
+            Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.positions.as_ref()) {
+                Some(positions) => Some(*positions.start()),
+                None => return Err(fault.into()),
+            },
+        };
+        match first {
+            Some(first) if first > after + 1 => Err(Error::rejected(
+                Code::CursorPruned,
+                format!("the cursor is position {after}, but the first that is left is {first}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The history of a session: its runs, one after another, as `recount_run::view::History` tells them.
+//!
+//! Runs of kind `file` are left out, because nobody said anything in them. What was said before the session is no part
+//! of it; see [`Engine::seed`].
+
+use recount_event::family::run::RunKind;
+use recount_event::{Code, Payload, RunId, SessionId};
+use recount_log::{ReadBound, RowRange};
+use recount_run::view::History;
+
+use crate::ground::{journal, rows};
+use crate::{Engine, Error, limits};
+
+/// What was read so far.
+#[derive(Default)]
+struct Read {
+    events: usize,
+    bytes: usize,
+}
+
+impl Engine {
+    /// Everything that was said and done in a session, up to now. A session that is too long to be told at once is
+    /// refused with `limit_reached`.
+    pub async fn history(&self, session: SessionId) -> Result<History, Error> {
+        let prefix = rows::session_runs_prefix(session);
+        let (mut history, mut read, mut after) = (History::new(), Read::default(), None);
+        loop {
+            let range = RowRange {
+                space: rows::SESSION_RUNS.into(),
+                prefix: prefix.as_str().into(),
+                after: after.take(),
+                backwards: false,
+                limit: limits::PAGE_EVENTS,
+            };
+            let page = self.store().rows(range).await?;
+            let Some(last) = page.last() else { return Ok(history) };
+            after = Some(last.key.clone());
+            for row in &page {
+                let run = row.key.strip_prefix(&prefix).and_then(|run| run.parse().ok());
+                let unread = || Error::bug(format!("the row of the run {} cannot be read", row.key));
+                self.tell(session, run.ok_or_else(unread)?, &mut history, &mut read).await?;
+            }
+        }
+    }
+
+    /// Of one that was erased meanwhile nothing is left.
+    async fn tell(
+        &self,
+        session: SessionId,
+        run: RunId,
+        history: &mut History,
+        read: &mut Read,
+    ) -> Result<(), Error> {
+        let stream = journal::stream_of(run);
+        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+        let mut next = 0;
+        loop {
+            let page = {
+                let _permit = self.tools.publisher.reads().acquire().await;
+                self.store().read(&stream, next, bound).await?
+            };
+            let Some(last) = page.last() else { return Ok(()) };
+            next = last.sequence + 1;
+            for record in &page {
+                read.events += 1;
+                read.bytes += record.bytes.len();
+                if read.events > limits::HISTORY_EVENTS_MAX || read.bytes > limits::HISTORY_BYTES_MAX {
+                    let message = format!(
+                        "session {session} has more than {} events (HISTORY_EVENTS_MAX) or {} bytes \
+                         (HISTORY_BYTES_MAX) and is not told at once; read its runs",
+                        limits::HISTORY_EVENTS_MAX,
+                        limits::HISTORY_BYTES_MAX
+                    );
+                    return Err(Error::rejected(Code::LimitReached, message));
+                }
+                let event = journal::decode(&record.bytes, &stream, record.sequence)?;
+                if let Payload::RunQueued(queued) = event.payload()
+                    && queued.kind == RunKind::File
+                {
+                    return Ok(());
+                }
+                history.event(&event);
+            }
+        }
+    }
+}

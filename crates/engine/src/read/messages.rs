@@ -1,0 +1,101 @@
+//! What was said in a session: a view of its runs, one after the other, read from the log.
+
+use recount_event::{Code, RunId, SessionId};
+use recount_log::{ReadBound, RowRange};
+use recount_run::view::{Message, message};
+
+use crate::ground::{journal, rows};
+use crate::{Engine, Error, limits};
+
+/// Something that was said or done, and where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    pub run: RunId,
+    pub sequence: u64,
+    pub occurred_ms: u64,
+    pub message: Message,
+}
+
+/// A part of a conversation. `next` continues it, also when nothing was said in what was looked at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Messages {
+    pub told: Vec<Told>,
+    /// The run and the event up to which was looked.
+    pub next: Option<(RunId, u64)>,
+    pub has_more: bool,
+}
+
+impl Engine {
+    /// What was said and done in the runs of a session, oldest first. Looks at a bounded number of events, so that a
+    /// page may be short, or empty, although there are more.
+    pub async fn messages(
+        &self,
+        session: SessionId,
+        after: Option<(RunId, u64)>,
+        limit: usize,
+    ) -> Result<Messages, Error> {
+        let mut page = Messages { told: Vec::new(), next: after, has_more: true };
+        let mut looked_at = 0;
+        let prefix = rows::session_runs_prefix(session);
+        if let Some((run, sequence)) = after {
+            if self.store().row(rows::SESSION_RUNS, &format!("{prefix}{run}")).await?.is_none() {
+                let foreign = format!("the cursor names {run}, which is no run of {session}");
+                return Err(Error::rejected(Code::CursorForeign, foreign));
+            }
+            self.messages_of(run, sequence + 1, limit, &mut looked_at, &mut page).await?;
+        }
+        while page.told.len() < limit && looked_at < limits::MESSAGES_SCAN_MAX {
+            let range = RowRange {
+                space: rows::SESSION_RUNS.into(),
+                prefix: prefix.as_str().into(),
+                after: page.next.map(|(run, _)| format!("{prefix}{run}").into()),
+                backwards: false,
+                limit: 1,
+            };
+            let Some(row) = self.store().rows(range).await?.pop() else {
+                page.has_more = false;
+                break;
+            };
+            let run = row.key.strip_prefix(&prefix).and_then(|run| run.parse().ok());
+            let run =
+                run.ok_or_else(|| Error::bug(format!("the row of the run {} cannot be read", row.key)))?;
+            page.next = Some((run, 0));
+            looked_at += 1;
+            self.messages_of(run, 0, limit, &mut looked_at, &mut page).await?;
+        }
+        Ok(page)
+    }
+
+    /// Those of one run. Of one that was erased meanwhile nothing is left.
+    async fn messages_of(
+        &self,
+        run: RunId,
+        mut from: u64,
+        limit: usize,
+        looked_at: &mut usize,
+        page: &mut Messages,
+    ) -> Result<(), Error> {
+        let stream = journal::stream_of(run);
+        let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
+        while *looked_at < limits::MESSAGES_SCAN_MAX {
+            let records = self.store().read(&stream, from, bound).await?;
+            if records.is_empty() {
+                return Ok(());
+            }
+            for record in records {
+                if page.told.len() == limit {
+                    return Ok(());
+                }
+                let event = journal::decode(&record.bytes, &stream, record.sequence)?;
+                *looked_at += 1;
+                from = event.sequence + 1;
+                page.next = Some((run, event.sequence));
+                if let Some(message) = message(&event) {
+                    let (sequence, occurred_ms) = (event.sequence, event.occurred_ms);
+                    page.told.push(Told { run, sequence, occurred_ms, message });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! What is asked of people, to be listed and looked up: permissions, questions, handoffs.
+//!
+//! Reads the catalogue alone; who answers submits a command to the run that asked.
+
+use recount_event::{ForeignId, Json, Payload, RunId};
+use recount_log::{ReadBound, RowRange};
+
+use crate::catalogue::prompt_rows::PromptRow;
+use crate::catalogue::table::read_row;
+use crate::ground::{journal, rows};
+use crate::{ApprovalRow, ClarificationRow, Engine, Error, HandoffRow, ListQuery, Listed, limits};
+
+impl Engine {
+    /// A request for permission.
+    pub async fn approval(&self, approval: &ForeignId) -> Result<Option<ApprovalRow>, Error> {
+        self.row(rows::APPROVALS, &rows::tenant_key(approval)).await
+    }
+
+    /// A question.
+    pub async fn clarification(&self, id: &ForeignId) -> Result<Option<ClarificationRow>, Error> {
+        self.prompt_called(id).await
+    }
+
+    /// A handoff.
+    pub async fn handoff(&self, id: &ForeignId) -> Result<Option<HandoffRow>, Error> {
+        self.prompt_called(id).await
+    }
+
+    /// Approvals, the newest request first; with status `pending` only the open ones are looked at.
+    pub async fn list_approvals(&self, query: &ListQuery) -> Result<Listed<ApprovalRow>, Error> {
+        self.list_prompts(query).await
+    }
+
+    /// Questions, in the same order.
+    pub async fn list_clarifications(&self, query: &ListQuery) -> Result<Listed<ClarificationRow>, Error> {
+        self.list_prompts(query).await
+    }
+
+    /// Handoffs, in the same order.
+    pub async fn list_handoffs(&self, query: &ListQuery) -> Result<Listed<HandoffRow>, Error> {
+        self.list_prompts(query).await
+    }
+
+    /// What was packed for who takes over, as the event tells it that asked.
+    pub async fn packed_for(&self, handoff: &HandoffRow) -> Result<Option<Json>, Error> {
+        let unread = || Error::bug(format!("the row of the handoff {:?} cannot be read", handoff.id));
+        let run: RunId = handoff.run_id.parse().map_err(|_| unread())?;
+        let stream = journal::stream_of(run);
+        let bound = ReadBound { count: 1, bytes: 1 };
+        let found = self.store().read(&stream, handoff.sequence, bound).await?;
+        // It may have been pruned since the row was read: then what follows comes, or nothing.
+        let Some(record) = found.first().filter(|record| record.sequence == handoff.sequence) else {
+            return Ok(None);
+        };
+        match journal::decode(&record.bytes, &stream, record.sequence)?.payload() {
+            Payload::HandoffRequested(asked) => Ok(asked.packaged_context.clone()),
+            _ => Err(unread()),
+        }
+    }
+
+    /// Where two runs asked under one id, which stores of before let them: the first that nobody has answered,
+    /// or else the last.
+    async fn prompt_called<T: PromptRow>(&self, id: &ForeignId) -> Result<Option<T>, Error> {
+        let space = rows::prompts(T::KIND).each;
+        let range = RowRange {
+            space: space.into(),
+            prefix: rows::prompt_prefix(id).into(),
+            after: None,
+            backwards: false,
+            limit: limits::PROMPT_NAMESAKES_MAX,
+        };
+        let mut last = None;
+        for row in self.store().rows(range).await? {
+            let row: T = read_row(space, &row.key, &row.value)?;
+            if row.status() == "pending" {
+                return Ok(Some(row));
+            }
+            last = Some(row);
+        }
+        Ok(last)
+    }
+
+    async fn list_prompts<T: PromptRow>(&self, query: &ListQuery) -> Result<Listed<T>, Error> {
+        let spaces = rows::prompts(T::KIND);
+        let pending = query.status.as_deref() == Some("pending");
+        let space = if pending { spaces.pending } else { spaces.listed };
+        let (items, damaged) = (Vec::new(), Vec::new());
+        let mut listed = Listed { items, next: query.after.clone(), has_more: true, damaged };
+        let mut looked_at = 0;
+        while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
+            let limit = query.limit - listed.items.len();
+            let ids = ListQuery { after: listed.next.take(), limit, status: None };
+            let ids = self.list(space, &rows::tenant_key(""), &ids, |_: &String| String::new()).await?;
+            looked_at += ids.items.len();
+            (listed.next, listed.has_more) = (ids.next, ids.has_more);
+            listed.name_damaged(ids.damaged);
+            for (id, asked) in ids.items.iter().zip(&ids.keys) {
+                // One that was settled since the list was read has another status by now.
+                let key = rows::prompt_key(T::KIND, id, asked);
+                let row = self.listed_row::<T>(spaces.each, &key, &mut listed.damaged).await?;
+                let wanted = |row: &T| query.status.as_ref().is_none_or(|status| *status == row.status());
+                listed.items.extend(row.filter(wanted));
+            }
+        }
+        Ok(listed)
+    }
+}

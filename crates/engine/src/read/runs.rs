@@ -1,0 +1,131 @@
+//! The events of one run, read in pages or followed, and where the run ends. It must not know what an event says.
+
+use bytes::Bytes;
+use recount_event::{Code, RunId};
+use recount_log::{End, ReadBound, Tail};
+
+use crate::ground::error::{run_erased, run_not_found};
+use crate::ground::journal;
+use crate::read::follow::Joined;
+use crate::{Engine, Error, Events, Subscription, limits};
+
+/// What a run's bytes add up to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    pub events: u64,
+    pub head: String,
+    /// The first event that is left, and the chain before it.
+    pub first_sequence: u64,
+    pub start: String,
+}
+
+impl Engine {
+    /// Stored bytes of a run's events after a sequence, and whether there are more. Where the first of them is
+    /// not the one after it, those between were pruned.
+    pub async fn read_run(
+        &self,
+        run: RunId,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
+        let stream = journal::stream_of(run);
+        let tail = self.end_of(run).await?;
+        let from = next_after(after, tail.next_sequence, "sequence")?;
+        let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
+        let found = self.store().read(&stream, from, bound).await?;
+        if found.is_empty() && from < tail.next_sequence {
+            // It was erased in the meantime, or something is very wrong.
+            self.end_of(run).await?;
+            return Err(Error::bug(format!("{run} has nothing at {from} although it ends later")));
+        }
+        let next = found.last().map_or(from, |record| record.sequence + 1);
+        let records = found.into_iter().map(|record| (record.sequence, record.bytes)).collect();
+        Ok((records, next < tail.next_sequence))
+    }
+
+    /// Follows a run from after a sequence, or from its start.
+    pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
+        let Joined { stream, list, next, watermark } = self.join(run, after).await?;
+        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
+        Ok(Subscription::new(store, publisher, list, Some(stream), next, watermark))
+    }
+
+    /// The same as events, for those who make something of them. What was pruned of a run is passed over.
+    pub async fn follow_events(&self, run: RunId, after: Option<u64>) -> Result<Events, Error> {
+        let stream = journal::stream_of(run);
+        let list = self.tools.publisher.run(&stream);
+        let next = after.map_or(0, |after| after.saturating_add(1));
+        let joined = match list.holds(next) {
+            // What is there was committed since there is a list, and so the list is told of everything behind it, an
+            // ending included. Such a reader is not told when it is level, so nobody has to look how far the store is.
+            true => Joined { watermark: list.known_next(), stream, list, next },
+            false => self.join(run, after).await?,
+        };
+        Ok(Events::new(self.tools.store.clone(), self.tools.publisher.clone(), joined))
+    }
+
+    /// Where a reader comes in.
+    async fn join(&self, run: RunId, after: Option<u64>) -> Result<Joined, Error> {
+        let stream = journal::stream_of(run);
+        // First the list, then whether the run has ended, then where its stream ends: see `subscribe`. An
+        // ending that is known of then lies before that place, told to the list already or not.
+        let list = self.tools.publisher.run(&stream);
+        let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
+        let tail = self.end_of(run).await?;
+        let next = next_after(after, tail.next_sequence, "sequence")?;
+        if has_ended {
+            list.mark_ended(tail.next_sequence);
+        }
+        Ok(Joined { stream, list, next, watermark: tail.next_sequence })
+    }
+
+    /// Where a run ends, if it exists: the sequence its next event will get.
+    pub async fn tail(&self, run: RunId) -> Result<Option<u64>, Error> {
+        let tail = self.store().end(&journal::stream_of(run)).await?;
+        Ok(tail.map(|tail| tail.next_sequence))
+    }
+
+    pub async fn digest(&self, run: RunId) -> Result<Digest, Error> {
+        let tail = self.tail_of(run).await?;
+        Ok(Digest {
+            events: tail.next_sequence,
+            head: tail.head.to_string(),
+            first_sequence: tail.first_sequence,
+            start: tail.start.to_string(),
+        })
+    }
+
+    /// Where a run that is there begins and ends.
+    async fn end_of(&self, run: RunId) -> Result<End, Error> {
+        match self.store().end(&journal::stream_of(run)).await? {
+            None => Err(run_not_found(run)),
+            Some(end) if end.erased => Err(run_erased(run)),
+            Some(end) => Ok(end),
+        }
+    }
+
+    /// The same, with what its events add up to.
+    async fn tail_of(&self, run: RunId) -> Result<Tail, Error> {
+        match self.store().tail(&journal::stream_of(run)).await? {
+            None => Err(run_not_found(run)),
+            Some(tail) if tail.erased => Err(run_erased(run)),
+            Some(tail) => Ok(tail),
+        }
+    }
+}
+
+/// The place after an exclusive cursor, when it lies within what exists.
+pub(crate) fn next_after(after: Option<u64>, tail: u64, what: &str) -> Result<u64, Error> {
+    let next = after.map_or(0, |after| after.saturating_add(1));
+    if next > tail {
+        return Err(Error::rejected(
+            Code::CursorAhead,
+            format!(
+                "the cursor is {what} {}, but the last one there is {}",
+                next - 1,
+                tail.checked_sub(1).map_or("none".to_owned(), |last| last.to_string())
+            ),
+        ));
+    }
+    Ok(next)
+}

@@ -1,0 +1,18 @@
+//! Work on our own runs: who does it, how runs are given to workers, what a worker holds in hand, and deadlines. It must
+//! not know models or tools.
+//!
+//! Start reading at [`performer`].
+
+mod admission;
+mod dispatch;
+pub(crate) mod performer;
+pub(crate) mod session;
+pub(crate) mod timers;
+pub(crate) mod workspace;
+mod workspaces;
+
+pub use performer::Performer;
+pub use session::{Desk, Left, Watch};
+pub use workspace::{
+    ApplyTo, ChangeKind, ChangeState, HeldFolders, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
+};

@@ -1,0 +1,199 @@
+//! Gives runs that are owed something to workers, a bounded number at a time, and sees to runs whose worker was lost.
+//! Which runs these are is in the book that writers fill, [`OwedRuns`]. Look at [`serve`].
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use recount_event::family::run::Throttled;
+use recount_event::{Payload, RunId};
+use recount_run::{Command, outstanding};
+use recount_world::Kind;
+
+use crate::catalogue::runs::own_open;
+use crate::work::admission::PerformerAdmission;
+use crate::write::owed_runs::{Lost, Next, Start};
+use crate::{Desk, Engine, Error, Left, Performer, limits};
+
+/// What waiting for a place is called in `run.throttled`.
+const THROTTLED: &str = "runs_at_once";
+
+/// What is left to do when a worker ends, in whatever way.
+struct Leave {
+    engine: Engine,
+    run: RunId,
+    seen: Option<u64>,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let run = self.run;
+        if !self.engine.tools.dispatch.left(run, self.seen) {
+            return;
+        }
+        let engine = self.engine.clone();
+        let tasks = engine.tools.world.tasks.clone();
+        tasks.spawn(Kind::Effect, move |mut shutdown| async move {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = tokio::time::sleep(limits::WORKER_RETRY) => {
+                    match engine.run(run).await {
+                        Ok(Some(row)) if !row.has_ended() => engine.tools.dispatch.again(run),
+                        Ok(_) => engine.tools.dispatch.forget(run),
+                        Err(error) => {
+                            tracing::warn!(%run, %error, "a run whose worker was lost cannot be looked at");
+                            engine.tools.dispatch.again(run);
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+impl Engine {
+    /// From now on what our own runs are owed is done, by at most `at_once` workers at a time. Runs of before that
+    /// are owed something go on; whoever worked at them is gone, because the store has one owner.
+    pub async fn employ(&self, performer: Arc<dyn Performer>, at_once: usize) -> Result<(), Error> {
+        self.tools.dispatch.open(at_once.max(1));
+        self.attach_idle_performer(performer.clone())?;
+        let engine = self.clone();
+        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = serve(&engine, &performer) => {}
+            }
+        });
+        self.find_unfinished().await
+    }
+
+    /// Attaches a performer that executes no runs, but answers what is asked about their workspaces. Unfinished runs
+    /// stay as they are.
+    pub fn attach_idle_performer(&self, performer: Arc<dyn Performer>) -> Result<(), Error> {
+        let admission = Box::new(PerformerAdmission(performer.clone()));
+        let is_first = self.tools.admission.set(admission).is_ok() && self.performer.set(performer).is_ok();
+        if is_first { Ok(()) } else { Err(Error::bug("an engine has one performer")) }
+    }
+
+    /// Whether anybody does what our own runs are owed.
+    pub fn has_performer(&self) -> bool {
+        self.performer.get().is_some()
+    }
+
+    /// Gives what is owed to runs of our own that have not ended to whoever works here.
+    async fn find_unfinished(&self) -> Result<(), Error> {
+        let mut after = None;
+        while let Some(page) = own_open(self.store(), &mut after).await? {
+            for run in page {
+                let stream = crate::ground::journal::stream_of(run);
+                let Some(state) = crate::ground::journal::replay(self.store(), &stream, |_| {}).await? else {
+                    continue;
+                };
+                let owes = !outstanding(&state).work.is_empty();
+                self.tools.dispatch.owed(run, state.next_sequence(), owes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives runs that are owed something to workers.
+async fn serve(engine: &Engine, performer: &Arc<dyn Performer>) {
+    let dispatch = &engine.tools.dispatch;
+    let mut told = HashSet::new();
+    let mut serial = 0_u64;
+    loop {
+        let changed = dispatch.changed();
+        match dispatch.next(&mut told) {
+            Next::Start(start) => {
+                serial += 1;
+                work(engine, performer, start, serial);
+            }
+            Next::Full(late) => {
+                throttle(engine, late);
+                changed.await;
+            }
+            Next::Nothing => changed.await,
+        }
+    }
+}
+
+/// Says in the log of each that it waits for a place.
+fn throttle(engine: &Engine, late: Vec<(u64, RunId)>) {
+    for (place, run) in late {
+        let engine = engine.clone();
+        let tasks = engine.tools.world.tasks.clone();
+        tasks.spawn(Kind::Effect, move |_| async move {
+            let throttled = Payload::RunThrottled(Box::new(Throttled::new(THROTTLED.to_owned(), place)));
+            let told = engine.submit(run, Command::Progress { drafts: vec![throttled.into()] }).await;
+            if let Err(error) = told {
+                tracing::debug!(%run, %error, "a run that waits for a place could not be told so");
+            }
+        });
+    }
+}
+
+/// Starts a worker.
+fn work(engine: &Engine, performer: &Arc<dyn Performer>, start: Start, serial: u64) {
+    let (engine, performer) = (engine.clone(), performer.clone());
+    let tasks = engine.tools.world.tasks.clone();
+    tasks.spawn(Kind::Effect, move |mut shutdown| async move {
+        let run = start.run;
+        let mut leave = Leave { engine: engine.clone(), run, seen: None };
+        let worker_id = format!("local-{serial}-{}", start.place);
+        tokio::select! {
+            biased;
+            // Whoever starts next takes over: going down is the same as dying.
+            () = shutdown.requested() => leave.seen = Some(u64::MAX),
+            seen = at_work(&engine, &*performer, &start, worker_id) => leave.seen = seen,
+        }
+    });
+}
+
+/// Answers up to where the worker saw the run, or `None` when it could not go on.
+async fn at_work(
+    engine: &Engine,
+    performer: &dyn Performer,
+    start: &Start,
+    worker_id: String,
+) -> Option<u64> {
+    let run = start.run;
+    let mut desk = match Desk::open(engine.clone(), run, worker_id).await {
+        Ok(desk) => desk,
+        Err(Error::Rejected(gone)) => {
+            tracing::debug!(%run, %gone, "a run that was owed something is not there");
+            return Some(u64::MAX);
+        }
+        Err(Error::Failed(failure)) => {
+            tracing::warn!(%run, %failure, "a run cannot be read, and is tried again");
+            return None;
+        }
+    };
+    if let Some(lost) = start.lost
+        && desk.state().claim().is_some()
+        && let Err(left) = take_over(&mut desk, lost).await
+    {
+        return match left {
+            Left::Ended => Some(u64::MAX),
+            left => {
+                tracing::warn!(%run, %left, "a run could not be taken over, and is tried again");
+                None
+            }
+        };
+    }
+    if desk.state().is_ended() {
+        return Some(u64::MAX);
+    }
+    performer.perform(desk).await.map(|desk| desk.state().next_sequence())
+}
+
+async fn take_over(desk: &mut Desk, lost: Lost) -> Result<(), Left> {
+    desk.take_over(lost.reason).await?;
+    if lost.times < limits::WORKERS_LOST_MAX || desk.state().is_ended() {
+        return Ok(());
+    }
+    // What kills its worker every time would do so for ever.
+    let message = format!("{} workers in a row were lost with this run", lost.times);
+    desk.fail("worker_lost", message, true).await
+}

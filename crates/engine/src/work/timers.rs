@@ -1,0 +1,68 @@
+//! The service that wakes a run's writer when something in it is due. When that is, is in the book that writers fill,
+//! [`Deadlines`].
+
+use std::sync::Arc;
+
+use recount_event::RunId;
+use recount_world::{Kind, World};
+use tokio::time::Instant;
+
+use crate::write::deadlines::{Deadlines, First, millis};
+use crate::write::run_writer::Work;
+use crate::write::writers::Writers;
+use crate::{Error, limits};
+
+/// Starts the service.
+pub(crate) fn start(timers: &Arc<Deadlines>, world: &World, writers: &Arc<Writers>) {
+    let (timers, writers, clock) = (timers.clone(), writers.clone(), world.clone());
+    world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+        tokio::select! {
+            biased;
+            () = shutdown.requested() => {}
+            () = serve(&timers, &clock, &writers) => {}
+        }
+    });
+}
+
+async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
+    loop {
+        let Some(First { by_clock: (clock_ms, by_clock), by_moment }) = timers.next() else {
+            timers.changed().await;
+            continue;
+        };
+        // In this order whenever several are ready: what happens under one seed can be repeated.
+        let run = tokio::select! {
+            biased;
+            () = world.sleep_until_ms(clock_ms) => by_clock,
+            run = passed(by_moment) => run,
+            () = timers.changed() => continue,
+        };
+        let Some(at_ms) = timers.at_ms(run) else { continue };
+        let settled = writers.ask(run, Work::Due { at_ms }).await;
+        match settled {
+            // The writer has set the next deadline itself, if there is one.
+            Ok(_) => {}
+            Err(Error::Rejected(rejection)) => {
+                tracing::debug!(%run, %rejection, "a run that was to be looked at is not there");
+                timers.set(run, None, world);
+            }
+            Err(Error::Failed(failure)) => {
+                tracing::warn!(%run, %failure, "a run could not be looked at yet");
+                let dies = failure.code == recount_event::Code::Internal;
+                let wait = if dies { limits::TIMER_RETRY_BROKEN } else { limits::TIMER_RETRY };
+                timers.set(run, Some(world.clock.now_ms().saturating_add(millis(wait))), world);
+            }
+        }
+    }
+}
+
+/// The run whose moment comes first, when it has come.
+async fn passed(first: Option<(Instant, RunId)>) -> RunId {
+    match first {
+        Some((moment, run)) => {
+            tokio::time::sleep_until(moment).await;
+            run
+        }
+        None => std::future::pending().await,
+    }
+}

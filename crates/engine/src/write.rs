@@ -1,0 +1,39 @@
+//! Everything that changes a run or a record: the one writer of each run, how runs start, ingest, masking, requests that
+//! are done once, artifacts. It must not know who works on a run, nor a wire format.
+//!
+//! Start reading at [`run_writer`].
+
+pub(crate) mod admission;
+pub(crate) mod allowances;
+pub(crate) mod artifacts;
+pub(crate) mod deadlines;
+pub(crate) mod ended_run;
+pub(crate) mod idempotency;
+pub(crate) mod ingest;
+pub(crate) mod new_run;
+pub(crate) mod new_runs;
+pub(crate) mod owed_runs;
+pub(crate) mod redaction;
+pub(crate) mod removal;
+pub(crate) mod run_writer;
+mod say;
+pub(crate) mod sealed;
+mod sessions;
+mod setups;
+pub(crate) mod start;
+mod submit;
+mod tasks;
+pub(crate) mod tools;
+pub(crate) mod with_rows;
+pub(crate) mod writers;
+
+pub use artifacts::{Keep, Kept as KeptArtifact, Target, Upload};
+pub use ended_run::Past;
+pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay, WordReply};
+pub use ingest::Triple;
+pub use new_run::NewRun;
+pub use removal::Pruned;
+pub use say::{Answering, Saying, Superseded};
+pub use sealed::SEAL_KEY_BYTES;
+pub use setups::{NewFork, NewSetup};
+pub use tasks::{NewTask, Raise};

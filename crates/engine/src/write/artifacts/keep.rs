@@ -1,0 +1,242 @@
+//! Keeping the bytes of a run: masked, cut to their bound, counted, put where they are found by their hash.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use recount_event::family::artifact::{Created, Referenced};
+use recount_event::{Code, Draft, ForeignId, Payload, RunId};
+use recount_log::RowRange;
+use recount_redact::Redactor;
+
+use crate::catalogue::artifact_rows::{HASH_PREFIX, Indexed, blob_of};
+use crate::catalogue::table::read_row;
+use crate::ground::rows;
+use crate::{Engine, Error, RunRow, limits};
+
+/// What the ids of artifacts begin with that we make.
+pub(crate) const ID_PREFIX: &str = "art_";
+
+/// Something to keep.
+#[derive(Debug, Clone)]
+pub struct Keep {
+    /// `patch`, `command_output`, `file_snapshot`, `image` or another word of the protocol.
+    pub kind: String,
+    pub mime: String,
+    pub summary: Option<String>,
+    pub name: Option<String>,
+    pub bytes: Bytes,
+    /// How many bytes there were, where `bytes` is only their head.
+    pub original_size_bytes: Option<u64>,
+    pub call: Option<ForeignId>,
+    /// For a patch.
+    pub target: Option<Target>,
+}
+
+/// The file that a patch changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Relative to the workspace.
+    pub path: String,
+    /// `sha256:…`, or `absent`.
+    pub base_revision: String,
+    pub additions: u64,
+    pub deletions: u64,
+    pub hunks: u64,
+}
+
+/// What was kept.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    pub id: ForeignId,
+    /// To be reported before anything names the id.
+    pub created: Draft,
+    /// Whether something was masked, so that what is kept is not what came.
+    pub masked: bool,
+    /// Whether only the head was kept.
+    pub truncated: bool,
+}
+
+impl Engine {
+    /// Keeps bytes for a run. They are durable when this answers; that they are there, whoever asked reports with
+    /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
+    pub async fn keep(&self, run: RunId, thing: Keep) -> Result<Kept, Error> {
+        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let came = thing.bytes.len() as u64;
+        let redaction = self.tools.redaction_of(run).await?;
+        let (bytes, masked) = kept_bytes(&redaction.redactor, &thing.mime, &thing.bytes);
+        let original = thing.original_size_bytes.unwrap_or(came).max(came);
+        let truncated = original > bytes.len() as u64;
+        self.tools.quotas.take(self, &row, bytes.len() as u64).await?;
+        let size_bytes = bytes.len() as u64;
+        let hash = self.tools.blobs.put(bytes, Some(run)).await?;
+        let id = ForeignId::minted(ID_PREFIX, self.mint(self.stamp()));
+        let mut created = Created::new(id.clone(), thing.kind);
+        created.size_bytes = Some(size_bytes);
+        created.summary = thing.summary;
+        created.mime = Some(thing.mime);
+        created.hash = Some(format!("{HASH_PREFIX}{hash}"));
+        created.tool_call_id = thing.call;
+        created.name = thing.name;
+        if truncated {
+            created.truncated = Some(true);
+            created.original_size_bytes = Some(original);
+        }
+        if let Some(target) = thing.target {
+            created.path = Some(target.path);
+            created.base_revision = Some(target.base_revision);
+            created.additions = Some(target.additions);
+            created.deletions = Some(target.deletions);
+            created.hunks = Some(target.hunks);
+        }
+        let created = Payload::ArtifactCreated(Box::new(created)).into();
+        Ok(Kept { id, created, masked, truncated })
+    }
+
+    /// Makes what is called so a thing of a run: what was sent in becomes an artifact of it, what another run made
+    /// is referred to. The event in the answer says so, and is to be reported.
+    pub async fn attach(&self, run: RunId, id: &ForeignId) -> Result<Kept, Error> {
+        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let kept = |created: Payload| Kept {
+            id: id.clone(),
+            created: created.into(),
+            masked: false,
+            truncated: false,
+        };
+        if let Some(upload) = self.uploaded(id).await? {
+            self.tools.quotas.take(self, &row, upload.size_bytes).await?;
+            if let Some(hash) = blob_of(&upload.hash) {
+                self.tools.blobs.hold(hash, run);
+            }
+            // It may have been forgotten before it was held.
+            if self.uploaded(id).await?.is_some() {
+                return Ok(kept(Payload::ArtifactCreated(Box::new(upload.created(id.clone())))));
+            }
+        }
+        if self.artifacts_called(id).await?.is_empty() {
+            return Err(self.missing_artifact(id).await);
+        }
+        let referenced = Referenced::new(id.clone(), "attached".into());
+        Ok(kept(Payload::ArtifactReferenced(Box::new(referenced))))
+    }
+}
+
+/// What is kept of bytes: masked where they are text, and no more than may be. Masked before they are cut, so that
+/// no half of a secret is left at the end.
+pub(crate) fn kept_bytes(redactor: &Redactor, mime: &str, bytes: &Bytes) -> (Bytes, bool) {
+    let looked_at = bytes.len().min(limits::ARTIFACT_BYTES_MAX + limits::ARTIFACT_MASK_BEYOND);
+    let head = bytes.slice(..looked_at);
+    let (mut head, masked) = match is_text(mime, &head) {
+        true => match redactor.bytes(&head) {
+            std::borrow::Cow::Borrowed(_) => (head, false),
+            std::borrow::Cow::Owned(masked) => (Bytes::from(masked), true),
+        },
+        false => (head, false),
+    };
+    if head.len() > limits::ARTIFACT_BYTES_MAX {
+        let mut end = limits::ARTIFACT_BYTES_MAX;
+        if is_text(mime, &head) {
+            // Between two characters, where it is made of such.
+            let begins = |at: usize| head.get(at).is_none_or(|byte| !(0x80..0xC0).contains(byte));
+            end = (end.saturating_sub(3)..=end).rev().find(|at| begins(*at)).unwrap_or(end);
+        }
+        head.truncate(end);
+    }
+    (head, masked)
+}
+
+/// Whether secrets can be told from chance in it.
+fn is_text(mime: &str, bytes: &[u8]) -> bool {
+    let mime = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let says_so = mime.starts_with("text/")
+        || ["json", "xml", "yaml", "javascript"].iter().any(|end| mime.ends_with(end));
+    let is_media = ["image/", "audio/", "video/", "font/"].iter().any(|of| mime.starts_with(of));
+    says_so || !is_media && !bytes.iter().take(limits::ARTIFACT_SNIFFED_BYTES).any(|byte| *byte == 0)
+}
+
+/// How much each task, or each run without one, keeps.
+#[derive(Default)]
+pub(crate) struct Quotas(tokio::sync::Mutex<HashMap<String, (u64, usize)>>);
+
+impl Quotas {
+    /// Takes its share of what the task of a run may keep, or refuses.
+    async fn take(&self, engine: &Engine, run: &RunRow, bytes: u64) -> Result<(), Error> {
+        let owner = run.task_id.as_ref().unwrap_or(&run.id);
+        let space = if run.task_id.is_some() { rows::TASK_ARTIFACTS } else { rows::RUN_ARTIFACTS };
+        let mut kept = self.0.lock().await;
+        if kept.len() >= limits::QUOTAS_REMEMBERED_MAX && !kept.contains_key(owner) {
+            kept.clear();
+        }
+        let (sum, count) = match kept.get(owner) {
+            Some(known) => *known,
+            None => engine.kept_by(space, owner).await?,
+        };
+        let (most, count_most) = (limits::TASK_ARTIFACT_BYTES_MAX, limits::TASK_ARTIFACTS_MAX);
+        if sum.saturating_add(bytes) > most || count >= count_most {
+            kept.insert(owner.clone(), (sum, count));
+            let message = format!(
+                "{owner} keeps {sum} bytes in {count} artifacts and would keep {bytes} more; it may keep {most} \
+                 (TASK_ARTIFACT_BYTES_MAX) in {count_most} (TASK_ARTIFACTS_MAX)"
+            );
+            return Err(Error::rejected(Code::LimitReached, message));
+        }
+        kept.insert(owner.clone(), (sum + bytes, count + 1));
+        Ok(())
+    }
+
+    /// Less is kept than was thought: it is counted again when it matters.
+    pub(crate) async fn forget(&self, owner: &str) {
+        self.0.lock().await.remove(owner);
+    }
+}
+
+impl Engine {
+    /// How many bytes, and in how many artifacts; not counted beyond what may be.
+    async fn kept_by(&self, space: &str, owner: &str) -> Result<(u64, usize), Error> {
+        let (mut sum, mut count, mut after) = (0_u64, 0, None);
+        while count < limits::TASK_ARTIFACTS_MAX {
+            let range = RowRange {
+                space: space.into(),
+                prefix: rows::within(owner).into(),
+                after: after.take(),
+                backwards: false,
+                limit: limits::PAGE_EVENTS,
+            };
+            let page = self.store().rows(range).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            for row in &page {
+                let Indexed(_, bytes) = read_row(space, &row.key, &row.value)?;
+                sum = sum.saturating_add(bytes);
+                count += 1;
+            }
+        }
+        Ok((sum, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_masked_before_it_is_cut_and_pictures_are_left_alone() {
+        let redactor = Redactor::shapes();
+        let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let text = Bytes::from(format!("token {secret} end"));
+        let (kept, masked) = kept_bytes(&redactor, "application/octet-stream", &text);
+        assert!(masked && kept.len() == text.len());
+        assert!(!String::from_utf8_lossy(&kept).contains(&secret));
+        let picture = Bytes::from([b"\x89PNG\0".as_slice(), text.as_ref()].concat());
+        assert_eq!(kept_bytes(&redactor, "image/png", &picture), (picture.clone(), false));
+        assert_eq!(kept_bytes(&redactor, "application/zip", &picture), (picture.clone(), false));
+        // The secret lies over the place where it is cut.
+        let long = format!("{} {secret}", "x".repeat(limits::ARTIFACT_BYTES_MAX - 11));
+        let (kept, masked) = kept_bytes(&redactor, "text/plain", &Bytes::from(long));
+        assert!(masked && kept.len() == limits::ARTIFACT_BYTES_MAX);
+        assert!(kept.ends_with(b"****"), "{:?}", &kept[kept.len() - 20..]);
+        // Not in the middle of a character.
+        let long = format!("{}é", "x".repeat(limits::ARTIFACT_BYTES_MAX - 1));
+        let (kept, _) = kept_bytes(&redactor, "text/plain", &Bytes::from(long));
+        assert_eq!(kept.len(), limits::ARTIFACT_BYTES_MAX - 1);
+    }
+}

@@ -1,0 +1,179 @@
+//! What is sent in before there is a run that it belongs to: a picture, a file. Kept for a while; the first run that uses
+//! it makes it an artifact of its own, and later ones refer to that.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_event::family::artifact::Created;
+use recount_event::family::run::Driver;
+use recount_event::{Code, Event, ForeignId, Payload, time};
+use recount_log::{Append, Guard, RowPut, RowRange, Store};
+
+use crate::catalogue::artifact_rows::{HASH_PREFIX, Indexed, blob_of, blob_uses};
+use crate::catalogue::table::read_row;
+use crate::ground::rows;
+use crate::write::artifacts::blobs::Blobs;
+use crate::write::artifacts::keep::{ID_PREFIX, kept_bytes};
+use crate::{Engine, Error, UploadRow, limits};
+
+/// Something that is sent in.
+#[derive(Debug, Clone)]
+pub struct Upload {
+    /// `image` or `file_snapshot`.
+    pub kind: String,
+    pub mime: String,
+    pub name: Option<String>,
+    pub bytes: Bytes,
+    /// Whose it is, by what tells callers apart.
+    pub by: String,
+}
+
+/// What goes with an event that makes an artifact of a run.
+///
+/// A run of our own makes one of what was sent in: that does not wait for a run any more, and whoever uses it from then on
+/// refers to the artifact. A run that is driven from outside names whatever bytes it likes: where they are here, it is
+/// noted that they were, so that they are known to be lost when they are gone.
+pub(crate) async fn used(
+    store: &dyn Store,
+    blobs: &Blobs,
+    driver: Driver,
+    event: &Event,
+) -> Result<Vec<RowPut>, Error> {
+    let Payload::ArtifactCreated(created) = event.payload() else { return Ok(Vec::new()) };
+    match driver {
+        Driver::Own => waits_no_more(store, created).await,
+        Driver::External => {
+            let Some(hash) = created.hash.as_deref().and_then(blob_of) else { return Ok(Vec::new()) };
+            let is_here = blobs.hold_if_here(hash, event.run_id).await?;
+            Ok(is_here.then(|| was_here(format!("{hash}/{}", event.event_id))).into_iter().collect())
+        }
+    }
+}
+
+/// Notes that the bytes of an artifact were here. The key is the one of its row in [`rows::BLOB_USES`].
+fn was_here(key: impl Into<Arc<str>>) -> RowPut {
+    rows::put(rows::BLOBS_KEPT, key, Guard::Any, &())
+}
+
+async fn waits_no_more(store: &dyn Store, created: &Created) -> Result<Vec<RowPut>, Error> {
+    // What a call brought was never sent in.
+    if created.tool_call_id.is_some() {
+        return Ok(Vec::new());
+    }
+    let key = rows::tenant_key(&created.artifact_id);
+    let Some(row) = store.row(rows::UPLOADS, &key).await? else { return Ok(Vec::new()) };
+    let upload: UploadRow = read_row(rows::UPLOADS, &row.key, &row.value)?;
+    let mut gone = vec![
+        rows::delete(rows::UPLOADS, key),
+        rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, &upload.id)),
+    ];
+    let blob = blob_of(&upload.hash);
+    gone.extend(blob.map(|hash| rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{}", upload.id))));
+    Ok(gone)
+}
+
+impl Engine {
+    /// Keeps what is sent in until a run uses it, or its time is over. Durable when answered.
+    pub async fn upload(&self, upload: Upload) -> Result<UploadRow, Error> {
+        let came = upload.bytes.len();
+        if came > limits::ARTIFACT_BYTES_MAX {
+            let most = limits::ARTIFACT_BYTES_MAX;
+            let message = format!("{came} bytes were sent, and {most} (ARTIFACT_BYTES_MAX) are kept at most");
+            return Err(Error::rejected(Code::LimitReached, message));
+        }
+        self.may_upload(came as u64).await?;
+        let (bytes, _) = kept_bytes(self.redactor(), &upload.mime, &upload.bytes);
+        let size_bytes = bytes.len() as u64;
+        let hash = self.tools.blobs.put(bytes, None).await?;
+        let stamp = self.stamp();
+        let life = u64::try_from(limits::UPLOAD_LIFE.as_millis()).unwrap_or(u64::MAX);
+        let row = UploadRow {
+            id: ForeignId::minted(ID_PREFIX, self.mint(stamp)).to_string(),
+            kind: upload.kind,
+            mime: upload.mime,
+            name: upload.name.map(|name| self.redactor().text(&name).into_owned()),
+            size_bytes,
+            hash: format!("{HASH_PREFIX}{hash}"),
+            created_at: time::format_ms(stamp.now_ms),
+            until_ms: stamp.now_ms.saturating_add(life),
+            by: upload.by,
+        };
+        let due = rows::due_key(row.until_ms, &row.id);
+        let puts = vec![
+            rows::put(rows::UPLOADS, rows::tenant_key(&row.id), Guard::Absent, &row),
+            rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &Indexed(row.id.clone(), size_bytes)),
+            rows::put(rows::UPLOAD_BLOBS, format!("{hash}/{}", row.id), Guard::Absent, &()),
+        ];
+        let appended = self.store().append(Append { rows: puts, ..Append::default() }).await;
+        self.tools.blobs.named(None, [hash]);
+        appended?;
+        Ok(row)
+    }
+
+    async fn may_upload(&self, bytes: u64) -> Result<(), Error> {
+        let page = self.uploads_due(limits::UPLOADS_MAX).await?;
+        let mut sum = bytes;
+        for row in &page {
+            let Indexed(_, bytes) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
+            sum = sum.saturating_add(bytes);
+        }
+        if page.len() >= limits::UPLOADS_MAX || sum > limits::UPLOADS_BYTES_MAX {
+            let message = format!(
+                "{} files wait to be used by a run, and there would be {sum} bytes of them; {} (UPLOADS_MAX) and {} \
+                 (UPLOADS_BYTES_MAX) may be: use them, or wait until they are forgotten",
+                page.len(),
+                limits::UPLOADS_MAX,
+                limits::UPLOADS_BYTES_MAX
+            );
+            return Err(Error::rejected(Code::LimitReached, message));
+        }
+        Ok(())
+    }
+
+    /// The keys of the artifacts that have these bytes, of at most so many as may have one id.
+    async fn uses(&self, hash: &str) -> Result<Vec<Arc<str>>, Error> {
+        let uses = blob_uses(self.store(), rows::BLOB_USES, hash, limits::ARTIFACT_NAMESAKES_MAX).await?;
+        Ok(uses.into_iter().map(|row| row.key).collect())
+    }
+
+    async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
+        let range = RowRange {
+            space: rows::UPLOADS_DUE.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit,
+        };
+        Ok(self.store().rows(range).await?)
+    }
+
+    /// Forgets some of what nobody used in time, and answers whether there may be more.
+    pub(crate) async fn forget_uploads(&self) -> Result<bool, Error> {
+        let now = rows::due_key(self.world().clock.now_ms(), "");
+        let page = self.uploads_due(limits::UPLOADS_FORGOTTEN_AT_A_TIME).await?;
+        let may_be_more = page.len() == limits::UPLOADS_FORGOTTEN_AT_A_TIME;
+        let (mut gone, mut hashes) = (Vec::new(), Vec::new());
+        let due = page.iter().take_while(|row| *row.key < *now.as_str());
+        for row in due {
+            let Indexed(id, _) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
+            let key = rows::tenant_key(&id);
+            if let Some(upload) = self.row::<UploadRow>(rows::UPLOADS, &key).await?
+                && let Some(hash) = blob_of(&upload.hash)
+            {
+                gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
+                // A run may have named the bytes before they came: then they stay, and it is known from here on that
+                // they were kept.
+                gone.extend(self.uses(hash).await?.into_iter().map(was_here));
+                hashes.push(hash.to_owned());
+            }
+            gone.push(rows::delete(rows::UPLOADS, key));
+            gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
+        }
+        if gone.is_empty() {
+            return Ok(false);
+        }
+        self.store().append(Append { rows: gone, ..Append::default() }).await?;
+        self.tools.blobs.release(hashes).await?;
+        Ok(may_be_more)
+    }
+}

@@ -1,0 +1,126 @@
+//! Deadlines of prompts: when each run must be looked at next. Writers fill this book; it must not know who reads it.
+//!
+//! Deadlines are folds of the log, so nothing is lost when the process dies: they are loaded again from
+//! the catalogue when the engine opens.
+//!
+//! While the process lives a deadline comes by the wall clock or by the time that really passed, whichever
+//! is first, so that a clock set back does not withhold a safe default. A process that starts later has only
+//! the wall clock to go by.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use recount_event::RunId;
+use recount_log::{RowRange, Store};
+use recount_world::World;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::Instant;
+
+use crate::ground::rows;
+use crate::{Error, limits};
+
+#[derive(Default)]
+pub(crate) struct Deadlines {
+    book: Mutex<Book>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Book {
+    by_clock: BTreeSet<(u64, RunId)>,
+    by_moment: BTreeSet<(Instant, RunId)>,
+    by_run: HashMap<RunId, Armed>,
+}
+
+/// Who is due first, by either measure.
+pub(crate) struct First {
+    pub(crate) by_clock: (u64, RunId),
+    pub(crate) by_moment: Option<(Instant, RunId)>,
+}
+
+/// When one run is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Armed {
+    at_ms: u64,
+    /// `None` when that is too far away to be measured.
+    moment: Option<Instant>,
+}
+
+impl Deadlines {
+    /// Says when a run must be looked at next, or that it need not be.
+    pub(crate) fn set(&self, run: RunId, at_ms: Option<u64>, world: &World) {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        if book.by_run.get(&run).map(|armed| armed.at_ms) == at_ms {
+            return;
+        }
+        if let Some(old) = book.by_run.remove(&run) {
+            book.by_clock.remove(&(old.at_ms, run));
+            if let Some(moment) = old.moment {
+                book.by_moment.remove(&(moment, run));
+            }
+        }
+        if let Some(at_ms) = at_ms {
+            let wait = Duration::from_millis(at_ms.saturating_sub(world.clock.now_ms()));
+            let moment = (wait <= limits::TIMER_WAIT_MAX).then(|| recount_world::moment() + wait);
+            book.by_run.insert(run, Armed { at_ms, moment });
+            book.by_clock.insert((at_ms, run));
+            book.by_moment.extend(moment.map(|moment| (moment, run)));
+        }
+        drop(book);
+        self.changed.notify_one();
+    }
+
+    /// Has a run looked at soon, because nobody knows what became of its last append: whoever wakes its
+    /// writer has the log read again, and with it deadlines and an ending that nobody heard of.
+    pub(crate) fn look_again(&self, run: RunId, world: &World) {
+        let soon = world.clock.now_ms().saturating_add(millis(limits::TIMER_RETRY));
+        let known = self.book.lock().unwrap_or_else(PoisonError::into_inner).by_run.get(&run).copied();
+        self.set(run, Some(known.map_or(soon, |known| known.at_ms.min(soon))), world);
+    }
+
+    /// What is due first by the clock, and what is due first by the time that passes.
+    pub(crate) fn next(&self) -> Option<First> {
+        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(First { by_clock: book.by_clock.first().copied()?, by_moment: book.by_moment.first().copied() })
+    }
+
+    /// What a run was armed for.
+    pub(crate) fn at_ms(&self, run: RunId) -> Option<u64> {
+        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.by_run.get(&run).map(|armed| armed.at_ms)
+    }
+
+    /// Returns when what is due first may have changed.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Loads what the catalogue knows.
+    pub(crate) async fn load(&self, store: &dyn Store, world: &World) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let range = RowRange {
+                space: rows::DEADLINES.into(),
+                prefix: "".into(),
+                after: after.take(),
+                backwards: false,
+                limit: limits::TIMER_PAGE,
+            };
+            let page = store.rows(range).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.key.clone());
+            for row in &page {
+                match (row.key.parse(), serde_json::from_slice(&row.value)) {
+                    (Ok(run), Ok(at_ms)) => self.set(run, Some(at_ms), world),
+                    _ => return Err(Error::bug(format!("the deadline row {} cannot be read", row.key))),
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn millis(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,150 @@
+//! What somebody says in a session that an application has set up: a message begins a run, or takes the place of one
+//! that waits; an answer lets one go on that waits. What changes of the setup with it lasts, in the same append.
+
+use recount_event::{RunId, SessionId};
+use recount_log::RowPut;
+use recount_run::{CancelledBy, Command};
+
+use crate::write::run_writer::Work;
+use crate::write::start::Begun;
+use crate::write::with_rows::{CommandWithRows, SideOutcome};
+use crate::{
+    CommandOutcome, Engine, Error, KeptAnswer, KeyedReply, NewRun, Once, Overrides, Receipt, SetupRow, limits,
+};
+
+/// A message that begins a run.
+#[derive(Debug, Clone)]
+pub struct Saying {
+    pub session: SessionId,
+    pub new: NewRun,
+    /// The setup as whoever asks has read it; read here when missing.
+    pub before: Option<SetupRow>,
+    pub overrides: Overrides,
+    pub supersedes: Option<Superseded>,
+}
+
+/// A run that waits for somebody who says something else instead of answering.
+#[derive(Debug, Clone)]
+pub struct Superseded {
+    pub run: RunId,
+    pub reason: String,
+}
+
+/// Answers to a run that waits.
+#[derive(Debug, Clone)]
+pub struct Answering {
+    pub session: SessionId,
+    pub run: RunId,
+    pub command: Command,
+    /// As in [`Saying`].
+    pub before: Option<SetupRow>,
+    pub overrides: Overrides,
+}
+
+impl Engine {
+    /// Begins a run in a session; its first event is durable when this answers. With `supersedes` a run that waits ends
+    /// in the same append. Refused with `session_busy` while another one of the session is at work.
+    pub async fn say(&self, saying: Saying, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
+        let Saying { session, mut new, mut before, overrides, mut supersedes } = saying;
+        new.session = Some(session);
+        self.settle(&mut new)?;
+        if let Some(superseded) = &supersedes {
+            // The runs of a session are told in the order of their ids.
+            self.mint_after(superseded.run.ulid());
+        }
+        for _ in 0..limits::QUEUE_TRIES {
+            let mut new = new.clone();
+            let mut rows = self.lasting(session, &mut before, &overrides).await?;
+            rows.extend(self.charge(&mut new).await?);
+            self.afford(&new)?;
+            let redaction = self.redaction_given(session, before.as_ref(), &overrides.secrets).await?;
+            let beginning = self.prepare(new, rows, once, redaction)?;
+            let run = beginning.run;
+            let Some(superseded) = &supersedes else {
+                match self.begin(beginning).await? {
+                    Begun::Here(receipt) => return Ok((run, receipt)),
+                    Begun::Stale => before = None,
+                }
+                continue;
+            };
+            let reason = superseded.reason.clone();
+            let command = Command::Cancel { by: CancelledBy::Operator, reason };
+            let beside = CommandWithRows { successor: Some(beginning), ..CommandWithRows::default() };
+            match self.beside(superseded.run, command, beside).await? {
+                (_, Some(SideOutcome::Begun(receipt))) => return Ok((run, receipt)),
+                (_, Some(SideOutcome::Stale)) => before = None,
+                (_, Some(SideOutcome::Ended)) => supersedes = None,
+                (_, Some(SideOutcome::Replied(_)) | None) => {
+                    return Err(Error::bug(format!("nobody knows what became of {run}")));
+                }
+            }
+        }
+        Err(Error::too_many_at_once(&format!("the session {session}")))
+    }
+
+    /// Answers a run that waits. `None`: there was nothing to write of the run. Where the run goes on is remembered as
+    /// what the request made: `RUN/SEQUENCE`, the sequence being that of `run.continued`.
+    pub async fn answer(&self, answering: Answering, once: Option<&Once>) -> Result<Option<Receipt>, Error> {
+        let Answering { session, run, command, mut before, overrides } = answering;
+        for _ in 0..limits::QUEUE_TRIES {
+            if overrides.is_empty() && once.is_none() {
+                return self.submit(run, command).await;
+            }
+            let mut rows = Vec::new();
+            if !overrides.is_empty() {
+                rows = self.lasting(session, &mut before, &overrides).await?;
+            }
+            let secrets = overrides.secrets.values().cloned().collect();
+            let beside = CommandWithRows { rows, once: once.cloned(), secrets, ..CommandWithRows::default() };
+            match self.beside(run, command.clone(), beside).await? {
+                (_, Some(SideOutcome::Stale)) => before = None,
+                (receipt, _) => return Ok(receipt),
+            }
+        }
+        Err(Error::too_many_at_once(&format!("the session {session}")))
+    }
+
+    /// Submits a command that is a request with a key. The answer, when it was kept with the command's events; `None`
+    /// where there was nothing to write, or the answer is too large.
+    pub async fn submit_keyed(
+        &self,
+        run: RunId,
+        command: Command,
+        reply: KeyedReply<CommandOutcome>,
+    ) -> Result<Option<KeptAnswer>, Error> {
+        let beside = CommandWithRows { reply: Some(reply), ..CommandWithRows::default() };
+        match self.beside(run, command, beside).await? {
+            (_, Some(SideOutcome::Replied(answer))) => Ok(Some(answer)),
+            _ => Ok(None),
+        }
+    }
+
+    async fn beside(
+        &self,
+        run: RunId,
+        command: Command,
+        beside: CommandWithRows,
+    ) -> Result<(Option<Receipt>, Option<SideOutcome>), Error> {
+        let out = beside.out.clone();
+        let receipt = self.writers.ask(run, Work::Beside { command, beside: Box::new(beside) }).await?;
+        let beyond = out.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        Ok((receipt, beyond))
+    }
+
+    /// What makes overrides last. They change the setup as it was looked at, or nothing.
+    async fn lasting(
+        &self,
+        session: SessionId,
+        before: &mut Option<SetupRow>,
+        overrides: &Overrides,
+    ) -> Result<Vec<RowPut>, Error> {
+        if before.is_none() {
+            *before = self.setup(session).await?;
+        }
+        match before {
+            Some(before) => self.override_rows(session, before, overrides),
+            None if overrides.is_empty() && self.session(session).await?.is_some() => Ok(Vec::new()),
+            None => Err(self.missing_session(session).await),
+        }
+    }
+}

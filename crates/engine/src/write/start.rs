@@ -1,0 +1,284 @@
+//! How runs begin: what is asked for is settled and masked, and stands in the log, before anybody goes to work.
+//!
+//! [`RunStart`] is a run that nobody knows of yet: its first events and the rows that come with them, to be appended
+//! by itself or beside what ends another run.
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::Shared;
+use recount_event::family::run::Driver;
+use recount_event::{Code, Event, Payload, RunId};
+use recount_log::{Answer, Append, AppendError, Committed, Guard, RowPut, StreamAppend};
+use recount_redact::with_paths;
+use recount_run::{Command, State};
+
+use crate::catalogue::fold::Fold;
+use crate::ground::append::{may_have_happened, receipt};
+use crate::ground::error::{session_erased, task_erased};
+use crate::ground::{journal, rows};
+use crate::write::new_runs::WorkerStart;
+use crate::write::redaction::Redaction;
+use crate::write::redaction::texts::Texts;
+use crate::write::run_writer::LoadedRun;
+use crate::write::tools::Tools;
+use crate::{Engine, Error, NewRun, Once, Receipt, limits};
+
+/// What becomes of the append that begins a run, for everybody who wants to know.
+pub(crate) type StartOutcome = Shared<Answer<Committed, AppendError>>;
+
+/// A run that is about to begin.
+pub(crate) struct RunStart {
+    pub(crate) run: RunId,
+    state: State,
+    fold: Fold,
+    texts: Texts,
+    redaction: Redaction,
+    events: Vec<Event>,
+    records: Vec<Bytes>,
+    /// Bytes of those.
+    bytes: usize,
+    rows: Vec<RowPut>,
+}
+
+/// What became of it.
+pub(crate) enum Begun {
+    Here(Receipt),
+    /// A row has changed since it was looked at: look again.
+    Stale,
+}
+
+impl Engine {
+    pub(crate) async fn queue(
+        &self,
+        mut new: NewRun,
+        rows: Vec<RowPut>,
+        once: Option<&Once>,
+    ) -> Result<(RunId, Receipt), Error> {
+        self.settle(&mut new)?;
+        for _ in 0..limits::QUEUE_TRIES {
+            let (mut new, mut rows) = (new.clone(), rows.clone());
+            rows.extend(self.charge(&mut new).await?);
+            self.afford(&new)?;
+            let redaction = match new.session {
+                Some(session) => self.tools.redaction_in(session).await?,
+                None => self.tools.redaction.clone(),
+            };
+            let beginning = self.prepare(new, rows, once, redaction)?;
+            let run = beginning.run;
+            if let Begun::Here(receipt) = self.begin(beginning).await? {
+                return Ok((run, receipt));
+            }
+        }
+        Err(Error::too_many_at_once("the task"))
+    }
+
+    /// Has what a request left open filled in. Without a performer, whoever made the run drives it.
+    pub(crate) fn settle(&self, new: &mut NewRun) -> Result<(), Error> {
+        if new.queued.driver == Driver::Own
+            && let Some(admission) = self.tools.admission.get()
+        {
+            admission.accept(new)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what could not keep to the budget of its task.
+    pub(crate) fn afford(&self, new: &NewRun) -> Result<(), Error> {
+        if new.queued.driver == Driver::Own
+            && let Some(admission) = self.tools.admission.get()
+        {
+            admission.afford(&new.queued)?;
+        }
+        Ok(())
+    }
+
+    /// Works out how a run begins. Nothing is written.
+    pub(crate) fn prepare(
+        &self,
+        new: NewRun,
+        mut rows: Vec<RowPut>,
+        once: Option<&Once>,
+        redaction: Redaction,
+    ) -> Result<RunStart, Error> {
+        let stamp = self.stamp();
+        let run = RunId::new(self.mint(stamp));
+        let mut state = State::blank(run, new.task, new.session);
+        let (queued, masked) = redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
+        let Payload::RunQueued(queued) = queued else {
+            return Err(Error::bug("masking made something else"));
+        };
+        let command = Command::Queue { queued, resumed_from: new.resumed_from.map(Box::new) };
+        let mut events = recount_run::decide(&state, command, stamp)?;
+        if !masked.is_empty() {
+            for event in events.iter_mut().filter(|event| matches!(event.payload(), Payload::RunQueued(_))) {
+                event.body.verbatim = Some(with_paths(&event.payload().write(), &masked).into());
+            }
+        }
+        let (mut fold, mut texts) = (Fold::new(run, new.task, new.session), Texts::default());
+        for event in &events {
+            recount_run::apply(&mut state, event);
+            fold.event(event);
+            texts.event(event, !redaction.redactor.is_off(), &redaction.redactor);
+        }
+        rows.extend(fold.rows(&state));
+        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &run.to_string())));
+        if let Some(task) = new.task {
+            rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
+            rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));
+        }
+        if let Some(session) = new.session {
+            rows.push(rows::must_be_absent(rows::SESSIONS_ERASED, session.to_string()));
+            if state.driver() == Driver::Own {
+                let (key, run) = (session.to_string(), run.to_string());
+                rows.push(rows::put(rows::SESSION_ACTIVE, key, Guard::Absent, &run));
+            }
+        }
+        let records = journal::encode(&events, 0);
+        let bytes = records.iter().map(Bytes::len).sum();
+        Ok(RunStart { run, state, fold, texts, redaction, events, records, bytes, rows })
+    }
+
+    /// Writes it down, and gives it to whoever works here.
+    pub(crate) async fn begin(&self, mut beginning: RunStart) -> Result<Begun, Error> {
+        let mut birth = RunStartGuard::of(&self.tools, &beginning);
+        let append =
+            Append { streams: vec![beginning.stream()], rows: beginning.take_rows(), ..Append::default() };
+        // It is in line from here on, and whatever else is written of the run comes behind it. So whoever works here
+        // may begin to think, and their first report waits for the disk together with this.
+        let fate = self.store().append(append).shared();
+        birth.foreseen(beginning, fate.clone());
+        let committed = match fate.await {
+            Ok(committed) => committed,
+            Err(error) => {
+                if !may_have_happened(&error) {
+                    birth.did_not_happen();
+                }
+                return not_begun(error);
+            }
+        };
+        let Some(landed) = committed.streams.first() else {
+            return Err(Error::bug("an append of one stream landed in none"));
+        };
+        birth.is_known = true;
+        Ok(Begun::Here(receipt(landed)))
+    }
+}
+
+/// Why a run could not begin.
+pub(crate) fn not_begun(error: AppendError) -> Result<Begun, Error> {
+    let AppendError::GuardFailed { space, key, .. } = &error else { return Err(error.into()) };
+    let busy = |code, what| {
+        Error::rejected(
+            code,
+            format!("{what} {key} has an active run already; wait for it to end or cancel it"),
+        )
+    };
+    match &**space {
+        rows::TASKS | rows::SETUPS => Ok(Begun::Stale),
+        rows::TASK_ACTIVE => Err(busy(Code::TaskBusy, "task")),
+        rows::SESSION_ACTIVE => Err(busy(Code::SessionBusy, "session")),
+        rows::TASKS_ERASED => Err(task_erased(key)),
+        rows::SESSIONS_ERASED => Err(session_erased(key)),
+        rows::ALLOWANCES_HELD => Err(Error::too_many_at_once("the allowance for this call")),
+        _ => Err(error.into()),
+    }
+}
+
+impl RunStart {
+    pub(crate) fn stream(&mut self) -> StreamAppend {
+        let records = std::mem::take(&mut self.records);
+        StreamAppend { stream: journal::stream_of(self.run), expected_tail: 0, records }
+    }
+
+    pub(crate) fn take_rows(&mut self) -> Vec<RowPut> {
+        std::mem::take(&mut self.rows)
+    }
+}
+
+/// What is left to do when a run was to begin: it is given to whoever works here, or, where nobody heard whether it
+/// began, looked at again. So nobody who goes away in the middle leaves a run behind that waits for ever.
+pub(crate) struct RunStartGuard<'a> {
+    tools: &'a Tools,
+    run: RunId,
+    /// Made before the append, so that it hears of it. `None` where nobody works here.
+    list: Option<std::sync::Arc<crate::read::live::List>>,
+    /// Whether it is known what became of it.
+    pub(crate) is_known: bool,
+}
+
+impl<'a> RunStartGuard<'a> {
+    pub(crate) fn of(tools: &'a Tools, beginning: &RunStart) -> Self {
+        let is_ours = beginning.state.driver() == Driver::Own && tools.admission.get().is_some();
+        let list = is_ours.then(|| tools.publisher.run(&journal::stream_of(beginning.run)));
+        RunStartGuard { tools, run: beginning.run, list, is_known: false }
+    }
+
+    pub(crate) fn happened(mut self, beginning: RunStart) {
+        self.is_known = true;
+        self.hand_over(beginning, None);
+    }
+
+    /// The append that begins it is in line.
+    fn foreseen(&mut self, beginning: RunStart, fate: StartOutcome) {
+        self.hand_over(beginning, Some(fate));
+    }
+
+    /// It was refused. Who was given it finds out by its fate.
+    fn did_not_happen(&mut self) {
+        self.is_known = true;
+        self.tools.fresh.forget(self.run);
+        self.tools.fresh.forget_lately();
+    }
+
+    fn hand_over(&mut self, beginning: RunStart, fate: Option<StartOutcome>) {
+        let RunStart { run, state, fold, texts, redaction, events, bytes, .. } = beginning;
+        if let Some(list) = self.list.take() {
+            let previous = state.session_id().and_then(|session| self.tools.fresh.began(session, run));
+            let next = state.next_sequence();
+            // What was masked says so only in its stored form.
+            let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
+            let events = is_as_stored.then_some(events);
+            let seat = WorkerStart {
+                state: state.clone(),
+                redaction: redaction.clone(),
+                list,
+                previous,
+                events,
+                fate,
+            };
+            self.tools.fresh.keep(run, seat, LoadedRun::begun(state, fold, texts, redaction), bytes);
+            self.tools.dispatch.owed(run, next, true);
+        }
+    }
+}
+
+impl Drop for RunStartGuard<'_> {
+    fn drop(&mut self) {
+        if !self.is_known {
+            self.tools.fresh.forget_lately();
+            self.tools.timers.look_again(self.run, &self.tools.world);
+        }
+    }
+}
+
+impl Engine {
+    /// Creates a run; its first event is durable when this answers.
+    pub async fn create_run(&self, new: NewRun) -> Result<(RunId, Receipt), Error> {
+        self.create_run_once(new, None).await
+    }
+
+    /// The same for a request that is to be done once.
+    pub async fn create_run_once(&self, new: NewRun, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
+        if let Some(task) = new.task
+            && self.task(task).await?.is_none()
+        {
+            return Err(self.missing_task(task).await);
+        }
+        if let Some(session) = new.session
+            && self.session(session).await?.is_none()
+        {
+            return Err(self.missing_session(session).await);
+        }
+        self.queue(new, Vec::new(), once).await
+    }
+}

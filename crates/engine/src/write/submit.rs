@@ -1,0 +1,29 @@
+//! Submits commands and batches of events to the writer of a run.
+
+use recount_event::{Code, Draft, RunId};
+use recount_run::Command;
+
+use crate::write::run_writer::Work;
+use crate::{Engine, Error, Receipt, Triple, limits};
+
+impl Engine {
+    /// Submits a command to a run. `None`: there was nothing to write.
+    pub async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Error> {
+        self.writers.ask(run, Work::Command(command)).await
+    }
+
+    /// Appends a batch from the producer of an external run, exactly once for each triple.
+    pub async fn ingest(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Error> {
+        if drafts.is_empty() {
+            return Err(Error::rejected(Code::BodyMalformed, "a batch without events; send at least one"));
+        }
+        if drafts.len() > limits::BATCH_EVENTS_MAX {
+            return Err(Error::rejected(
+                Code::LimitReached,
+                format!("{} events in one batch; send at most {}", drafts.len(), limits::BATCH_EVENTS_MAX),
+            ));
+        }
+        let receipt = self.writers.ask(run, Work::Ingest(triple, drafts)).await?;
+        receipt.ok_or_else(|| Error::bug("an accepted batch has no receipt"))
+    }
+}

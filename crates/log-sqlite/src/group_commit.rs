@@ -1,0 +1,100 @@
+//! Whether the writer, before it begins a commit, waits for appends that are about to come.
+//!
+//! A commit costs nearly as much for one append as for thirty: a sync, a few pages, and whoever was at work is
+//! interrupted. Where many append at once it pays to let more of them come first; where few do, it would only cost
+//! time. How many there are nobody says, but now and then the writer is away for longer (a slow sync, a sealing),
+//! and as many as stand in line then append at the same time. A part of them is waited for, no longer than a few
+//! commits take. When they do not come by then, fewer are waited for the next time.
+//!
+//! Somebody who appends alone is never waited with, but for a few commits behind a crowd. Only judgement: this file
+//! must not know the line, threads or clocks.
+
+use std::time::Duration;
+
+use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_WAIT_MAX};
+
+/// What is known of those who append.
+#[derive(Debug, Default)]
+pub(crate) struct GroupCommitPolicy {
+    /// So many appended at the same time, lately.
+    at_once: usize,
+    /// How long the last commit took.
+    took: Duration,
+}
+
+impl GroupCommitPolicy {
+    /// How many are to be in line before a commit begins, and how long they are waited for; `None`: it begins.
+    pub(crate) fn wanted(&self) -> Option<(usize, Duration)> {
+        let count = self.at_once / GROUP_WAIT_DIVISOR;
+        (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_WAIT_MAX)))
+    }
+
+    /// So many were in line when it was taken.
+    pub(crate) fn came(&mut self, count: usize) {
+        if self.wanted().is_some_and(|(wanted, _)| count < wanted) {
+            self.at_once -= self.at_once.div_ceil(GROUP_WAIT_LESS_DIVISOR);
+        }
+        self.at_once = self.at_once.max(count);
+    }
+
+    pub(crate) fn committed(&mut self, took: Duration) {
+        self.took = took;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMIT: Duration = Duration::from_micros(100);
+
+    fn after(counts: &[usize]) -> GroupCommitPolicy {
+        let mut policy = GroupCommitPolicy::default();
+        for count in counts {
+            policy.came(*count);
+            policy.committed(COMMIT);
+        }
+        policy
+    }
+
+    #[test]
+    fn few_are_not_waited_for() {
+        for counts in [&[][..], &[1], &[1, 1, 2, 1], &[4, 2, 5, 1]] {
+            assert_eq!(after(counts).wanted(), None, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_many_is_waited_for_as_long_as_a_few_commits_take() {
+        assert_eq!(after(&[3, 60, 20, 30]).wanted(), Some((20, COMMIT * GROUP_WAIT_COMMITS)));
+        let mut slow = after(&[60]);
+        slow.committed(Duration::from_secs(3));
+        assert_eq!(slow.wanted(), Some((20, GROUP_WAIT_WAIT_MAX)));
+    }
+
+    #[test]
+    fn behind_a_crowd_somebody_alone_waits_a_few_times_and_then_never_again() {
+        let mut policy = after(&[4096]);
+        let mut waits = 0;
+        while policy.wanted().is_some() {
+            policy.came(1);
+            waits += 1;
+        }
+        assert_eq!(waits, 23);
+        policy.came(1);
+        assert_eq!(policy.wanted(), None);
+    }
+
+    #[test]
+    fn no_more_are_waited_for_than_a_part_of_the_most_that_came() {
+        for most in 0..5000 {
+            let policy = after(&[most / 2, most, most / 3]);
+            match policy.wanted() {
+                Some((wanted, _)) => {
+                    assert!(wanted > 1 && wanted <= most / GROUP_WAIT_DIVISOR, "{wanted} of {most}")
+                }
+                None => assert!(most < 2 * GROUP_WAIT_DIVISOR, "{most}"),
+            }
+        }
+    }
+}

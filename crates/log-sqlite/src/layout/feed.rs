@@ -1,0 +1,103 @@
+//! The table `feed`: which sealed record is at which position.
+//!
+//! It must not know records or transactions; `packing.rs` packs the spans.
+
+use recount_log::Fault;
+use rusqlite::{Connection, OptionalExtension as _, Result, params};
+
+use super::columns::{int, number};
+use crate::fault::{Doing as _, corrupt};
+use crate::packing::{self, Span};
+use crate::sum::Sum;
+
+/// What is asked for of a row of the feed, in the order [`stored_feed`] takes it.
+macro_rules! feed_columns {
+    ($rest:literal) => {
+        concat!("SELECT first_position, last_position, spans, sum FROM feed ", $rest)
+    };
+}
+/// Which record is at each position of a part of the feed.
+pub(crate) struct FeedRow {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) spans: Vec<Span>,
+}
+
+pub(crate) const FEED_BY_POSITION: &str =
+    feed_columns!("WHERE first_position >= ?1 ORDER BY first_position LIMIT ?2");
+
+pub(crate) fn feed_sum(first: u64, last: u64, spans: &[u8]) -> i64 {
+    Sum::of("feed").number(first).number(last).bytes(spans).column()
+}
+
+/// The same, to be written, with its spans packed.
+pub(crate) struct NewFeed {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) spans: Vec<u8>,
+}
+
+pub(crate) fn insert_feed(connection: &Connection, row: &NewFeed) -> Result<()> {
+    let sql = "INSERT INTO feed (first_position, last_position, spans, sum) VALUES (?1, ?2, ?3, ?4)";
+    let values = params![int(row.first), int(row.last), row.spans, feed_sum(row.first, row.last, &row.spans)];
+    connection.prepare_cached(sql)?.execute(values).map(drop)
+}
+
+/// Shows each row of the feed from the one with a position on, until told to stop (`false`).
+pub(crate) fn feed_from(
+    connection: &Connection,
+    position: u64,
+    each: &mut dyn FnMut(FeedRow) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let sql = feed_columns!(
+        "WHERE first_position >= coalesce((SELECT max(first_position) FROM feed WHERE first_position <= ?1), 0)
+        ORDER BY first_position"
+    );
+    let doing = "reading which record is at which position";
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query([int(position)]).doing(doing)?;
+    while let Some(row) = rows.next().doing(doing)? {
+        if !each(stored_feed(row)?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
+    let doing = "reading which record is at which position";
+    let (first, last) = (number(row, 0).doing(doing)?, number(row, 1).doing(doing)?);
+    let sum: Option<i64> = row.get(3).doing(doing)?;
+    let spans = row.get_ref(2).doing(doing)?.as_blob().ok();
+    let spans = spans.filter(|spans| sum == Some(feed_sum(first, last, spans)));
+    let spans = spans.and_then(packing::spans_of_feed);
+    if let Some(spans) = spans
+        && let counted = spans.iter().try_fold(first, |sum, span| sum.checked_add(span.count))
+        && counted.is_some()
+        && counted == last.checked_add(1)
+        && spans.iter().all(|span| span.first_sequence.checked_add(span.count).is_some())
+    {
+        return Ok(FeedRow { first, last, spans });
+    }
+    Err(corrupt(format!(
+        "what says which record is at which position from {first} on makes no sense; look at the store with `recount verify --data`"
+    )))
+}
+
+/// Where the first row of the feed begins that begins after a position.
+pub(crate) fn feed_after(connection: &Connection, position: u64) -> Result<Option<u64>> {
+    let sql = "SELECT first_position FROM feed WHERE first_position > ?1 ORDER BY first_position LIMIT 1";
+    connection.prepare_cached(sql)?.query_row([int(position)], |row| number(row, 0)).optional()
+}
+
+/// The last position that is sealed; 0 when none is.
+pub(crate) fn last_sealed(connection: &Connection) -> Result<u64, Fault> {
+    let doing = "reading where the sealed part ends";
+    let mut statement =
+        connection.prepare_cached(feed_columns!("ORDER BY first_position DESC LIMIT 1")).doing(doing)?;
+    let mut rows = statement.query([]).doing(doing)?;
+    match rows.next().doing(doing)? {
+        Some(row) => stored_feed(row).map(|row| row.last),
+        None => Ok(0),
+    }
+}

@@ -1,0 +1,142 @@
+//! The table `groups`: the hot part, one row a commit.
+//!
+//! It must not know where a stream ends. Look at [`StoredGroup`].
+
+use recount_log::Fault;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Result, params};
+
+use super::columns::{int, number};
+use crate::fault::{Doing as _, corrupt};
+use crate::packing::{self, Joined, Slot};
+
+/// One group as it is stored, unpacked.
+pub(crate) struct StoredGroup<'r> {
+    pub(crate) first_position: u64,
+    pub(crate) slots: Vec<Slot>,
+    index: &'r [u8],
+    joined: &'r [u8],
+}
+
+impl StoredGroup<'_> {
+    pub(crate) fn record(&self, slot: &Slot) -> &[u8] {
+        &self.joined[slot.range.clone()]
+    }
+
+    /// Of all records, with what joins them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.joined
+    }
+
+    pub(crate) fn last_position(&self) -> u64 {
+        self.first_position + self.slots.len() as u64 - 1
+    }
+
+    /// Every record that is there, with its position.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u64, &Slot, &[u8])> {
+        let slots = (self.first_position..).zip(&self.slots).filter(|(_, slot)| !slot.is_gone());
+        slots.map(|(position, slot)| (position, slot, self.record(slot)))
+    }
+
+    /// Whether the bytes are those that were written.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        if packing::group_is_sound(self.index, self.joined) {
+            return Ok(());
+        }
+        let (first, last) = (self.first_position, self.last_position());
+        Err(corrupt(format!("the records at positions {first} to {last} were changed on the disk")))
+    }
+}
+
+pub(crate) fn insert_group(
+    connection: &Connection,
+    first_position: u64,
+    records: usize,
+    index: &[u8],
+    events: &Joined,
+) -> Result<()> {
+    let sql = r#"INSERT INTO groups (first_position, records, "index", events) VALUES (?1, ?2, ?3, ?4)"#;
+    let values = params![int(first_position), int(records as u64), index, events];
+    connection.prepare_cached(sql)?.execute(values).map(drop)
+}
+
+/// Puts another content into a group that is there.
+pub(crate) fn update_group(
+    connection: &Connection,
+    first_position: u64,
+    index: &[u8],
+    events: &Joined,
+) -> Result<()> {
+    let sql = r#"UPDATE groups SET "index" = ?2, events = ?3 WHERE first_position = ?1"#;
+    connection.prepare_cached(sql)?.execute(params![int(first_position), index, events]).map(drop)
+}
+
+pub(crate) fn delete_groups(connection: &Connection, last_position: u64) -> Result<()> {
+    let sql = "DELETE FROM groups WHERE first_position <= ?1";
+    connection.prepare_cached(sql)?.execute([int(last_position)]).map(drop)
+}
+
+/// Shows each group from the one with a position on, until told to stop (`false`).
+pub(crate) fn groups_from(
+    connection: &Connection,
+    position: u64,
+    each: &mut dyn FnMut(StoredGroup<'_>) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let sql = r#"SELECT first_position, records, "index", events FROM groups
+        WHERE first_position >= coalesce((SELECT max(first_position) FROM groups WHERE first_position <= ?1), 0)
+        ORDER BY first_position"#;
+    let doing = "reading the newest records";
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query([int(position)]).doing(doing)?;
+    while let Some(row) = rows.next().doing(doing)? {
+        if !each(stored_group(row)?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Shows one group; a fault if it is not there.
+pub(crate) fn group_at<T>(
+    connection: &Connection,
+    first_position: u64,
+    look: impl FnOnce(StoredGroup<'_>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let sql = r#"SELECT first_position, records, "index", events FROM groups WHERE first_position = ?1"#;
+    let doing = "reading the newest records";
+    let mut statement = connection.prepare_cached(sql).doing(doing)?;
+    let mut rows = statement.query([int(first_position)]).doing(doing)?;
+    match rows.next().doing(doing)? {
+        Some(row) => look(stored_group(row)?),
+        None => Err(corrupt(format!(
+            "the records at positions from {first_position} on are not there; look at the store with `recount verify --data`"
+        ))),
+    }
+}
+
+pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup<'r>, Fault> {
+    let doing = "reading the newest records";
+    let first_position = number(row, 0).doing(doing)?;
+    let records = number(row, 1).doing(doing)?;
+    let index = row.get_ref(2).doing(doing)?.as_bytes();
+    let events = row.get_ref(3).doing(doing)?;
+    let text = matches!(events, ValueRef::Text(_));
+    if let (Ok(index), Ok(joined)) = (index, events.as_bytes())
+        && packing::index_is_sound(first_position, text, index, joined)
+        && let Some(slots) = packing::group_slots(index, text, joined, records)
+        && records > 0
+        && first_position > 0
+    {
+        return Ok(StoredGroup { first_position, slots, index, joined });
+    }
+    Err(corrupt(format!(
+        "the records at positions from {first_position} on do not fit their index; look at the store with `recount verify --data`"
+    )))
+}
+
+/// The first position that is not sealed yet; `None` when nothing is hot.
+pub(crate) fn first_hot(connection: &Connection) -> Result<Option<u64>> {
+    let sql = "SELECT min(first_position) FROM groups";
+    let first: Option<i64> = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(first.map(i64::unsigned_abs))
+}

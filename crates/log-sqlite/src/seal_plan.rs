@@ -1,0 +1,174 @@
+//! SealPlan of sealing, as the writer goes through them: which transaction comes next.
+//!
+//! ```text
+//!   window 1:  write chunks, portion by portion
+//!   window 2:  write chunks, and in the same transactions take the groups of window 1 away: their pages are
+//!              written once, with the new chunks, and not first with zeros
+//!   …
+//!   no window: take away what is left
+//! ```
+//!
+//! What is written counts at once, and what is left half done is found again by who reads the groups from the
+//! start: nothing here has to survive. It must not know SQL.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+use recount_log::Fault;
+
+use crate::fault::{corrupt, stopped};
+use crate::gather::{Bounds, Piece, Unit};
+use crate::hot::Backlog;
+use crate::layout::Totals;
+use crate::limits;
+use crate::sealer::{Answer, Ask, Ready};
+
+pub(crate) struct SealPlan {
+    asks: SyncSender<Ask>,
+    /// The window that is being sealed.
+    window: Option<Coming>,
+    /// Groups whose records are all in chunks.
+    left: VecDeque<Unit>,
+    /// What one transaction takes.
+    portion: Totals,
+    /// What one window takes.
+    most: Totals,
+}
+
+/// What the sealer is about to tell of one window.
+struct Coming {
+    answers: Receiver<Answer>,
+    unwanted: Arc<AtomicBool>,
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        self.unwanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One transaction.
+pub(crate) struct Work {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) units: Vec<Unit>,
+}
+
+/// How the writer asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It has better things to do than to wait for the sealer.
+    None,
+    /// It waits.
+    All,
+    /// It waits, and wants groups to go before anything else.
+    ForRoom,
+}
+
+pub(crate) enum Next {
+    Work(Work),
+    /// The sealer wakes the writer when it is.
+    NotReady,
+    /// All up to the position is sealed.
+    Nothing,
+}
+
+impl SealPlan {
+    pub(crate) fn new(asks: SyncSender<Ask>, portion: Totals, most: Totals) -> Self {
+        SealPlan { asks, window: None, left: VecDeque::new(), portion, most }
+    }
+
+    pub(crate) fn portion(&self) -> Totals {
+        self.portion
+    }
+
+    /// What to do next to seal all groups that begin up to a position.
+    pub(crate) fn next(
+        &mut self,
+        backlog: &Backlog,
+        last_position: u64,
+        patience: Patience,
+    ) -> Result<Next, Fault> {
+        loop {
+            if patience == Patience::ForRoom && !self.left.is_empty() {
+                return Ok(self.take_away());
+            }
+            let Some(window) = &self.window else {
+                let last_position = last_position.min(backlog.last_position);
+                let from = self.left.back().map_or(backlog.first_position, |unit| unit.last_position + 1);
+                if from <= last_position {
+                    self.ask(from, last_position)?;
+                } else if self.left.is_empty() {
+                    return Ok(Next::Nothing);
+                } else {
+                    return Ok(self.take_away());
+                }
+                continue;
+            };
+            let ready = match patience {
+                Patience::None => match window.answers.try_recv() {
+                    Err(TryRecvError::Empty) => return Ok(Next::NotReady),
+                    Err(TryRecvError::Disconnected) => Err(stopped()),
+                    Ok(answer) => answer,
+                },
+                Patience::All | Patience::ForRoom => window.answers.recv().unwrap_or_else(|_| Err(stopped())),
+            };
+            match ready {
+                Ok(Ready::Portion(pieces)) => {
+                    let new: u64 = pieces.iter().map(|piece| piece.new.bytes).sum();
+                    // A little more, so that nothing is left when the window ends.
+                    let units = self.units(new + new / limits::SEAL_MORE_DIVISOR);
+                    return Ok(Next::Work(Work { pieces, units }));
+                }
+                Ok(Ready::Groups(units)) => {
+                    self.window = None;
+                    if units.is_empty() {
+                        return Err(corrupt("the newest records are not there"));
+                    }
+                    self.left.extend(units);
+                }
+                Err(fault) => {
+                    self.forget();
+                    return Err(fault);
+                }
+            }
+        }
+    }
+
+    /// The next begins from the oldest group.
+    pub(crate) fn forget(&mut self) {
+        self.window = None;
+        self.left.clear();
+    }
+
+    fn ask(&mut self, from: u64, last_position: u64) -> Result<(), Fault> {
+        let (answers, coming) = sync_channel(limits::SEAL_PORTIONS_WAITING_MAX);
+        let unwanted = Arc::new(AtomicBool::new(false));
+        let bounds = Bounds { from, last_position, least_bytes: self.portion.bytes, most: self.most };
+        let (portion, asker) = (self.portion, std::thread::current());
+        self.asks
+            .send(Ask { bounds, portion, answers, unwanted: unwanted.clone(), asker })
+            .map_err(|_| stopped())?;
+        self.window = Some(Coming { answers: coming, unwanted });
+        Ok(())
+    }
+
+    fn take_away(&mut self) -> Next {
+        let units = self.units(self.portion.bytes);
+        Next::Work(Work { pieces: Vec::new(), units })
+    }
+
+    /// The oldest of what is left, of about so many bytes.
+    fn units(&mut self, bytes: u64) -> Vec<Unit> {
+        let mut units = Vec::new();
+        let mut taken = 0;
+        while taken < bytes.max(1)
+            && let Some(unit) = self.left.pop_front()
+        {
+            taken += unit.bytes;
+            units.push(unit);
+        }
+        units
+    }
+}

@@ -1,0 +1,68 @@
+//! The end of a transaction: what a failed commit came to, and rolling back.
+//!
+//! It must not know what was written. Entry point: [`settle`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use recount_log::{Fault, Retry};
+use rusqlite::{Connection, ErrorCode};
+
+use crate::fault::Doing as _;
+use crate::group::Proof;
+use crate::layout;
+
+/// Learns what became of a commit that failed. `Ok`: it landed after all, and is durable. `Err`: it did
+/// not; the words say so if a doubt is left.
+///
+/// SQLite undoes a failed commit for everyone who looks, but its pages may lie in the file, whole though
+/// not counted; a machine that stopped now could find them at its next start. A further commit
+/// overwrites them, and its sync is the proof.
+pub(super) fn settle(connection: &Connection, error: &rusqlite::Error, proof: &Proof) -> Result<(), Fault> {
+    let mut fault = crate::fault::of_sqlite("committing", error);
+    let sound = rolled_back(connection);
+    let landed = sound && proof.holds(connection).unwrap_or(false);
+    let buried = sound && bury(connection).is_ok();
+    if landed && buried {
+        tracing::warn!(%error, "a commit was told to have failed, but is there");
+        return Ok(());
+    }
+    // A write that failed means that the end of the commit was never in the file.
+    let unwritten = matches!(error, rusqlite::Error::SqliteFailure(failure, _)
+        if failure.code == ErrorCode::DiskFull || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE);
+    if !buried && !unwritten {
+        fault.message += "; should the machine stop before the next append succeeds, this one may be found to have happened";
+        fault.retry = Retry::Maybe;
+    }
+    Err(fault)
+}
+
+fn bury(connection: &Connection) -> rusqlite::Result<()> {
+    execute(connection, "BEGIN IMMEDIATE")?;
+    layout::raise_fence(connection)?;
+    execute(connection, "COMMIT")
+}
+
+/// Rolls back what is open. `false`: the connection is in doubt and must not be used again.
+pub(super) fn rolled_back(connection: &Connection) -> bool {
+    if !connection.is_autocommit()
+        && let Err(error) = execute(connection, "ROLLBACK")
+    {
+        tracing::warn!(%error, "rolling back failed");
+    }
+    connection.is_autocommit()
+}
+
+pub(super) fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+/// Has SQLite note, after each commit, how many pages the write-ahead log holds.
+pub(super) fn watch_wal(connection: &mut Connection, pages: &Arc<AtomicU32>) -> Result<(), Fault> {
+    let pages = pages.clone();
+    let note = move |_: &mut rusqlite::hooks::Wal, count| {
+        pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
+        Ok(())
+    };
+    connection.wal_hook(Some(note)).doing("watching the write-ahead log")
+}

@@ -1,0 +1,88 @@
+//! When the writer seals, and how much.
+//!
+//! It must not know how records are sealed. Look at [`Sealing`].
+
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::layout::Totals;
+use crate::limits;
+use crate::options::SqliteOptions;
+use crate::seal_plan::SealPlan;
+use crate::sealer::Ask;
+
+/// When and how much is sealed.
+pub(super) struct Sealing {
+    pub(super) age: Duration,
+    /// What may be hot.
+    pub(super) most: Totals,
+    pub(super) plan: SealPlan,
+    /// What has come of age is sealed up to this position.
+    pub(super) due: u64,
+    /// What came in since much is hot, somewhat more than that, and was not made up for by sealing.
+    pub(super) come_in: Totals,
+    /// After a failure: not before this.
+    pub(super) not_before: Option<Instant>,
+}
+
+/// What became of a step of sealing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Done,
+    NotReady,
+    Nothing,
+}
+
+impl Sealing {
+    pub(super) fn new(options: &SqliteOptions, asks: SyncSender<Ask>) -> Self {
+        let (age, records_max) = (options.seal_age, options.hot_records_max);
+        // Where little may be hot, windows and portions are small too.
+        let level = (records_max / limits::HOT_LEVEL_DIVISOR).max(1);
+        let portion = Totals {
+            records: limits::SEAL_BATCH_RECORDS.min(level.div_ceil(limits::SEAL_MORE_DIVISOR)),
+            bytes: limits::SEAL_BATCH_BYTES,
+        };
+        let window = Totals {
+            records: limits::SEAL_WINDOW_RECORDS_MAX.min(level),
+            bytes: limits::SEAL_WINDOW_BYTES_MAX,
+        };
+        Sealing {
+            age,
+            most: Totals { records: records_max, bytes: options.hot_bytes_max },
+            plan: SealPlan::new(asks, portion, window),
+            due: 0,
+            come_in: Totals::default(),
+            not_before: None,
+        }
+    }
+
+    /// So much came in while so much was hot.
+    pub(super) fn came_in(&mut self, new: Totals, hot: Totals) {
+        if self.is_much(hot) {
+            self.come_in.more(new);
+            self.come_in.more(Totals {
+                records: new.records / limits::SEAL_MORE_DIVISOR,
+                bytes: new.bytes / limits::SEAL_MORE_DIVISOR,
+            });
+        } else {
+            self.come_in = Totals::default();
+        }
+    }
+
+    /// Whether so much came in that a portion is to be sealed.
+    pub(super) fn lags(&self) -> bool {
+        let portion = self.plan.portion();
+        self.come_in.bytes >= portion.bytes || self.come_in.records >= portion.records
+    }
+
+    pub(super) fn is_too_much(&self, hot: Totals) -> bool {
+        hot.records > self.most.records || hot.bytes > self.most.bytes
+    }
+
+    pub(super) fn is_much(&self, hot: Totals) -> bool {
+        hot.records > self.most.records / limits::HOT_LEVEL_DIVISOR
+            || hot.bytes > self.most.bytes / limits::HOT_LEVEL_DIVISOR
+    }
+}

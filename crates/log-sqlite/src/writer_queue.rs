@@ -1,0 +1,220 @@
+//! The queue in front of the writer: bounded, in order, taken as a whole.
+//!
+//! One lock is taken for each append and two for each group, and the writer's thread is woken only when it
+//! sleeps. What is in the queue is counted until it has become part of a group. It must not know what a
+//! task is about.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use recount_log::limits::{APPENDS_WAITING_BYTES_MAX, APPENDS_WAITING_MAX};
+use recount_log::{Fault, FaultKind, Retry};
+
+use crate::fault::{closed, stopped};
+
+/// Where tasks wait, with the bytes they hold.
+pub(crate) struct WriterQueue<T>(Mutex<Inner<T>>);
+
+struct Inner<T> {
+    tasks: VecDeque<T>,
+    /// Of what is not in a group yet, be it here or in the writer's hands.
+    count: usize,
+    bytes: usize,
+    state: State,
+    /// The writer, while it sleeps, and how many have to be here for it to be woken.
+    asleep: Option<(Thread, usize)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Nothing new comes in; the writer does what is there.
+    Closed,
+    /// There is no writer any more.
+    Left,
+}
+
+/// What the writer finds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Tasks,
+    Nothing,
+    /// Nothing is there and nothing will come.
+    End,
+}
+
+impl<T> WriterQueue<T> {
+    pub(crate) fn new() -> Self {
+        let (tasks, asleep) = (VecDeque::new(), None);
+        WriterQueue(Mutex::new(Inner { tasks, count: 0, bytes: 0, state: State::Open, asleep }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- whoever wants something ----
+
+    /// Puts a task at the end.
+    pub(crate) fn push(&self, task: T, bytes: usize) -> Result<(), Fault> {
+        let mut inner = self.lock();
+        match inner.state {
+            State::Open => {}
+            State::Closed => return Err(closed()),
+            State::Left => return Err(stopped()),
+        }
+        if inner.count >= APPENDS_WAITING_MAX {
+            return Err(busy(&format!("{APPENDS_WAITING_MAX} appends")));
+        }
+        if inner.bytes > 0 && inner.bytes + bytes > APPENDS_WAITING_BYTES_MAX {
+            return Err(busy(&format!("{} bytes", inner.bytes)));
+        }
+        inner.count += 1;
+        inner.bytes += bytes;
+        inner.tasks.push_back(task);
+        let here = inner.tasks.len();
+        let asleep = inner.asleep.take_if(|(_, count)| here >= *count);
+        drop(inner);
+        if let Some((writer, _)) = asleep {
+            writer.unpark();
+        }
+        Ok(())
+    }
+
+    /// Lets nothing new in.
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        if inner.state == State::Open {
+            inner.state = State::Closed;
+        }
+        if let Some((writer, _)) = inner.asleep.take() {
+            writer.unpark();
+        }
+    }
+
+    // ---- the writer ----
+
+    /// Waits until so many are here, at most so long.
+    pub(crate) fn gather(&self, count: usize, wait: Duration) {
+        {
+            let mut inner = self.lock();
+            if inner.tasks.len() >= count || inner.state != State::Open {
+                return;
+            }
+            inner.asleep = Some((std::thread::current(), count));
+        }
+        // Woken for nothing, it takes fewer.
+        std::thread::park_timeout(wait);
+    }
+
+    /// Moves everything that is there to the end of `tasks`. With `sleeps` the writer says that it will
+    /// sleep when it finds nothing.
+    pub(crate) fn take(&self, tasks: &mut VecDeque<T>, sleeps: bool) -> Found {
+        let mut inner = self.lock();
+        if inner.tasks.is_empty() {
+            if inner.state != State::Open {
+                return Found::End;
+            }
+            inner.asleep = sleeps.then(|| (std::thread::current(), 1));
+            return Found::Nothing;
+        }
+        inner.asleep = None;
+        if tasks.is_empty() {
+            std::mem::swap(&mut inner.tasks, tasks);
+        } else {
+            tasks.append(&mut inner.tasks);
+        }
+        Found::Tasks
+    }
+
+    /// Sleeps until something comes, at most so long; after a `take` that said so.
+    pub(crate) fn sleep(wait: Option<Duration>) {
+        match wait {
+            Some(wait) => std::thread::park_timeout(wait),
+            None => std::thread::park(),
+        }
+    }
+
+    /// So many tasks do not wait any more.
+    pub(crate) fn served(&self, count: usize, bytes: usize) {
+        let mut inner = self.lock();
+        inner.count = inner.count.saturating_sub(count);
+        inner.bytes = inner.bytes.saturating_sub(bytes);
+    }
+
+    /// The writer is gone: what is left gets no answer.
+    pub(crate) fn leave(&self) {
+        let left = {
+            let mut inner = self.lock();
+            inner.state = State::Left;
+            std::mem::take(&mut inner.tasks)
+        };
+        drop(left);
+    }
+}
+
+fn busy(what: &str) -> Fault {
+    let message = format!("{what} wait for the store's writer already; try again shortly");
+    Fault::new(FaultKind::Busy, Retry::Maybe, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_counts_until_it_is_served() {
+        let queue = WriterQueue::new();
+        let mut mine = VecDeque::new();
+        assert_eq!(queue.take(&mut mine, false), Found::Nothing);
+        (0..APPENDS_WAITING_MAX).for_each(|n| queue.push(n, 1).unwrap());
+        assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Busy);
+        assert_eq!(queue.take(&mut mine, false), Found::Tasks);
+        assert_eq!(mine.len(), APPENDS_WAITING_MAX);
+        assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Busy);
+        queue.served(1, 1);
+        queue.push(7, 1).unwrap();
+        queue.close();
+        assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Closed);
+        assert_eq!(queue.take(&mut mine, false), Found::Tasks);
+        assert_eq!(mine.back(), Some(&7), "in order, behind what is in hand");
+        assert_eq!(queue.take(&mut mine, true), Found::End);
+    }
+
+    #[test]
+    fn it_is_waited_for_as_many_as_are_wanted_or_until_nothing_comes_any_more() {
+        let queue = std::sync::Arc::new(WriterQueue::new());
+        let others = |count: usize, closes: bool| {
+            let queue = queue.clone();
+            recount_world::thread("others", move || {
+                while queue.lock().asleep.is_none() {
+                    std::thread::yield_now();
+                }
+                (0..count).for_each(|n| queue.push(n, 1).unwrap());
+                if closes {
+                    queue.close();
+                }
+            })
+        };
+        let mut mine = VecDeque::new();
+        for (count, closes) in [(5, false), (2, true)] {
+            let other = others(count, closes);
+            queue.gather(5, Duration::from_secs(600));
+            other.join().unwrap();
+            queue.take(&mut mine, false);
+            assert_eq!(mine.drain(..).count(), count);
+        }
+        queue.gather(5, Duration::from_secs(600));
+    }
+
+    #[test]
+    fn one_that_is_too_large_for_the_line_goes_when_nothing_else_waits() {
+        let queue = WriterQueue::new();
+        queue.push((), APPENDS_WAITING_BYTES_MAX + 1).unwrap();
+        assert_eq!(queue.push((), 1).unwrap_err().kind, FaultKind::Busy);
+        queue.leave();
+        assert_eq!(queue.push((), 1).unwrap_err().kind, FaultKind::Closed);
+    }
+}

@@ -1,0 +1,164 @@
+//! What every store does: the [`Store`] trait, and the two traits that its callers implement.
+//!
+//! It must not know how anything is stored. See the head of the crate for the contract.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::fault::{AppendError, Fault};
+use crate::values::{
+    Append, Committed, DamagedRow, End, FeedRecord, Framed, Guard, Integrity, ReadBound, Record, Row, RowPut,
+    RowRange, RowRepair, Stats, StreamKey, Tail, WholeRows,
+};
+
+/// What a store answers with; boxed so that stores can be chosen while the program runs.
+pub type Answer<T, E = Fault> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'static>>;
+
+/// How a record is written into a page that is one piece, as the asker decides.
+pub trait Framing: Send + Sync + 'static {
+    /// `cursor` is the record's place in what is read. Called where the record lies, so that it is copied
+    /// once: on a thread of the store.
+    fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut);
+
+    /// The record that a frame holds, as it was given; `None` where frames cannot be taken apart, and whoever needs
+    /// the record asks the store.
+    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
+        let _not_known = frame;
+        None
+    }
+}
+
+/// Hears of every commit that has records, in commit order, durable already. A store may commit
+/// several appends at once; their records then come together, in position order. Called on the
+/// store's writer: be quick, never wait. Panics here are bugs and stop the store.
+pub trait Observer: Send + Sync + 'static {
+    fn committed(&self, records: &[FeedRecord]);
+}
+
+/// A store of streams, rows and blobs. See the crate's head for the contract.
+pub trait Store: Send + Sync + 'static {
+    /// Sets who hears of commits. Called once, before the first append.
+    fn observe(&self, observer: Arc<dyn Observer>);
+
+    /// All or nothing; durable when answered. Takes its place in line at the call, not when it is first
+    /// awaited, and is not taken back by dropping the answer.
+    fn append(&self, append: Append) -> Answer<Committed, AppendError>;
+
+    /// Records of one stream with a sequence of at least `from`, in order, contiguous. From before a cut
+    /// it begins with the first record that is left. Empty when there are none or the stream does not
+    /// exist. A page ends before damaged records; a read that begins at one fails with its [`crate::Damage`].
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>>;
+
+    /// The same records framed into one piece, by sequence; `None` when there are none. The page may end
+    /// before the bound, where the store keeps what follows elsewhere.
+    fn read_framed(
+        &self,
+        stream: &StreamKey,
+        from: u64,
+        bound: ReadBound,
+        framing: Arc<dyn Framing>,
+    ) -> Answer<Option<Framed>> {
+        let records = self.read(stream, from, bound);
+        Box::pin(async move {
+            let records = records.await?;
+            let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(None) };
+            let (first, last) = (first.sequence, last.sequence);
+            let mut out = BytesMut::new();
+            records.iter().for_each(|record| framing.frame(record.sequence, &record.bytes, &mut out));
+            Ok(Some(Framed { bytes: out.freeze(), first, last }))
+        })
+    }
+
+    /// Records of all streams with a position of at least `from`, in order; contiguous but for what was
+    /// cut or erased. A page ends before damaged records; a read that begins at one fails with its
+    /// [`crate::Damage`], which says where the feed goes on.
+    fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
+
+    /// `None` when the stream never existed; an erased one answers with its tombstone.
+    /// The chain may have to be worked out from records: ask for the [`Store::end`] where it is not needed.
+    fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>>;
+
+    /// What [`Store::tail`] answers, without the chain: never reads a record.
+    fn end(&self, stream: &StreamKey) -> Answer<Option<End>> {
+        let tail = self.tail(stream);
+        Box::pin(async move { Ok(tail.await?.map(|tail| tail.end())) })
+    }
+
+    /// The last position that was given; 0 when none was. Its record may be gone.
+    fn last_position(&self) -> Answer<u64>;
+
+    /// Names of streams in key order, strictly after `after`; those of erased ones too.
+    fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>>;
+
+    fn row(&self, space: &str, key: &str) -> Answer<Option<Row>>;
+
+    fn rows(&self, range: RowRange) -> Answer<Vec<Row>>;
+
+    /// The same, going on after damaged rows: they are named, and the others are given. [`Store::rows`] fails in their
+    /// place, and names the first.
+    fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
+        let rows = self.rows(range);
+        Box::pin(async move { Ok(WholeRows { rows: rows.await?, damaged: Vec::new() }) })
+    }
+
+    /// The damaged rows of all spaces, at most [`crate::limits::DAMAGED_ROWS_MAX`]. Reads every row.
+    fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Takes damaged rows away and writes rows anew, all or nothing; durable when answered. Whoever asks knows from
+    /// elsewhere what the rows say. `false`: nothing was changed, because a stream does not end where it is said to.
+    fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
+        let rows = repair.rows.into_iter();
+        let puts = rows.map(|row| {
+            let guard = Guard::Any;
+            RowPut { space: row.space, key: row.key, guard, value: Some(row.value) }
+        });
+        let append = self.append(Append { rows: puts.collect(), ..Append::default() });
+        Box::pin(async move {
+            match append.await {
+                Ok(_) => Ok(true),
+                Err(AppendError::Fault(fault)) => Err(fault),
+                Err(_) => Ok(false),
+            }
+        })
+    }
+
+    /// Stores bytes under their own BLAKE3 hash and returns it in lower-case hex; storing the same
+    /// bytes again changes nothing. Durable when answered.
+    fn put_blob(&self, bytes: Bytes) -> Answer<String>;
+
+    /// `None` when no such blob exists; a blob whose bytes do not match its name is a fault.
+    fn blob(&self, hash: &str) -> Answer<Option<Bytes>>;
+
+    /// Takes a blob away, so that its space is free; one that does not exist is passed over. Nobody may be storing
+    /// the same bytes meanwhile: who asks sees to that. Durable when answered.
+    fn remove_blob(&self, hash: &str) -> Answer<()>;
+
+    /// Names of blobs in their order, strictly after `after`.
+    fn blobs(&self, after: Option<String>, limit: usize) -> Answer<Vec<String>>;
+
+    /// Reads everything once. Slow; for `verify` and `doctor`.
+    fn integrity(&self) -> Answer<Integrity>;
+
+    /// Copies the whole store, blobs included, as it is at one moment, into a folder that a store of the same
+    /// kind can be opened in; work goes on meanwhile. Whatever exists at `to` is left alone and refused.
+    fn backup(&self, to: PathBuf) -> Answer<()>;
+
+    fn stats(&self) -> Answer<Stats>;
+
+    /// [`crate::FaultKind::Full`] while the store has no space for an ordinary append, as far as can be told without
+    /// writing. For a store that has no bound of its own there always is.
+    fn space(&self) -> Answer<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Finishes what was accepted, lets go of what it holds, and refuses every further call with
+    /// [`crate::FaultKind::Closed`]. Closing again is fine. Dropping a store without this
+    /// loses nothing that was acknowledged.
+    fn close(&self) -> Answer<()>;
+}

@@ -1,0 +1,113 @@
+//! Tokens as the admin API has them: a request checked, a token shown, and what the audit trail records of it.
+//!
+//! It must not know HTTP or the store. Entry point: [`new_token`].
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use recount_api::admin::{AddToken, Token};
+use recount_api::scope::Scope as Named;
+use recount_engine::{Caller, Narrowing, Scope, TokenRow};
+use recount_event::{Code, time};
+use recount_face_aep::Refusal;
+use serde_json::{Value, json};
+
+use super::keys::NewToken;
+use crate::tenant_folder::is_tenant_name;
+use crate::{audit, limits};
+
+/// What the audit trail says of a new token.
+pub(crate) fn created(row: &TokenRow) -> Value {
+    let scopes: Vec<&str> = row.scopes.iter().map(|scope| scope.as_str()).collect();
+    json!({
+        "token_id": row.id.to_string(), "name": row.name, "tenant": row.tenant, "scopes": scopes,
+        "by": row.created_by,
+    })
+}
+
+/// What was asked for, where it can be.
+pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Result<NewToken, Refusal> {
+    let wrong = |detail: String| Refusal::new(Code::BodyMalformed, detail);
+    if tenant == audit::TENANT {
+        return Err(wrong(format!("tenant is {tenant:?}, which is the audit trail's; choose another name")));
+    }
+    if !is_tenant_name(&tenant) {
+        let shown: String = tenant.chars().take(80).collect();
+        let most = limits::TENANT_NAME_MAX;
+        return Err(wrong(format!("tenant is {shown:?}; use a-z, 0-9 and -, at most {most}")));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
+    let name = request.name;
+    if name.is_empty() || name.len() > limits::TOKEN_NAME_MAX || !name.chars().all(plain) {
+        let shown: String = name.chars().take(80).collect();
+        let most = limits::TOKEN_NAME_MAX;
+        return Err(wrong(format!("name is {shown:?}; use letters, digits, . _ - and @, at most {most}")));
+    }
+    let scopes: BTreeSet<Scope> = request.scopes.iter().map(|named| scope(*named)).collect();
+    if scopes.is_empty() {
+        return Err(wrong("scopes is empty; name at least one".into()));
+    }
+    let within = request.tasks.len() + request.sessions.len();
+    if within > limits::TOKEN_NARROWED_MAX {
+        let most = limits::TOKEN_NARROWED_MAX;
+        return Err(wrong(format!("the token is narrowed to {within} things; name at most {most}")));
+    }
+    let mut narrowing = Narrowing::default();
+    for task in &request.tasks {
+        narrowing.tasks.insert(task.parse().map_err(|why| wrong(format!("tasks: {why}")))?);
+    }
+    for session in &request.sessions {
+        narrowing.sessions.insert(session.parse().map_err(|why| wrong(format!("sessions: {why}")))?);
+    }
+    if scopes.contains(&Scope::Admin) && !narrowing.is_none() {
+        return Err(wrong("scopes has admin, which cannot be narrowed; leave tasks and sessions out".into()));
+    }
+    if request.expires_in_seconds == Some(0) || request.requests_per_second == Some(0) {
+        return Err(wrong("expires_in_seconds and requests_per_second are at least 1".into()));
+    }
+    Ok(NewToken {
+        tenant,
+        name,
+        scopes,
+        narrowing,
+        expires_in: request.expires_in_seconds.map(Duration::from_secs),
+        requests_per_second: request.requests_per_second,
+        created_by: by.name.clone(),
+    })
+}
+
+fn scope(named: Named) -> Scope {
+    match named {
+        Named::Read => Scope::Read,
+        Named::Run => Scope::Run,
+        Named::Approve => Scope::Approve,
+        Named::Ingest => Scope::Ingest,
+        Named::Admin => Scope::Admin,
+    }
+}
+
+fn named(scope: Scope) -> Named {
+    match scope {
+        Scope::Read => Named::Read,
+        Scope::Run => Named::Run,
+        Scope::Approve => Named::Approve,
+        Scope::Ingest => Named::Ingest,
+        Scope::Admin => Named::Admin,
+    }
+}
+
+/// A token as it is told of; never what was shown once.
+pub(crate) fn told(row: TokenRow) -> Token {
+    Token {
+        id: row.id.to_string(),
+        tenant: row.tenant,
+        name: row.name,
+        scopes: row.scopes.into_iter().map(named).collect(),
+        tasks: row.narrowing.tasks.iter().map(ToString::to_string).collect(),
+        sessions: row.narrowing.sessions.iter().map(ToString::to_string).collect(),
+        created_at: row.created_at,
+        created_by: row.created_by,
+        expires_at: row.expires_ms.map(time::format_ms),
+        requests_per_second: row.requests_per_second,
+    }
+}

@@ -1,0 +1,154 @@
+//! What a setting accepts: one function for each sort of value. An error says what is accepted.
+//!
+//! It must not know a key. [`wrong`] makes the message of it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use recount_agent::model::ModelName;
+use recount_agent::sandbox::Mode;
+use recount_log_sqlite::Durability;
+use tracing::level_filters::LevelFilter;
+
+use super::options::LogFormat;
+use crate::StartError;
+use crate::amounts;
+use crate::limits::SWEEP_EVERY_MIN;
+
+/// A setting that has a value it does not accept.
+pub(super) fn wrong(key: &str, value: &str, accepted: &str) -> StartError {
+    StartError::usage(format!("{key} is {value:?}; use {accepted}"))
+}
+
+fn some<T>(value: Option<T>, accepted: &str) -> Result<T, String> {
+    value.ok_or_else(|| accepted.to_owned())
+}
+
+fn or_off<T>(text: &str, value: impl Fn(&str) -> Option<T>, accepted: &str) -> Result<Option<T>, String> {
+    if text == "off" { Ok(None) } else { some(value(text), &format!("off, or {accepted}")).map(Some) }
+}
+
+fn parsed<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
+}
+
+pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {
+    some(parsed(text), "true or false")
+}
+
+/// An address with a port, or `localhost` with one.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}").parse().ok(),
+        None => parsed(text),
+    };
+    some(address, "an address with a port, such as 127.0.0.1:8765")
+}
+
+pub(super) fn path(text: &str) -> Result<PathBuf, String> {
+    Ok(text.into())
+}
+
+pub(super) fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "strict" => Ok(Durability::Strict),
+        "relaxed" => Ok(Durability::Relaxed),
+        _ => Err("strict or relaxed".to_owned()),
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("text or json".to_owned()),
+    }
+}
+
+pub(super) fn level(text: &str) -> Result<LevelFilter, String> {
+    some(parsed(text), "off, error, warn, info, debug or trace")
+}
+
+pub(super) fn sandbox_mode(text: &str) -> Result<Mode, String> {
+    some(parsed(text), "auto, bubblewrap, landlock or off")
+}
+
+/// A number from 1 to `most`.
+pub(super) fn number(text: &str, most: usize) -> Result<usize, String> {
+    let number = parsed(text).filter(|number| (1..=most).contains(number));
+    some(number, &format!("a number from 1 to {most}"))
+}
+
+pub(super) fn from_one(text: &str) -> Result<u32, String> {
+    some(parsed(text).filter(|count| *count > 0), "a number from 1")
+}
+
+pub(super) fn rate(text: &str) -> Result<Option<u32>, String> {
+    or_off(text, |text| parsed(text).filter(|rate| *rate > 0), "a number from 1")
+}
+
+pub(super) fn count(text: &str) -> Result<Option<u64>, String> {
+    or_off(text, parsed, "a number")
+}
+
+pub(super) fn time(text: &str) -> Result<Option<Duration>, String> {
+    or_off(text, amounts::duration, "a time such as 30d or 12h")
+}
+
+pub(super) fn sweep(text: &str) -> Result<Duration, String> {
+    let every = amounts::duration(text).filter(|every| *every >= SWEEP_EVERY_MIN);
+    some(every, "a time such as 10m, at least 1s")
+}
+
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    some(amounts::bytes(text).filter(|size| *size > 0), "a size such as 2GiB")
+}
+
+pub(super) fn size_or_off(text: &str) -> Result<Option<u64>, String> {
+    or_off(text, amounts::bytes, "a size such as 5GiB")
+}
+
+pub(super) fn model(text: &str) -> Result<Option<ModelName>, String> {
+    match text {
+        "none" => Ok(None),
+        name => some(parsed(name), "PROVIDER/MODEL, or none").map(Some),
+    }
+}
+
+pub(super) fn optional_path(text: &str) -> Result<Option<PathBuf>, String> {
+    Ok((text != "none").then(|| text.into()))
+}
+
+/// Values with commas between them, or none.
+pub(super) fn list(text: &str) -> Result<Vec<String>, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty() && text != "none");
+    Ok(words.map(str::to_owned).collect())
+}
+
+pub(super) fn paths(text: &str) -> Result<Vec<PathBuf>, String> {
+    Ok(list(text)?.into_iter().map(PathBuf::from).collect())
+}
+
+/// Origins exactly as browsers name them.
+pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
+    let origins = match text {
+        "none" | "" => Vec::new(),
+        some => some.split(',').map(|origin| origin.trim().to_owned()).collect(),
+    };
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        Some(other) => {
+            Err(format!("origins such as https://app.example, never * or a path; {other:?} is none"))
+        }
+        None => Ok(origins),
+    }
+}
+
+/// Whether a browser could name an origin so: a scheme, a host in lower case, a port unless it is the usual one.
+fn is_origin(text: &str) -> bool {
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let plain =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | ':' | '[' | ']');
+    authority.is_some_and(|authority| !authority.is_empty() && authority.chars().all(plain))
+}

@@ -1,0 +1,36 @@
+//! What the command line says to a server. See [`Options`].
+
+use std::path::PathBuf;
+
+/// What was said on the command line, before the environment and the file are looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub bind: Option<String>,
+    pub data: Option<PathBuf>,
+    pub config: Option<PathBuf>,
+    pub durability: Option<String>,
+    /// Positions after which acknowledged events may be missing. Only on the command line: it is about one loss.
+    pub accept_loss_after: Vec<u64>,
+    pub log: Option<String>,
+    pub log_format: Option<String>,
+    pub max_age: Option<String>,
+    pub max_events: Option<String>,
+    pub max_bytes: Option<String>,
+    pub sweep_every: Option<String>,
+    pub require_token: bool,
+    pub allowed_origins: Vec<String>,
+    pub sandbox: Option<String>,
+    pub policy: Option<PathBuf>,
+    /// Folders that runs may work in.
+    pub workspaces: Vec<String>,
+    /// Keeps events in memory only. Not for operators: shows what the disk costs.
+    #[doc(hidden)]
+    pub in_memory: bool,
+}
+
+/// How the server's own log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}

@@ -1,0 +1,220 @@
+//! The settings, one row each: the key in the file, the flag, the type, the default, what is accepted, and how the
+//! reference in `docs/configuration.md` describes it.
+//!
+//! It must not know what a setting is for. Entry points: [`Values::read`], [`rows`]. Only the file has the settings that
+//! are structures: agents, providers of models, variables of commands.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use recount_agent::model::ModelName;
+use recount_agent::sandbox::{Mode, SandboxSettings};
+use recount_log_sqlite::Durability;
+use tracing::level_filters::LevelFilter;
+
+use super::aap::BASE_PATH_DEFAULT;
+use super::accepts::*;
+use super::options::{LogFormat, Options};
+use crate::StartError;
+use crate::amounts::sized;
+use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX};
+use crate::settings::Lookup;
+
+/// What a setting is in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Number,
+    Bool,
+    List,
+    /// A path that begins in the folder of the file.
+    PathBeside,
+    /// Not in the file and not documented: for tests and the bench.
+    Hidden,
+}
+
+/// A setting as the file and the reference have it.
+pub(super) struct Row {
+    pub(super) key: &'static str,
+    pub(super) kind: Kind,
+    #[cfg(test)]
+    pub(super) flag: Option<&'static str>,
+    /// As the reference shows it.
+    #[cfg(test)]
+    pub(super) default: String,
+    #[cfg(test)]
+    pub(super) values: &'static str,
+}
+
+macro_rules! settings {
+    ($place:ident; $(
+        $field:ident: $type:ty = $kind:ident $key:literal $(flag $flag:literal)?,
+        $default:expr $(=> $shown:literal)?, $accepts:expr, $values:literal;
+    )+) => {
+        /// Every setting, read and checked.
+        #[derive(Debug, Clone, PartialEq)]
+        pub(super) struct Values {
+            $(pub(super) $field: $type,)+
+        }
+
+        impl Values {
+            /// Takes each setting from the flag, the environment, the file or its default, in this order.
+            pub(super) fn read<E: Fn(&str) -> Option<String>>(
+                look: &mut Lookup<E>,
+                options: &Options,
+                $place: &Place,
+            ) -> Result<Values, StartError> {
+                $(
+                    let flag = settings!(@said options $field $($flag)?);
+                    let text = look.pick($key, flag, || $default.into());
+                    let accepts: fn(&str) -> Result<$type, String> = $accepts;
+                    let $field = accepts(&text).map_err(|accepted| wrong($key, &text, &accepted))?;
+                )+
+                Ok(Values { $($field),+ })
+            }
+
+            /// The type of each value and what it was read as, for tests.
+            #[cfg(test)]
+            pub(super) fn in_words(&self) -> Vec<String> {
+                vec![$(format!("{:?}", self.$field)),+]
+            }
+        }
+
+        /// Every setting.
+        pub(super) fn rows() -> Vec<Row> {
+            vec![$(Row {
+                key: $key,
+                kind: Kind::$kind,
+                #[cfg(test)]
+                flag: settings!(@flag $($flag)?),
+                #[cfg(test)]
+                default: settings!(@shown $default $(, $shown)?),
+                #[cfg(test)]
+                values: $values,
+            }),+]
+        }
+    };
+    (@said $options:ident $field:ident $flag:literal) => { $options.$field.said() };
+    (@said $options:ident $field:ident) => { None };
+    (@flag $flag:literal) => { Some($flag) };
+    (@flag) => { None };
+    (@shown $default:expr, $shown:literal) => { $shown.to_owned() };
+    (@shown $default:expr) => { String::from($default) };
+}
+
+/// What a default may depend on, beside settings above it.
+pub(super) struct Place {
+    /// The data folder of this user; empty if none is known.
+    pub(super) data: String,
+    pub(super) has_home: bool,
+}
+
+// field: type = kind "key" flag "--flag", default => "default in the reference", accepts, "meaning and values";
+settings! { place;
+    bind: SocketAddr = Text "bind" flag "--bind", "127.0.0.1:8765", address,
+        "an address with a port; port 0 takes a free one. A non-loopback address requires a [token](security.md) first";
+    data: PathBuf = Text "data" flag "--data", place.data.clone() => "`$XDG_DATA_HOME/recount`, else `~/.local/share/recount`", path,
+        "the data folder; created for its owner only if it is missing";
+    durability: Durability = Text "store.durability" flag "--durability", "strict", durability,
+        "`strict`: acknowledged means on disk; `relaxed`: faster, but a power failure may lose the last moments";
+    hot_events_max: Option<u64> = Hidden "store.hot_events_max", "off", count,
+        "unsealed events of a store: `off`, or a number";
+    max_age: Option<Duration> = Text "retention.max_age" flag "--max-age", "off", time,
+        "how long a run is kept complete after its end: `off`, or a whole number of `s`, `m`, `h` or `d`";
+    max_events: Option<u64> = Number "retention.max_events" flag "--max-events", "off", count,
+        "events of the whole store beyond which runs are pruned: `off`, or a number";
+    max_bytes: Option<u64> = Text "retention.max_bytes" flag "--max-bytes", "off", size_or_off,
+        "bytes of events, likewise: `off`, or a whole number of `B`, `KiB`, `MiB`, `GiB` or `TiB`";
+    sweep_every: Duration = Text "retention.sweep_every" flag "--sweep-every", format!("{}m", SWEEP_EVERY_DEFAULT.as_secs() / 60), sweep,
+        "the pause between two sweeps, at least `1s`";
+    require_token: bool = Bool "access.require_token" flag "--require-token", "false", yes_or_no,
+        "`true`: every request requires a token, also from this machine";
+    allowed_origins: Vec<String> = List "access.allowed_origins" flag "--allowed-origin", "none", origins,
+        "origins whose pages may send requests, such as `https://app.example`; comma-separated in the variable";
+    requests_per_second: Option<u32> = Number "access.requests_per_second", "off", rate,
+        "requests per second for tokens without a rate of their own: `off`, or a number from 1";
+    detectors: bool = Bool "redaction.detectors", "true", yes_or_no,
+        "`true`: mask text with the [shape of a secret](redaction.md)";
+    redact_environment: bool = Bool "redaction.environment", "true", yes_or_no,
+        "`true`: mask the values of the server's own variables whose names sound secret";
+    secret_env: Vec<String> = List "redaction.secret_env", "none", list,
+        "further variables whose values are masked; comma-separated in the variable";
+    secret_files: Vec<PathBuf> = List "redaction.secret_files", "none", paths,
+        "files whose contents are masked, one secret per file; comma-separated in the variable";
+    log: LevelFilter = Text "log.level" flag "--log", "info", level,
+        "`off`, `error`, `warn`, `info`, `debug`, `trace`";
+    log_format: LogFormat = Text "log.format" flag "--log-format", "text", log_format,
+        "`text`, `json`";
+    at_once: usize = Number "runs.at_once", RUNS_AT_ONCE_DEFAULT.to_string(), |text| number(text, RUNS_AT_ONCE_MAX),
+        "own runs at work at a time, per tenant, from 1 to 10000; further runs wait in a queue, and their logs say so";
+    tools_at_once: usize = Number "runs.tools_at_once", recount_agent::limits::TOOLS_AT_ONCE.to_string(), |text| number(text, TOOLS_AT_ONCE_MAX),
+        "tools at work at a time, over all tenants, from 1 to 10000; further calls wait in a queue, and the logs of their runs say so";
+    workspaces: Vec<String> = List "workspaces.allow" flag "--allow-workspace", usual_workspaces(bind, require_token, place) => "`~`, else none: [where runs work](#where-runs-work)", list,
+        "folders that runs may work in and copy, with their subfolders; comma-separated in the variable";
+    keep: Option<Duration> = Text "workspaces.keep", "7d", time,
+        "how long an unused copy is kept: `off` (until its task or session is deleted), or a time";
+    instructions: bool = Bool "workspaces.instructions", "true", yes_or_no,
+        "whether runs read the [`AGENTS.md` files](agents.md#instructions-of-a-workspace) of their workspaces";
+    sandbox: Mode = Text "sandbox.mode" flag "--sandbox", "auto", sandbox_mode,
+        "`auto`: bubblewrap if it works, else Landlock if it works, else no command runs; `bubblewrap` or `landlock`: only that one; `off`: commands run with all the rights of the server";
+    strict: bool = Bool "sandbox.strict", "false", yes_or_no,
+        "`true`: commands run only if the sandbox enforces everything that it can ([sandbox.md](sandbox.md)); otherwise none runs";
+    readable: Vec<PathBuf> = List "sandbox.readable", "none", paths,
+        "further folders that commands may read, such as `~/.cargo`; comma-separated in the variable";
+    hidden: Vec<PathBuf> = List "sandbox.hidden", "none", paths,
+        "what they may not see although it is below a readable folder";
+    memory_bytes: u64 = Text "sandbox.memory_bytes", sized(SandboxSettings::default().memory_bytes), size,
+        "memory of a command and everything it starts; beyond it the command is killed";
+    processes: u32 = Number "sandbox.processes", SandboxSettings::default().processes.to_string(), from_one,
+        "processes and threads of a command";
+    file_bytes: u64 = Text "sandbox.file_bytes", sized(SandboxSettings::default().file_bytes), size,
+        "the largest file that a command may write";
+    tmp_bytes: u64 = Text "sandbox.tmp_bytes", sized(SandboxSettings::default().tmp_bytes), size,
+        "size of its own `/tmp`, where that is memory";
+    workspace_bytes: u64 = Text "sandbox.workspace_bytes", sized(SandboxSettings::default().workspace_bytes), size,
+        "what a workspace may hold: a copy in all, a folder that is worked in itself beside what was there; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
+    policy: Option<PathBuf> = PathBeside "policy.file" flag "--policy", "none", optional_path,
+        "the [rules](policy.md) that allow, ask about or block tool calls; in the file, relative to its folder";
+    model: Option<ModelName> = Text "models.default", "none", model,
+        "the model of runs that name none, as `PROVIDER/MODEL`";
+    base_paths: Vec<String> = List "aap.base_paths", BASE_PATH_DEFAULT, list,
+        "further paths for [applications](faces/aap.md), beside `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
+    public_meta: bool = Bool "aap.public_meta", "false", yes_or_no,
+        "`true`: `meta` below these paths, which lists the agents, requires no token";
+}
+
+/// The home folder, where only people at this machine can make runs and nobody tells them apart.
+fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &Place) -> &'static str {
+    let is_personal = bind.ip().to_canonical().is_loopback() && !require_token;
+    if is_personal && place.has_home { "~" } else { "none" }
+}
+
+/// A flag as the text that a variable would have.
+trait Said {
+    fn said(&self) -> Option<String>;
+}
+
+impl Said for Option<String> {
+    fn said(&self) -> Option<String> {
+        self.clone()
+    }
+}
+
+impl Said for Option<PathBuf> {
+    fn said(&self) -> Option<String> {
+        self.as_ref().map(|path| path.to_string_lossy().into_owned())
+    }
+}
+
+impl Said for bool {
+    fn said(&self) -> Option<String> {
+        self.then(|| "true".to_owned())
+    }
+}
+
+impl Said for Vec<String> {
+    fn said(&self) -> Option<String> {
+        (!self.is_empty()).then(|| self.join(", "))
+    }
+}

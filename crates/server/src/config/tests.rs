@@ -1,0 +1,226 @@
+//! Where values come from, what is refused, and whether the page about configuration agrees with the table.
+
+use recount_agent::sandbox::{Mode, SandboxSettings};
+
+use super::*;
+use crate::settings::variable;
+
+fn settle(options: Options, environment: &[(&str, &str)]) -> Result<Config, String> {
+    let lookup =
+        |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    Config::settle(options, lookup).map_err(|why| why.to_string())
+}
+
+#[test]
+fn flag_over_environment_over_file_over_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    std::fs::write(&file, "bind = \"127.0.0.1:1\"\ndata = \"/file\"\n[store]\ndurability = \"relaxed\"\n")
+        .unwrap();
+    let options = Options { config: Some(file), ..Options::default() };
+    let from_file = settle(options.clone(), &[]).unwrap();
+    assert_eq!((from_file.bind.port(), from_file.data.as_path()), (1, Path::new("/file")));
+    assert_eq!(from_file.durability, Durability::Relaxed);
+    let from_environment = settle(options.clone(), &[("RECOUNT_BIND", "127.0.0.1:2")]).unwrap();
+    assert_eq!(from_environment.bind.port(), 2);
+    let options = Options { bind: Some("localhost:3".into()), ..options };
+    assert_eq!(settle(options, &[("RECOUNT_BIND", "127.0.0.1:2")]).unwrap().bind.port(), 3);
+    let by_default = settle(Options::default(), &[("HOME", "/h")]).unwrap();
+    assert_eq!(by_default.bind.to_string(), "127.0.0.1:8765");
+    assert_eq!(by_default.data, Path::new("/h/.local/share/recount"));
+}
+
+#[test]
+fn every_value_says_where_it_comes_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    std::fs::write(&file, "bind = \"127.0.0.1:1\"\n[store]\ndurability = \"relaxed\"\n").unwrap();
+    let options =
+        Options { config: Some(file.clone()), bind: Some("127.0.0.1:2".into()), ..Options::default() };
+    let environment = [("RECOUNT_LOG", "warn"), ("RECOUNT_BIND", "127.0.0.1:3"), ("RECOUNT_LOG__FORMAT", "")];
+    let config = settle(Options { data: Some("/d".into()), ..options }, &environment).unwrap();
+    let told = |key: &str| {
+        let setting = config.settings.iter().find(|setting| setting.key == key).unwrap();
+        (setting.value.clone(), setting.source.to_string())
+    };
+    let said = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+    assert_eq!(told("bind"), said("127.0.0.1:2", "flag"));
+    assert_eq!(told("log.level"), said("warn", "environment RECOUNT_LOG"));
+    assert_eq!(told("store.durability"), said("relaxed", &format!("file {}", file.display())));
+    assert_eq!(told("log.format"), said("text", "default"));
+    assert_eq!(told("retention.sweep_every"), said("10m", "default"));
+    // No setting is left out, and none comes twice.
+    for row in table::rows() {
+        assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
+    }
+    assert_eq!(config.settings.len(), table::rows().len() + 5, "what only the file can say");
+}
+
+#[test]
+fn who_may_come_in() {
+    let home = ("HOME", "/h");
+    assert_eq!(settle(Options::default(), &[home]).unwrap().access, Access::default());
+    let named = [
+        home,
+        ("RECOUNT_ACCESS__REQUIRE_TOKEN", "true"),
+        ("RECOUNT_ACCESS__ALLOWED_ORIGINS", "https://a.example, http://localhost:3000"),
+        ("RECOUNT_ACCESS__REQUESTS_PER_SECOND", "50"),
+    ];
+    let access = settle(Options::default(), &named).unwrap().access;
+    assert!(access.require_token && access.requests_per_second == Some(50));
+    assert_eq!(access.allowed_origins, ["https://a.example", "http://localhost:3000"]);
+    for bad in ["*", "https://", "https://a.example/", "a.example", "https://A.example", "null"] {
+        let options = Options { allowed_origins: vec![bad.into()], ..Options::default() };
+        let why = settle(options, &[home]).unwrap_err();
+        assert!(why.contains("allowed_origins") && why.contains(bad), "{why}");
+    }
+}
+
+#[test]
+fn keys_of_providers_are_never_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    let text = "[models.providers.a]\nkind='openai'\napi_key='sk-hidden-from-all'\nbase_url='http://h/v1'\n\
+                headers={x-api-key='also-hidden'}\n";
+    std::fs::write(&file, text).unwrap();
+    let options = Options { config: Some(file), data: Some("/d".into()), ..Options::default() };
+    let config = settle(options, &[]).unwrap();
+    let told = |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
+    assert_eq!(told("models.providers"), "a (openai at http://h/v1)");
+    let looked_at = format!("{config:?}");
+    assert!(!looked_at.contains("sk-hidden") && !looked_at.contains("also-hidden"), "{looked_at}");
+    let why = settle(Options::default(), &[("HOME", "/h"), ("RECOUNT_MODELS__DEFAULT", "x")]).unwrap_err();
+    assert!(why.contains("models.default"), "{why}");
+}
+
+#[test]
+fn where_runs_may_work() {
+    let home = ("HOME", "/h");
+    let allowed = |options: Options, environment: &[(&str, &str)]| {
+        let environment = [&[home], environment].concat();
+        settle(options, &environment).map(|config| config.runs.workspaces)
+    };
+    assert_eq!(allowed(Options::default(), &[]).unwrap(), [Path::new("/h")]);
+    let none: [&Path; 0] = [];
+    // Where people come in whom this machine does not know, nothing of it is theirs unless it is said.
+    let locked = Options { require_token: true, ..Options::default() };
+    assert_eq!(allowed(locked, &[]).unwrap(), none);
+    let open = Options { bind: Some("0.0.0.0:1".into()), ..Options::default() };
+    assert_eq!(allowed(open, &[]).unwrap(), none);
+    let named = [("RECOUNT_WORKSPACES__ALLOW", "~/code, /srv")];
+    assert_eq!(allowed(Options::default(), &named).unwrap(), [Path::new("/h/code"), Path::new("/srv")]);
+    let flag = Options { workspaces: vec!["/a".into(), "/b".into()], ..Options::default() };
+    assert_eq!(allowed(flag, &named).unwrap(), [Path::new("/a"), Path::new("/b")]);
+    for bad in ["a", "./a", "~other"] {
+        let why = allowed(Options { workspaces: vec![bad.into()], ..Options::default() }, &[]).unwrap_err();
+        assert!(why.contains("workspaces.allow") && why.contains(bad), "{why}");
+    }
+    for (name, bad) in [
+        ("RECOUNT_RUNS__AT_ONCE", "0"),
+        ("RECOUNT_WORKSPACES__KEEP", "soon"),
+        ("RECOUNT_SANDBOX__MODE", "chroot"),
+        ("RECOUNT_SANDBOX__STRICT", "perhaps"),
+        ("RECOUNT_SANDBOX__MEMORY_BYTES", "0"),
+        ("RECOUNT_SANDBOX__PROCESSES", "none"),
+    ] {
+        let why = settle(Options::default(), &[home, (name, bad)]).unwrap_err();
+        let key = name.trim_start_matches("RECOUNT_").replace("__", ".").to_lowercase();
+        assert!(why.contains(&key) && why.contains(bad), "{why}");
+    }
+}
+
+/// The typed values, each as debug text.
+fn values(config: Option<&Path>, environment: &[(&str, &str)]) -> Vec<String> {
+    let lookup =
+        |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    let (file, path) = file::read(config, &lookup).unwrap();
+    let mut look = Lookup::new(lookup, path, file.values);
+    let place = Place { data: "/d".to_owned(), has_home: false };
+    Values::read(&mut look, &Options::default(), &place).unwrap().in_words()
+}
+
+/// The example of the page says something else than the default of each setting, and a variable says the same as the file.
+#[test]
+fn the_example_of_the_page_sets_every_setting() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let (_, example) = page.split_once("```toml\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.toml");
+    std::fs::write(&path, example).unwrap();
+    let options = Options { config: Some(path.clone()), ..Options::default() };
+    let config = settle(options, &[]).unwrap();
+    let (default, from_file) = (values(None, &[]), values(Some(&path), &[]));
+    for (place, row) in table::rows().iter().enumerate() {
+        let setting = config.settings.iter().find(|setting| setting.key == row.key).unwrap();
+        if row.kind == table::Kind::Hidden {
+            assert_eq!(setting.source, crate::Source::Default);
+            continue;
+        }
+        assert_eq!(setting.source, crate::Source::File(path.clone()), "{}", row.key);
+        assert_ne!(from_file[place], default[place], "{}", row.key);
+        let by_variable = values(None, &[(&variable(row.key), &setting.value)]);
+        assert_eq!(by_variable[place], from_file[place], "{}", row.key);
+    }
+    assert_eq!((config.bind.port(), config.data.as_path()), (9000, Path::new("/var/lib/recount")));
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let retention = Policy { max_age: Some(days(30)), max_events: Some(5_000_000), max_bytes: Some(5 << 30) };
+    assert_eq!((config.durability, config.retention), (Durability::Relaxed, retention));
+    assert_eq!(config.sweep_every, Duration::from_secs(30 * 60));
+    let access = Access {
+        require_token: true,
+        allowed_origins: vec!["https://app.example".into()],
+        requests_per_second: Some(200),
+    };
+    assert_eq!(config.access, access);
+    let redaction = Redaction {
+        detectors: false,
+        environment: false,
+        secret_env: vec!["BILLING_LOGIN".into()],
+        secret_files: vec!["/run/secrets/database".into()],
+    };
+    assert_eq!(config.redaction, redaction);
+    assert_eq!((config.log.to_string().as_str(), config.log_format), ("warn", LogFormat::Json));
+    let runs = &config.runs;
+    assert_eq!((runs.at_once, runs.tools_at_once, runs.keep), (8, 4, Some(days(30))));
+    assert_eq!((&*runs.workspaces, runs.workspace_instructions), (&["/srv/projects".into()][..], false));
+    let sandbox = SandboxSettings {
+        mode: Mode::Landlock,
+        strict: true,
+        readable: vec!["~/.cargo".into()],
+        hidden: vec!["/srv/projects/secret".into()],
+        environment: [("CARGO_TERM_COLOR".into(), "never".into())].into(),
+        memory_bytes: 2 << 30,
+        processes: 256,
+        file_bytes: 1 << 30,
+        tmp_bytes: 512 << 20,
+        workspace_bytes: 20 << 30,
+    };
+    assert_eq!(runs.sandbox, sandbox);
+    assert_eq!(runs.policy.as_deref(), Some(Path::new("/etc/recount/policy.toml")));
+    assert_eq!(runs.models.default.as_ref().unwrap().to_string(), "local/qwen3:8b");
+    assert_eq!(
+        (config.aap.base_paths.last().unwrap().as_str(), config.aap.public_meta),
+        ("/acme/agents", true)
+    );
+}
+
+/// The table of the page is the table of the code.
+#[test]
+fn the_page_about_configuration_says_what_is_so() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let code = |text: &str| format!("`{text}`");
+    let shown = |default: &str| match default {
+        "none" => default.to_owned(),
+        text if text.contains('`') => text.to_owned(),
+        text => code(text),
+    };
+    let rows = table::rows().into_iter().filter(|row| row.kind != table::Kind::Hidden);
+    let rows = rows.map(|row| {
+        let flag = row.flag.map(|flag| format!(" {}", code(flag))).unwrap_or_default();
+        let (key, variable, default) = (code(row.key), code(&variable(row.key)), shown(&row.default));
+        format!("| {key} |{flag} | {variable} | {default} | {} |", row.values)
+    });
+    let said: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(said, rows.collect::<Vec<_>>());
+}

@@ -1,0 +1,137 @@
+//! Who is in and who was turned away: places for connections, and what is counted of them.
+//!
+//! Nobody is known by more than an address yet, so the last places are kept for addresses that have few.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use recount_transport::{Share, ShareLimits, Shares};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::limits;
+
+/// Shared by the listener, which lets in, and metrics.
+pub(crate) struct ConnectionLimits {
+    places: Shares<IpAddr>,
+    places_max: usize,
+    /// For those who are only told that there is no place.
+    refusals: Arc<Semaphore>,
+    accepted: AtomicU64,
+    stalled: AtomicU64,
+}
+
+/// What becomes of somebody who knocks.
+pub(crate) enum Admission {
+    Place(Share<IpAddr>),
+    /// There is no place, and time to say so.
+    Refusal(OwnedSemaphorePermit),
+    /// Not even that.
+    Nothing,
+}
+
+impl ConnectionLimits {
+    pub(crate) fn new(places_max: usize) -> Arc<Self> {
+        Arc::new(ConnectionLimits {
+            places: Shares::new(limits_of(places_max)),
+            places_max,
+            refusals: Arc::new(Semaphore::new(limits::REFUSALS_MAX)),
+            accepted: AtomicU64::new(0),
+            stalled: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn try_admit(&self, peer: SocketAddr) -> Admission {
+        if let Some(place) = self.places.try_take(&network_of(peer.ip()), 1) {
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+            return Admission::Place(place);
+        }
+        self.refusals.clone().try_acquire_owned().map_or(Admission::Nothing, Admission::Refusal)
+    }
+
+    /// A connection was cut because its peer took nothing.
+    pub(crate) fn cut(&self) {
+        self.stalled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn places_max(&self) -> usize {
+        self.places_max
+    }
+
+    pub(crate) fn open(&self) -> usize {
+        self.places.taken()
+    }
+
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn refused(&self) -> u64 {
+        self.places.refused()
+    }
+
+    pub(crate) fn stalled(&self) -> u64 {
+        self.stalled.load(Ordering::Relaxed)
+    }
+}
+
+fn limits_of(places_max: usize) -> ShareLimits {
+    let kept = places_max / limits::CONNECTIONS_KEPT_DIVISOR;
+    let each = limits::PEER_CONNECTIONS_KEPT.min(kept.div_ceil(limits::PEERS_KEPT_MIN));
+    ShareLimits::of_all(places_max, kept, each)
+}
+
+/// Whoever has an IPv6 address has a whole network of them.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(connections: &ConnectionLimits, peer: &str) -> Vec<Share<IpAddr>> {
+        let peer = SocketAddr::new(peer.parse().unwrap(), 1);
+        let mut held = Vec::new();
+        while let Admission::Place(place) = connections.try_admit(peer) {
+            held.push(place);
+        }
+        held
+    }
+
+    #[test]
+    fn no_address_takes_all_places() {
+        for places_max in [16, 100, 1_000, limits::CONNECTIONS_MAX] {
+            let connections = ConnectionLimits::new(places_max);
+            let greedy = fill(&connections, "192.0.2.1");
+            assert!(greedy.len() < places_max && greedy.len() >= places_max * 7 / 8, "{}", greedy.len());
+            let other = fill(&connections, "::ffff:192.0.2.2");
+            assert!(!other.is_empty(), "of {places_max}");
+            assert_eq!(connections.open(), greedy.len() + other.len());
+            assert_eq!(fill(&connections, "192.0.2.2").len(), 0, "the same address in other words");
+            assert_eq!(connections.refused(), 3);
+            drop(greedy);
+            assert_eq!(connections.open(), other.len());
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one() {
+        let connections = ConnectionLimits::new(100);
+        let greedy = fill(&connections, "2001:db8:0:1::1");
+        assert!(fill(&connections, "2001:db8:0:1:ffff::2").is_empty());
+        assert!(!fill(&connections, "2001:db8:0:2::1").is_empty());
+        drop(greedy);
+    }
+
+    #[test]
+    fn where_there_is_one_place_somebody_has_it() {
+        assert_eq!(fill(&ConnectionLimits::new(1), "192.0.2.1").len(), 1);
+    }
+}

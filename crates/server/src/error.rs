@@ -1,0 +1,37 @@
+//! Why a server did not start or a tool of it gave up: a message for the operator and the exit code.
+//!
+//! It must not know what failed. Look at [`StartError`].
+
+/// Why the server did not start, or did not run to a good end.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StartError {
+    message: String,
+    exit_code: u8,
+}
+
+impl StartError {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        StartError { message: message.into(), exit_code: 2 }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        StartError { message: message.into(), exit_code: 1 }
+    }
+
+    /// What was asked for is not done, because the store is not as it should be.
+    pub(crate) fn damaged(message: impl Into<String>) -> Self {
+        StartError { message: message.into(), exit_code: 3 }
+    }
+
+    /// Logs the message; the exit code stays for the caller.
+    pub(crate) fn logged(self) -> Self {
+        tracing::error!("{}", self.message);
+        StartError { message: String::new(), exit_code: self.exit_code }
+    }
+
+    /// 2 when something was asked for that cannot be, 3 when a store is not as it should be, 1 when the world failed.
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+}

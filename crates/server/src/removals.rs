@@ -1,0 +1,76 @@
+//! Requests that take something away, recorded by their path when they were done. See [`watch`].
+//!
+//! It stands after the guard, so it knows who asks. Must not know what a face does for a path: it looks at the method and
+//! the path alone, so that a new way to delete something is recorded without a change here.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{Method, StatusCode};
+use recount_engine::Visitor;
+use recount_transport::RequestId;
+use serde_json::json;
+
+use crate::access::{Admitted, Gate};
+use crate::audit::What;
+use crate::peer::Peer;
+
+/// Records what a request took away, before its client is answered.
+pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let Some(audit) = gate.tenants.audit() else { return next.run(request).await };
+    let extensions = request.extensions();
+    let peer = extensions.get::<Peer>().map(|Peer(address)| address.ip());
+    let removal = action(request.method(), request.uri().path()).map(|action| {
+        let visitor = extensions.get::<Visitor>();
+        let admitted = extensions.get::<Admitted>();
+        json!({
+            "action": action,
+            "path": request.uri().path(),
+            "tenant": admitted.map(|admitted| &*admitted.tenant),
+            "by": visitor.map(|visitor| visitor.caller.name.clone()),
+            "caller_id": visitor.map(|visitor| visitor.caller.id.clone()),
+            "peer": peer.map(|peer| peer.to_string()),
+            "request_id": extensions.get::<RequestId>().map(|RequestId(id)| id.to_string()),
+        })
+    });
+    let response = next.run(request).await;
+    match removal {
+        Some(facts) if response.status().is_success() => audit.record(What::Removed, facts).await,
+        _ if response.status() == StatusCode::FORBIDDEN => audit.refused("scope_missing", peer),
+        _ => {}
+    }
+    response
+}
+
+/// What a request takes away, where it does. A token that is taken back has an event of its own.
+fn action(method: &Method, path: &str) -> Option<&'static str> {
+    let path = path.trim_end_matches('/');
+    match *method {
+        Method::DELETE if path.ends_with("/pin") => Some("unpin"),
+        Method::DELETE if path.starts_with("/admin/tokens/") => None,
+        Method::DELETE => Some("delete"),
+        Method::POST if path.ends_with("/prune") => Some("prune"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_something_away() {
+        for (method, path, wanted) in [
+            (Method::DELETE, "/v1/tasks/task_1", Some("delete")),
+            (Method::DELETE, "/aap/sessions/chat_1", Some("delete")),
+            (Method::DELETE, "/v1/runs/run_1/pin", Some("unpin")),
+            (Method::DELETE, "/admin/tokens/tok_1", None),
+            (Method::POST, "/v1/prune", Some("prune")),
+            (Method::POST, "/v1/runs/run_1/prune", Some("prune")),
+            (Method::POST, "/v1/runs", None),
+            (Method::GET, "/v1/runs", None),
+        ] {
+            assert_eq!(action(&method, path), wanted, "{method} {path}");
+        }
+    }
+}

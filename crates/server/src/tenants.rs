@@ -1,0 +1,192 @@
+//! Tenants: each has a store and an engine of its own, so that nothing of one can be seen from another.
+//!
+//! The store of the default tenant lies in the data folder itself, those of the others in folders named after
+//! them, below. See `docs/decisions/0014`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use recount_engine::{Engine, EngineStats, Error, Policy};
+use recount_event::Code;
+use recount_face_aep::{Refusal, SseFraming};
+use recount_log_sqlite::SqliteStore;
+use recount_world::World;
+
+use crate::agents::AgentPool;
+use crate::audit::{self, Audit};
+use crate::home::Home;
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within, tenant_folders};
+use crate::{StartError, limits, seal};
+
+pub(crate) struct Tenants {
+    default: Engine,
+    others: RwLock<BTreeMap<String, Engine>>,
+    /// `None`: there is no folder to keep others in.
+    home: Option<Home>,
+    world: World,
+    /// One new tenant at a time.
+    making: tokio::sync::Mutex<()>,
+    /// What every tenant's store is kept to.
+    policy: OnceLock<(Policy, Duration)>,
+    /// Who does their own runs, where anybody does.
+    agents: OnceLock<Arc<AgentPool>>,
+    /// What is done to the server itself; none where there is no data folder.
+    audit: OnceLock<Audit>,
+}
+
+impl Tenants {
+    /// Opens the stores of all tenants there are.
+    pub(crate) async fn open(default: Engine, home: Option<Home>) -> Result<Arc<Self>, StartError> {
+        let world = default.world().clone();
+        let folders = match &home {
+            Some(home) => tenant_folders(&home.data)
+                .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?,
+            None => BTreeMap::new(),
+        };
+        let others = RwLock::default();
+        let making = tokio::sync::Mutex::default();
+        let tenants = Arc::new(Tenants {
+            default,
+            others,
+            home,
+            world,
+            making,
+            policy: OnceLock::new(),
+            agents: OnceLock::new(),
+            audit: OnceLock::new(),
+        });
+        for name in folders.keys().filter(|name| *name != audit::TENANT) {
+            let failed = |why: Refusal| {
+                StartError::failed(format!("the store of the tenant {name} cannot be used: {}", why.detail))
+            };
+            tenants.open_one(name).await.map_err(failed)?;
+        }
+        Ok(tenants)
+    }
+
+    async fn open_one(&self, name: &str) -> Result<Engine, Refusal> {
+        let Some(home) = &self.home else {
+            let detail = "this server has no data folder to keep other tenants in";
+            return Err(Refusal::new(Code::LimitReached, detail));
+        };
+        let options = home.options(folder_within(&home.data, name));
+        // It waits for the disk, but only when a tenant is new or the server begins.
+        let store = SqliteStore::open(options).map_err(Error::from)?;
+        let redactor = self.default.redactor().clone();
+        // One key for all: what it opens is told apart by its run.
+        let key = seal::key(&home.data, &self.world)
+            .map_err(|why| Refusal::new(Code::StoreUnavailable, why.to_string()))?;
+        let framing = Arc::new(SseFraming);
+        let engine =
+            Engine::open_with_key(Arc::new(store), self.world.clone(), framing, redactor, Some(key)).await?;
+        if let Some((policy, every)) = self.policy.get() {
+            engine.keep_to(*policy, *every);
+            engine.keep_scrubbing();
+        }
+        if let Some(agents) = self.agents.get() {
+            agents.attach_performer(name, &engine).await?;
+        }
+        self.others.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), engine.clone());
+        Ok(engine)
+    }
+
+    /// The engine of a tenant, whose store is made when there is none yet.
+    pub(crate) async fn make(&self, name: &str) -> Result<Engine, Refusal> {
+        let _one_at_a_time = self.making.lock().await;
+        if let Some(engine) = self.engine(name) {
+            return Ok(engine);
+        }
+        let there = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
+        if there >= limits::TENANTS_MAX {
+            let detail = format!("there are {there} tenants, and no more may be");
+            return Err(Refusal::new(Code::LimitReached, detail));
+        }
+        tracing::info!(tenant = name, "a tenant is new; its store is made");
+        self.open_one(name).await
+    }
+
+    pub(crate) fn default_engine(&self) -> &Engine {
+        &self.default
+    }
+
+    pub(crate) fn engine(&self, name: &str) -> Option<Engine> {
+        if name == TENANT_DEFAULT {
+            return Some(self.default.clone());
+        }
+        self.others.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Everybody's, the default one first.
+    pub(crate) fn all(&self) -> Vec<(String, Engine)> {
+        let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let others = others.iter().map(|(name, engine)| (name.clone(), engine.clone()));
+        std::iter::once((TENANT_DEFAULT.to_owned(), self.default.clone())).chain(others).collect()
+    }
+
+    /// Prunes by this policy from now on, in all stores, and scrubs them.
+    pub(crate) fn keep_to(&self, policy: Policy, every: Duration) {
+        for (_, engine) in self.all() {
+            engine.keep_scrubbing();
+            engine.keep_to(policy, every);
+        }
+        // Said once, when the server begins.
+        if self.policy.set((policy, every)).is_err() {
+            tracing::warn!("tenants were told twice what to keep; the first counts for new ones");
+        }
+    }
+
+    /// Attaches the agents that execute the runs of all tenants, and of tenants to come.
+    pub(crate) async fn attach_agents(&self, agents: Arc<AgentPool>) -> Result<(), Error> {
+        let _one_at_a_time = self.making.lock().await;
+        for (name, engine) in self.all() {
+            agents.attach_performer(&name, &engine).await?;
+        }
+        // Said once, when the server begins; an engine would have refused a second one.
+        self.agents.get_or_init(|| agents);
+        Ok(())
+    }
+
+    /// Records what is done to the server from now on.
+    pub(crate) fn record_in(&self, audit: Audit) {
+        // Said once, when the server begins.
+        self.audit.get_or_init(|| audit);
+    }
+
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.audit.get()
+    }
+
+    pub(crate) fn agents(&self) -> Option<&Arc<AgentPool>> {
+        self.agents.get()
+    }
+
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
+        for (_, engine) in self.all() {
+            engine.ready().await?;
+        }
+        Ok(())
+    }
+
+    /// All together.
+    pub(crate) async fn stats(&self) -> Result<EngineStats, Error> {
+        let mut sum = self.default.stats().await?;
+        for (_, engine) in self.all().into_iter().skip(1) {
+            sum.add(&engine.stats().await?);
+        }
+        Ok(sum)
+    }
+
+    /// Copies all stores to a folder that is not there yet, one after the other: each as it is at one moment.
+    pub(crate) async fn backup(&self, to: &Path) -> Result<(), Error> {
+        self.default.backup(to.to_owned()).await?;
+        for (name, engine) in self.all().into_iter().skip(1) {
+            engine.backup(folder_within(to, &name)).await?;
+        }
+        if let Some(audit) = self.audit() {
+            audit.engine().backup(folder_within(to, audit::TENANT)).await?;
+        }
+        Ok(())
+    }
+}
