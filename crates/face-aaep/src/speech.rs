@@ -16,10 +16,8 @@ use unic_langid::LanguageIdentifier;
 pub use key::Key;
 
 /// Language tag, whether it runs from right to left, and the catalogue.
-const SOURCES: &[(&str, bool, &str)] = &[
-    ("en-US", false, include_str!("../speech/en-US.ftl")),
-    ("ar", true, include_str!("../speech/ar.ftl")),
-];
+const SOURCES: &[(&str, bool, &str)] =
+    &[("en-US", false, include_str!("../speech/en-US.ftl")), ("ar", true, include_str!("../speech/ar.ftl"))];
 
 static ALL: LazyLock<Vec<Speech>> = LazyLock::new(|| SOURCES.iter().map(Speech::load).collect());
 
@@ -71,7 +69,8 @@ impl Speech {
     fn load(&(tag, right_to_left, source): &(&'static str, bool, &str)) -> Speech {
         let language: LanguageIdentifier = tag.parse().expect("a language tag");
         let resource = FluentResource::try_new(source.to_owned());
-        let resource = resource.unwrap_or_else(|(_, why)| panic!("the catalogue {tag} cannot be read: {why:?}"));
+        let resource =
+            resource.unwrap_or_else(|(_, why)| panic!("the catalogue {tag} cannot be read: {why:?}"));
         let mut bundle = FluentBundle::new_concurrent(vec![language]);
         // Where the sentence runs the other way, what is put into it is kept apart.
         bundle.set_use_isolating(right_to_left);
@@ -121,7 +120,9 @@ impl Speech {
             }
         }
         let said = self.try_say(key, Some(&values));
-        said.unwrap_or_else(|why| unreachable!("a test says every message of {}: {}: {why}", self.tag, key.name()))
+        said.unwrap_or_else(|why| {
+            unreachable!("a test says every message of {}: {}: {why}", self.tag, key.name())
+        })
     }
 
     /// Its normal form alone.
@@ -136,7 +137,8 @@ impl Speech {
             let text = self.bundle.format_pattern(pattern, args, &mut errors).trim().to_owned();
             if errors.is_empty() { Ok(text) } else { Err(format!("{errors:?}")) }
         };
-        let attribute = |name| message.get_attribute(name).map(|attribute| form(attribute.value())).transpose();
+        let attribute =
+            |name| message.get_attribute(name).map(|attribute| form(attribute.value())).transpose();
         Ok(Summaries {
             normal: message.value().map(form).transpose()?,
             terse: attribute("terse")?,

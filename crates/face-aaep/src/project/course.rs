@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recount_aaep::wire::{
-    Boundary, CancelledBy, ErrorCategory, OutputStreaming, SessionCancelled, SessionCompleted, SessionErrored,
-    SessionStarted, StateChanged, Summaries, Urgency,
+    Boundary, CancelledBy, ErrorCategory, OutputStreaming, SessionCancelled, SessionCompleted,
+    SessionErrored, SessionStarted, StateChanged, Summaries, Urgency,
 };
 use recount_event::code::CODES;
 use recount_event::family::run::WaitKind;
@@ -56,7 +56,9 @@ impl Course {
         let request = text::some_quoted(queued.title.as_deref().or(queued.request_text.as_deref()));
         let agent = Arg::Text(&self.agent);
         let summaries = match &request {
-            Some(request) => to.say(Key::SessionStarted, &[("agent", agent), ("request", request.as_str().into())]),
+            Some(request) => {
+                to.say(Key::SessionStarted, &[("agent", agent), ("request", request.as_str().into())])
+            }
             None => to.say(Key::SessionStartedPlain, &[("agent", agent)]),
         };
         let mut body = SessionStarted::new();
@@ -75,7 +77,11 @@ impl Course {
             Payload::RunStarted(_) => self.has_worker = true,
             Payload::RunThrottled(held) => {
                 let reason = text::quoted(&held.reason);
-                self.sentence(to, Key::Throttled, &[("place", held.place.into()), ("reason", reason.as_str().into())]);
+                self.sentence(
+                    to,
+                    Key::Throttled,
+                    &[("place", held.place.into()), ("reason", reason.as_str().into())],
+                );
             }
             Payload::RunWaiting(waiting) => {
                 let own = |one: &&run::WaitsFor| one.kind == WaitKind::ClientTool;
@@ -84,10 +90,14 @@ impl Course {
                     self.sentence(to, Key::WaitingForApplication, &[("calls", calls.into())]);
                 }
             }
-            Payload::RunContinued(continued) => match text::quoted(&continued.by).as_str() {
-                "" => self.sentence(to, Key::Continued, &[]),
-                by => self.sentence(to, Key::ContinuedBy, &[("by", by.into())]),
-            },
+            // The answer was said before; that work goes on is for those who want to hear everything.
+            Payload::RunContinued(continued) => {
+                let summaries = match text::quoted(&continued.by).as_str() {
+                    "" => to.say(Key::Continued, &[]),
+                    by => to.say(Key::ContinuedBy, &[("by", by.into())]),
+                };
+                self.changes(to, self.state, summaries, Urgency::Background);
+            }
             Payload::GapRunDisconnected(_) => self.sentence(to, Key::Disconnected, &[]),
             Payload::TurnStarted(_) => self.goes_to(to, State::Thinking),
             Payload::TurnFailed(failed) => {
@@ -136,7 +146,13 @@ impl Course {
         }
     }
 
-    pub(super) fn changes(&mut self, to: &mut Saying<'_>, state: State, summaries: Summaries, urgency: Urgency) {
+    pub(super) fn changes(
+        &mut self,
+        to: &mut Saying<'_>,
+        state: State,
+        summaries: Summaries,
+        urgency: Urgency,
+    ) {
         let body = StateChanged::new(self.state.word().into(), state.word().into());
         to.push(body, summaries, urgency);
         self.state = state;
@@ -192,11 +208,15 @@ impl Course {
 
     fn finishes(&mut self, to: &mut Saying<'_>, finished: &run::Finished) {
         self.closes(to);
-        let seconds = finished.duration_ms.unwrap_or_else(|| to.millis().abs_diff(self.began)).div_ceil(1_000);
+        let seconds =
+            finished.duration_ms.unwrap_or_else(|| to.millis().abs_diff(self.began)).div_ceil(1_000);
         let agent = self.agent.clone();
         let answer = self.answer.as_deref().map(text::quoted);
-        let mut args: Vec<(&'static str, Arg<'_>)> =
-            vec![("agent", agent.as_str().into()), ("seconds", seconds.into()), ("calls", self.calls_begun.into())];
+        let mut args: Vec<(&'static str, Arg<'_>)> = vec![
+            ("agent", agent.as_str().into()),
+            ("seconds", seconds.into()),
+            ("calls", self.calls_begun.into()),
+        ];
         let summaries = match &answer {
             Some(answer) => {
                 args.push(("answer", answer.as_str().into()));

@@ -122,7 +122,9 @@ mod tests {
     #[test]
     fn what_was_not_made_here_names_no_place() {
         let id = Place { run: run(), sequence: 3, part: 0 }.event_id();
-        for text in ["", "evt_", "evt_1", &id.as_str()[1..], &format!("{id}0"), &id.as_str().replace('Z', "é")] {
+        for text in
+            ["", "evt_", "evt_1", &id.as_str()[1..], &format!("{id}0"), &id.as_str().replace('Z', "é")]
+        {
             assert_eq!(Place::parse(text), None, "{text}");
         }
         assert_eq!(run_of(session_id(run()).as_str()), Some(run()));
@@ -135,6 +137,9 @@ mod tests {
         assert_eq!(call_id(&own), own.as_str());
         let theirs = ForeignId::parse("toolu:1.2-3").unwrap();
         assert!(call_id(&theirs).strip_prefix("call_").is_some_and(|rest| rest.len() == 32));
-        assert_eq!((tool("9 ways/é"), tool(""), tool("mcp__a__b")), ("_9_ways__".into(), "_".into(), "mcp__a__b".into()));
+        assert_eq!(
+            (tool("9 ways/é"), tool(""), tool("mcp__a__b")),
+            ("_9_ways__".into(), "_".into(), "mcp__a__b".into())
+        );
     }
 }

@@ -24,7 +24,8 @@ impl Course {
         match payload {
             Payload::ApprovalRequested(asked) => self.asks_leave(to, asked, tokens),
             Payload::ApprovalResolved(said) => {
-                let (by, comment) = (somebody(to, &said.by), text::some_quoted(said.comment.as_deref()));
+                let (by, comment) =
+                    (somebody(to, &said.by), text::some_quoted(said.comment.as_deref()).map(text::ended));
                 let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
                 let approved = said.decision == approval::Decision::Approved;
                 let summaries = match (said.decision, &comment) {
@@ -41,7 +42,8 @@ impl Course {
             }
             Payload::ApprovalTimedOut(late) => {
                 let approved = late.decision == Some(approval::Decision::Approved);
-                let key = if approved { Key::ApprovalTimedOutApproved } else { Key::ApprovalTimedOutRejected };
+                let key =
+                    if approved { Key::ApprovalTimedOutApproved } else { Key::ApprovalTimedOutRejected };
                 self.settles(to, &late.approval_id, approved, to.say(key, &[]));
             }
             Payload::ClarificationRequested(asked) => self.asks(to, asked, tokens),
@@ -73,7 +75,11 @@ impl Course {
                 let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
                 match text::some_quoted(no.reason.as_deref()) {
                     Some(reason) => {
-                        self.sentence(to, Key::HandoffRejectedSaying, &[by, ("reason", reason.as_str().into())]);
+                        self.sentence(
+                            to,
+                            Key::HandoffRejectedSaying,
+                            &[by, ("reason", reason.as_str().into())],
+                        );
                     }
                     None => self.sentence(to, Key::HandoffRejected, &[by]),
                 }
@@ -100,12 +106,14 @@ impl Course {
             }
         });
         let preview = text::some_field(asked.preview.as_deref()).unwrap_or_default();
-        let irreversible =
-            asked.irreversible == Some(true) || asked.reversibility == Some(approval::Reversibility::Irreversible);
+        let irreversible = asked.irreversible == Some(true)
+            || asked.reversibility == Some(approval::Reversibility::Irreversible);
         let key = if irreversible { Key::ConfirmationIrreversible } else { Key::Confirmation };
+        let (spoken_action, spoken_consequence) =
+            (text::ended(action.clone()), text::ended(consequence.clone()));
         let args = [
-            ("action", action.as_str().into()),
-            ("consequence", consequence.as_str().into()),
+            ("action", spoken_action.as_str().into()),
+            ("consequence", spoken_consequence.as_str().into()),
             ("preview", preview.as_str().into()),
         ];
         let summaries = to.say(key, &args);
@@ -113,7 +121,8 @@ impl Course {
         let accepts = asked.default_decision == Some(approval::DefaultDecision::Approve) && !asked.is_grave();
         let default = if accepts { Decision::Accept } else { Decision::Reject };
         let token = tokens(&asked.approval_id);
-        let mut body = AwaitingConfirmation::new(action, consequence, token, seconds(asked.timeout_seconds), default);
+        let mut body =
+            AwaitingConfirmation::new(action, consequence, token, seconds(asked.timeout_seconds), default);
         body.risk_level = asked.risk_level.map(tools::level);
         body.irreversible = (irreversible || asked.irreversible.is_some()).then_some(irreversible);
         body.reversibility = if irreversible {
@@ -192,11 +201,14 @@ impl Course {
             normal: text::some_field(asked.summary_normal.as_deref()).or(ours.normal),
             detailed: text::some_field(asked.summary_detailed.as_deref()).or(ours.detailed),
         };
-        let mut body = HandoffRequested::new(reason, match asked.target_kind {
-            handoff::TargetKind::Human => HandoffTarget::Human,
-            handoff::TargetKind::SpecialistAgent => HandoffTarget::SpecialistAgent,
-            handoff::TargetKind::EscalationQueue => HandoffTarget::EscalationQueue,
-        });
+        let mut body = HandoffRequested::new(
+            reason,
+            match asked.target_kind {
+                handoff::TargetKind::Human => HandoffTarget::Human,
+                handoff::TargetKind::SpecialistAgent => HandoffTarget::SpecialistAgent,
+                handoff::TargetKind::EscalationQueue => HandoffTarget::EscalationQueue,
+            },
+        );
         body.target_uri = asked.target_uri.clone().filter(|uri| is_uri(uri));
         body.packaged_context = asked.packaged_context.as_ref().and_then(|context| {
             let small = context.text().len() <= limits::FIELD_CHARS_MAX;
@@ -223,9 +235,18 @@ fn seconds(given: Option<u64>) -> u32 {
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// A value as people say it: a text without its quotation marks.
+/// A value as people say it: a text without its quotation marks, of an answer what was answered.
 fn spoken(value: &Json) -> String {
-    serde_json::from_str::<String>(value.text()).unwrap_or_else(|_| value.text().to_owned())
+    match serde_json::from_str(value.text()) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Object(answer)) if answer.len() == 1 => {
+            let only = answer.into_iter().next().map(|(_, answer)| answer);
+            only.map_or_else(String::new, |answer| {
+                answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
+            })
+        }
+        _ => value.text().to_owned(),
+    }
 }
 
 /// Choices as the protocol has them, or none when they are not what it can carry.
@@ -259,5 +280,8 @@ fn is_uri(text: &str) -> bool {
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
         && !rest.is_empty()
-        && rest.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"' | b'{' | b'}' | b'|' | b'\\' | b'^' | b'`'))
+        && rest.bytes().all(|byte| {
+            byte.is_ascii_graphic()
+                && !matches!(byte, b'<' | b'>' | b'"' | b'{' | b'}' | b'|' | b'\\' | b'^' | b'`')
+        })
 }

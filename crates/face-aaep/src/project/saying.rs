@@ -2,8 +2,8 @@
 
 use recount_aaep::Event;
 use recount_aaep::wire::{
-    Body, Context, Envelope, LocalizationHints, Producer, SessionId, Summaries, TextDirection, Timestamp, Urgency,
-    Verbosity,
+    Body, Context, Envelope, LocalizationHints, Producer, SessionId, Summaries, TextDirection, Timestamp,
+    Urgency, Verbosity,
 };
 use recount_event::RunId;
 
@@ -45,7 +45,8 @@ impl<'f> Saying<'f> {
         let place = Place { run: self.run, sequence: self.sequence, part };
         let mut hints = self.frame.hints.clone();
         let texts = [&summaries.terse, &summaries.normal, &summaries.detailed];
-        let auto = texts.into_iter().flatten().any(|text| self.frame.speech.direction(text) == TextDirection::Auto);
+        let auto =
+            texts.into_iter().flatten().any(|text| self.frame.speech.direction(text) == TextDirection::Auto);
         if auto || matches!(body, Body::OutputStreaming(_)) {
             // What a model writes is in whatever language it writes.
             hints.text_direction = Some(TextDirection::Auto);

@@ -15,13 +15,22 @@ pub(super) fn quoted(text: &str) -> String {
 /// For a field of its own: lines are kept.
 pub(super) fn field(text: &str) -> String {
     let allowed = |character: char| matches!(character, '\n' | '\t') || !character.is_control();
-    let text: String = text.chars().map(|character| if allowed(character) { character } else { ' ' }).collect();
+    let text: String =
+        text.chars().map(|character| if allowed(character) { character } else { ' ' }).collect();
     cut(text.trim().to_owned(), limits::FIELD_CHARS_MAX)
 }
 
 /// The same, when there is anything.
 pub(super) fn some_field(text: Option<&str>) -> Option<String> {
     text.map(field).filter(|text| !text.is_empty())
+}
+
+/// A sentence that another one may follow.
+pub(super) fn ended(text: String) -> String {
+    let ends =
+        |last: char| matches!(last, '.' | '!' | '?' | '…' | ':' | ';' | '。' | '！' | '？' | '؟' | '।');
+    let closing = ['"', '\'', ')', '”', '’', '»', '`'];
+    if text.is_empty() || text.trim_end_matches(closing).ends_with(ends) { text } else { text + "." }
 }
 
 pub(super) fn some_quoted(text: Option<&str>) -> Option<String> {
@@ -67,6 +76,15 @@ mod tests {
     }
 
     #[test]
+    fn a_sentence_is_ended_once() {
+        for (text, whole) in
+            [("Go on", "Go on."), ("Go on.", "Go on."), ("(Why?)", "(Why?)"), ("", ""), ("لماذا؟", "لماذا؟")]
+        {
+            assert_eq!(ended(text.to_owned()), whole);
+        }
+    }
+
+    #[test]
     fn what_is_too_long_is_cut_between_characters_and_marked() {
         let flag = "🇩🇪";
         let long = quoted(&flag.repeat(limits::QUOTED_CHARS_MAX));
@@ -77,7 +95,13 @@ mod tests {
 
     #[test]
     fn pieces_are_the_text_and_short() {
-        for text in [String::new(), "a".repeat(20_000), "é".repeat(9_001), "👩‍👩‍👧‍👦".repeat(3_000), "\u{301}".repeat(9_000)] {
+        for text in [
+            String::new(),
+            "a".repeat(20_000),
+            "é".repeat(9_001),
+            "👩‍👩‍👧‍👦".repeat(3_000),
+            "\u{301}".repeat(9_000),
+        ] {
             let pieces = pieces(&text);
             assert_eq!(pieces.concat(), text);
             assert!(pieces.iter().all(|piece| piece.len() <= limits::PIECE_BYTES));

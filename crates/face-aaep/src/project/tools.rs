@@ -1,10 +1,9 @@
 //! Calls of tools, and the sentences of rules and errors that concern them.
 
-use recount_aaep::wire::{
-    Level, Progress, ProgressUpdated, ToolCompleted, ToolInvoked, ToolStatus, Urgency,
-};
+use recount_aaep::wire::{Level, Progress, ProgressUpdated, ToolCompleted, ToolInvoked, ToolStatus, Urgency};
 use recount_event::Payload;
 use recount_event::family::tool::{self, RiskLevel, TodoStatus};
+use recount_run::ASKING_TOOLS;
 
 use super::course::{Course, DAY_MS};
 use super::saying::Saying;
@@ -42,7 +41,8 @@ impl Course {
                 self.of_tool(to, Key::ToolUnavailable, &no.tool_name, ("reason", &no.reason));
             }
             Payload::PolicyModelRewrote(other) => {
-                let [from, into, reason] = [&other.from_model, &other.to_model, &other.reason].map(|t| text::quoted(t));
+                let [from, into, reason] =
+                    [&other.from_model, &other.to_model, &other.reason].map(|t| text::quoted(t));
                 let args: [(&'static str, Arg<'_>); 3] =
                     [("from", (&*from).into()), ("to", (&*into).into()), ("reason", (&*reason).into())];
                 self.sentence(to, Key::ModelRewritten, &args);
@@ -68,7 +68,8 @@ impl Course {
     }
 
     fn calls(&mut self, to: &mut Saying<'_>, call: &tool::Invoked) {
-        if self.calls.contains_key(&call.tool_call_id) {
+        // What the tools ask that only ask is a prompt, and its answer was told with it.
+        if self.calls.contains_key(&call.tool_call_id) || ASKING_TOOLS.contains(&call.tool_name.as_str()) {
             return;
         }
         if self.prompts.is_empty() {
@@ -152,8 +153,12 @@ fn todo(to: &mut Saying<'_>, todos: &[tool::Todo]) {
     let item = text::quoted(&todos[current].content);
     let args = [("step", step.into()), ("total", total.into()), ("item", item.as_str().into())];
     let summaries = to.say(Key::Todo, &args);
-    let progress =
-        Progress { step: Some(step), total_steps: Some(total), description: text::some_field(Some(&item)), percent: None };
+    let progress = Progress {
+        step: Some(step),
+        total_steps: Some(total),
+        description: text::some_field(Some(&item)),
+        percent: None,
+    };
     to.push(ProgressUpdated::new(progress), summaries, Urgency::Background);
 }
 

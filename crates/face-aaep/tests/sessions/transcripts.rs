@@ -32,7 +32,9 @@ fn line(told: &Told) -> String {
     let text = |summary: &Option<String>| summary.as_deref().unwrap_or_default().to_owned();
     let normal = text(&told.summaries.normal);
     let line = match &told.body {
-        Body::StateChanged(change) if change.from_state == change.to_state => format!("({}) {normal}", change.to_state),
+        Body::StateChanged(change) if change.from_state == change.to_state => {
+            format!("({}) {normal}", change.to_state)
+        }
         Body::StateChanged(change) => format!("[{}] {normal}", change.to_state),
         Body::OutputStreaming(piece) => {
             format!("{}{:?}", if piece.complete { "text, last: " } else { "text: " }, piece.chunk)
