@@ -1,0 +1,205 @@
+# What a listener is told of a run, in English. docs/aaep/speech.md explains the format for translators.
+#
+# The value of a message is its normal form, one sentence; `.terse` is a few words, `.detailed` is all there is to say.
+# A message without `.detailed` has nothing to add.
+
+## The beginning and the end
+
+session-started = { $agent } has started: { $request }
+    .terse = Started.
+session-started-plain = { $agent } has started.
+    .terse = Started.
+session-completed = { $agent } has finished.
+    .terse = Finished.
+    .detailed = { $agent } has finished, after { $seconds ->
+        [one] one second
+       *[other] { $seconds } seconds
+    } and { $calls ->
+        [0] no tool calls
+        [one] one tool call
+       *[other] { $calls } tool calls
+    }.
+session-completed-saying = Finished: { $answer }
+    .terse = Finished.
+    .detailed = { $agent } has finished, after { $seconds ->
+        [one] one second
+       *[other] { $seconds } seconds
+    } and { $calls ->
+        [0] no tool calls
+        [one] one tool call
+       *[other] { $calls } tool calls
+    }: { $answer }
+session-errored = The run failed: { $message }
+    .terse = Failed.
+    .detailed = The run failed with the code { $code }: { $message }
+session-cancelled = The run was cancelled: { $reason }
+    .terse = Cancelled.
+session-cancelled-plain = The run was cancelled.
+    .terse = Cancelled.
+remedy-retry = Starting the run again may help.
+remedy-none = Starting the run again will not help; look at the error first.
+
+## States
+
+thinking = Thinking.
+    .terse = Thinking.
+deciding = Choosing the next step.
+    .terse = Deciding.
+writing = Writing.
+    .terse = Writing.
+calling-tool = Using a tool.
+    .terse = Using a tool.
+awaiting-input = Waiting for your answer.
+    .terse = Waiting.
+still-awaiting-input = { $prompts ->
+        [one] One more question is waiting for your answer.
+       *[other] { $prompts } more questions are waiting for your answer.
+    }
+    .terse = Still waiting.
+handing-off = Handing the work over.
+    .terse = Handing over.
+
+## The course of a run
+
+taken-over = Another worker goes on with this run.
+    .terse = Taken over.
+throttled = The run is number { $place } in the queue: { $reason }
+    .terse = Queued.
+continued = The run goes on.
+    .terse = Going on.
+continued-by = The run goes on, after an answer of { $by }.
+    .terse = Going on.
+resumed = This run goes on where an earlier one stopped.
+    .terse = Resumed.
+disconnected = The connection to the agent was lost for a while. What it did meanwhile is not in this record.
+    .terse = Connection was lost.
+waiting-for-application = Waiting for the application to carry out { $calls ->
+        [one] a tool call
+       *[other] { $calls } tool calls
+    }.
+    .terse = Waiting for the application.
+turn-failed = The model could not answer: { $message }
+    .terse = Model error.
+turn-retried = The model could not answer and is asked again: { $message }
+    .terse = Retrying.
+text-cut = The text was cut off.
+    .terse = Cut off.
+compacted = Earlier parts of the conversation were replaced by a summary.
+    .terse = Conversation shortened.
+trimmed = { $results ->
+        [one] One earlier result was shortened for the model.
+       *[other] { $results } earlier results were shortened for the model.
+    }
+    .terse = Results shortened.
+budget-warning = { $percent } percent of the budget is used.
+    .terse = Budget { $percent } percent.
+budget-exceeded = The budget is used up. The run stops.
+    .terse = Budget used up.
+child-started = Another run was started from this one.
+    .terse = Another run.
+child-started-saying = Another run was started from this one: { $summary }
+    .terse = Another run.
+
+## Tools
+
+tool-invoked = Using { $tool }.
+    .terse = { $tool }.
+tool-invoked-with = Using { $tool }: { $arguments }
+    .terse = { $tool }.
+tool-irreversible = Using { $tool }, which cannot be undone: { $arguments }
+    .terse = { $tool }, cannot be undone.
+tool-succeeded = { $tool } is done.
+    .terse = Done.
+tool-succeeded-saying = { $tool } is done: { $summary }
+    .terse = Done.
+tool-failed = { $tool } failed: { $error }
+    .terse = { $tool } failed.
+tool-failed-plain = { $tool } failed.
+    .terse = { $tool } failed.
+tool-cancelled = { $tool } was stopped.
+    .terse = { $tool } stopped.
+tool-interrupted = { $tool } was interrupted. Whether it took effect is not known.
+    .terse = { $tool } interrupted.
+tool-timed-out = { $tool } took too long and was stopped.
+    .terse = { $tool } timed out.
+tool-abandoned = { $tool } had no result when the run ended.
+    .terse = { $tool } has no result.
+tool-refused = { $tool } was not run: { $reason }
+    .terse = { $tool } not run.
+todo = Step { $step } of { $total }: { $item }
+    .terse = Step { $step } of { $total }.
+
+## Permission
+
+confirmation = { $action } { $consequence }
+    .terse = May I? { $action }
+    .detailed = { $action } { $consequence } { $preview }
+confirmation-irreversible = { $action } { $consequence } This cannot be undone.
+    .terse = May I? { $action } This cannot be undone.
+    .detailed = { $action } { $consequence } This cannot be undone. { $preview }
+consequence-unknown = What follows from it is not known.
+consequence-by-rule = A rule asks for your permission: { $reason }
+action-unknown = Use { $tool }.
+approved = { $by } allowed it.
+    .terse = Allowed.
+approved-saying = { $by } allowed it: { $comment }
+    .terse = Allowed.
+rejected = { $by } refused. It is not done.
+    .terse = Refused.
+rejected-saying = { $by } refused: { $comment } It is not done.
+    .terse = Refused.
+approval-withdrawn = The question was withdrawn. It is not done.
+    .terse = Withdrawn.
+approval-timed-out-rejected = Nobody answered in time. It is not done.
+    .terse = No answer, not done.
+approval-timed-out-approved = Nobody answered in time. It is done, as was announced.
+    .terse = No answer, done.
+
+## Questions
+
+clarification = { $question }
+    .terse = Question: { $question }
+clarification-in-context = { $question }
+    .terse = Question: { $question }
+    .detailed = { $context } { $question }
+answered = { $by } answered: { $answer }
+    .terse = Answered.
+answered-plain = { $by } answered.
+    .terse = Answered.
+unanswered-default = Nobody answered in time. The agent goes on with: { $answer }
+    .terse = No answer, default used.
+unanswered = Nobody answered.
+    .terse = No answer.
+question-withdrawn = The question was withdrawn.
+    .terse = Withdrawn.
+
+## Handing over
+
+handoff = The agent cannot go on and asks for somebody to take over: { $reason }
+    .terse = Somebody has to take over.
+handoff-acknowledged = { $by } takes over.
+    .terse = Taken over.
+handoff-rejected = { $by } did not take over.
+    .terse = Not taken over.
+handoff-rejected-saying = { $by } did not take over: { $reason }
+    .terse = Not taken over.
+handoff-timed-out = Nobody took over in time.
+    .terse = Nobody took over.
+
+## Rules and errors
+
+blocked = A rule forbids { $tool }: { $reason }
+    .terse = { $tool } forbidden.
+model-rewritten = The model { $to } is used in place of { $from }: { $reason }
+    .terse = Other model.
+tool-unavailable = { $tool } is not there: { $reason }
+    .terse = { $tool } missing.
+capability-missing = The model { $model } cannot do what is needed: { $capability }
+    .terse = Model not suited.
+upstream = { $provider } has a problem: { $message }
+    .terse = Provider problem.
+
+## Names in the place of others
+
+somebody = Somebody
+agent-unnamed = The agent

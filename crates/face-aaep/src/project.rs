@@ -1,0 +1,119 @@
+//! From the events of a run to what a listener is told of it: pure. Begin with [`Projector`].
+//!
+//! A run is a session. Whoever projects it again from its beginning is told the same events under the same names,
+//! wherever it is cut: a [`Projector`] is the place, and can be kept. Which of it one listener hears, when and how much
+//! of it, is decided behind this. It must never know clocks, keys of reply tokens, subscriptions or sockets.
+
+mod course;
+mod id;
+mod prompts;
+mod saying;
+mod state;
+mod text;
+mod tools;
+
+use recount_aaep::Event as Told;
+use recount_aaep::wire::{Producer, ReplyToken};
+use recount_event::family::run;
+use recount_event::{Event, ForeignId, Payload, RunId};
+
+use crate::speech::{Key, Speech};
+use course::Course;
+pub use id::{Place, run_of, session_id};
+use saying::{Frame, Saying};
+
+/// Gives the reply token of a prompt. It holds the key, which is not seen here.
+pub type Tokens<'t> = &'t dyn Fn(&ForeignId) -> ReplyToken;
+
+/// The producer of sessions whose run names no agent.
+const OURS: &str = "recount";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Before {
+        /// The run has said that it goes on where another one stopped.
+        resumed: bool,
+    },
+    Open,
+    Over,
+}
+
+/// Tells one run, event by event, in one language.
+#[derive(Debug, Clone)]
+pub struct Projector {
+    run: RunId,
+    frame: Frame,
+    stage: Stage,
+    course: Course,
+    /// The time of the last event; the protocol's never falls.
+    millis: i64,
+}
+
+impl Projector {
+    pub fn new(run: RunId, speech: &'static Speech) -> Self {
+        Projector {
+            run,
+            frame: Frame::new(speech, session_id(run), Producer::named(OURS)),
+            stage: Stage::Before { resumed: false },
+            course: Course::new(speech.sentence(Key::AgentUnnamed, &[])),
+            millis: 0,
+        }
+    }
+
+    /// Whether the session has ended.
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// The state that was announced last.
+    pub fn state(&self) -> &'static str {
+        self.course.state.word()
+    }
+
+    /// What the next event of the run says. What comes before it is queued and behind its ending says nothing.
+    pub fn event(&mut self, event: &Event, tokens: Tokens<'_>) -> Vec<Told> {
+        let now = i64::try_from(event.occurred_ms).unwrap_or(i64::MAX);
+        self.millis = self.millis.max(now);
+        match (self.stage, event.payload()) {
+            (Stage::Before { .. }, Payload::RunResumedFromEvent(_)) => {
+                self.stage = Stage::Before { resumed: true };
+                Vec::new()
+            }
+            (Stage::Before { resumed }, Payload::RunQueued(queued)) => {
+                self.stage = Stage::Open;
+                self.frame.producer = producer(queued);
+                if let Some(name) = text::some_quoted(self.frame.producer.agent_name.as_deref()) {
+                    self.course.agent = name;
+                }
+                let mut saying = Saying::new(&self.frame, self.run, event.sequence, self.millis);
+                self.course.opens(&mut saying, queued, resumed);
+                saying.end()
+            }
+            (Stage::Before { .. } | Stage::Over, _) => Vec::new(),
+            (Stage::Open, payload) => {
+                let mut saying = Saying::new(&self.frame, self.run, event.sequence, self.millis);
+                self.course.says(&mut saying, payload, tokens);
+                if is_ending(payload) {
+                    self.stage = Stage::Over;
+                }
+                saying.end()
+            }
+        }
+    }
+}
+
+fn is_ending(payload: &Payload) -> bool {
+    matches!(payload, Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_))
+}
+
+/// Who speaks: the agent by its own account, which stays the same over its versions.
+fn producer(queued: &run::Queued) -> Producer {
+    let named = queued.agent.as_ref().map(|agent| text::quoted(&agent.name)).filter(|name| !name.is_empty());
+    Producer {
+        agent_id: named.clone().unwrap_or_else(|| OURS.into()),
+        agent_name: named,
+        agent_version: queued.agent.as_ref().and_then(|agent| text::some_quoted(agent.version.as_deref())),
+        model: text::some_quoted(queued.model.as_deref()),
+        ..Producer::named(OURS)
+    }
+}

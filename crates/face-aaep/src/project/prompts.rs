@@ -1,0 +1,287 @@
+//! Prompts and handoffs: what is asked, and what came of it.
+//!
+//! While a prompt is open the state is `awaiting_input`, whatever else goes on; when it is settled the state leaves with
+//! a sentence that says what was decided and by whom, and comes back when another prompt is still open.
+
+use recount_aaep::wire::{
+    AwaitingClarification, AwaitingConfirmation, Choice, Decision, HandoffRequested, HandoffTarget, Level,
+    Reversibility, Summaries, Urgency,
+};
+use recount_event::family::{approval, clarification, handoff};
+use recount_event::{ForeignId, Json, Payload};
+use serde_json::{Map, Value};
+
+use super::course::Course;
+use super::saying::Saying;
+use super::state::State;
+use super::{Tokens, id, text, tools};
+use crate::limits;
+use crate::speech::{Arg, Key};
+
+impl Course {
+    /// Whether the event was one of these.
+    pub(super) fn of_prompts(&mut self, to: &mut Saying<'_>, payload: &Payload, tokens: Tokens<'_>) -> bool {
+        match payload {
+            Payload::ApprovalRequested(asked) => self.asks_leave(to, asked, tokens),
+            Payload::ApprovalResolved(said) => {
+                let (by, comment) =
+                    (somebody(to, &said.by), text::some_quoted(said.comment.as_deref()).map(text::ended));
+                let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
+                let approved = said.decision == approval::Decision::Approved;
+                let summaries = match (said.decision, &comment) {
+                    (approval::Decision::Cancelled, _) => to.say(Key::ApprovalWithdrawn, &[]),
+                    (approval::Decision::Approved, None) => to.say(Key::Approved, &[by]),
+                    (approval::Decision::Rejected, None) => to.say(Key::Rejected, &[by]),
+                    (decision, Some(comment)) => {
+                        let yes = decision == approval::Decision::Approved;
+                        let key = if yes { Key::ApprovedSaying } else { Key::RejectedSaying };
+                        to.say(key, &[by, ("comment", comment.as_str().into())])
+                    }
+                };
+                self.settles(to, &said.approval_id, approved, summaries);
+            }
+            Payload::ApprovalTimedOut(late) => {
+                let approved = late.decision == Some(approval::Decision::Approved);
+                let key =
+                    if approved { Key::ApprovalTimedOutApproved } else { Key::ApprovalTimedOutRejected };
+                self.settles(to, &late.approval_id, approved, to.say(key, &[]));
+            }
+            Payload::ClarificationRequested(asked) => self.asks(to, asked, tokens),
+            Payload::ClarificationAnswered(said) => {
+                let (by, answer) = (somebody(to, &said.by), text::quoted(&spoken(&said.response)));
+                let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
+                let summaries = match answer.as_str() {
+                    "" => to.say(Key::AnsweredPlain, &[by]),
+                    answer => to.say(Key::Answered, &[by, ("answer", answer.into())]),
+                };
+                self.settles(to, &said.clarification_id, false, summaries);
+            }
+            Payload::ClarificationTimedOut(late) => {
+                let answer = late.response.as_ref().map(|response| text::quoted(&spoken(response)));
+                let default = late.applied == clarification::Applied::Default;
+                let summaries = match answer.filter(|answer| default && !answer.is_empty()) {
+                    Some(answer) => to.say(Key::UnansweredDefault, &[("answer", answer.as_str().into())]),
+                    None => to.say(Key::Unanswered, &[]),
+                };
+                self.settles(to, &late.clarification_id, false, summaries);
+            }
+            Payload::HandoffRequested(asked) => self.hands_over(to, asked),
+            Payload::HandoffAcknowledged(taken) => {
+                let by = somebody(to, &taken.by);
+                self.sentence(to, Key::HandoffAcknowledged, &[("by", by.as_str().into())]);
+            }
+            Payload::HandoffRejected(no) => {
+                let by = somebody(to, &no.by);
+                let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
+                match text::some_quoted(no.reason.as_deref()) {
+                    Some(reason) => {
+                        self.sentence(
+                            to,
+                            Key::HandoffRejectedSaying,
+                            &[by, ("reason", reason.as_str().into())],
+                        );
+                    }
+                    None => self.sentence(to, Key::HandoffRejected, &[by]),
+                }
+            }
+            Payload::HandoffTimedOut(_) => self.sentence(to, Key::HandoffTimedOut, &[]),
+            _ => return false,
+        }
+        true
+    }
+
+    fn asks_leave(&mut self, to: &mut Saying<'_>, asked: &approval::Requested, tokens: Tokens<'_>) {
+        if !self.prompts.insert(asked.approval_id.clone()) {
+            return;
+        }
+        self.enters(to, State::AwaitingInput);
+        let kind = text::quoted(&asked.kind);
+        let action = text::some_field(asked.action.as_deref())
+            .or_else(|| text::some_field(Some(&asked.summary)))
+            .unwrap_or_else(|| to.sentence(Key::ActionUnknown, &[("tool", kind.as_str().into())]));
+        let consequence = text::some_field(asked.consequence.as_deref()).unwrap_or_else(|| {
+            match text::some_quoted(asked.policy_reason.as_deref()) {
+                Some(reason) => to.sentence(Key::ConsequenceByRule, &[("reason", reason.as_str().into())]),
+                None => to.sentence(Key::ConsequenceUnknown, &[]),
+            }
+        });
+        let preview = text::some_field(asked.preview.as_deref()).unwrap_or_default();
+        let irreversible = asked.irreversible == Some(true)
+            || asked.reversibility == Some(approval::Reversibility::Irreversible);
+        let key = if irreversible { Key::ConfirmationIrreversible } else { Key::Confirmation };
+        let (spoken_action, spoken_consequence) =
+            (text::ended(action.clone()), text::ended(consequence.clone()));
+        let args = [
+            ("action", spoken_action.as_str().into()),
+            ("consequence", spoken_consequence.as_str().into()),
+            ("preview", preview.as_str().into()),
+        ];
+        let summaries = to.say(key, &args);
+        // What cannot be mended is never done because nobody answered.
+        let accepts = asked.default_decision == Some(approval::DefaultDecision::Approve) && !asked.is_grave();
+        let default = if accepts { Decision::Accept } else { Decision::Reject };
+        let token = tokens(&asked.approval_id);
+        let mut body =
+            AwaitingConfirmation::new(action, consequence, token, seconds(asked.timeout_seconds), default);
+        body.risk_level = asked.risk_level.map(tools::level);
+        body.irreversible = (irreversible || asked.irreversible.is_some()).then_some(irreversible);
+        body.reversibility = if irreversible {
+            Some(Reversibility::Irreversible)
+        } else {
+            asked.reversibility.map(|reversibility| match reversibility {
+                approval::Reversibility::Reversible => Reversibility::Reversible,
+                approval::Reversibility::PartiallyReversible => Reversibility::WithEffort,
+                approval::Reversibility::Irreversible => Reversibility::Irreversible,
+            })
+        };
+        let mut context = Map::new();
+        context.insert("tool_call_id".into(), id::call_id(&asked.tool_call_id).into());
+        body.extra_context = Some(context);
+        to.push(body, summaries, Urgency::Critical);
+    }
+
+    fn asks(&mut self, to: &mut Saying<'_>, asked: &clarification::Requested, tokens: Tokens<'_>) {
+        if !self.prompts.insert(asked.clarification_id.clone()) {
+            return;
+        }
+        self.enters(to, State::AwaitingInput);
+        let question = text::field(&asked.question);
+        let question = if question.is_empty() { "?".to_owned() } else { question };
+        let context = text::some_field(asked.context.as_deref());
+        let summaries = match &context {
+            Some(context) => {
+                let args = [("question", question.as_str().into()), ("context", context.as_str().into())];
+                to.say(Key::ClarificationInContext, &args)
+            }
+            None => to.say(Key::Clarification, &[("question", question.as_str().into())]),
+        };
+        let choices = choices(asked.choices.as_deref().unwrap_or_default());
+        let mut kinds: Vec<String> = asked.accepted_response_kinds.clone().unwrap_or_default();
+        let known = ["freetext", "yes_no", "numeric"];
+        kinds.retain(|kind| known.contains(&kind.as_str()));
+        kinds.sort_unstable();
+        kinds.dedup();
+        if choices.is_some() {
+            kinds.push("multiple_choice".into());
+        }
+        if kinds.is_empty() {
+            kinds.push("freetext".into());
+        }
+        let token = tokens(&asked.clarification_id);
+        let mut body = AwaitingClarification::new(question, token, seconds(asked.timeout_seconds));
+        body.accepted_response_kinds = Some(kinds);
+        body.choices = choices;
+        body.context = context;
+        body.default_response = text::some_field(asked.default_response.as_ref().map(spoken).as_deref());
+        to.push(body, summaries, Urgency::Critical);
+    }
+
+    /// A prompt has its answer, or will have none.
+    fn settles(&mut self, to: &mut Saying<'_>, prompt: &ForeignId, approved: bool, summaries: Summaries) {
+        if !self.prompts.remove(prompt) {
+            return;
+        }
+        // Going on to the tool is how the protocol says that it was accepted.
+        let next = if approved { State::CallingTool } else { self.after_prompts() };
+        self.changes(to, next, summaries, Urgency::Normal);
+        if !self.prompts.is_empty() {
+            let open = self.prompts.len() as u64;
+            let summaries = to.say(Key::StillAwaitingInput, &[("prompts", open.into())]);
+            self.changes(to, State::AwaitingInput, summaries, Urgency::Normal);
+        }
+    }
+
+    fn hands_over(&mut self, to: &mut Saying<'_>, asked: &handoff::Requested) {
+        self.enters(to, State::HandingOff);
+        let reason = text::field(&asked.reason);
+        let reason = if reason.is_empty() { "?".to_owned() } else { reason };
+        let ours = to.say(Key::Handoff, &[("reason", text::quoted(&reason).as_str().into())]);
+        let summaries = Summaries {
+            terse: text::some_field(asked.summary_terse.as_deref()).or(ours.terse),
+            normal: text::some_field(asked.summary_normal.as_deref()).or(ours.normal),
+            detailed: text::some_field(asked.summary_detailed.as_deref()).or(ours.detailed),
+        };
+        let mut body = HandoffRequested::new(
+            reason,
+            match asked.target_kind {
+                handoff::TargetKind::Human => HandoffTarget::Human,
+                handoff::TargetKind::SpecialistAgent => HandoffTarget::SpecialistAgent,
+                handoff::TargetKind::EscalationQueue => HandoffTarget::EscalationQueue,
+            },
+        );
+        body.target_uri = asked.target_uri.clone().filter(|uri| is_uri(uri));
+        body.packaged_context = asked.packaged_context.as_ref().and_then(|context| {
+            let small = context.text().len() <= limits::FIELD_CHARS_MAX;
+            if small { serde_json::from_str(context.text()).ok() } else { None }
+        });
+        body.urgency_for_handoff = asked.urgency_for_handoff.map(|urgency| match urgency {
+            handoff::HandoffUrgency::Low => Level::Low,
+            handoff::HandoffUrgency::Medium => Level::Medium,
+            handoff::HandoffUrgency::High => Level::High,
+        });
+        to.push(body, summaries, Urgency::Critical);
+    }
+}
+
+fn somebody(to: &Saying<'_>, by: &str) -> String {
+    match text::quoted(by) {
+        by if by.is_empty() => to.sentence(Key::Somebody, &[]),
+        by => by,
+    }
+}
+
+fn seconds(given: Option<u64>) -> u32 {
+    let seconds = given.unwrap_or(limits::PROMPT_SECONDS_MAX).clamp(1, limits::PROMPT_SECONDS_MAX);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+/// A value as people say it: a text without its quotation marks, of an answer what was answered.
+fn spoken(value: &Json) -> String {
+    match serde_json::from_str(value.text()) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Object(answer)) if answer.len() == 1 => {
+            let only = answer.into_iter().next().map(|(_, answer)| answer);
+            only.map_or_else(String::new, |answer| {
+                answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
+            })
+        }
+        _ => value.text().to_owned(),
+    }
+}
+
+/// Choices as the protocol has them, or none when they are not what it can carry.
+fn choices(given: &[Json]) -> Option<Vec<Choice>> {
+    if !(2..=limits::CHOICES_MAX).contains(&given.len()) {
+        return None;
+    }
+    let mut choices: Vec<Choice> = Vec::with_capacity(given.len());
+    for choice in given {
+        let (value, label) = match serde_json::from_str(choice.text()).ok()? {
+            Value::String(text) => (text.clone(), text),
+            Value::Object(object) => {
+                let value = object.get("value")?.as_str()?.to_owned();
+                let label = object.get("label").and_then(Value::as_str).unwrap_or(&value).to_owned();
+                (value, label)
+            }
+            _ => return None,
+        };
+        let fits = (1..=256).contains(&value.chars().count()) && (1..=1_024).contains(&label.chars().count());
+        if !fits || choices.iter().any(|known| known.value == value) {
+            return None;
+        }
+        choices.push(Choice { value, label });
+    }
+    Some(choices)
+}
+
+/// Whether it is an absolute URI: a scheme, and nothing that a URI cannot hold.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+        && !rest.is_empty()
+        && rest.bytes().all(|byte| {
+            byte.is_ascii_graphic()
+                && !matches!(byte, b'<' | b'>' | b'"' | b'{' | b'}' | b'|' | b'\\' | b'^' | b'`')
+        })
+}

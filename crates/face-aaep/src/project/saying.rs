@@ -1,0 +1,92 @@
+//! Gives events of the protocol their envelopes and their places, one source at a time. Decides nothing.
+
+use recount_aaep::Event;
+use recount_aaep::wire::{
+    Body, Context, Envelope, LocalizationHints, Producer, SessionId, Summaries, TextDirection, Timestamp,
+    Urgency, Verbosity,
+};
+use recount_event::RunId;
+
+use super::id::Place;
+use crate::speech::{Arg, Key, Speech};
+
+/// What the events of one session share.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    pub(super) speech: &'static Speech,
+    pub(super) session: SessionId,
+    pub(super) producer: Producer,
+    hints: LocalizationHints,
+}
+
+impl Frame {
+    pub(super) fn new(speech: &'static Speech, session: SessionId, producer: Producer) -> Self {
+        Frame { speech, session, producer, hints: speech.hints() }
+    }
+}
+
+/// What one event of the log says, as it comes together.
+pub(super) struct Saying<'f> {
+    pub(super) frame: &'f Frame,
+    run: RunId,
+    sequence: u64,
+    millis: i64,
+    events: Vec<Event>,
+}
+
+impl<'f> Saying<'f> {
+    pub(super) fn new(frame: &'f Frame, run: RunId, sequence: u64, millis: i64) -> Self {
+        Saying { frame, run, sequence, millis, events: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, body: impl Into<Body>, summaries: Summaries, urgency: Urgency) {
+        let body = body.into();
+        let part = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
+        let place = Place { run: self.run, sequence: self.sequence, part };
+        let mut hints = self.frame.hints.clone();
+        let texts = [&summaries.terse, &summaries.normal, &summaries.detailed];
+        let auto =
+            texts.into_iter().flatten().any(|text| self.frame.speech.direction(text) == TextDirection::Auto);
+        if auto || matches!(body, Body::OutputStreaming(_)) {
+            // What a model writes is in whatever language it writes.
+            hints.text_direction = Some(TextDirection::Auto);
+        }
+        let critical = body.kind().is_some_and(recount_aaep::Kind::is_critical);
+        self.events.push(Event {
+            envelope: Envelope {
+                context: Context::default(),
+                aaep_version: Some(recount_aaep::VERSION.into()),
+                event_id: place.event_id(),
+                session_id: self.frame.session.clone(),
+                sequence_number: None,
+                timestamp: Timestamp::of_millis(self.millis),
+                producer: self.frame.producer.clone(),
+                verbosity: Some(Verbosity::Normal),
+                urgency: Some(if critical { Urgency::Critical } else { urgency }),
+                localization_hints: Some(hints),
+                correlation_id: None,
+                extensions: Default::default(),
+            },
+            summaries,
+            body,
+            other: Default::default(),
+        });
+    }
+
+    pub(super) fn say(&self, key: Key, args: &[(&'static str, Arg<'_>)]) -> Summaries {
+        self.frame.speech.say(key, args)
+    }
+
+    pub(super) fn sentence(&self, key: Key, args: &[(&'static str, Arg<'_>)]) -> String {
+        self.frame.speech.sentence(key, args)
+    }
+
+    /// When it is said.
+    pub(super) fn millis(&self) -> i64 {
+        self.millis
+    }
+
+    pub(super) fn end(self) -> Vec<Event> {
+        self.events
+    }
+}

@@ -1,0 +1,112 @@
+//! Texts of the log made fit for a field or a sentence: without controls that speech cannot say, and of a length that
+//! somebody can listen to. What is left out is marked with `…`.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::limits;
+
+/// For the middle of a sentence: one line.
+pub(super) fn quoted(text: &str) -> String {
+    let line = text.split(|character: char| character.is_whitespace() || character.is_control());
+    let line = line.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    cut(line, limits::QUOTED_CHARS_MAX)
+}
+
+/// For a field of its own: lines are kept.
+pub(super) fn field(text: &str) -> String {
+    let allowed = |character: char| matches!(character, '\n' | '\t') || !character.is_control();
+    let text: String =
+        text.chars().map(|character| if allowed(character) { character } else { ' ' }).collect();
+    cut(text.trim().to_owned(), limits::FIELD_CHARS_MAX)
+}
+
+/// The same, when there is anything.
+pub(super) fn some_field(text: Option<&str>) -> Option<String> {
+    text.map(field).filter(|text| !text.is_empty())
+}
+
+/// A sentence that another one may follow.
+pub(super) fn ended(text: String) -> String {
+    let ends =
+        |last: char| matches!(last, '.' | '!' | '?' | '…' | ':' | ';' | '。' | '！' | '？' | '؟' | '।');
+    let closing = ['"', '\'', ')', '”', '’', '»', '`'];
+    if text.is_empty() || text.trim_end_matches(closing).ends_with(ends) { text } else { text + "." }
+}
+
+pub(super) fn some_quoted(text: Option<&str>) -> Option<String> {
+    text.map(quoted).filter(|text| !text.is_empty())
+}
+
+fn cut(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text,
+        Some((end, _)) => {
+            let end = text.grapheme_indices(true).map(|(at, _)| at).take_while(|at| *at <= end).last();
+            format!("{}…", &text[..end.unwrap_or(0)])
+        }
+    }
+}
+
+/// A text in pieces of at most [`limits::PIECE_BYTES`], cut between the characters that people see; one that is itself
+/// longer is cut within.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while rest.len() > limits::PIECE_BYTES {
+        let whole = rest.floor_char_boundary(limits::PIECE_BYTES);
+        let seen = rest.grapheme_indices(true).map(|(at, _)| at).take_while(|at| *at <= whole).last();
+        let end = seen.filter(|end| *end > 0).unwrap_or(whole);
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_have_one_line_and_fields_keep_theirs() {
+        assert_eq!(quoted(" a\n\n b\u{1b}[0m\tc "), "a b [0m c");
+        assert_eq!(field(" a\n b\u{0}c "), "a\n b c");
+        assert_eq!((some_field(Some(" \n")), some_quoted(None)), (None, None));
+    }
+
+    #[test]
+    fn a_sentence_is_ended_once() {
+        for (text, whole) in
+            [("Go on", "Go on."), ("Go on.", "Go on."), ("(Why?)", "(Why?)"), ("", ""), ("لماذا؟", "لماذا؟")]
+        {
+            assert_eq!(ended(text.to_owned()), whole);
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_between_characters_and_marked() {
+        let flag = "🇩🇪";
+        let long = quoted(&flag.repeat(limits::QUOTED_CHARS_MAX));
+        assert!(long.ends_with("🇩🇪…") && long.chars().count() <= limits::QUOTED_CHARS_MAX + 1);
+        let exact = "x".repeat(limits::FIELD_CHARS_MAX);
+        assert_eq!(field(&exact), exact);
+    }
+
+    #[test]
+    fn pieces_are_the_text_and_short() {
+        for text in [
+            String::new(),
+            "a".repeat(20_000),
+            "é".repeat(9_001),
+            "👩‍👩‍👧‍👦".repeat(3_000),
+            "\u{301}".repeat(9_000),
+        ] {
+            let pieces = pieces(&text);
+            assert_eq!(pieces.concat(), text);
+            assert!(pieces.iter().all(|piece| piece.len() <= limits::PIECE_BYTES));
+        }
+        let family = "👩‍👩‍👧‍👦";
+        assert!(pieces(&family.repeat(3_000)).iter().all(|piece| piece.len() % family.len() == 0));
+    }
+}

@@ -1,0 +1,171 @@
+//! Calls of tools, and the sentences of rules and errors that concern them.
+
+use recount_aaep::wire::{Level, Progress, ProgressUpdated, ToolCompleted, ToolInvoked, ToolStatus, Urgency};
+use recount_event::Payload;
+use recount_event::family::tool::{self, RiskLevel, TodoStatus};
+use recount_run::ASKING_TOOLS;
+
+use super::course::{Course, DAY_MS};
+use super::saying::Saying;
+use super::state::State;
+use super::{id, text};
+use crate::speech::{Arg, Key};
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Completed,
+    Failed,
+    Cancelled,
+    TimedOut,
+}
+
+impl Course {
+    /// Whether the event was one of these.
+    pub(super) fn of_tools(&mut self, to: &mut Saying<'_>, payload: &Payload) -> bool {
+        match payload {
+            Payload::ToolInvoked(call) => self.calls(to, call),
+            Payload::ToolCompleted(ended) => self.has_called(to, ended, End::Completed),
+            Payload::ToolFailed(ended) => self.has_called(to, ended, End::Failed),
+            Payload::ToolCancelled(ended) => self.has_called(to, ended, End::Cancelled),
+            Payload::ToolTimedOut(ended) => self.has_called(to, ended, End::TimedOut),
+            Payload::ToolRefused(no) => {
+                self.of_tool(to, Key::ToolRefused, &no.tool_name, ("reason", &no.message));
+            }
+            Payload::ToolTodoWriteUpdated(list) => todo(to, &list.todos),
+            // Where the call is known its refusal follows, which says the same.
+            Payload::PolicyToolBlocked(no) if no.tool_call_id.is_none() => {
+                self.of_tool(to, Key::Blocked, &no.tool_name, ("reason", &no.reason));
+            }
+            Payload::ErrorToolUnavailable(no) if no.tool_call_id.is_none() => {
+                self.of_tool(to, Key::ToolUnavailable, &no.tool_name, ("reason", &no.reason));
+            }
+            Payload::PolicyModelRewrote(other) => {
+                let [from, into, reason] =
+                    [&other.from_model, &other.to_model, &other.reason].map(|t| text::quoted(t));
+                let args: [(&'static str, Arg<'_>); 3] =
+                    [("from", (&*from).into()), ("to", (&*into).into()), ("reason", (&*reason).into())];
+                self.sentence(to, Key::ModelRewritten, &args);
+            }
+            Payload::ErrorModelCapabilityMissing(no) => {
+                let [model, capability] = [&no.model, &no.missing_capability].map(|t| text::quoted(t));
+                let args = [("model", (&*model).into()), ("capability", (&*capability).into())];
+                self.sentence(to, Key::CapabilityMissing, &args);
+            }
+            Payload::ErrorUpstream(no) => {
+                let [provider, message] = [&no.provider, &no.message].map(|t| text::quoted(t));
+                let args = [("provider", (&*provider).into()), ("message", (&*message).into())];
+                self.sentence(to, Key::Upstream, &args);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn of_tool(&mut self, to: &mut Saying<'_>, key: Key, tool: &str, (name, why): (&'static str, &str)) {
+        let (tool, why) = (text::quoted(tool), text::quoted(why));
+        self.sentence(to, key, &[("tool", tool.as_str().into()), (name, why.as_str().into())]);
+    }
+
+    fn calls(&mut self, to: &mut Saying<'_>, call: &tool::Invoked) {
+        // What the tools ask that only ask is a prompt, and its answer was told with it.
+        if self.calls.contains_key(&call.tool_call_id) || ASKING_TOOLS.contains(&call.tool_name.as_str()) {
+            return;
+        }
+        if self.prompts.is_empty() {
+            self.enters(to, State::CallingTool);
+        }
+        let name = text::quoted(&call.tool_name);
+        let arguments = text::some_quoted(call.args_summary.as_deref());
+        let tool = ("tool", Arg::Text(&name));
+        let summaries = match &arguments {
+            Some(arguments) => {
+                let irreversible = call.irreversible == Some(true);
+                let key = if irreversible { Key::ToolIrreversible } else { Key::ToolInvokedWith };
+                to.say(key, &[tool, ("arguments", arguments.as_str().into())])
+            }
+            None => to.say(Key::ToolInvoked, &[tool]),
+        };
+        let mut body = ToolInvoked::new(id::tool(&call.tool_name));
+        body.args_summary = text::some_field(call.args_summary.as_deref());
+        body.risk_level = call.risk_level.map(level);
+        body.irreversible = call.irreversible;
+        body.tool_call_id = Some(id::call_id(&call.tool_call_id));
+        to.push(body, summaries, Urgency::Normal);
+        self.calls.insert(call.tool_call_id.clone(), call.tool_name.clone());
+        self.calls_begun += 1;
+    }
+
+    fn has_called(&mut self, to: &mut Saying<'_>, ended: &tool::Ended, end: End) {
+        let Some(begun_as) = self.calls.remove(&ended.tool_call_id) else { return };
+        let name = text::quoted(&begun_as);
+        let tool = ("tool", Arg::Text(&name));
+        let interrupted = ended.code.as_deref() == Some("interrupted");
+        let error = text::some_quoted(ended.error.as_deref());
+        let summary = text::some_quoted(ended.summary.as_deref());
+        let (status, summaries) = match (end, &summary, &error) {
+            (End::Completed, Some(summary), _) => {
+                let args = [tool, ("summary", summary.as_str().into())];
+                (ToolStatus::Success, to.say(Key::ToolSucceededSaying, &args))
+            }
+            (End::Completed, None, _) => (ToolStatus::Success, to.say(Key::ToolSucceeded, &[tool])),
+            (End::TimedOut, ..) => (ToolStatus::Timeout, to.say(Key::ToolTimedOut, &[tool])),
+            _ if interrupted => (ToolStatus::Timeout, to.say(Key::ToolInterrupted, &[tool])),
+            (End::Cancelled, ..) => (ToolStatus::Error, to.say(Key::ToolCancelled, &[tool])),
+            (End::Failed, _, Some(error)) => {
+                let args = [tool, ("error", error.as_str().into())];
+                (ToolStatus::Error, to.say(Key::ToolFailed, &args))
+            }
+            (End::Failed, _, None) => (ToolStatus::Error, to.say(Key::ToolFailedPlain, &[tool])),
+        };
+        let mut body = ToolCompleted::new(id::tool(&begun_as), status);
+        body.tool_call_id = Some(id::call_id(&ended.tool_call_id));
+        body.duration_ms = ended.duration_ms.filter(|duration| *duration <= DAY_MS);
+        body.error_message = text::some_field(ended.error.as_deref()).filter(|_| end != End::Completed);
+        to.push(body, summaries, Urgency::Normal);
+        if self.calls.is_empty() && self.state == State::CallingTool {
+            self.enters(to, State::Thinking);
+        }
+    }
+
+    /// Calls that an account leaves open when it ends.
+    pub(super) fn abandons_calls(&mut self, to: &mut Saying<'_>) {
+        for (call, begun_as) in std::mem::take(&mut self.calls) {
+            let summaries = to.say(Key::ToolAbandoned, &[("tool", text::quoted(&begun_as).as_str().into())]);
+            let mut body = ToolCompleted::new(id::tool(&begun_as), ToolStatus::Timeout);
+            body.tool_call_id = Some(id::call_id(&call));
+            to.push(body, summaries, Urgency::Normal);
+        }
+    }
+}
+
+/// A list of things to do, as the step that it is at.
+fn todo(to: &mut Saying<'_>, todos: &[tool::Todo]) {
+    let Some(current) = todos
+        .iter()
+        .position(|todo| todo.status == TodoStatus::InProgress)
+        .or_else(|| todos.iter().position(|todo| todo.status == TodoStatus::Pending))
+        .or(todos.len().checked_sub(1))
+    else {
+        return;
+    };
+    let (step, total) = (current as u64 + 1, todos.len() as u64);
+    let item = text::quoted(&todos[current].content);
+    let args = [("step", step.into()), ("total", total.into()), ("item", item.as_str().into())];
+    let summaries = to.say(Key::Todo, &args);
+    let progress = Progress {
+        step: Some(step),
+        total_steps: Some(total),
+        description: text::some_field(Some(&item)),
+        percent: None,
+    };
+    to.push(ProgressUpdated::new(progress), summaries, Urgency::Background);
+}
+
+pub(super) fn level(risk: RiskLevel) -> Level {
+    match risk {
+        RiskLevel::Low => Level::Low,
+        RiskLevel::Medium => Level::Medium,
+        RiskLevel::High => Level::High,
+    }
+}

@@ -1,0 +1,102 @@
+//! The names of all messages, and what is put into each. A catalogue that lacks one does not pass the tests.
+
+macro_rules! keys {
+    ($( $key:ident = $name:literal ( $( $arg:ident ),* ); )*) => {
+        /// A message.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Key { $( $key, )* }
+
+        impl Key {
+            pub const ALL: &[Key] = &[$( Key::$key, )*];
+
+            /// Its name in the catalogues.
+            pub fn name(self) -> &'static str {
+                match self { $( Key::$key => $name, )* }
+            }
+
+            /// What may be put into it.
+            pub fn args(self) -> &'static [&'static str] {
+                match self { $( Key::$key => &[$( stringify!($arg), )*], )* }
+            }
+        }
+    };
+}
+
+keys! {
+    SessionStarted = "session-started" (agent, request);
+    SessionStartedPlain = "session-started-plain" (agent);
+    SessionCompleted = "session-completed" (agent, seconds, calls);
+    SessionCompletedSaying = "session-completed-saying" (agent, seconds, calls, answer);
+    SessionErrored = "session-errored" (message, code);
+    SessionCancelled = "session-cancelled" (reason);
+    SessionCancelledPlain = "session-cancelled-plain" ();
+    RemedyRetry = "remedy-retry" ();
+    RemedyNone = "remedy-none" ();
+    Thinking = "thinking" ();
+    Deciding = "deciding" ();
+    Writing = "writing" ();
+    CallingTool = "calling-tool" ();
+    AwaitingInput = "awaiting-input" ();
+    StillAwaitingInput = "still-awaiting-input" (prompts);
+    HandingOff = "handing-off" ();
+    TakenOver = "taken-over" ();
+    Throttled = "throttled" (place, reason);
+    Continued = "continued" ();
+    ContinuedBy = "continued-by" (by);
+    Resumed = "resumed" ();
+    Disconnected = "disconnected" ();
+    WaitingForApplication = "waiting-for-application" (calls);
+    TurnFailed = "turn-failed" (message);
+    TurnRetried = "turn-retried" (message);
+    TextCut = "text-cut" ();
+    Compacted = "compacted" ();
+    Trimmed = "trimmed" (results);
+    BudgetWarning = "budget-warning" (percent);
+    BudgetExceeded = "budget-exceeded" ();
+    ChildStarted = "child-started" ();
+    ChildStartedSaying = "child-started-saying" (summary);
+    ToolInvoked = "tool-invoked" (tool);
+    ToolInvokedWith = "tool-invoked-with" (tool, arguments);
+    ToolIrreversible = "tool-irreversible" (tool, arguments);
+    ToolSucceeded = "tool-succeeded" (tool);
+    ToolSucceededSaying = "tool-succeeded-saying" (tool, summary);
+    ToolFailed = "tool-failed" (tool, error);
+    ToolFailedPlain = "tool-failed-plain" (tool);
+    ToolCancelled = "tool-cancelled" (tool);
+    ToolInterrupted = "tool-interrupted" (tool);
+    ToolTimedOut = "tool-timed-out" (tool);
+    ToolAbandoned = "tool-abandoned" (tool);
+    ToolRefused = "tool-refused" (tool, reason);
+    Todo = "todo" (step, total, item);
+    Confirmation = "confirmation" (action, consequence, preview);
+    ConfirmationIrreversible = "confirmation-irreversible" (action, consequence, preview);
+    ConsequenceUnknown = "consequence-unknown" ();
+    ConsequenceByRule = "consequence-by-rule" (reason);
+    ActionUnknown = "action-unknown" (tool);
+    Approved = "approved" (by);
+    ApprovedSaying = "approved-saying" (by, comment);
+    Rejected = "rejected" (by);
+    RejectedSaying = "rejected-saying" (by, comment);
+    ApprovalWithdrawn = "approval-withdrawn" ();
+    ApprovalTimedOutRejected = "approval-timed-out-rejected" ();
+    ApprovalTimedOutApproved = "approval-timed-out-approved" ();
+    Clarification = "clarification" (question);
+    ClarificationInContext = "clarification-in-context" (question, context);
+    Answered = "answered" (by, answer);
+    AnsweredPlain = "answered-plain" (by);
+    UnansweredDefault = "unanswered-default" (answer);
+    Unanswered = "unanswered" ();
+    QuestionWithdrawn = "question-withdrawn" ();
+    Handoff = "handoff" (reason);
+    HandoffAcknowledged = "handoff-acknowledged" (by);
+    HandoffRejected = "handoff-rejected" (by);
+    HandoffRejectedSaying = "handoff-rejected-saying" (by, reason);
+    HandoffTimedOut = "handoff-timed-out" ();
+    Blocked = "blocked" (tool, reason);
+    ModelRewritten = "model-rewritten" (from, to, reason);
+    ToolUnavailable = "tool-unavailable" (tool, reason);
+    CapabilityMissing = "capability-missing" (model, capability);
+    Upstream = "upstream" (provider, message);
+    Somebody = "somebody" ();
+    AgentUnnamed = "agent-unnamed" ();
+}

@@ -1,0 +1,7 @@
+//! Runs as listeners are told them: every story in every language, held against the protocol's rules by a checker that
+//! knows nothing of runs.
+
+#![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
+
+mod holds;
+mod transcripts;
