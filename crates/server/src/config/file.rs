@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for Section<'_> {
                         (None, Some(name)) => {
                             map.next_value_seed(Section { name, rows: self.rows, file: self.file })?;
                         }
-                        (None, None) => return Err(A::Error::custom(self.unknown(&key))),
+                        (None, None) => map.next_value_seed(Unknown(self.unknown(&key)))?,
                     }
                 }
             }
@@ -191,6 +191,17 @@ impl<'de> Visitor<'de> for Section<'_> {
             self.file.values.insert("models.default", model.to_string());
         }
         Ok(())
+    }
+}
+
+/// The value of an unknown key: refused here, so that the error has the path of the key.
+struct Unknown(String);
+
+impl<'de> DeserializeSeed<'de> for Unknown {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, _from: D) -> Result<(), D::Error> {
+        Err(D::Error::custom(self.0))
     }
 }
 
@@ -211,7 +222,7 @@ mod tests {
     #[test]
     fn unknown_keys_are_refused_with_the_nearest() {
         let why = parse("[store]\ndurabilty = \"strict\"\n").unwrap_err();
-        assert!(why.contains("store") && why.contains("did you mean `durability`"), "{why}");
+        assert!(why.contains("store.durabilty") && why.contains("did you mean `durability`"), "{why}");
         let why = parse("bnd = 1\n").unwrap_err();
         assert!(why.contains("did you mean `bind`"), "{why}");
         assert!(parse("bind = 1\n").unwrap_err().contains("bind"));
