@@ -104,16 +104,13 @@ async fn an_ending_whose_answer_was_lost_closes_its_readers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
-    let by_writers = ["command", "keyed", "deletion", "prune"];
-    let by_all = ["command", "keyed", "deletion", "prune", "start"];
-    let fates: [(fn() -> Fate, &[&str]); 3] = [
-        (|| Fate::LoseAnswer, &by_all),
-        (|| Fate::LandUnheard, &by_all),
-        // Where a run starts the client itself would die.
-        (|| Fate::PanicAfter, &by_writers),
-    ];
-    for (fate, paths) in fates {
-        for path in paths.iter().copied() {
+    let fates: [fn() -> Fate; 3] = [|| Fate::LoseAnswer, || Fate::LandUnheard, || Fate::PanicAfter];
+    for fate in fates {
+        for path in ["command", "keyed", "deletion", "prune", "start"] {
+            // Where a run starts the client itself would die.
+            if path == "start" && matches!(fate(), Fate::PanicAfter) {
+                continue;
+            }
             let scene = Scene::new().await;
             let task = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
             let run = scene.queue_for(Some(task)).await.unwrap();
