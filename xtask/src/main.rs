@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 #![allow(clippy::disallowed_methods, reason = "it measures how long steps take, outside the product")]
 
+mod child;
 mod contract;
 mod disk;
 mod golden;

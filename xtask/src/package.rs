@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::steps::{command, watch};
+use crate::child::{cargo_program, command, watch};
 
 /// The crates that can be published, each after those it depends on.
 const LIBRARIES: [&str; 2] = ["recount-json", "recount-aaep"];
@@ -15,7 +15,7 @@ const LIBRARIES: [&str; 2] = ["recount-json", "recount-aaep"];
 /// Whether the tests of the packages passed.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let target = root.join("target").join("library");
-    let mut pack = command(cargo(), root);
+    let mut pack = command(cargo_program(), root);
     pack.args(["package", "--offline", "--locked", "--allow-dirty", "--no-verify"]);
     pack.args(LIBRARIES.iter().flat_map(|library| ["-p", library])).arg("--target-dir").arg(&target);
     if !watch(pack)? {
@@ -39,17 +39,16 @@ fn test(root: &Path, target: &Path, unpacked: &Path) -> Result<bool> {
             return Ok(false);
         }
         let folder = unpacked.join(&name);
-        let mut test = command(cargo(), &folder);
+        let mut test = command(cargo_program(), &folder);
         // A package before this one is taken from where it was unpacked, because it is not published yet.
         test.args(["test", "--offline", "--quiet"]).args(&patches).arg("--target-dir").arg(target);
         if !watch(test)? {
             return Ok(false);
         }
-        patches.extend(["--config".into(), format!("patch.crates-io.{library}.path={:?}", folder.display().to_string())]);
+        patches.extend([
+            "--config".into(),
+            format!("patch.crates-io.{library}.path={:?}", folder.display().to_string()),
+        ]);
     }
     Ok(true)
-}
-
-fn cargo() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }

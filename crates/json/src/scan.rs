@@ -221,8 +221,11 @@ impl<'a> Scanner<'a> {
 
     fn string(&mut self, kind: Kind, next: Next) -> Result<Token, Fault> {
         let start = self.at;
-        let inside = inside(self.bytes, start + 1, self.is_strict)
-            .map_err(|(reason, at)| Fault { reason, at, start })?;
+        let inside = inside(self.bytes, start + 1, self.is_strict).map_err(|(reason, at)| Fault {
+            reason,
+            at,
+            start,
+        })?;
         let token = self.take(kind, inside.end + 1, next);
         Ok(Token { is_escaped: inside.is_escaped, is_ascii: inside.is_ascii, ..token })
     }

@@ -93,7 +93,9 @@ fn each_fault_is_named_where_it_is() {
 
 #[test]
 fn a_lone_surrogate_is_refused_wherever_it_hides() {
-    for text in [r#""\ud800""#, r#""\udc00""#, r#""\ud800\ud800""#, r#""\ud800x""#, r#""\uDBFF\n""#, r#""\ud800\u00"#] {
+    for text in
+        [r#""\ud800""#, r#""\udc00""#, r#""\ud800\ud800""#, r#""\ud800x""#, r#""\uDBFF\n""#, r#""\ud800\u00"#]
+    {
         refused(text, Reason::Surrogate, 1);
         let read = read(Scanner::trusting(text));
         assert!(read.is_ok() || text.ends_with("00"), "one that was let in before is read: {text}");
@@ -104,7 +106,8 @@ fn a_lone_surrogate_is_refused_wherever_it_hides() {
 
 #[test]
 fn a_key_that_comes_twice_is_found_however_it_is_written() {
-    for (one, two) in [("a", r"\u0061"), ("é", r"\u00E9"), ("😀", r"\uD83D\uDE00"), ("/", r"\/"), ("", "")] {
+    for (one, two) in [("a", r"\u0061"), ("é", r"\u00E9"), ("😀", r"\uD83D\uDE00"), ("/", r"\/"), ("", "")]
+    {
         for (first, second) in [(one, two), (two, one), (one, one)] {
             let text = format!("[{{\"b\":{{\"{first}\":1,\"c\":{{\"{first}\":0}},\"{second}\":2}}}}]");
             let fault = strict(&text).expect_err(&text);
@@ -195,7 +198,8 @@ fn json() -> impl Strategy<Value = Value> {
 fn almost_json() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
-        prop::collection::vec(any::<u8>(), 0..64).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        prop::collection::vec(any::<u8>(), 0..64)
+            .prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
         "[\\[\\]{}:,\"\\\\u0-9a-fdDeE+.\\- tnrl\u{0}-\u{20}é😀]{0,40}",
         (json(), any::<prop::sample::Index>(), any::<char>()).prop_map(|(value, place, other)| {
             let mut text: Vec<char> = value.to_string().chars().collect();

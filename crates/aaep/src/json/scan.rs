@@ -164,7 +164,11 @@ fn named(text: &str, fault: recount_json::Fault) -> (Fault, usize) {
         Reason::Colon => unexpected(text, at, "`:`"),
         Reason::Control => (Fault::Control(u32::from(text.as_bytes()[at])), at),
         Reason::Digit if &text[start..at] == "-" => {
-            if rest.is_empty() { (Fault::Truncated, at) } else { (odd(&text[start..], Fault::NumberForm), start) }
+            if rest.is_empty() {
+                (Fault::Truncated, at)
+            } else {
+                (odd(&text[start..], Fault::NumberForm), start)
+            }
         }
         Reason::Digit => (if rest.is_empty() { Fault::Truncated } else { Fault::NumberForm }, start),
         Reason::DuplicateKey { end } => {
@@ -174,8 +178,12 @@ fn named(text: &str, fault: recount_json::Fault) -> (Fault, usize) {
         Reason::End | Reason::Unterminated => (Fault::Truncated, text.len()),
         Reason::Escape if rest.len() == 1 => (Fault::Truncated, text.len()),
         Reason::Escape => (Fault::Escape, at),
-        Reason::HexDigits => digits(text, at + 2).map_or((Fault::Truncated, text.len()), |_| (Fault::Escape, at)),
-        Reason::Key => trailing_comma(text, at, '}').unwrap_or_else(|| unexpected(text, at, "a key in quotes")),
+        Reason::HexDigits => {
+            digits(text, at + 2).map_or((Fault::Truncated, text.len()), |_| (Fault::Escape, at))
+        }
+        Reason::Key => {
+            trailing_comma(text, at, '}').unwrap_or_else(|| unexpected(text, at, "a key in quotes"))
+        }
         Reason::LeadingZero => (Fault::NumberForm, start),
         Reason::NextItem => unexpected(text, at, "`,` or `]`"),
         Reason::NextMember => unexpected(text, at, "`,` or `}`"),

@@ -59,8 +59,6 @@ pub(super) const KNOWN: &[Known] = &[
             "writers",
         ],
     ),
-    ("crates/event/src", &["registry", "schema"]),
-    ("crates/event/src/family", &["approval", "tool"]),
     ("crates/face-aap/src", &["accept", "error", "serve"]),
     ("crates/face-aap/src/serve", &["answers", "late", "latest", "say", "turns"]),
     ("crates/face-aap/src/wire", &["session", "turn"]),
@@ -70,9 +68,6 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/log-sqlite/src", &["blobs", "salvage"]),
     ("crates/log-sqlite/src", &["feed", "layout"]),
     ("crates/log/src", &["fault", "seam"]),
-    ("crates/redact/src", &["detector", "known", "redactor", "scan", "search"]),
-    ("crates/run/src", &["state", "view"]),
-    ("crates/run/src/decide", &["close", "settle"]),
     (
         "crates/server/src",
         &[
@@ -96,6 +91,4 @@ pub(super) const KNOWN: &[Known] = &[
             "tokens",
         ],
     ),
-    ("crates/sim/src/house", &["book", "gone", "verdict"]),
-    ("xtask/src", &["contract", "disk", "setup", "steps"]),
 ];
