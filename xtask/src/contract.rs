@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::steps::{cargo, command, target_folder, watch};
+use crate::child::{cargo, command, target_folder, watch};
 
 /// The server, until it is dropped.
 struct Server {

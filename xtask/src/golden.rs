@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use crate::steps::{command, watch};
+use crate::child::{command, watch};
 
 const VARIABLE: &str = "RECOUNT_BLESS";
 

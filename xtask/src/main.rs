@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 #![allow(clippy::disallowed_methods, reason = "it measures how long steps take, outside the product")]
 
+mod child;
 mod contract;
 mod disk;
 mod golden;
@@ -36,7 +37,7 @@ cargo xtask <verb>
           or runs of agents on slow and failing disks, half of the time under SQLite. Promises are checked, and any that is broken ends it with status 1
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements
   golden  runs the tests that rewrite their expectations, then shows what changed
-  package packs the library `recount-aaep`, and runs its tests from the package
+  package packs the libraries `recount-json` and `recount-aaep`, and runs their tests from the packages
   help    this text
 ";
 

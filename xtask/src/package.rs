@@ -1,28 +1,28 @@
-//! `cargo xtask package`: packs the library that can be published, unpacks it elsewhere and runs its tests there.
+//! `cargo xtask package`: packs the libraries that can be published, unpacks them elsewhere and runs their tests there.
 //!
-//! Shows that the package needs no file outside of it. Nothing is sent anywhere, and nothing is fetched that is not here
-//! already. It takes minutes, because the package is built anew.
+//! Shows that the packages need no file outside of them. Nothing is sent anywhere, and nothing is fetched that is not here
+//! already. It takes minutes, because the packages are built anew.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::steps::{command, watch};
+use crate::child::{cargo_program, command, watch};
 
-/// The one crate that can be published.
-const LIBRARY: &str = "recount-aaep";
+/// The crates that can be published, each after those it depends on.
+const LIBRARIES: [&str; 2] = ["recount-json", "recount-aaep"];
 
-/// Whether the tests of the package passed.
+/// Whether the tests of the packages passed.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let target = root.join("target").join("library");
-    let mut pack = command(cargo(), root);
-    pack.args(["package", "--offline", "--locked", "--allow-dirty", "--no-verify", "-p", LIBRARY]);
-    pack.arg("--target-dir").arg(&target);
+    let mut pack = command(cargo_program(), root);
+    pack.args(["package", "--offline", "--locked", "--allow-dirty", "--no-verify"]);
+    pack.args(LIBRARIES.iter().flat_map(|library| ["-p", library])).arg("--target-dir").arg(&target);
     if !watch(pack)? {
         return Ok(false);
     }
-    // Above the temporary folder there is no workspace that the package could belong to.
-    let unpacked = std::env::temp_dir().join(format!("{LIBRARY}-package-{}", std::process::id()));
+    // Above the temporary folder there is no workspace that the packages could belong to.
+    let unpacked = std::env::temp_dir().join(format!("recount-packages-{}", std::process::id()));
     std::fs::create_dir_all(&unpacked).with_context(|| format!("cannot make {}", unpacked.display()))?;
     let passed = test(root, &target, &unpacked);
     std::fs::remove_dir_all(&unpacked).with_context(|| format!("cannot remove {}", unpacked.display()))?;
@@ -30,17 +30,25 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
 }
 
 fn test(root: &Path, target: &Path, unpacked: &Path) -> Result<bool> {
-    let packed = target.join("package").join(format!("{LIBRARY}-{}.crate", env!("CARGO_PKG_VERSION")));
-    let mut unpack = command("tar", root);
-    unpack.arg("-xzf").arg(&packed).arg("-C").arg(unpacked).arg("--strip-components=1");
-    if !watch(unpack)? {
-        return Ok(false);
+    let mut patches: Vec<String> = Vec::new();
+    for library in LIBRARIES {
+        let name = format!("{library}-{}", env!("CARGO_PKG_VERSION"));
+        let mut unpack = command("tar", root);
+        unpack.arg("-xzf").arg(target.join("package").join(format!("{name}.crate"))).arg("-C").arg(unpacked);
+        if !watch(unpack)? {
+            return Ok(false);
+        }
+        let folder = unpacked.join(&name);
+        let mut test = command(cargo_program(), &folder);
+        // A package before this one is taken from where it was unpacked, because it is not published yet.
+        test.args(["test", "--offline", "--quiet"]).args(&patches).arg("--target-dir").arg(target);
+        if !watch(test)? {
+            return Ok(false);
+        }
+        patches.extend([
+            "--config".into(),
+            format!("patch.crates-io.{library}.path={:?}", folder.display().to_string()),
+        ]);
     }
-    let mut test = command(cargo(), unpacked);
-    test.args(["test", "--offline", "--locked", "--quiet", "--target-dir"]).arg(target);
-    watch(test)
-}
-
-fn cargo() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+    Ok(true)
 }

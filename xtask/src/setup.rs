@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::steps::{command, watch};
+use crate::child::{command, watch};
 
 /// The oldest Node whose test runner and web streams the browser tests use.
 const NODE_MIN: u32 = 18;

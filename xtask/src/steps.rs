@@ -2,13 +2,12 @@
 //!
 //! What a step checks is somebody else's; here it is started, watched and timed. Look at [`Step`].
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::child::{cargo, cargo_program, command, target_folder, watch};
 use crate::contract;
 use crate::disk;
 use crate::setup::{Machine, Setup};
@@ -200,7 +199,7 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
         }
     }
     let words = ["test", "--locked", "-p", "recount-agent", "--test", "runs", "--", "--nocapture", "--exact"];
-    let mut cargo = command(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), root);
+    let mut cargo = command(cargo_program(), root);
     cargo.args(words).arg("disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
     cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60 / 2).to_string());
     cargo.env("RECOUNT_DISKS_SEED", seed.to_string());
@@ -208,7 +207,7 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
     let (half, seed) = ((minutes as f64 / 2.0).to_string(), seed.to_string());
     let words = ["run", "--release", "--locked", "-p", "recount-bench", "--", "soak", "--disks"];
     let words = [&words[..], &["--minutes", &half, "--seed", &seed]].concat();
-    let under_sqlite = self::cargo(root, &words)?;
+    let under_sqlite = crate::child::cargo(root, &words)?;
     Ok(in_memory && under_sqlite)
 }
 
@@ -248,46 +247,6 @@ fn browser(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
         .env("RECOUNT_BINARY", target_folder(root)?.join("debug/recount"))
         .env("RECOUNT_CHROMIUM", chromium);
     watch(node)
-}
-
-pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
-    let output = command(cargo_program(), root)
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .stdout(Stdio::piped())
-        .output()
-        .context("cannot run cargo metadata")?;
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    Ok(answer["target_directory"].as_str().context("cargo metadata names no target folder")?.into())
-}
-
-fn cargo_program() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
-}
-
-pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<bool> {
-    let mut cargo = command(cargo_program(), root);
-    // Expectations are rewritten by `golden` alone.
-    cargo.args(arguments).env_remove("RECOUNT_BLESS");
-    watch(cargo)
-}
-
-/// A child that reads nothing and writes where we write.
-pub(crate) fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-pub(crate) fn watch(mut command: Command) -> Result<bool> {
-    let program = PathBuf::from(command.get_program());
-    let short = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
-    println!("$ {short} {}", words.join(" "));
-    let status = command.status().with_context(|| format!("cannot run {short}"))?;
-    if !status.success() {
-        println!("{short} ended with {status}");
-    }
-    Ok(status.success())
 }
 
 fn word(outcome: Outcome) -> &'static str {

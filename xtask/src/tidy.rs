@@ -6,8 +6,11 @@
 mod circles;
 mod edges;
 mod frozen;
+mod functions;
+mod homonyms;
 mod limits;
 mod pure;
+mod ratchet;
 mod requirements;
 mod shape;
 mod source;
@@ -15,6 +18,7 @@ mod supply;
 mod testing;
 mod tree;
 mod visible;
+mod voice;
 mod words;
 mod world;
 
@@ -68,7 +72,10 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     edges::check,
     circles::check,
     shape::check,
+    functions::check,
+    homonyms::check,
     words::check,
+    voice::check,
     supply::check,
     requirements::check,
 ];

@@ -4,7 +4,7 @@
 //! Refused: what is not JSON, duplicate keys, nesting beyond the limit, lone surrogates, integers that
 //! some readers would round, numbers no reader can hold. Everything else is kept token for token.
 
-use std::collections::BTreeSet;
+use recount_json::{Fault, Kind, Scanner};
 
 use crate::event::Draft;
 use crate::limits;
@@ -60,265 +60,31 @@ pub fn draft(type_name: &str, data: &str) -> Result<Draft, DraftError> {
 
 /// Checks one JSON value and gives it back without white space outside strings.
 pub fn compact(text: &str) -> Result<String, DoorError> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, out: String::with_capacity(text.len()) };
-    reader.value(0)?;
-    reader.skip_space();
-    if reader.at < reader.bytes.len() {
-        return Err(reader.fail("something follows the value"));
-    }
-    Ok(reader.out)
-}
-
-struct Reader<'a> {
-    text: &'a str,
-    bytes: &'a [u8],
-    at: usize,
-    out: String,
-}
-
-impl<'a> Reader<'a> {
-    fn fail(&self, reason: impl Into<String>) -> DoorError {
-        DoorError { at: self.at, reason: reason.into() }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
-    }
-
-    fn skip_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
-    }
-
-    fn take(&mut self, wanted: u8) -> bool {
-        let there = self.peek() == Some(wanted);
-        if there {
-            self.at += 1;
-            self.out.push(wanted as char);
-        }
-        there
-    }
-
-    /// Reads one value inside `depth` objects and arrays. Recursion is bounded by that depth.
-    fn value(&mut self, depth: usize) -> Result<(), DoorError> {
-        self.skip_space();
-        match self.peek() {
-            Some(b'{' | b'[') if depth == limits::JSON_DEPTH_MAX => {
-                Err(self.fail(format!("nested deeper than {} levels", limits::JSON_DEPTH_MAX)))
+    let mut scanner = Scanner::strict(text, limits::JSON_DEPTH_MAX);
+    let mut out = String::with_capacity(text.len());
+    while let Some(token) = scanner.token()? {
+        let raw = &text[token.start..token.end];
+        let fits = match token.kind {
+            Kind::Integer => {
+                let size: Option<u64> = raw.trim_start_matches('-').parse().ok();
+                size.is_some_and(|size| size < limits::INTEGER_MAX)
             }
-            Some(b'{') => self.object(depth),
-            Some(b'[') => self.array(depth),
-            Some(b'"') => self.string().map(|_| ()),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b't') => self.word("true"),
-            Some(b'f') => self.word("false"),
-            Some(b'n') => self.word("null"),
-            Some(_) => Err(self.fail("no JSON value begins like this")),
-            None => Err(self.fail("the text ends where a value should be")),
-        }
-    }
-
-    fn word(&mut self, word: &str) -> Result<(), DoorError> {
-        if self.text[self.at..].starts_with(word) {
-            self.at += word.len();
-            self.out.push_str(word);
-            Ok(())
-        } else {
-            Err(self.fail("no JSON value begins like this"))
-        }
-    }
-
-    fn object(&mut self, depth: usize) -> Result<(), DoorError> {
-        self.take(b'{');
-        self.skip_space();
-        if self.take(b'}') {
-            return Ok(());
-        }
-        let mut keys = Keys::default();
-        loop {
-            self.skip_space();
-            if self.peek() != Some(b'"') {
-                return Err(self.fail("a key must be a string"));
-            }
-            let key_at = self.at;
-            let key = self.string()?;
-            if !keys.insert(key) {
-                return Err(DoorError {
-                    at: key_at,
-                    reason: "the same key comes twice in one object".into(),
-                });
-            }
-            self.skip_space();
-            if !self.take(b':') {
-                return Err(self.fail("a colon must follow the key"));
-            }
-            self.value(depth + 1)?;
-            self.skip_space();
-            if self.take(b',') {
-                continue;
-            }
-            if self.take(b'}') {
-                return Ok(());
-            }
-            return Err(self.fail("a comma or the end of the object must follow"));
-        }
-    }
-
-    fn array(&mut self, depth: usize) -> Result<(), DoorError> {
-        self.take(b'[');
-        self.skip_space();
-        if self.take(b']') {
-            return Ok(());
-        }
-        loop {
-            self.value(depth + 1)?;
-            self.skip_space();
-            if self.take(b',') {
-                continue;
-            }
-            if self.take(b']') {
-                return Ok(());
-            }
-            return Err(self.fail("a comma or the end of the array must follow"));
-        }
-    }
-
-    /// Copies a string token and answers what it says, for comparing keys.
-    fn string(&mut self) -> Result<std::borrow::Cow<'a, str>, DoorError> {
-        let start = self.at;
-        self.at += 1;
-        let mut escaped = false;
-        loop {
-            match self.peek() {
-                None => return Err(self.fail("the text ends within a string")),
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    escaped = true;
-                    self.escape()?;
-                }
-                Some(byte) if byte < 0x20 => return Err(self.fail("a control character must be escaped")),
-                Some(_) => self.at += 1,
-            }
-        }
-        self.at += 1;
-        let token = &self.text[start..self.at];
-        self.out.push_str(token);
-        if escaped {
-            let said = serde_json::from_str::<String>(token)
-                .map_err(|_| DoorError { at: start, reason: "the string is malformed".into() })?;
-            Ok(said.into())
-        } else {
-            Ok(token[1..token.len() - 1].into())
-        }
-    }
-
-    fn escape(&mut self) -> Result<(), DoorError> {
-        match self.bytes.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => {
-                let unit = self.hex4(self.at + 2)?;
-                match unit {
-                    0xD800..=0xDBFF => {
-                        let low_follows = self.bytes.get(self.at + 6) == Some(&b'\\')
-                            && self.bytes.get(self.at + 7) == Some(&b'u')
-                            && matches!(self.hex4(self.at + 8), Ok(0xDC00..=0xDFFF));
-                        if !low_follows {
-                            return Err(self.fail("half of a surrogate pair stands alone"));
-                        }
-                        self.at += 12;
-                    }
-                    0xDC00..=0xDFFF => return Err(self.fail("half of a surrogate pair stands alone")),
-                    _ => self.at += 6,
-                }
-            }
-            _ => return Err(self.fail("no such escape")),
-        }
-        Ok(())
-    }
-
-    fn hex4(&self, from: usize) -> Result<u32, DoorError> {
-        let digits = self.bytes.get(from..from + 4).filter(|four| four.iter().all(u8::is_ascii_hexdigit));
-        let Some(digits) = digits else { return Err(self.fail("four hex digits must follow \\u")) };
-        let text = std::str::from_utf8(digits).map_err(|_| self.fail("four hex digits must follow \\u"))?;
-        u32::from_str_radix(text, 16).map_err(|_| self.fail("four hex digits must follow \\u"))
-    }
-
-    fn digits(&mut self) -> Result<(), DoorError> {
-        if !matches!(self.peek(), Some(b'0'..=b'9')) {
-            return Err(self.fail("a digit must follow"));
-        }
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<(), DoorError> {
-        let start = self.at;
-        if self.peek() == Some(b'-') {
-            self.at += 1;
-        }
-        if self.peek() == Some(b'0') {
-            self.at += 1;
-            if matches!(self.peek(), Some(b'0'..=b'9')) {
-                return Err(self.fail("a number must not begin with 0"));
-            }
-        } else {
-            self.digits()?;
-        }
-        let mut whole = true;
-        if self.peek() == Some(b'.') {
-            whole = false;
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            whole = false;
-            self.at += 1;
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        let token = &self.text[start..self.at];
-        let fits = if whole {
-            let size: Option<u64> = token.trim_start_matches('-').parse().ok();
-            size.is_some_and(|size| size < limits::INTEGER_MAX)
-        } else {
-            token.parse::<f64>().is_ok_and(f64::is_finite)
+            Kind::Real => raw.parse::<f64>().is_ok_and(f64::is_finite),
+            _ => true,
         };
         if !fits {
-            return Err(DoorError {
-                at: start,
-                reason: "the number is too large; send it as a string".into(),
-            });
+            let reason = "the number is too large; send it as a string".into();
+            return Err(DoorError { at: token.start, reason });
         }
-        self.out.push_str(token);
-        Ok(())
+        out.extend(token.sign);
+        out.push_str(raw);
     }
+    Ok(out)
 }
 
-/// The keys of one object. Most objects are small, and for those a list is quicker than a set.
-/// The set is ordered, not hashed: a producer cannot make it slow, and nothing here draws randomness.
-#[derive(Default)]
-struct Keys<'a> {
-    few: Vec<std::borrow::Cow<'a, str>>,
-    many: BTreeSet<std::borrow::Cow<'a, str>>,
-}
-
-const FEW_KEYS: usize = 16;
-
-impl<'a> Keys<'a> {
-    /// Whether the key is new.
-    fn insert(&mut self, key: std::borrow::Cow<'a, str>) -> bool {
-        if self.many.is_empty() && self.few.len() < FEW_KEYS {
-            let new = !self.few.contains(&key);
-            self.few.push(key);
-            return new;
-        }
-        self.many.extend(self.few.drain(..));
-        self.many.insert(key)
+impl From<Fault> for DoorError {
+    fn from(fault: Fault) -> Self {
+        DoorError { at: fault.at, reason: fault.reason.to_string() }
     }
 }
 

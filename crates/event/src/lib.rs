@@ -18,7 +18,6 @@ mod id;
 mod json;
 pub mod limits;
 pub mod registry;
-pub mod schema;
 mod stamp;
 pub mod time;
 
@@ -26,4 +25,5 @@ pub use code::Code;
 pub use event::{Draft, Event, Payload};
 pub use id::{EventId, ForeignId, IdError, RunId, SessionId, TaskId, TokenId};
 pub use json::Json;
+pub use registry::schema;
 pub use stamp::{Minter, Stamp};

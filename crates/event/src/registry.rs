@@ -1,7 +1,7 @@
 //! The registry: every event type there is, in one table.
 //!
 //! From this table come the [`Payload`] enum, the reference page ([`reference`]), the JSON Schemas
-//! ([`crate::schema`]) and the file that freezes what was released ([`lock`]).
+//! ([`schema`]) and the file that freezes what was released ([`lock`]).
 //! A row answers, for every protocol we speak, what that protocol hears of the type; "silent" is an answer.
 //! To add a type: a struct in its family's file, a row here, a fixture in `testdata/events/`.
 
@@ -9,6 +9,7 @@ pub mod emitted;
 pub mod form;
 pub mod lock;
 mod page;
+pub mod schema;
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;

@@ -3,8 +3,9 @@
 //! Strings are looked at as what they say, not as they are written; a value together with its key, because some
 //! secrets are told by their names alone. Keys are masked, too. Numbers are not.
 
-use std::borrow::Cow;
 use std::ops::Range;
+
+use recount_json::{Kind, Scanner, Token, unescape};
 
 use crate::limits::PATHS_MAX;
 use crate::redactor::Redactor;
@@ -41,7 +42,7 @@ impl Redactor {
         let mut walk = Walk {
             redactor: self,
             text,
-            at: 0,
+            scanner: Scanner::trusting(text),
             written: 0,
             out: String::new(),
             paths: Vec::new(),
@@ -49,7 +50,8 @@ impl Redactor {
             field,
             keep,
         };
-        walk.value(0, None);
+        let outermost = walk.token();
+        walk.value(outermost, 0, None);
         if walk.paths.is_empty() {
             return None;
         }
@@ -63,7 +65,7 @@ impl Redactor {
 struct Walk<'a> {
     redactor: &'a Redactor,
     text: &'a str,
-    at: usize,
+    scanner: Scanner<'a>,
     /// How much of the text is in `out`, changed or not.
     written: usize,
     out: String,
@@ -74,88 +76,65 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn space(&mut self) {
-        let rest = &self.text.as_bytes()[self.at..];
-        self.at += rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+    fn token(&mut self) -> Token {
+        next(&mut self.scanner).expect("an open value has an end")
     }
 
     /// Recursion is bounded by who let the JSON in.
-    fn value(&mut self, depth: usize, key: Option<&str>) {
-        self.space();
-        match self.peek() {
-            Some(b'{') => self.object(depth),
-            Some(b'[') => self.array(depth, key),
-            Some(b'"') => self.string(key),
-            _ => {
-                let rest = &self.text.as_bytes()[self.at..];
-                self.at += rest.iter().take_while(|byte| !matches!(byte, b',' | b'}' | b']')).count();
-            }
+    fn value(&mut self, token: Token, depth: usize, key: Option<&str>) {
+        match token.kind {
+            Kind::ObjectStart => self.object(depth),
+            Kind::ArrayStart => self.array(depth, key),
+            Kind::Text => self.string(&token, key),
+            _ => {}
         }
     }
 
     fn array(&mut self, depth: usize, key: Option<&str>) {
-        self.at += 1;
         let path = self.path.len();
         for index in 0.. {
-            self.space();
-            if matches!(self.peek(), None | Some(b']')) {
+            let token = self.token();
+            if token.kind == Kind::ArrayEnd {
                 break;
             }
             self.path.push_str(&format!("/{index}"));
-            self.value(depth + 1, key);
+            self.value(token, depth + 1, key);
             self.path.truncate(path);
-            self.space();
-            if self.peek() == Some(b',') {
-                self.at += 1;
-            }
         }
-        self.at += 1;
     }
 
     fn object(&mut self, depth: usize) {
-        self.at += 1;
         let path = self.path.len();
         let mut starred: Vec<String> = Vec::new();
         loop {
-            self.space();
-            if self.peek() != Some(b'"') {
+            let token = self.token();
+            if token.kind == Kind::ObjectEnd {
                 break;
             }
-            let token = self.token();
-            let key = self.key(token, &mut starred);
-            self.space();
-            self.at += 1;
+            let key = self.key(&token, &mut starred);
             self.path.push('/');
             self.path.push_str(&key.replace('~', "~0").replace('/', "~1"));
             match self.field {
                 Some(field) if depth == 0 && field.name == key => {
-                    self.space();
-                    let begin = self.at;
-                    self.skip();
+                    let range = skip(&mut self.scanner);
                     if let Some(value) = field.value {
-                        self.replace(begin..self.at, &quoted(value));
+                        self.replace(range, &quoted(value));
                         self.paths.push(self.path.clone());
                     }
                 }
-                _ => self.value(depth + 1, Some(&key)),
+                _ => {
+                    let token = self.token();
+                    self.value(token, depth + 1, Some(&key));
+                }
             }
             self.path.truncate(path);
-            self.space();
-            if self.peek() == Some(b',') {
-                self.at += 1;
-            }
         }
-        self.at += 1;
     }
 
     /// Reads a key, masked if it must be. Two keys of one object that become alike are told apart by a number
     /// in the place of their last bytes.
-    fn key(&mut self, token: Range<usize>, starred: &mut Vec<String>) -> String {
-        let said = said(&self.text[token.clone()]);
+    fn key(&mut self, token: &Token, starred: &mut Vec<String>) -> String {
+        let said = unescape(&self.text[token.inside()]);
         let masked = self.redactor.text(&said);
         let mut key = masked.to_string();
         if !key.contains('*') {
@@ -177,16 +156,15 @@ impl Walk<'_> {
             if (self.keep)(&path) {
                 return said.into_owned();
             }
-            self.replace(token, &quoted(&key));
+            self.replace(token.start..token.end, &quoted(&key));
             self.paths.push(path);
         }
         starred.push(key.clone());
         key
     }
 
-    fn string(&mut self, key: Option<&str>) {
-        let token = self.token();
-        let said = said(&self.text[token.clone()]);
+    fn string(&mut self, token: &Token, key: Option<&str>) {
+        let said = unescape(&self.text[token.inside()]);
         // What the key says may be what tells the value.
         let before = key.map_or(0, |key| key.len() + 1);
         let mut bytes = Vec::with_capacity(before + said.len());
@@ -208,20 +186,8 @@ impl Walk<'_> {
         mask(&mut bytes, &spans);
         let masked =
             String::from_utf8(bytes.split_off(before)).expect("secrets begin and end between characters");
-        self.replace(token, &quoted(&masked));
+        self.replace(token.start..token.end, &quoted(&masked));
         self.paths.push(self.path.clone());
-    }
-
-    /// Passes a string token.
-    fn token(&mut self) -> Range<usize> {
-        let begin = self.at;
-        self.at = end_of_string(self.text.as_bytes(), begin);
-        begin..self.at
-    }
-
-    /// Passes a value.
-    fn skip(&mut self) {
-        self.at = end_of_value(self.text.as_bytes(), self.at);
     }
 
     fn replace(&mut self, range: Range<usize>, token: &str) {
@@ -231,42 +197,12 @@ impl Walk<'_> {
     }
 }
 
-fn end_of_string(text: &[u8], begin: usize) -> usize {
-    let mut at = begin + 1;
-    while let Some(found) = memchr::memchr2(b'"', b'\\', &text[at.min(text.len())..]) {
-        at += found;
-        if text[at] == b'"' {
-            return at + 1;
-        }
-        at += 2;
-    }
-    text.len()
+fn next(scanner: &mut Scanner<'_>) -> Option<Token> {
+    scanner.token().expect("JSON that was let in can be read")
 }
 
-fn end_of_value(text: &[u8], begin: usize) -> usize {
-    let (mut at, mut depth) = (begin, 0usize);
-    while let Some(byte) = text.get(at) {
-        match byte {
-            b'"' => at = end_of_string(text, at) - 1,
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' | b',' if depth == 0 => return at,
-            b'}' | b']' => depth -= 1,
-            _ => {}
-        }
-        at += 1;
-        if depth == 0 && matches!(byte, b'"' | b'}' | b']') {
-            return at;
-        }
-    }
-    at
-}
-
-fn said(token: &str) -> Cow<'_, str> {
-    let inner = &token[1..token.len() - 1];
-    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
-        return inner.into();
-    }
-    serde_json::from_str::<String>(token).expect("a string that was let in can be read").into()
+fn skip(scanner: &mut Scanner<'_>) -> Range<usize> {
+    scanner.skip().expect("JSON that was let in can be read")
 }
 
 fn quoted(text: &str) -> String {
@@ -278,26 +214,21 @@ fn quoted(text: &str) -> String {
 pub fn with_paths(object: &str, paths: &[String]) -> String {
     let list: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
     let list = list.join(",");
-    let bytes = object.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() {
-        let Some(quote) = memchr::memchr(b'"', &bytes[at..]).map(|found| at + found) else { break };
-        let end = end_of_string(bytes, quote);
-        let Some(colon) = memchr::memchr(b':', &bytes[end..]).map(|found| end + found) else { break };
-        let begin =
-            colon + 1 + bytes[colon + 1..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let close = end_of_value(bytes, begin);
-        if said(&object[quote..end]) == "redacted_paths" {
-            let value = object[begin..close].trim_end();
-            let value = match value.strip_suffix(']') {
+    let mut scanner = Scanner::trusting(object);
+    while let Some(token) = next(&mut scanner) {
+        if token.kind != Kind::Key {
+            continue;
+        }
+        let Range { start, end } = skip(&mut scanner);
+        if unescape(&object[token.inside()]) == "redacted_paths" {
+            let value = match object[start..end].strip_suffix(']') {
                 Some(open) if open.trim() == "[" => format!("[{list}]"),
                 Some(open) => format!("{open},{list}]"),
-                None if value == "null" => format!("[{list}]"),
+                None if &object[start..end] == "null" => format!("[{list}]"),
                 None => return object.to_owned(),
             };
-            return format!("{}{value}{}", &object[..begin], &object[close..]);
+            return format!("{}{value}{}", &object[..start], &object[end..]);
         }
-        at = close + 1;
     }
     let open = object.trim_end();
     let open = &open[..open.len() - 1];

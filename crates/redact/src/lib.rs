@@ -20,5 +20,6 @@ mod stream;
 pub use detector::{TABLE as DETECTORS, describe};
 pub use json::{JsonField, MaskedJson, with_paths};
 pub use known::{Refused, Secret};
-pub use redactor::{MASK, Redactor};
+pub use redactor::Redactor;
+pub use scan::MASK;
 pub use stream::{Online, StreamRedactor};

@@ -7,11 +7,8 @@ use std::sync::Arc;
 use crate::DETECTORS;
 use crate::detector::{self, BEFORE_VALUE_MAX, card};
 use crate::known::Secret;
-use crate::scan::{Candidate, Verdict, Window, joined, mask};
-use crate::search::{Search, Trigger};
-
-/// What a byte of a secret becomes.
-pub const MASK: u8 = b'*';
+use crate::scan::{Candidate, MASK, Verdict, Window, joined, mask};
+use crate::search::{Search, Trigger, What};
 
 /// Masks known secrets and strings that have the shape of one. Made once, used by everybody.
 #[derive(Debug)]
@@ -29,14 +26,6 @@ pub struct Redactor {
 
 /// How many searches there are for shapes.
 const SHAPE_SEARCHES: usize = 2;
-
-/// Whose beginning is searched for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
-    Shape(usize),
-    /// A known secret, and how far from its beginning the trigger stands.
-    Known(usize, usize),
-}
 
 impl Redactor {
     /// Looks for these values and, with `shapes`, for everything in the table of detectors.

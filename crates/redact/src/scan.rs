@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::redactor::MASK;
+/// What a byte of a secret becomes.
+pub const MASK: u8 = b'*';
 
 /// A text, or the part of a growing one that still matters.
 #[derive(Clone, Copy)]

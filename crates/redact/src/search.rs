@@ -5,7 +5,13 @@ use std::ops::Range;
 use aho_corasick::packed;
 use aho_corasick::{AhoCorasick, MatchKind, Span};
 
-use crate::redactor::What;
+/// Whose beginning is searched for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    Shape(usize),
+    /// A known secret, and how far from its beginning the trigger stands.
+    Known(usize, usize),
+}
 
 /// A text that is searched for, and what it may be the beginning of.
 #[derive(Debug)]

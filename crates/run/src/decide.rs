@@ -8,6 +8,7 @@ mod bounds;
 mod calls;
 mod cancel;
 mod close;
+mod outcome;
 mod prune;
 mod queue;
 mod report;

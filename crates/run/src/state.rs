@@ -4,6 +4,7 @@
 //! length of run, because a batch is judged on a copy: what is over lives in shared parts.
 
 mod ledger;
+mod status;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +18,8 @@ use recount_event::family::{approval, clarification, handoff, run};
 use recount_event::{EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId};
 
 use crate::limits;
-use crate::view::{Status, Summary};
 pub(crate) use ledger::{Fate, Ledger, Space};
+pub use status::Status;
 pub(crate) use text::Growing;
 
 /// A run as its events add up.
@@ -391,11 +392,6 @@ impl State {
                 How::Cancelled(_) => Status::Cancelled,
             },
         }
-    }
-
-    /// The run in a few words, for lists.
-    pub fn summary(&self) -> Summary {
-        Summary::of(self)
     }
 
     /// A call that is not settled.

@@ -5,9 +5,10 @@ mod message;
 mod summary;
 mod trimmed;
 
+pub use crate::state::Status;
 pub use history::{
     AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, parting, question,
 };
 pub use message::{Message, Outcome, message};
-pub use summary::{Ending, OpenPrompt, PromptDefault, Status, Summary};
+pub use summary::{Ending, OpenPrompt, PromptDefault, Summary};
 pub use trimmed::trimmed;

@@ -11,6 +11,7 @@ mod keeper;
 mod operator;
 mod producer;
 mod reader;
+mod stored;
 mod verdict;
 
 use std::future::Future;

@@ -18,11 +18,12 @@ struct Row {
 
 const CRATES: &[Row] = &[
     // 0 ground
-    Row { folder: "event", uses: &[], never: &["tokio"] },
+    Row { folder: "json", uses: &[], never: &["serde", "serde_json"] },
+    Row { folder: "event", uses: &["json"], never: &["tokio"] },
     Row { folder: "run", uses: &["event"], never: &["tokio", "serde_json"] },
     Row { folder: "log", uses: &[], never: &["serde", "serde_json", "tokio"] },
     Row { folder: "world", uses: &[], never: &["serde", "serde_json"] },
-    Row { folder: "redact", uses: &[], never: &["tokio"] },
+    Row { folder: "redact", uses: &["json"], never: &["tokio"] },
     // 1 engine
     Row {
         folder: "engine",
@@ -40,7 +41,7 @@ const CRATES: &[Row] = &[
         never: &["axum"],
     },
     Row { folder: "api", uses: &["event"], never: &["tokio", "axum"] },
-    Row { folder: "aaep", uses: &[], never: &["tokio", "axum"] },
+    Row { folder: "aaep", uses: &["json"], never: &["tokio", "axum"] },
     Row { folder: "aaep-host", uses: &["aaep", "transport", "world"], never: &["reqwest"] },
     // 3 faces
     Row { folder: "face-aep", uses: &["engine", "run", "event", "transport", "api", "world"], never: &[] },

@@ -129,6 +129,15 @@ impl Source {
         })
     }
 
+    /// Every function with a body: its name and its lines, from `fn` to the closing brace.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        (0..self.tokens.len()).filter(|head| self.name(*head) == Some("fn")).filter_map(|head| {
+            let (name, open) = (self.name(head + 1)?, self.body_of(head)?);
+            let end = self.tokens.get(self.matching(open)).map_or(0, |token| token.line);
+            Some((name, self.tokens[head].line..end + 1))
+        })
+    }
+
     /// Where the body of the function whose `fn` stands here opens.
     fn body_of(&self, head: usize) -> Option<usize> {
         let mut depth = 0usize;

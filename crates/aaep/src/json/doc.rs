@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use recount_json::unescape;
+
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
@@ -148,11 +150,7 @@ impl<'d> Node<'d> {
         if cell.sort != Sort::Text {
             return None;
         }
-        if cell.flags & ESCAPED == 0 {
-            Some(Cow::Borrowed(self.raw()))
-        } else {
-            Some(Cow::Owned(unescape(self.raw())))
-        }
+        Some(if cell.flags & ESCAPED == 0 { Cow::Borrowed(self.raw()) } else { unescape(self.raw()) })
     }
 
     /// Whether a string is exactly this.
@@ -259,43 +257,6 @@ impl<'d> Iterator for Members<'d> {
     fn next(&mut self) -> Option<Self::Item> {
         Some((self.0.next()?, self.0.next()?))
     }
-}
-
-/// Takes the escapes out of a string that has been read, so that each is known to be right.
-fn unescape(raw: &str) -> String {
-    let mut text = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
-        text.push_str(&rest[..at]);
-        let escape = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
-        let mut used = 2;
-        match escape {
-            b'b' => text.push('\u{8}'),
-            b'f' => text.push('\u{c}'),
-            b'n' => text.push('\n'),
-            b'r' => text.push('\r'),
-            b't' => text.push('\t'),
-            b'u' => {
-                let first = hex(rest, at + 2);
-                used = 6;
-                let code = if (0xD800..0xDC00).contains(&first) {
-                    used = 12;
-                    0x10000 + ((first - 0xD800) << 10) + (hex(rest, at + 8).wrapping_sub(0xDC00) & 0x3FF)
-                } else {
-                    first
-                };
-                text.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-            }
-            other => text.push(char::from(other)),
-        }
-        rest = rest.get(at + used..).unwrap_or_default();
-    }
-    text.push_str(rest);
-    text
-}
-
-fn hex(text: &str, at: usize) -> u32 {
-    text.get(at..at + 4).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0xFFFD)
 }
 
 /// The path through all values for which `around` holds, the outermost first.

@@ -1,6 +1,6 @@
 //! Reads a JSON text into cells, in one pass. See [`Reader::read`].
 
-use std::collections::BTreeSet;
+use recount_json::{Kind, Reason, Scanner, Token, unescape};
 
 use super::doc::{Cell, Doc, ESCAPED, Facts, NOT_ASCII, REAL, Sort, path};
 use super::fault::{Fault, Place, SyntaxError};
@@ -10,6 +10,8 @@ use crate::limits;
 #[derive(Default)]
 pub struct Reader {
     cells: Vec<Cell>,
+    /// Objects and arrays whose end has not been read yet.
+    open: Vec<usize>,
 }
 
 impl Reader {
@@ -36,11 +38,12 @@ impl Reader {
     /// Reads one JSON value; white space may stand around it.
     pub fn read<'d>(&'d mut self, text: &'d str) -> Result<Doc<'d>, SyntaxError> {
         self.cells.clear();
-        let mut scanner =
-            Scanner { bytes: text.as_bytes(), text, at: 0, cells: &mut self.cells, facts: Facts::default() };
-        match scanner.document() {
+        self.open.clear();
+        let mut filler =
+            Filler { text, cells: &mut self.cells, open: &mut self.open, facts: Facts::default() };
+        match filler.document() {
             Ok(()) => {
-                let facts = scanner.facts;
+                let facts = filler.facts;
                 Ok(Doc { text, cells: &self.cells, facts })
             }
             Err((fault, offset)) => Err(SyntaxError {
@@ -53,80 +56,58 @@ impl Reader {
     }
 }
 
-type Scan<T> = Result<T, (Fault, usize)>;
-
-struct Scanner<'a> {
+/// Puts the tokens of a text into cells.
+struct Filler<'a> {
     text: &'a str,
-    bytes: &'a [u8],
-    at: usize,
     cells: &'a mut Vec<Cell>,
+    open: &'a mut Vec<usize>,
     facts: Facts,
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
-
-impl Scanner<'_> {
-    fn document(&mut self) -> Scan<()> {
+impl Filler<'_> {
+    fn document(&mut self) -> Result<(), (Fault, usize)> {
         if self.text.len() > limits::JSON_BYTES_MAX {
             return Err((Fault::TooLong(self.text.len()), 0));
         }
         if self.text.starts_with('\u{feff}') {
             return Err((Fault::ByteOrderMark, 0));
         }
-        self.space();
-        if self.at == self.bytes.len() {
-            return Err((Fault::Empty, 0));
+        let mut scanner = Scanner::strict(self.text, limits::JSON_DEPTH_MAX);
+        // A key stays open until its value is there, so that a fault in between has its path.
+        let mut key = None;
+        loop {
+            match scanner.token() {
+                Ok(Some(token)) => key = self.take(token),
+                Ok(None) => return Ok(()),
+                Err(fault) => {
+                    if let Reason::DuplicateKey { end } = fault.reason {
+                        key = Some(self.push(Sort::Text, fault.start + 1, end - 1, 0));
+                    }
+                    if let Some(key) = key {
+                        self.cells[key].next = 0;
+                    }
+                    return Err(named(self.text, fault));
+                }
+            }
         }
-        self.value(0)?;
-        self.space();
-        if self.at < self.bytes.len() {
-            return Err((self.odd(Fault::After), self.at));
-        }
-        Ok(())
     }
 
+    /// Answers with the cell of a key.
     #[inline]
-    fn space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
-            self.at += 1;
+    fn take(&mut self, token: Token) -> Option<usize> {
+        let (start, end) = (token.start, token.end);
+        match token.kind {
+            Kind::ObjectStart => self.begin(Sort::Object, start),
+            Kind::ArrayStart => self.begin(Sort::Array, start),
+            Kind::ObjectEnd | Kind::ArrayEnd => self.close(end),
+            Kind::Key => return Some(self.string(token)),
+            Kind::Text => drop(self.string(token)),
+            Kind::Integer => self.integer(start, end),
+            Kind::Real => drop(self.push(Sort::Number, start, end, REAL)),
+            Kind::Bool => drop(self.push(Sort::Bool, start, end, 0)),
+            Kind::Null => drop(self.push(Sort::Null, start, end, 0)),
         }
-    }
-
-    /// What is wrong with what stands here: some things have a name of their own.
-    fn odd(&self, otherwise: Fault) -> Fault {
-        let rest = &self.text[self.at..];
-        if rest.starts_with("//") || rest.starts_with("/*") || rest.starts_with('#') {
-            Fault::Comment
-        } else if rest.starts_with("NaN") {
-            Fault::NotANumber("NaN")
-        } else if rest.starts_with("Infinity") || rest.starts_with("+Infinity") {
-            Fault::NotANumber("Infinity")
-        } else if rest.starts_with("-Infinity") {
-            Fault::NotANumber("-Infinity")
-        } else {
-            otherwise
-        }
-    }
-
-    fn unexpected<T>(&self, expected: &'static str) -> Scan<T> {
-        match self.text[self.at..].chars().next() {
-            None => Err((Fault::Truncated, self.at)),
-            Some(found) => Err((self.odd(Fault::Unexpected(found, expected)), self.at)),
-        }
-    }
-
-    fn value(&mut self, depth: usize) -> Scan<()> {
-        match self.bytes.get(self.at) {
-            Some(b'"') => self.string().map(|_| ()),
-            Some(b'{') => self.object(depth + 1),
-            Some(b'[') => self.array(depth + 1),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b't') => self.word("true", Sort::Bool),
-            Some(b'f') => self.word("false", Sort::Bool),
-            Some(b'n') => self.word("null", Sort::Null),
-            _ => self.unexpected("a value"),
-        }
+        None
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "texts are shorter than 32 bits can count")]
@@ -136,323 +117,134 @@ impl Scanner<'_> {
         at
     }
 
-    fn open(&mut self, sort: Sort, depth: usize) -> Scan<usize> {
-        if depth > limits::JSON_DEPTH_MAX {
-            return Err((Fault::TooDeep(limits::JSON_DEPTH_MAX), self.at));
-        }
-        self.facts.deepest = self.facts.deepest.max(depth);
-        let cell = self.push(sort, self.at, self.at, 0);
+    fn begin(&mut self, sort: Sort, start: usize) {
+        let cell = self.push(sort, start, start, 0);
         self.cells[cell].next = 0;
-        self.at += 1;
-        self.space();
-        Ok(cell)
+        self.open.push(cell);
+        self.facts.deepest = self.facts.deepest.max(self.open.len());
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "texts are shorter than 32 bits can count")]
-    fn close(&mut self, cell: usize) {
-        self.at += 1;
+    fn close(&mut self, end: usize) {
+        let Some(cell) = self.open.pop() else { return };
         let next = self.cells.len() as u32;
-        self.cells[cell].end = self.at as u32;
+        self.cells[cell].end = end as u32;
         self.cells[cell].next = next;
     }
 
-    fn object(&mut self, depth: usize) -> Scan<()> {
-        let cell = self.open(Sort::Object, depth)?;
-        if self.bytes.get(self.at) == Some(&b'}') {
-            self.close(cell);
-            return Ok(());
-        }
-        let mut seen = Seen::default();
-        loop {
-            if self.bytes.get(self.at) != Some(&b'"') {
-                return self.unexpected("a key in quotes");
-            }
-            let start = self.at;
-            let key = self.string()?;
-            // The key stays open until its value is there, so that a fault in between has its path.
-            if self.seen(&mut seen, cell, key) {
-                let name = self.name(key).into_owned();
-                self.cells[key].next = 0;
-                return Err((Fault::DuplicateKey(name), start));
-            }
-            self.space();
-            if self.bytes.get(self.at) != Some(&b':') {
-                self.cells[key].next = 0;
-                return self.unexpected("`:`");
-            }
-            self.at += 1;
-            self.space();
-            if let Err(error) = self.value(depth) {
-                if self.cells.len() == key + 1 {
-                    self.cells[key].next = 0;
-                }
-                return Err(error);
-            }
-            self.space();
-            match self.bytes.get(self.at) {
-                Some(b',') => {
-                    let comma = self.at;
-                    self.at += 1;
-                    self.space();
-                    if self.bytes.get(self.at) == Some(&b'}') {
-                        return Err((Fault::TrailingComma('}'), comma));
-                    }
-                }
-                Some(b'}') => break,
-                _ => return self.unexpected("`,` or `}`"),
-            }
-        }
-        self.close(cell);
-        Ok(())
-    }
-
-    /// Whether the key was there before. Few keys share a bit, so few are compared; many keys are sorted.
-    fn seen(&self, seen: &mut Seen, object: usize, key: usize) -> bool {
-        let cell = self.cells[key];
-        let name = &self.bytes[cell.start as usize..cell.end as usize];
-        let escaped = cell.flags & ESCAPED != 0;
-        seen.escaped |= escaped;
-        seen.count += 1;
-        if seen.count > limits::KEYS_COMPARED_MAX {
-            if seen.sorted.is_empty() {
-                seen.sorted.extend(self.keys(object, key).map(|earlier| self.name(earlier).into_owned()));
-            }
-            return !seen.sorted.insert(self.name(key).into_owned());
-        }
-        if !seen.take(name) && !seen.escaped {
-            return false;
-        }
-        if seen.escaped {
-            return self.keys(object, key).any(|earlier| self.name(earlier) == self.name(key));
-        }
-        self.keys(object, key).any(|earlier| {
-            let cell = self.cells[earlier];
-            &self.bytes[cell.start as usize..cell.end as usize] == name
-        })
-    }
-
-    /// The cells of an object's keys before this one.
-    fn keys(&self, object: usize, before: usize) -> impl Iterator<Item = usize> {
-        let first = (object + 1 < before).then_some(object + 1);
-        std::iter::successors(first, move |at| {
-            Some(self.cells[at + 1].next as usize).filter(|next| *next < before)
-        })
-    }
-
-    fn name(&self, key: usize) -> std::borrow::Cow<'_, str> {
-        let doc = Doc { text: self.text, cells: self.cells, facts: self.facts };
-        doc.node(u32::try_from(key).unwrap_or(0)).str().unwrap_or_default()
-    }
-
-    fn array(&mut self, depth: usize) -> Scan<()> {
-        let cell = self.open(Sort::Array, depth)?;
-        if self.bytes.get(self.at) == Some(&b']') {
-            self.close(cell);
-            return Ok(());
-        }
-        loop {
-            self.value(depth)?;
-            self.space();
-            match self.bytes.get(self.at) {
-                Some(b',') => {
-                    let comma = self.at;
-                    self.at += 1;
-                    self.space();
-                    if self.bytes.get(self.at) == Some(&b']') {
-                        return Err((Fault::TrailingComma(']'), comma));
-                    }
-                }
-                Some(b']') => break,
-                _ => return self.unexpected("`,` or `]`"),
-            }
-        }
-        self.close(cell);
-        Ok(())
-    }
-
-    fn word(&mut self, word: &'static str, sort: Sort) -> Scan<()> {
-        let rest = &self.bytes[self.at..];
-        if rest.starts_with(word.as_bytes()) {
-            self.push(sort, self.at, self.at + word.len(), 0);
-            self.at += word.len();
-            return Ok(());
-        }
-        if word.as_bytes().starts_with(rest) {
-            return Err((Fault::Truncated, self.bytes.len()));
-        }
-        self.unexpected("a value")
-    }
-
-    fn number(&mut self) -> Scan<()> {
-        let start = self.at;
-        let bytes = self.bytes;
-        let digits = |from: usize| {
-            let mut to = from;
-            while bytes.get(to).is_some_and(u8::is_ascii_digit) {
-                to += 1;
-            }
-            to
-        };
-        let mut at = start + usize::from(bytes[start] == b'-');
-        let whole = at;
-        at = digits(at);
-        if at == whole {
-            return if at == bytes.len() {
-                Err((Fault::Truncated, at))
-            } else {
-                Err((self.odd(Fault::NumberForm), start))
-            };
-        }
-        if bytes[whole] == b'0' && at > whole + 1 {
-            return Err((Fault::NumberForm, start));
-        }
-        let mut flags = 0;
-        if bytes.get(at) == Some(&b'.') {
-            flags = REAL;
-            let from = at + 1;
-            at = digits(from);
-            if at == from {
-                return Err((if at == bytes.len() { Fault::Truncated } else { Fault::NumberForm }, start));
-            }
-        }
-        if let Some(b'e' | b'E') = bytes.get(at) {
-            flags = REAL;
-            at += 1;
-            at += usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
-            let from = at;
-            at = digits(from);
-            if at == from {
-                return Err((if at == bytes.len() { Fault::Truncated } else { Fault::NumberForm }, start));
-            }
-        }
-        self.at = at;
-        let cell = self.push(Sort::Number, start, at, flags);
+    fn integer(&mut self, start: usize, end: usize) {
+        let cell = self.push(Sort::Number, start, end, 0);
+        let digits = self.text[start..end].trim_start_matches('-');
         // Sixteen digits are the first that can be beyond 2^53.
-        if flags == 0 && at - whole >= 16 && self.facts.big_integer.is_none() {
-            let size: f64 = self.text[whole..at].parse().unwrap_or(f64::INFINITY);
-            if size > limits::INTEGER_MAX || &self.text[whole..at] == "9007199254740993" {
+        if digits.len() >= 16 && self.facts.big_integer.is_none() {
+            let size: f64 = digits.parse().unwrap_or(f64::INFINITY);
+            if size > limits::INTEGER_MAX || digits == "9007199254740993" {
                 self.facts.big_integer = u32::try_from(cell).ok();
             }
         }
-        Ok(())
     }
 
-    /// Reads a string; answers with its cell.
-    fn string(&mut self) -> Scan<usize> {
-        let start = self.at + 1;
-        let bytes = self.bytes;
-        let mut at = start;
-        let mut flags = 0;
-        loop {
-            // Eight bytes at a time, until one is a quote, a backslash or a control character.
-            while let Some(eight) = bytes.get(at..at + 8) {
-                let mut word = [0; 8];
-                word.copy_from_slice(eight);
-                let word = u64::from_le_bytes(word);
-                let zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-                let stops = zero(word ^ (ONES * 0x22))
-                    | zero(word ^ (ONES * 0x5C))
-                    | (word.wrapping_sub(ONES * 0x20) & !word & HIGHS);
-                if word & HIGHS != 0 {
-                    flags |= NOT_ASCII;
-                }
-                if stops != 0 {
-                    at += (stops.trailing_zeros() / 8) as usize;
-                    break;
-                }
-                at += 8;
-            }
-            match bytes.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    flags |= ESCAPED;
-                    at = self.escape(at)?;
-                }
-                Some(byte @ 0..=0x1F) => return Err((Fault::Control(u32::from(*byte)), at)),
-                Some(byte) => {
-                    if *byte >= 0x80 {
-                        flags |= NOT_ASCII;
-                    }
-                    at += 1;
-                }
-                None => return Err((Fault::Truncated, at)),
-            }
-        }
-        let cell = self.push(Sort::Text, start, at, flags);
-        if at - start > limits::STRING_BYTES_SOFT && self.facts.long_string.is_none() {
+    fn string(&mut self, token: Token) -> usize {
+        let inside = token.inside();
+        let escaped = if token.is_escaped { ESCAPED } else { 0 };
+        let not_ascii = if token.is_ascii { 0 } else { NOT_ASCII };
+        let cell = self.push(Sort::Text, inside.start, inside.end, escaped | not_ascii);
+        if inside.len() > limits::STRING_BYTES_SOFT && self.facts.long_string.is_none() {
             self.facts.long_string = u32::try_from(cell).ok();
         }
-        self.at = at + 1;
-        Ok(cell)
+        cell
     }
+}
 
-    /// Checks one escape; answers with the place behind it.
-    fn escape(&self, at: usize) -> Scan<usize> {
-        match self.bytes.get(at + 1) {
-            None => Err((Fault::Truncated, self.bytes.len())),
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
-            Some(b'u') => {
-                let first = self.hex(at + 2, at)?;
-                match first {
-                    0xD800..=0xDBFF => {
-                        if self.bytes.len() < at + 12 && self.bytes[at + 6..].iter().all(|b| *b != b'"') {
-                            return Err((Fault::Truncated, self.bytes.len()));
-                        }
-                        if self.bytes.get(at + 6..at + 8) != Some(b"\\u") {
-                            return Err((Fault::LoneSurrogate(first), at));
-                        }
-                        match self.hex(at + 8, at + 6)? {
-                            0xDC00..=0xDFFF => Ok(at + 12),
-                            _ => Err((Fault::LoneSurrogate(first), at)),
-                        }
-                    }
-                    0xDC00..=0xDFFF => Err((Fault::LoneSurrogate(first), at)),
-                    _ => Ok(at + 6),
-                }
+/// The fault and its place as people who write events are told: a text that was cut off is that, whatever it lacks.
+fn named(text: &str, fault: recount_json::Fault) -> (Fault, usize) {
+    let recount_json::Fault { reason, at, start } = fault;
+    let rest = &text[at..];
+    match reason {
+        Reason::Colon => unexpected(text, at, "`:`"),
+        Reason::Control => (Fault::Control(u32::from(text.as_bytes()[at])), at),
+        Reason::Digit if &text[start..at] == "-" => {
+            if rest.is_empty() {
+                (Fault::Truncated, at)
+            } else {
+                (odd(&text[start..], Fault::NumberForm), start)
             }
-            Some(_) => Err((Fault::Escape, at)),
         }
-    }
-
-    fn hex(&self, at: usize, escape: usize) -> Scan<u32> {
-        let Some(digits) = self.bytes.get(at..at + 4) else {
-            return Err((Fault::Truncated, self.bytes.len()));
-        };
-        let mut code = 0;
-        for digit in digits {
-            let value = char::from(*digit).to_digit(16).ok_or((Fault::Escape, escape))?;
-            code = code * 16 + value;
+        Reason::Digit => (if rest.is_empty() { Fault::Truncated } else { Fault::NumberForm }, start),
+        Reason::DuplicateKey { end } => {
+            (Fault::DuplicateKey(unescape(&text[start + 1..end - 1]).into_owned()), start)
         }
-        Ok(code)
+        Reason::End if text.trim_ascii().is_empty() => (Fault::Empty, 0),
+        Reason::End | Reason::Unterminated => (Fault::Truncated, text.len()),
+        Reason::Escape if rest.len() == 1 => (Fault::Truncated, text.len()),
+        Reason::Escape => (Fault::Escape, at),
+        Reason::HexDigits => {
+            digits(text, at + 2).map_or((Fault::Truncated, text.len()), |_| (Fault::Escape, at))
+        }
+        Reason::Key => {
+            trailing_comma(text, at, '}').unwrap_or_else(|| unexpected(text, at, "a key in quotes"))
+        }
+        Reason::LeadingZero => (Fault::NumberForm, start),
+        Reason::NextItem => unexpected(text, at, "`,` or `]`"),
+        Reason::NextMember => unexpected(text, at, "`,` or `}`"),
+        Reason::Rest => (odd(rest, Fault::After), at),
+        Reason::Surrogate => surrogate(text, at),
+        Reason::TooDeep(levels) => (Fault::TooDeep(levels), at),
+        Reason::Value if ["true", "false", "null"].iter().any(|word| word.starts_with(rest)) => {
+            (Fault::Truncated, text.len())
+        }
+        Reason::Value => trailing_comma(text, at, ']').unwrap_or_else(|| unexpected(text, at, "a value")),
     }
 }
 
-/// Which keys an object may have had: one bit for each of 256 sums.
-#[derive(Default)]
-struct Seen {
-    bits: [u64; 4],
-    escaped: bool,
-    count: usize,
-    /// All keys, once there are many.
-    sorted: BTreeSet<String>,
+/// What is wrong with what stands here: some things have a name of their own.
+fn odd(rest: &str, otherwise: Fault) -> Fault {
+    if rest.starts_with("//") || rest.starts_with("/*") || rest.starts_with('#') {
+        Fault::Comment
+    } else if rest.starts_with("NaN") {
+        Fault::NotANumber("NaN")
+    } else if rest.starts_with("Infinity") || rest.starts_with("+Infinity") {
+        Fault::NotANumber("Infinity")
+    } else if rest.starts_with("-Infinity") {
+        Fault::NotANumber("-Infinity")
+    } else {
+        otherwise
+    }
 }
 
-impl Seen {
-    /// Whether a key with this sum was taken before.
-    #[inline]
-    fn take(&mut self, name: &[u8]) -> bool {
-        let length = name.len();
-        let byte = |at: usize| name.get(at).copied().map_or(0, usize::from);
-        let sum = length
-            .wrapping_mul(101)
-            .wrapping_add(byte(0) * 31)
-            .wrapping_add(byte(length.wrapping_sub(1)) * 17)
-            .wrapping_add(byte(length / 2) * 131)
-            .wrapping_add(byte(length * 3 / 4) * 7)
-            % 256;
-        let (word, bit) = (sum / 64, 1_u64 << (sum % 64));
-        let taken = self.bits[word] & bit != 0;
-        self.bits[word] |= bit;
-        taken
+fn unexpected(text: &str, at: usize, expected: &'static str) -> (Fault, usize) {
+    match text[at..].chars().next() {
+        None => (Fault::Truncated, at),
+        Some(found) => (odd(&text[at..], Fault::Unexpected(found, expected)), at),
+    }
+}
+
+fn trailing_comma(text: &str, at: usize, end: char) -> Option<(Fault, usize)> {
+    let before = text[..at].trim_end_matches([' ', '\n', '\r', '\t']).strip_suffix(',')?;
+    text[at..].starts_with(end).then_some((Fault::TrailingComma(end), before.len()))
+}
+
+fn digits(text: &str, at: usize) -> Option<&[u8]> {
+    text.as_bytes().get(at..at + 4)
+}
+
+/// Half of a pair, which may be half because the text was cut off or the other half is no number.
+fn surrogate(text: &str, at: usize) -> (Fault, usize) {
+    let bytes = text.as_bytes();
+    let code = u32::from_str_radix(&text[at + 2..at + 6], 16).unwrap_or(0xFFFD);
+    let alone = (Fault::LoneSurrogate(code), at);
+    if code >= 0xDC00 {
+        return alone;
+    }
+    if bytes.len() < at + 12 && bytes[at + 6..].iter().all(|byte| *byte != b'"') {
+        return (Fault::Truncated, bytes.len());
+    }
+    if bytes.get(at + 6..at + 8) != Some(b"\\u") {
+        return alone;
+    }
+    match digits(text, at + 8) {
+        None => (Fault::Truncated, bytes.len()),
+        Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => alone,
+        Some(_) => (Fault::Escape, at + 6),
     }
 }

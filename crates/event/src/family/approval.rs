@@ -4,15 +4,14 @@ use crate::ForeignId;
 use crate::family::tool::RiskLevel;
 use crate::family::{payload, words};
 
+pub use crate::family::tool::AllowanceScope;
+
 words! {
     /// The decision that applies at the timeout.
     DefaultDecision { Approve = "approve", Reject = "reject" }
 
     /// The decision on an approval.
     Decision { Approved = "approved", Rejected = "rejected", Cancelled = "cancelled" }
-
-    /// How far a yes reaches beyond the one call, as `scope` says it. Without one of these it is `once`.
-    AllowanceScope { Run = "run", Session = "session", Workspace = "workspace" }
 
     /// Whether the effect of a call can be undone.
     Reversibility {

@@ -1,6 +1,5 @@
 //! `tool.*`: the life of a call, the same for every tool.
 
-use crate::family::approval::AllowanceScope;
 use crate::family::{part, payload, words};
 use crate::{ForeignId, Json};
 
@@ -22,6 +21,9 @@ words! {
 
     /// The risk of a call.
     RiskLevel { Low = "low", Medium = "medium", High = "high" }
+
+    /// How far a yes reaches beyond the one call, as `scope` says it. Without one of these it is `once`.
+    AllowanceScope { Run = "run", Session = "session", Workspace = "workspace" }
 
     /// The status of one item of a todo list.
     TodoStatus { Pending = "pending", InProgress = "in_progress", Completed = "completed" }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::registry::Row;
-use crate::schema;
+use crate::registry::schema;
 
 /// One field, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -104,7 +104,7 @@ fn anchor(type_name: &str) -> String {
 }
 
 fn section(row: &Row, page: &mut String) {
-    let schema = crate::schema::data(row);
+    let schema = crate::registry::schema::data(row);
     let description = schema.get("description").and_then(|text| text.as_str()).unwrap_or_default();
     page.push_str(&format!("\n### {}\n\n{description}\n\n", row.type_name));
     page.push_str(&format!(
@@ -174,7 +174,7 @@ mod tests {
     fn every_type_and_field_is_described_and_every_face_has_an_answer() {
         for row in TABLE {
             let name = row.type_name;
-            let schema = crate::schema::data(row);
+            let schema = crate::registry::schema::data(row);
             assert!(schema["description"].as_str().is_some_and(|text| text.ends_with('.')), "{name}");
             assert!(!row.aap.is_empty() && !row.aaep.is_empty(), "{name} has a blank");
             for field in form::fields(row).iter().filter(|field| field.presence != Presence::Item) {
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn no_description_is_dead() {
         let fields: Vec<Field> = TABLE.iter().flat_map(form::fields).collect();
-        let shared = crate::schema::fields::SHARED;
+        let shared = crate::registry::schema::fields::SHARED;
         assert!(shared.is_sorted_by(|a, b| a.0 < b.0), "they are looked up by halving");
         let used = |name: &str, said: &str| {
             fields

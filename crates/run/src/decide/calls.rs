@@ -8,7 +8,7 @@ use recount_event::family::approval::{self, Decision};
 use recount_event::family::run::{Continued, Waiting};
 use recount_event::{Code, ForeignId, Json, Payload};
 
-use super::{Batch, settle};
+use super::{Batch, outcome, settle};
 use crate::command::{CallAnswer, CallSaid};
 use crate::rejection::Rejection;
 use crate::state::{Phase, PromptKind, Space, State};
@@ -56,7 +56,7 @@ pub(super) fn answer(batch: &mut Batch, answers: Vec<CallAnswer>, whose: Whose) 
             }
             (Open::Output, CallSaid::Output { output, .. }) => {
                 let call = batch.state.calls[&tool_call_id].clone();
-                let mut ended = settle::ended(&tool_call_id, &call);
+                let mut ended = outcome::ended(&tool_call_id, &call);
                 ended.output = Some(output);
                 said.push(Payload::ToolCompleted(Box::new(ended)));
             }

@@ -7,7 +7,8 @@ use recount_event::family::tool::RefusalCode;
 use recount_event::family::{handoff, turn};
 use recount_event::{ForeignId, Payload};
 
-use super::{Batch, settle};
+use super::Batch;
+use super::outcome::{ended, refusal};
 use crate::rejection::Rejection;
 use crate::state::{Call, CallStage, PromptKind};
 
@@ -30,7 +31,7 @@ pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) ->
     let keep = |call: &Call| kept && call.answer.is_some() && !call.runs_command();
     for (id, call) in in_order(batch) {
         if matches!(call.stage, CallStage::Invoked(_)) && !keep(&call) {
-            let mut ended = settle::ended(&id, &call);
+            let mut ended = ended(&id, &call);
             ended.code = Some("cancelled".into());
             ended.error = Some(why.reason.to_owned());
             batch.say(Payload::ToolCancelled(Box::new(ended)))?;
@@ -39,7 +40,7 @@ pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) ->
     prompts(batch, why)?;
     for (id, call) in in_order(batch) {
         if call.stage == CallStage::Proposed && !keep(&call) {
-            batch.say(settle::refusal(&id, &call, RefusalCode::Cancelled, why.reason.to_owned()))?;
+            batch.say(refusal(&id, &call, RefusalCode::Cancelled, why.reason.to_owned()))?;
         }
     }
     Ok(())

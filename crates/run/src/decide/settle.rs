@@ -6,6 +6,7 @@ use recount_event::family::run::{Cancelled, Continued, Failed, Finished};
 use recount_event::family::tool::{self, Executor, RefusalCode};
 use recount_event::{ForeignId, Json, Payload};
 
+use super::outcome::{ended, refusal};
 use super::{Batch, close};
 use crate::command::CancelledBy;
 use crate::rejection::Rejection;
@@ -76,20 +77,6 @@ fn no(said: &Said) -> Option<(RefusalCode, String)> {
             Some((RefusalCode::Cancelled, "the request to approve this call was withdrawn".into()))
         }
     }
-}
-
-pub(super) fn refusal(id: &ForeignId, call: &Call, code: RefusalCode, message: String) -> Payload {
-    let refused = tool::Refused::new(id.clone(), call.name().to_owned(), code, message);
-    Payload::ToolRefused(Box::new(refused))
-}
-
-/// The start of an outcome.
-pub(super) fn ended(id: &ForeignId, call: &Call) -> tool::Ended {
-    let mut ended = tool::Ended::new(id.clone(), call.name().to_owned());
-    ended.turn_index = call.turn_index;
-    // Nobody reads on from a command whose call is closed, so nobody knows what else it wrote.
-    ended.output_incomplete = call.runs_command().then_some(true);
-    ended
 }
 
 fn invocation(id: &ForeignId, call: &Call) -> Payload {

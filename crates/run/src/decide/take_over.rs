@@ -6,7 +6,7 @@ use recount_event::family::run::{Started, Waiting};
 use recount_event::family::tool::RefusalCode;
 use recount_event::{Code, Payload, time};
 
-use super::{Batch, close, settle};
+use super::{Batch, close, outcome};
 use crate::effect::outstanding;
 use crate::rejection::Rejection;
 use crate::state::{CallStage, Phase};
@@ -71,14 +71,14 @@ fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
             continue;
         }
         if call.is_with_server() {
-            let mut ended = settle::ended(&id, &call);
+            let mut ended = outcome::ended(&id, &call);
             ended.code = Some(INTERRUPTED.into());
             ended.error = Some(interrupted_call(reason));
             batch.say(Payload::ToolFailed(Box::new(ended)))?;
         } else if call.stage == CallStage::Proposed && cut_turn.is_some() && call.turn_index == cut_turn {
             // The turn will be tried again, and the model will ask anew.
             let message = "the turn that asked for this call was interrupted".to_owned();
-            batch.say(settle::refusal(&id, &call, RefusalCode::Cancelled, message))?;
+            batch.say(outcome::refusal(&id, &call, RefusalCode::Cancelled, message))?;
         }
     }
     Ok(())

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use twox_hash::XxHash3_64;
+
 const BITS: u32 = 4;
 const WIDTH: usize = 1 << BITS;
 const DEPTH_MAX: u32 = u64::BITS / BITS;
@@ -111,15 +113,9 @@ fn slot(hash: u64, depth: u32) -> usize {
     (hash >> (depth * BITS)) as usize & (WIDTH - 1)
 }
 
-/// FNV-1a with a final mix, because the same names must fall in the same places in every process.
+/// Without a key of the process, because the same names must fall in the same places in every one.
 fn hash(space: Space, text: &str) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in std::iter::once(space as u8).chain(text.bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    hash ^= hash >> 32;
-    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash ^ (hash >> 29)
+    XxHash3_64::oneshot_with_seed(space as u64, text.as_bytes())
 }
 
 #[cfg(test)]

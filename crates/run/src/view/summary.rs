@@ -5,7 +5,7 @@ use recount_event::family::run::{Agent, Driver, RunKind};
 use recount_event::family::tool::RiskLevel;
 use recount_event::{ForeignId, Json, RunId, SessionId, TaskId};
 
-use crate::state::{Asked, How, Phase, Prompt, PromptKind, PromptName, State, Totals};
+use crate::state::{Asked, How, Phase, Prompt, PromptKind, PromptName, State, Status, Totals};
 
 /// What a list says of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,18 +31,6 @@ pub struct Summary {
     /// What people are asked for, by kind and name.
     pub prompts: Vec<OpenPrompt>,
     pub next_deadline_ms: Option<u64>,
-}
-
-/// Where a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
-    Queued,
-    Running,
-    /// Suspended on people or applications. External runs are never suspended: see their prompts.
-    Waiting,
-    Finished,
-    Failed,
-    Cancelled,
 }
 
 /// How a run ended.
@@ -76,69 +64,32 @@ pub enum PromptDefault {
     Response(Json),
 }
 
-impl Status {
-    pub const ALL: &[Status] = &[
-        Status::Queued,
-        Status::Running,
-        Status::Waiting,
-        Status::Finished,
-        Status::Failed,
-        Status::Cancelled,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Queued => "queued",
-            Status::Running => "running",
-            Status::Waiting => "waiting",
-            Status::Finished => "finished",
-            Status::Failed => "failed",
-            Status::Cancelled => "cancelled",
-        }
-    }
-
-    /// What can be said of a run that stands so: "it has finished".
-    pub(crate) fn said(self) -> &'static str {
-        match self {
-            Status::Queued => "is queued",
-            Status::Running => "is running",
-            Status::Waiting => "is waiting",
-            Status::Finished => "has finished",
-            Status::Failed => "has failed",
-            Status::Cancelled => "was cancelled",
-        }
-    }
-
-    pub fn is_ended(self) -> bool {
-        matches!(self, Status::Finished | Status::Failed | Status::Cancelled)
-    }
-}
-
-impl Summary {
-    pub(crate) fn of(state: &State) -> Self {
-        let queued = state.queued.as_deref();
-        let ended = match &state.phase {
+impl State {
+    /// The run in a few words, for lists.
+    pub fn summary(&self) -> Summary {
+        let queued = self.queued.as_deref();
+        let ended = match &self.phase {
             Phase::Ended(ended) => Some(ended),
             _ => None,
         };
         Summary {
-            run_id: state.run_id,
-            task_id: state.task_id,
-            session_id: state.session_id,
-            next_sequence: state.next_sequence,
-            kind: state.kind(),
-            driver: state.driver(),
-            status: state.status(),
+            run_id: self.run_id,
+            task_id: self.task_id,
+            session_id: self.session_id,
+            next_sequence: self.next_sequence,
+            kind: self.kind(),
+            driver: self.driver(),
+            status: self.status(),
             title: queued.and_then(|queued| queued.title.clone()),
             agent: queued.and_then(|queued| queued.agent.clone()),
-            created_ms: state.created_ms,
-            started_ms: state.started_ms,
+            created_ms: self.created_ms,
+            started_ms: self.started_ms,
             ended_ms: ended.map(|ended| ended.at_ms),
             ending: ended.map(|ended| Ending::of(&ended.how)),
-            turns: state.turns.completed,
-            totals: state.totals(),
-            prompts: state.prompts.iter().map(|(name, prompt)| OpenPrompt::of(name, prompt)).collect(),
-            next_deadline_ms: state.prompts.values().filter_map(|prompt| prompt.deadline_ms).min(),
+            turns: self.turns.completed,
+            totals: self.totals(),
+            prompts: self.prompts.iter().map(|(name, prompt)| OpenPrompt::of(name, prompt)).collect(),
+            next_deadline_ms: self.prompts.values().filter_map(|prompt| prompt.deadline_ms).min(),
         }
     }
 }

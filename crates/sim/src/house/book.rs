@@ -8,7 +8,7 @@ use recount_event::{Draft, RunId, TaskId, codec};
 use recount_log::{ReadBound, Store};
 
 use super::House;
-use super::gone::{at, begins};
+use super::stored::{at, begins};
 use crate::store;
 use crate::trace::Check;
 

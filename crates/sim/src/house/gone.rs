@@ -1,40 +1,19 @@
 //! What may be missing: the events that a run's newest marker names, and the runs of tasks that somebody
 //! wanted deleted. Everything else that is not there is a loss. It does not know what the engine remembers.
 
-use bytes::Bytes;
 use recount_engine::Engine;
-use recount_event::{Code, Payload, RunId, TaskId, codec};
+use recount_event::{Code, RunId, TaskId};
 use recount_log::{RowRange, Store, Tail};
 use recount_run::Rejection;
 
 use super::book::{Book, Target};
+use super::stored::{begins, is_ending};
 use super::{House, Trouble};
 use crate::store;
 use crate::trace::Check;
 
 /// How often somebody looks whether deletions are finished, 100 ms apart, when nothing goes wrong any more.
 const LOOKS_MAX: usize = 600;
-
-/// A stored event: sequence, position, bytes.
-pub(super) type Stored = (u64, u64, Bytes);
-
-/// The event with this sequence, if it is among those that are stored.
-pub(super) fn at(stored: &[Stored], sequence: u64) -> Option<&Stored> {
-    stored.binary_search_by_key(&sequence, |found| found.0).ok().map(|place| &stored[place])
-}
-
-/// Where a run begins by its own words: behind what its newest marker names, or at 0.
-pub(super) fn begins(stored: &[Stored]) -> u64 {
-    let marker = stored.iter().rev().find_map(|(_, _, bytes)| {
-        let is_marker =
-            codec::Envelope::read(bytes).is_ok_and(|found| found.type_name == "gap.events_pruned");
-        is_marker.then(|| codec::decode(bytes).ok())?
-    });
-    match marker.as_ref().map(|event| event.payload()) {
-        Some(Payload::GapEventsPruned(marker)) => marker.last_pruned_sequence + 1,
-        _ => 0,
-    }
-}
 
 impl Book {
     fn is_wanted_deleted(&self, task: Option<TaskId>) -> bool {
@@ -136,7 +115,7 @@ impl House {
                 let wrong = format!("{run} is {first:?} to {last:?} and says that it begins at {begins}");
                 self.trace.wrong(Check::Gaps, wrong);
             }
-            if begins > 0 && !stored.iter().any(|(.., bytes)| super::verdict::is_ending(bytes)) {
+            if begins > 0 && !stored.iter().any(|(.., bytes)| is_ending(bytes)) {
                 self.trace.wrong(Check::Gaps, format_args!("{run} was pruned and has no ending"));
             }
             let told = self.book().pruned.get(run).copied().unwrap_or(0);

@@ -248,7 +248,7 @@ impl Reader {
             return;
         }
         let stored = self.house.stored(run);
-        let ending = stored.iter().find(|(_, _, bytes)| super::verdict::is_ending(bytes));
+        let ending = stored.iter().find(|(_, _, bytes)| super::stored::is_ending(bytes));
         if ending.is_none_or(|(sequence, ..)| self.next() <= *sequence) {
             let wrong = format!("{} of {run} was closed at {:?}, before the ending", self.name, self.last);
             self.house.trace.wrong(Check::Readers, wrong);

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::{Event, RunId, codec};
+use recount_event::{Event, RunId};
 use recount_log::chain::ChainValue;
 use recount_log::{RowRange, Store};
 use recount_run::{Auditor, State, apply, outstanding};
 use recount_world::Clock;
 
 use super::book::Target;
-use super::gone::{at, begins};
 use super::producer::decoded;
+use super::stored::{at, begins, is_ending};
 use super::{House, keeper};
 use crate::store;
 use crate::trace::Check;
@@ -39,11 +39,6 @@ pub(super) async fn judge(house: &Arc<House>) {
     let events: usize = histories.values().map(Vec::len).sum();
     house.trace.count(|counts| counts.events += events as u64);
     house.trace.say("judged");
-}
-
-pub(super) fn is_ending(bytes: &[u8]) -> bool {
-    codec::Envelope::read(bytes)
-        .is_ok_and(|event| matches!(&*event.type_name, "run.finished" | "run.failed" | "run.cancelled"))
 }
 
 fn all_runs(house: &House) -> Vec<RunId> {

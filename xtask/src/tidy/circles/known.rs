@@ -15,11 +15,4 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/cli/src/command", &["apply", "run"]),
     ("crates/cli/src/render", &["account", "sentence"]),
     ("crates/engine/src", &["catalogue", "engine", "read", "work", "write"]),
-    ("crates/event/src", &["registry", "schema"]),
-    ("crates/event/src/family", &["approval", "tool"]),
-    ("crates/redact/src", &["detector", "known", "redactor", "scan", "search"]),
-    ("crates/run/src", &["state", "view"]),
-    ("crates/run/src/decide", &["close", "settle"]),
-    ("crates/sim/src/house", &["book", "gone", "verdict"]),
-    ("xtask/src", &["contract", "disk", "setup", "steps"]),
 ];

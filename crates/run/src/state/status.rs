@@ -1,0 +1,51 @@
+//! Where a run stands, in one word. Must not know how it came there.
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    Queued,
+    Running,
+    /// Suspended on people or applications. External runs are never suspended: see their prompts.
+    Waiting,
+    Finished,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    pub const ALL: &[Status] = &[
+        Status::Queued,
+        Status::Running,
+        Status::Waiting,
+        Status::Finished,
+        Status::Failed,
+        Status::Cancelled,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Queued => "queued",
+            Status::Running => "running",
+            Status::Waiting => "waiting",
+            Status::Finished => "finished",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+        }
+    }
+
+    /// What can be said of a run that stands so: "it has finished".
+    pub(crate) fn said(self) -> &'static str {
+        match self {
+            Status::Queued => "is queued",
+            Status::Running => "is running",
+            Status::Waiting => "is waiting",
+            Status::Finished => "has finished",
+            Status::Failed => "has failed",
+            Status::Cancelled => "was cancelled",
+        }
+    }
+
+    pub fn is_ended(self) -> bool {
+        matches!(self, Status::Finished | Status::Failed | Status::Cancelled)
+    }
+}

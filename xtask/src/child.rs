@@ -1,0 +1,47 @@
+//! Programs that are started and watched: cargo and others. Must not know what they are started for.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
+    let output = command(cargo_program(), root)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .stdout(Stdio::piped())
+        .output()
+        .context("cannot run cargo metadata")?;
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    Ok(answer["target_directory"].as_str().context("cargo metadata names no target folder")?.into())
+}
+
+pub(crate) fn cargo_program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}
+
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<bool> {
+    let mut cargo = command(cargo_program(), root);
+    // Expectations are rewritten by `golden` alone.
+    cargo.args(arguments).env_remove("RECOUNT_BLESS");
+    watch(cargo)
+}
+
+/// A child that reads nothing and writes where we write.
+pub(crate) fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn watch(mut command: Command) -> Result<bool> {
+    let program = PathBuf::from(command.get_program());
+    let short = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    println!("$ {short} {}", words.join(" "));
+    let status = command.status().with_context(|| format!("cannot run {short}"))?;
+    if !status.success() {
+        println!("{short} ended with {status}");
+    }
+    Ok(status.success())
+}

@@ -1,0 +1,85 @@
+//! Homonyms: one name for two types in one crate. A reader who sees the name alone must guess right.
+//!
+//! Structs, enums, unions and traits count, wherever in the crate they are. Aliases, associated types, test code and what
+//! macros declare are not seen. Known ones are listed and can only become fewer. Look at [`check`].
+
+mod known;
+
+use super::Report;
+use super::ratchet::{Counts, Known, Ratchet};
+use super::tree::{Tree, crate_of};
+use known::KNOWN;
+
+const RULE: &str = "homonyms";
+const LIST: &str = "xtask/src/tidy/homonyms/known.rs";
+
+const DECLARES: &[&str] = &["struct", "enum", "union", "trait"];
+
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    check_against(tree, KNOWN, report);
+}
+
+fn check_against(tree: &Tree, known: &[Known], report: &mut Report) {
+    let mut counts = Counts::new();
+    for (path, source) in tree.sources.iter().filter(|(path, _)| path.contains("/src/")) {
+        let place = match crate_of(path) {
+            Some(name) => format!("crates/{name}"),
+            None => "xtask".to_owned(),
+        };
+        for at in 1..source.tokens.len() {
+            let (Some(before), Some(name)) = (source.name(at - 1), source.name(at)) else { continue };
+            let is_type = DECLARES.contains(&before) && name.starts_with(char::is_uppercase);
+            if is_type && !source.is_test(at) {
+                let found = counts.entry((place.clone(), name.to_owned())).or_default();
+                (found.path, found.line) = (path.clone(), source.tokens[at].line);
+                found.count += 1;
+            }
+        }
+    }
+    let reason = |place: &str, name: &str, count: usize| {
+        format!("`{name}` names {count} types of {place}; find a word for each")
+    };
+    Ratchet { rule: RULE, most: 1, known, list: LIST }.hold(tree, &counts, reason, report);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::tests::{clean, refused_at, with};
+
+    const PATH: &str = "crates/engine/src/writer.rs";
+
+    #[test]
+    fn a_name_for_two_types_of_a_crate_is_refused() {
+        refused_at(PATH, "//! Head.\nstruct Answer;\nmod part { enum Answer {} }\n", RULE, 3);
+        refused_at(PATH, "//! Head.\npub trait Answer {}\nfn f() { struct Answer; }\n", RULE, 3);
+        refused_at("xtask/src/new.rs", "//! Head.\nstruct Answer;\nenum Answer {}\n", RULE, 3);
+    }
+
+    #[test]
+    fn other_crates_tests_and_uses_do_not_count() {
+        let mut tree = with(PATH, "//! Head.\nstruct Answer;\n");
+        let other = "//! Head.\nstruct Answer;\n";
+        let source = crate::tidy::source::Source::read("crates/run/src/a.rs", other);
+        tree.texts.insert("crates/run/src/a.rs".into(), other.into());
+        tree.sources.insert("crates/run/src/a.rs".into(), source);
+        assert_eq!(crate::tidy::judge(&tree).findings, []);
+        clean(PATH, "//! Head.\nstruct Answer;\n#[cfg(test)]\nmod tests { struct Answer; }\n");
+        clean(PATH, "//! Head.\nstruct Answer;\nimpl Answer { fn f(_: Answer) {} }\n// struct Answer\n");
+        clean("crates/engine/tests/a.rs", "//! Head.\nstruct Answer;\nmod part { struct Answer; }\n");
+    }
+
+    #[test]
+    fn a_known_one_is_let_pass_and_one_more_is_not() {
+        let found = |text: &str| {
+            let mut report = Report::default();
+            check_against(&with(PATH, text), &[("crates/engine", "Answer", 2)], &mut report);
+            report.findings.len()
+        };
+        assert_eq!(found("//! Head.\nstruct Answer;\nmod part { struct Answer; }\n"), 0);
+        assert_eq!(
+            found("//! Head.\nstruct Answer;\nmod one { enum Answer {} }\nmod two { trait Answer {} }\n"),
+            1
+        );
+    }
+}
