@@ -7,7 +7,7 @@ use bytes::Bytes;
 use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Code, Draft, Minter, RunId, SessionId, Stamp, TaskId};
 use recount_log::{
-    Append, Damage, End, Framing, Guard, Integrity, ReadBound, RowPut, RowRange, Store, Tail, WholeRows,
+    Append, Damage, End, Guard, Integrity, ReadBound, RowPut, RowRange, Store, StreamKey, Tail, WholeRows,
 };
 use recount_redact::Redactor;
 use recount_run::Command;
@@ -18,10 +18,11 @@ use crate::artifact::{Blobs, Quotas};
 use crate::catalogue;
 use crate::dispatch::Dispatch;
 use crate::error::{Failure, run_erased};
-use crate::follow::Joined;
+use crate::follow::Join;
 use crate::fresh::Fresh;
 use crate::import::{self, Import, Imported, Taken};
 use crate::ingest::Triple;
+use crate::live::{Framing, List};
 use crate::metered::Metered;
 use crate::meters::{EngineStats, Meters};
 use crate::once::{Doing, Once};
@@ -418,9 +419,7 @@ impl Engine {
 
     /// Follows a run from after a sequence, or from its start.
     pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
-        let Joined { stream, list, next, watermark } = self.join(run, after).await?;
-        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
-        Ok(Subscription::new(store, publisher, list, Some(stream), next, watermark))
+        Ok(Subscription::new(self.join(run, after).await?))
     }
 
     /// The same as events, for those who make something of them. What was pruned of a run is passed over.
@@ -428,19 +427,19 @@ impl Engine {
         let stream = journal::stream_of(run);
         let list = self.tools.publisher.run(&stream);
         let next = after.map_or(0, |after| after.saturating_add(1));
-        let joined = match list.holds(next) {
+        let join = match list.holds(next) {
             // What is there was committed since there is a list, and so the list is told of everything behind it, an
             // ending included. Such a reader is not told when it is level, so nobody has to look how far the store is.
-            true => Joined { watermark: list.known_next(), stream, list, next },
+            true => self.joined(list.clone(), Some(stream.clone()), next, list.known_next()),
             false => self.join(run, after).await?,
         };
-        Ok(Events::new(self.tools.store.clone(), self.tools.publisher.clone(), joined))
+        Ok(Events::new(stream, join))
     }
 
     /// Where a reader comes in.
-    async fn join(&self, run: RunId, after: Option<u64>) -> Result<Joined, Error> {
+    async fn join(&self, run: RunId, after: Option<u64>) -> Result<Join, Error> {
         let stream = journal::stream_of(run);
-        // First the list, then whether the run has ended, then where its stream ends: see `subscribe`. An
+        // First the list, then whether the run has ended, then where its stream ends: see [`Join`]. An
         // ending that is known of then lies before that place, told to the list already or not.
         let list = self.tools.publisher.run(&stream);
         let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
@@ -449,7 +448,11 @@ impl Engine {
         if has_ended {
             list.mark_ended(tail.next_sequence);
         }
-        Ok(Joined { stream, list, next, watermark: tail.next_sequence })
+        Ok(self.joined(list, Some(stream), next, tail.next_sequence))
+    }
+
+    fn joined(&self, list: Arc<List>, stream: Option<StreamKey>, next: u64, watermark: u64) -> Join {
+        Join::new(self.tools.store.clone(), self.tools.publisher.clone(), list, stream, next, watermark)
     }
 
     /// Follows all runs from after a position, or from the start.
@@ -458,8 +461,7 @@ impl Engine {
         let last = self.store().last_position().await?;
         let next = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
-        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
-        Ok(Subscription::new(store, publisher, list, None, next, last + 1))
+        Ok(Subscription::new(self.joined(list, None, next, last + 1)))
     }
 
     /// The same, of what passes a sieve. Such a reader is served from the store.

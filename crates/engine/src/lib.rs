@@ -50,6 +50,7 @@ mod scrub;
 mod sealed;
 mod sessions;
 mod setup;
+mod shared_event;
 mod sieve;
 mod standing;
 mod subscribe;
@@ -76,6 +77,7 @@ pub use follow::Events;
 pub use identity::{Caller, Narrowing, Scope, Visitor};
 pub use import::{Import, Imported};
 pub use ingest::Triple;
+pub use live::Framing;
 pub use messages::{Messages, Told};
 pub use meters::{EngineStats, ReaderStats};
 pub use once::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay, WordReply};
@@ -89,7 +91,7 @@ pub use profile::{
     AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, Profile, Profiles, Sets, ToolInfo,
     ToolRef,
 };
-pub use recount_log::{Damage, Framing};
+pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use retention::{Kept, Pin, Policy, Pruned, Swept};
 pub use say::{Answering, Saying, Superseded};
@@ -97,6 +99,7 @@ pub use scrub::Scrubbed;
 pub use sealed::SEAL_KEY_BYTES;
 pub use sessions::SessionRow;
 pub use setup::{NewFork, NewSetup, Overrides, Setup, SetupRow};
+pub use shared_event::SharedEvent;
 pub use sieve::{Sieve, TypePattern};
 pub use standing::SessionStanding;
 pub use subscribe::{Delivery, Subscription};

@@ -20,10 +20,6 @@ impl Framing for SseFraming {
     fn frame(&self, cursor: u64, envelope: &[u8], out: &mut BytesMut) {
         sse::push_data(out, cursor, envelope);
     }
-
-    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        sse::data_of(frame)
-    }
 }
 
 /// Tells of events that were pruned or are damaged. Without an `id`, because it is no event.

@@ -112,27 +112,17 @@ pub struct FeedRecord {
     pub record: Record,
 }
 
-/// How a record is written into a page that is one piece, as the asker decides.
-pub trait Framing: Send + Sync + 'static {
-    /// `cursor` is the record's place in what is read. Called where the record lies, so that it is copied
-    /// once: on a thread of the store.
-    fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut);
+/// Writes a record into a page that is one piece, as the asker decides: its sequence, its bytes, and the page so far.
+/// Called where the record lies, so that it is copied once: on a thread of the store.
+pub type PageWriter = Box<dyn Fn(u64, &[u8], &mut BytesMut) + Send + Sync>;
 
-    /// The record that a frame holds, as it was given; `None` where frames cannot be taken apart, and whoever needs
-    /// the record asks the store.
-    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        let _not_known = frame;
-        None
-    }
-}
-
-/// A page of records that were framed one after the other.
+/// Records of one stream that were written one after the other by a [`PageWriter`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Framed {
+pub struct RecordPage {
     pub bytes: Bytes,
-    /// The cursor of the first record.
+    /// The sequence of the first record.
     pub first: u64,
-    /// The cursor of the last.
+    /// The sequence of the last.
     pub last: u64,
 }
 
@@ -386,23 +376,23 @@ pub trait Store: Send + Sync + 'static {
     /// exist. A page ends before damaged records; a read that begins at one fails with its [`crate::Damage`].
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>>;
 
-    /// The same records framed into one piece, by sequence; `None` when there are none. The page may end
-    /// before the bound, where the store keeps what follows elsewhere.
-    fn read_framed(
+    /// The same records written into one piece; `None` when there are none. The page may end before the bound, where the
+    /// store keeps what follows elsewhere.
+    fn read_page(
         &self,
         stream: &StreamKey,
         from: u64,
         bound: ReadBound,
-        framing: Arc<dyn Framing>,
-    ) -> Answer<Option<Framed>> {
+        write: PageWriter,
+    ) -> Answer<Option<RecordPage>> {
         let records = self.read(stream, from, bound);
         Box::pin(async move {
             let records = records.await?;
             let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(None) };
             let (first, last) = (first.sequence, last.sequence);
             let mut out = BytesMut::new();
-            records.iter().for_each(|record| framing.frame(record.sequence, &record.bytes, &mut out));
-            Ok(Some(Framed { bytes: out.freeze(), first, last }))
+            records.iter().for_each(|record| write(record.sequence, &record.bytes, &mut out));
+            Ok(Some(RecordPage { bytes: out.freeze(), first, last }))
         })
     }
 

@@ -3,14 +3,15 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use ::http::{HeaderValue, StatusCode, header};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use recount_engine::{Engine, Error, Events};
-use recount_event::{Code, Event, SessionId};
+use recount_engine::{Engine, Error, Events, SharedEvent};
+use recount_event::{Code, SessionId};
 use recount_transport::sse;
 use recount_world::Kind;
 use tokio::time::{Instant, Sleep};
@@ -186,7 +187,7 @@ impl Open {
         last.write(&Pictures::default(), out);
     }
 
-    async fn tell(&mut self, events: &[Event], out: &mut BytesMut) {
+    async fn tell(&mut self, events: &[Arc<SharedEvent>], out: &mut BytesMut) {
         for event in events {
             let frames = self.projector.event(event);
             let mut frames: Vec<Frame> = frames.into_iter().filter(|frame| self.is_new(frame)).collect();
