@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use recount_event::{Minter, Stamp};
-use recount_log::{Framing, Store};
+use recount_log::Store;
 use recount_redact::Redactor;
 use recount_world::World;
 
 use crate::catalogue::rebuild;
 use crate::catalogue::store::CataloguedStore;
 use crate::ground::counters::Counters;
+use crate::read::live::Framing;
 use crate::read::publish::Publisher;
 use crate::work::timers;
 use crate::write::artifacts::blobs::Blobs;

@@ -34,10 +34,10 @@ pub use catalogue::{
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, Messages, ReaderStats, SessionStanding, Sieve,
-    Subscription, Told, TypePattern,
+    ArtifactFilter, Delivery, Digest, Events, FeedPage, Framing, Messages, ReaderStats, SessionStanding,
+    SharedEvent, Sieve, Subscription, Told, TypePattern,
 };
-pub use recount_log::{Damage, Framing};
+pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
     ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, Performer, Watch, WorkspaceChange,

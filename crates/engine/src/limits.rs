@@ -90,7 +90,7 @@ pub const HISTORY_READS_AHEAD_MAX: usize = 16;
 /// Events looked at to fill one page of what was said in a session; the page may then be short, its cursor goes on.
 pub const MESSAGES_SCAN_MAX: usize = 5_000;
 
-/// Framed bytes kept for the live readers of one run; a reader that falls off is served from the store.
+/// Bytes of events and their frames kept for the live readers of one run; decoded events are not counted; a reader that falls off is served from the store.
 pub const RUN_LIST_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of the lists of runs that ended last, which are kept for who comes a little late; who comes later is served from
@@ -100,8 +100,11 @@ pub const ENDED_LISTS_BYTES_MAX: usize = 2 << 20;
 /// What such a list counts beside its frames.
 pub const LIST_BYTES: usize = 500;
 
-/// Framed bytes kept for the live readers of the feed; a reader that falls off is served from the store.
+/// Bytes of events and their frames kept for the live readers of the feed; a reader that falls off is served from the store.
 pub const FEED_LIST_BYTES_MAX: usize = 8 << 20;
+
+/// Faces that may keep what they make of an event beside it; what more of them make is made for each reader.
+pub const FACE_SLOTS: usize = 4;
 
 /// Bytes of live events handed over at once, so that they leave in one write.
 pub const MERGE_BYTES_MAX: usize = 64 << 10;

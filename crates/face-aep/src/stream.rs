@@ -6,8 +6,7 @@ use std::pin::Pin;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use recount_engine::{Delivery, Framing, Subscription};
-use recount_transport::{Handover, Piece, limits, sse};
-use tokio::time::{Instant, Sleep};
+use recount_transport::{Handover, Heartbeat, Piece, limits, sse};
 
 use crate::error::{Refusal, problem};
 use crate::places::Place;
@@ -19,10 +18,6 @@ pub struct SseFraming;
 impl Framing for SseFraming {
     fn frame(&self, cursor: u64, envelope: &[u8], out: &mut BytesMut) {
         sse::push_data(out, cursor, envelope);
-    }
-
-    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        sse::data_of(frame)
     }
 }
 
@@ -44,11 +39,9 @@ struct Open {
     cursor: Cursor,
     /// Whether a filter hides some of it.
     hides: bool,
-    /// Ends when the stream must, and says why. One wait for all the stream's life, as are the two below.
+    /// Ends when the stream must, and says why. One wait for all the stream's life.
     end: End,
-    /// When it is time to look whether anything was said lately.
-    quiet: Pin<Box<Sleep>>,
-    said_at: Instant,
+    heartbeat: Heartbeat,
     request_id: String,
     /// The newest id that was written.
     told: Option<u64>,
@@ -76,8 +69,7 @@ pub(crate) fn open(
         subscription,
         cursor,
         end,
-        quiet: Box::pin(tokio::time::sleep(limits::HEARTBEAT_EVERY)),
-        said_at: recount_world::moment(),
+        heartbeat: Heartbeat::new(limits::HEARTBEAT_EVERY),
         request_id,
         told: None,
         greeting: Some(greeting.freeze()),
@@ -86,7 +78,7 @@ pub(crate) fn open(
     };
     Handover::new(Box::pin(stream::unfold(open, |mut open| async move {
         let piece = open.next().await?;
-        open.said_at = recount_world::moment();
+        open.heartbeat.sent();
         Some((piece, open))
     })))
 }
@@ -134,7 +126,7 @@ impl Open {
                     sse::push_named(&mut out, "error", &data);
                 }
             },
-            () = quiet(&mut self.quiet, self.said_at) => match self.subscription.last() {
+            () = self.heartbeat.due() => match self.subscription.last() {
                 // What a filter hides moves the reader on too, so that it does not look at it again.
                 Some(last) if self.hides && self.told < Some(last) => self.push_passed(&mut out, last),
                 _ => out.extend_from_slice(sse::HEARTBEAT),
@@ -146,19 +138,5 @@ impl Open {
     fn push_passed(&mut self, out: &mut BytesMut, last: u64) {
         self.told = Some(last);
         sse::push_mark(out, PASSED, last, format!("{{\"position\":{last}}}").as_bytes());
-    }
-}
-
-/// Returns when nothing was said for too long. The timer is not set back with each piece, but looked at
-/// when it goes off.
-async fn quiet(timer: &mut Pin<Box<Sleep>>, said_at: Instant) {
-    loop {
-        timer.as_mut().await;
-        let due = said_at + limits::HEARTBEAT_EVERY;
-        let is_quiet = recount_world::moment() >= due;
-        timer.as_mut().reset(if is_quiet { recount_world::moment() + limits::HEARTBEAT_EVERY } else { due });
-        if is_quiet {
-            return;
-        }
     }
 }

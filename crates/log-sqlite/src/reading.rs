@@ -12,7 +12,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use recount_log::chain::ChainValue;
 use recount_log::{
-    Damage, End, Fault, Framed, Framing, Meter, ReadBound, Record, RowRange, StreamKey, Tail, WholeRows,
+    Damage, End, Fault, Meter, PageWriter, ReadBound, Record, RecordPage, RowRange, StreamKey, Tail,
+    WholeRows,
 };
 use rusqlite::Connection;
 
@@ -140,22 +141,22 @@ fn up_to_end(mut fault: Fault, hot: &Hot, key: &StreamKey, from: u64) -> Fault {
     fault
 }
 
-/// The same records, framed one after the other. Where a page holds something already, it ends before the
+/// The same records, written one after the other. Where a page holds something already, it ends before the
 /// chunk that it cannot take whole, so that no chunk is read twice.
-pub(crate) fn framed(
+pub(crate) fn record_page(
     connection: &Connection,
     hot: &Hot,
     key: &StreamKey,
     from: u64,
     bound: ReadBound,
-    framing: &dyn Framing,
+    write: &PageWriter,
     pages: &Arc<Pages>,
-) -> Result<Option<Framed>, Fault> {
+) -> Result<Option<RecordPage>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    let frames = Frames { framing, pages, out: BytesMut::new(), ends: None };
-    let page = page(connection, &parts, key, from, bound, frames);
-    let Frames { out, ends, .. } = page.map_err(|fault| up_to_end(fault, hot, key, from))?;
-    Ok(ends.map(|(first, last)| Framed { bytes: pages.page(out), first, last }))
+    let filling = Written { write, pages, out: BytesMut::new(), ends: None };
+    let page = page(connection, &parts, key, from, bound, filling);
+    let Written { out, ends, .. } = page.map_err(|fault| up_to_end(fault, hot, key, from))?;
+    Ok(ends.map(|(first, last)| RecordPage { bytes: pages.page(out), first, last }))
 }
 
 /// Where the records of a page go.
@@ -190,19 +191,19 @@ impl Filling for ChainValue {
     }
 }
 
-struct Frames<'f> {
-    framing: &'f dyn Framing,
+struct Written<'f> {
+    write: &'f PageWriter,
     pages: &'f Pages,
     out: BytesMut,
     /// The first and the last sequence.
     ends: Option<(u64, u64)>,
 }
 
-impl Filling for Frames<'_> {
+impl Filling for Written<'_> {
     const ENDS_WITH_CHUNKS: bool = true;
 
     fn expect(&mut self, bytes: usize, records: usize) {
-        let bytes = bytes + records * FRAME_BYTES;
+        let bytes = bytes + records * WRITTEN_EXTRA_BYTES;
         if self.out.capacity() == 0 {
             self.out = self.pages.buffer(bytes);
         }
@@ -210,14 +211,14 @@ impl Filling for Frames<'_> {
     }
 
     fn take(&mut self, _position: u64, sequence: u64, bytes: &[u8]) {
-        self.framing.frame(sequence, bytes, &mut self.out);
+        (self.write)(sequence, bytes, &mut self.out);
         let first = self.ends.map_or(sequence, |(first, _)| first);
         self.ends = Some((first, sequence));
     }
 }
 
-/// What a frame is guessed to add to its record.
-const FRAME_BYTES: usize = 24;
+/// What a writer is guessed to add to a record.
+const WRITTEN_EXTRA_BYTES: usize = 24;
 
 /// A page, after the index was asked, however long ago.
 fn page<F: Filling>(
@@ -483,18 +484,16 @@ mod tests {
         assert_eq!(stream(&hand.connection, &hand.hot, &key, 0, ALL).unwrap().len(), 2);
     }
 
-    struct Numbered;
-
-    impl Framing for Numbered {
-        fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut) {
-            out.extend_from_slice(format!("{cursor}:").as_bytes());
+    fn numbered() -> PageWriter {
+        Box::new(|sequence, record, out| {
+            out.extend_from_slice(format!("{sequence}:").as_bytes());
             out.extend_from_slice(record);
-        }
+        })
     }
 
     /// A page that holds half its bytes ends where a group or a chunk does, and the next goes on from there.
     #[test]
-    fn framed_pages_that_are_half_full_end_with_their_chunk_or_group() {
+    fn pages_that_are_half_full_end_with_their_chunk_or_group() {
         let key: StreamKey = "a".into();
         let (mut hand, pages) = (Hand::new(), Arc::new(Pages::default()));
         for n in 0..3 {
@@ -505,7 +504,7 @@ mod tests {
                 let bound = ReadBound { count: 100, bytes };
                 let (mut next, mut found, mut text) = (0, Vec::new(), Vec::new());
                 while let Some(page) =
-                    framed(&hand.connection, &hand.hot, &key, next, bound, &Numbered, &pages).unwrap()
+                    record_page(&hand.connection, &hand.hot, &key, next, bound, &numbered(), &pages).unwrap()
                 {
                     assert_eq!(page.first, next, "{what}, {bytes} bytes");
                     next = page.last + 1;

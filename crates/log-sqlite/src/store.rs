@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Framed, Framing,
-    Integrity, Landed, Observer, ReadBound, Record, Retry, Row, RowRange, RowRepair, Stats, Store, StreamKey,
-    Tail, WholeRows, admit_blob,
+    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity, Landed,
+    Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange, RowRepair, Stats, Store,
+    StreamKey, Tail, WholeRows, admit_blob,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -220,16 +220,16 @@ impl Store for SqliteStore {
         self.ask(move |connection, hot| reading::stream(connection, hot, &stream, from, bound))
     }
 
-    fn read_framed(
+    fn read_page(
         &self,
         stream: &StreamKey,
         from: u64,
         bound: ReadBound,
-        framing: Arc<dyn Framing>,
-    ) -> Answer<Option<Framed>> {
+        write: PageWriter,
+    ) -> Answer<Option<RecordPage>> {
         let (stream, pages) = (stream.clone(), self.pages.clone());
         self.ask(move |connection, hot| {
-            reading::framed(connection, hot, &stream, from, bound, &*framing, &pages)
+            reading::record_page(connection, hot, &stream, from, bound, &write, &pages)
         })
     }
 

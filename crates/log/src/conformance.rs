@@ -24,8 +24,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::chain::ChainValue;
 use crate::{
-    Append, AppendError, Committed, Cut, Fault, FaultKind, FeedRecord, Framing, Guard, Observer, ReadBound,
-    Record, Row, RowPut, Store, StreamAppend, StreamKey, Tail,
+    Append, AppendError, Committed, Cut, Fault, FaultKind, FeedRecord, Guard, Observer, ReadBound, Record,
+    Row, RowPut, Store, StreamAppend, StreamKey, Tail,
 };
 
 /// Expands to one `#[test]` for each case, against a fresh [`Subject`] each.
@@ -248,12 +248,14 @@ impl Asking<'_> {
         Whole { feed: self.feed(1, ALL), tails, rows: self.rows(space), last_position: self.last_position() }
     }
 
-    /// Pages that are framed hold the same records, however large a page may be.
-    fn check_framed(&self, key: &StreamKey, from: u64, expected: &[&Record]) {
+    /// Pages in one piece hold the same records, however large a page may be.
+    fn check_pages(&self, key: &StreamKey, from: u64, expected: &[&Record]) {
         for count in [1, 7, usize::MAX] {
             let bound = ReadBound { count, bytes: usize::MAX };
             let (mut next, mut whole) = (from, BytesMut::new());
-            while let Some(page) = block_on(self.0.read_framed(key, next, bound, Arc::new(Listed))).unwrap() {
+            while let Some(page) =
+                block_on(self.0.read_page(key, next, bound, Box::new(listed_record))).unwrap()
+            {
                 let records = page.bytes.iter().filter(|byte| **byte == b'\n').count();
                 assert!(next <= page.first && page.first <= page.last, "{page:?} from {next}");
                 assert!(records <= count && records as u64 == page.last - page.first + 1, "{page:?}");
@@ -261,8 +263,8 @@ impl Asking<'_> {
                 next = page.last + 1;
             }
             let mut listed = BytesMut::new();
-            expected.iter().for_each(|record| Listed.frame(record.sequence, &record.bytes, &mut listed));
-            assert_eq!(whole, listed, "stream {key} from {from}, framed");
+            expected.iter().for_each(|record| listed_record(record.sequence, &record.bytes, &mut listed));
+            assert_eq!(whole, listed, "stream {key} from {from}, in pages");
         }
     }
 
@@ -287,7 +289,7 @@ impl Asking<'_> {
             assert!(!tail.erased || records.is_empty(), "stream {key} was erased");
             for from in [0, tail.next_sequence / 2] {
                 let expected: Vec<_> = records.iter().filter(|record| record.sequence >= from).collect();
-                self.check_framed(&key, from, &expected);
+                self.check_pages(&key, from, &expected);
             }
             gone += tail.first_sequence;
             counted += records.len();
@@ -314,13 +316,9 @@ fn kind<T: std::fmt::Debug>(answer: Result<T, Fault>) -> FaultKind {
     answer.expect_err("a fault was expected").kind
 }
 
-/// Frames a record as a line.
-struct Listed;
-
-impl Framing for Listed {
-    fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut) {
-        out.extend_from_slice(format!("{cursor} {}\n", ChainValue([0; 32]).then(record)).as_bytes());
-    }
+/// Writes a record as a line.
+fn listed_record(sequence: u64, record: &[u8], out: &mut BytesMut) {
+    out.extend_from_slice(format!("{sequence} {}\n", ChainValue([0; 32]).then(record)).as_bytes());
 }
 
 /// Notes what it hears.

@@ -36,7 +36,7 @@ mod values;
 pub use admit::admit_blob;
 pub use fault::{AppendError, Damage, Fault, FaultKind, Retry};
 pub use memory::MemoryStore;
-pub use store::{Answer, Framing, Observer, Store};
+pub use store::{Answer, Observer, Store};
 pub use values::*;
 
 #[doc(hidden)]

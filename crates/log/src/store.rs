@@ -11,26 +11,12 @@ use bytes::{Bytes, BytesMut};
 
 use crate::fault::{AppendError, Fault};
 use crate::values::{
-    Append, Committed, DamagedRow, End, FeedRecord, Framed, Guard, Integrity, ReadBound, Record, Row, RowPut,
-    RowRange, RowRepair, Stats, StreamKey, Tail, WholeRows,
+    Append, Committed, DamagedRow, End, FeedRecord, Guard, Integrity, PageWriter, ReadBound, Record,
+    RecordPage, Row, RowPut, RowRange, RowRepair, Stats, StreamKey, Tail, WholeRows,
 };
 
 /// What a store answers with; boxed so that stores can be chosen while the program runs.
 pub type Answer<T, E = Fault> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'static>>;
-
-/// How a record is written into a page that is one piece, as the asker decides.
-pub trait Framing: Send + Sync + 'static {
-    /// `cursor` is the record's place in what is read. Called where the record lies, so that it is copied
-    /// once: on a thread of the store.
-    fn frame(&self, cursor: u64, record: &[u8], out: &mut BytesMut);
-
-    /// The record that a frame holds, as it was given; `None` where frames cannot be taken apart, and the record has
-    /// to be read from the store.
-    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        let _not_known = frame;
-        None
-    }
-}
 
 /// Hears of every commit that has records, in commit order, durable already. A store may commit
 /// several appends at once; their records then come together, in position order. Called on the
@@ -53,23 +39,23 @@ pub trait Store: Send + Sync + 'static {
     /// exist. A page ends before damaged records; a read that begins at one fails with its [`crate::Damage`].
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>>;
 
-    /// The same records framed into one piece, by sequence; `None` when there are none. The page may end
-    /// before the bound, where the store keeps what follows elsewhere.
-    fn read_framed(
+    /// The same records written into one piece; `None` when there are none. The page may end before the bound, where the
+    /// store keeps what follows elsewhere.
+    fn read_page(
         &self,
         stream: &StreamKey,
         from: u64,
         bound: ReadBound,
-        framing: Arc<dyn Framing>,
-    ) -> Answer<Option<Framed>> {
+        write: PageWriter,
+    ) -> Answer<Option<RecordPage>> {
         let records = self.read(stream, from, bound);
         Box::pin(async move {
             let records = records.await?;
             let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(None) };
             let (first, last) = (first.sequence, last.sequence);
             let mut out = BytesMut::new();
-            records.iter().for_each(|record| framing.frame(record.sequence, &record.bytes, &mut out));
-            Ok(Some(Framed { bytes: out.freeze(), first, last }))
+            records.iter().for_each(|record| write(record.sequence, &record.bytes, &mut out));
+            Ok(Some(RecordPage { bytes: out.freeze(), first, last }))
         })
     }
 

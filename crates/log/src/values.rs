@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::chain::ChainValue;
 
@@ -107,13 +107,17 @@ pub struct FeedRecord {
     pub record: Record,
 }
 
-/// A page of records that were framed one after the other.
+/// Writes a record into a page that is one piece, as the asker decides: its sequence, its bytes, and the page so far.
+/// Called where the record lies, so that it is copied once: on a thread of the store.
+pub type PageWriter = Box<dyn Fn(u64, &[u8], &mut BytesMut) + Send + Sync>;
+
+/// Records of one stream that were written one after the other by a [`PageWriter`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Framed {
+pub struct RecordPage {
     pub bytes: Bytes,
-    /// The cursor of the first record.
+    /// The sequence of the first record.
     pub first: u64,
-    /// The cursor of the last.
+    /// The sequence of the last.
     pub last: u64,
 }
 

@@ -3,6 +3,7 @@
 //! Begin with [`sse`]; a stream reaches its socket through [`Handover`] and [`outlet`]. This crate must never know about events: it moves frames and bytes.
 
 mod handover;
+mod heartbeat;
 pub mod limits;
 pub mod media;
 pub mod outlet;
@@ -11,6 +12,7 @@ pub mod sse;
 mod stall;
 
 pub use handover::{Handover, Piece, Pieces};
+pub use heartbeat::Heartbeat;
 pub use shares::{Share, ShareLimits, Shares};
 pub use stall::StallGuard;
 

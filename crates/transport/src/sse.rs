@@ -27,13 +27,6 @@ pub fn push_data(out: &mut BytesMut, id: u64, data: &[u8]) {
     out.put_slice(b"\n\n");
 }
 
-/// The data of a frame that [`push_data`] wrote.
-pub fn data_of(frame: &[u8]) -> Option<&[u8]> {
-    let rest = frame.strip_prefix(b"id: ")?;
-    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-    rest[digits..].strip_prefix(b"\ndata: ")?.strip_suffix(b"\n\n")
-}
-
 /// A frame with a name that moves the reader's place and tells no event.
 pub fn push_mark(out: &mut BytesMut, event: &str, id: u64, data: &[u8]) {
     let mut digits = [0; 20];

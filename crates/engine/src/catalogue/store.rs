@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Framed, Framing,
-    Integrity, Observer, ReadBound, Record, Retry, Row, RowRange, RowRepair, Stats, Store, StreamKey, Tail,
-    WholeRows,
+    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity,
+    Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange, RowRepair, Stats, Store,
+    StreamKey, Tail, WholeRows,
 };
 
 use crate::catalogue::repair::Repairs;
@@ -109,14 +109,14 @@ impl Store for CataloguedStore {
         self.store.read(stream, from, bound)
     }
 
-    fn read_framed(
+    fn read_page(
         &self,
         stream: &StreamKey,
         from: u64,
         bound: ReadBound,
-        framing: Arc<dyn Framing>,
-    ) -> Answer<Option<Framed>> {
-        self.store.read_framed(stream, from, bound, framing)
+        write: PageWriter,
+    ) -> Answer<Option<RecordPage>> {
+        self.store.read_page(stream, from, bound, write)
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {

@@ -85,8 +85,7 @@ impl Engine {
         let last = self.store().last_position().await?;
         let next = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
-        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
-        Ok(Subscription::new(store, publisher, list, None, next, last + 1))
+        Ok(Subscription::new(self.joined(list, None, next, last + 1)))
     }
 
     /// The same, of what passes a sieve. Such a reader is served from the store.

@@ -1,44 +1,100 @@
-//! The live tail of one stream: a shared, bounded list of framed bytes, and a cursor for each reader.
+//! The live tail of one stream: a shared, bounded list of events as they were stored, and a cursor for each reader.
 //!
-//! Frames are made once, at commit, and shared by all readers. Bounded in bytes: the oldest fall off,
-//! and who still wanted them is served from the store. Nothing here slows a writer down.
+//! What readers make of an event is made once and kept beside it: frames at commit, when a reader of frames follows;
+//! decoded events when the first reader asks for them. Bounded in bytes: the oldest fall off, and readers that still
+//! want them are served from the store. Nothing here slows a writer down. It must not know any protocol. See [`List`].
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use recount_log::Framing;
+use recount_event::codec;
 use tokio::sync::watch;
 
 use crate::limits;
+use crate::read::shared_event::SharedEvent;
 
-/// The frames of one commit.
-struct Segment {
+/// How the frames of a face are written.
+pub trait Framing: Send + Sync + 'static {
+    /// Appends the frame of an event. `cursor` is the event's place in what is read. Called on threads of the store.
+    fn frame(&self, cursor: u64, envelope: &[u8], out: &mut BytesMut);
+}
+
+/// The events of one commit.
+struct Commit {
     first: u64,
-    framed: Bytes,
-    /// Where each frame ends within `framed`.
+    envelopes: Vec<Bytes>,
+    /// `None`: one of them cannot be read.
+    decoded: OnceLock<Option<Vec<Arc<SharedEvent>>>>,
+}
+
+impl Commit {
+    fn end(&self) -> u64 {
+        self.first + self.envelopes.len() as u64
+    }
+
+    fn decoded(&self) -> Option<&[Arc<SharedEvent>]> {
+        let decode = |envelope: &Bytes| codec::decode(envelope).ok().map(SharedEvent::new).map(Arc::new);
+        self.decoded.get_or_init(|| self.envelopes.iter().map(decode).collect()).as_deref()
+    }
+}
+
+/// Frames one after the other.
+struct Framed {
+    bytes: Bytes,
+    /// Where each frame ends within `bytes`.
     ends: Vec<usize>,
 }
 
+/// Commits that lie together.
+struct Segment {
+    commits: Vec<Arc<Commit>>,
+    /// `None` when they were committed before a reader of frames came.
+    framed: Option<Framed>,
+    /// Events and frames.
+    bytes: usize,
+    /// How much of one write it fills, by what was made when it was added.
+    write_bytes: usize,
+}
+
 impl Segment {
+    fn of(commit: Commit) -> Self {
+        let bytes = commit.envelopes.iter().map(Bytes::len).sum();
+        Segment { commits: vec![Arc::new(commit)], framed: None, bytes, write_bytes: bytes }
+    }
+
+    fn first(&self) -> u64 {
+        self.commits.first().map_or(0, |commit| commit.first)
+    }
+
     fn last(&self) -> u64 {
-        self.first + self.ends.len() as u64 - 1
+        self.commits.last().map_or(0, |commit| commit.end()) - 1
+    }
+
+    /// The frames, made when they are not there yet.
+    fn framed(&mut self, framing: &dyn Framing) -> &Framed {
+        self.framed.get_or_insert_with(|| {
+            let (mut bytes, mut ends) = (BytesMut::new(), Vec::new());
+            for commit in &self.commits {
+                for (cursor, envelope) in (commit.first..).zip(&commit.envelopes) {
+                    framing.frame(cursor, envelope, &mut bytes);
+                    ends.push(bytes.len());
+                }
+            }
+            self.bytes += bytes.len();
+            Framed { bytes: bytes.freeze(), ends }
+        })
     }
 
     /// The frames from `cursor` on.
-    fn from(&self, cursor: u64) -> Bytes {
-        let skip = usize::try_from(cursor.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        match skip.checked_sub(1).and_then(|before| self.ends.get(before)) {
-            Some(start) => self.framed.slice(*start..),
-            None => self.framed.clone(),
+    fn framed_from(&mut self, cursor: u64, framing: &dyn Framing) -> Bytes {
+        let skip = usize::try_from(cursor.saturating_sub(self.first())).unwrap_or(usize::MAX);
+        let Framed { bytes, ends } = self.framed(framing);
+        match skip.checked_sub(1).and_then(|before| ends.get(before)) {
+            Some(start) => bytes.slice(*start..),
+            None => bytes.clone(),
         }
-    }
-
-    /// The same, each by itself.
-    fn each_from(&self, cursor: u64) -> Vec<Bytes> {
-        let skip = usize::try_from(cursor.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).skip(skip).map(|(start, end)| self.framed.slice(start..*end)).collect()
     }
 }
 
@@ -65,6 +121,8 @@ pub(crate) enum Found {
 pub(crate) struct List {
     segments: Mutex<Segments>,
     level: watch::Sender<Level>,
+    /// Whether a reader of frames has come, so that they are made at commit.
+    wants_frames: AtomicBool,
     bytes_max: usize,
 }
 
@@ -72,58 +130,66 @@ pub(crate) struct List {
 struct Segments {
     queue: VecDeque<Segment>,
     bytes: usize,
-    /// How many of the newest segments may still become one, and their bytes.
+    /// How many of the newest segments may still become one, and the bytes that one write of them has.
     loose: usize,
     loose_bytes: usize,
 }
 
 impl Segments {
-    /// Adds the newest. Once those before it fill a write they become one segment: so a reader that is
-    /// behind is handed shared bytes, and nothing is copied for it alone.
-    fn push(&mut self, segment: Segment) {
-        let bytes = segment.framed.len();
-        if self.loose_bytes + bytes > limits::MERGE_BYTES_MAX {
-            self.tie();
+    /// Adds the newest. Once those before it fill a write they become one segment, so that readers that are behind
+    /// share bytes, and nothing is copied for one alone.
+    fn push(&mut self, segment: Segment, framing: &dyn Framing) {
+        if self.loose_bytes + segment.write_bytes > limits::MERGE_BYTES_MAX {
+            self.tie(framing);
         }
-        self.bytes += bytes;
+        self.bytes += segment.bytes;
         self.loose += 1;
-        self.loose_bytes += bytes;
+        self.loose_bytes += segment.write_bytes;
         self.queue.push_back(segment);
     }
 
-    fn tie(&mut self) {
-        let (loose, bytes) = (std::mem::take(&mut self.loose), std::mem::take(&mut self.loose_bytes));
+    fn tie(&mut self, framing: &dyn Framing) {
+        let (loose, write_bytes) = (std::mem::take(&mut self.loose), std::mem::take(&mut self.loose_bytes));
         if loose < 2 {
             return;
         }
-        let mut framed = BytesMut::with_capacity(bytes);
-        let mut ends = Vec::new();
-        let mut first = None;
-        for segment in self.queue.drain(self.queue.len() - loose..) {
-            first.get_or_insert(segment.first);
-            let before = framed.len();
-            framed.extend_from_slice(&segment.framed);
-            ends.extend(segment.ends.iter().map(|end| before + end));
-        }
-        if let Some(first) = first {
-            self.queue.push_back(Segment { first, framed: framed.freeze(), ends });
-        }
+        let mut parts: Vec<Segment> = self.queue.drain(self.queue.len() - loose..).collect();
+        self.bytes -= parts.iter().map(|part| part.bytes).sum::<usize>();
+        let framed = parts.iter().any(|part| part.framed.is_some()).then(|| {
+            let (mut bytes, mut ends) = (BytesMut::with_capacity(write_bytes), Vec::new());
+            for part in &mut parts {
+                let (before, framed) = (bytes.len(), part.framed(framing));
+                bytes.extend_from_slice(&framed.bytes);
+                ends.extend(framed.ends.iter().map(|end| before + end));
+            }
+            Framed { bytes: bytes.freeze(), ends }
+        });
+        let bytes = parts.iter().map(|part| part.bytes).sum();
+        self.bytes += bytes;
+        let commits = parts.into_iter().flat_map(|part| part.commits).collect();
+        self.queue.push_back(Segment { commits, framed, bytes, write_bytes });
     }
 
     fn drop_oldest(&mut self) {
         if let Some(oldest) = self.queue.pop_front() {
-            self.bytes -= oldest.framed.len();
+            self.bytes -= oldest.bytes;
             if self.loose > self.queue.len() {
                 self.loose -= 1;
-                self.loose_bytes -= oldest.framed.len();
+                self.loose_bytes -= oldest.write_bytes;
             }
         }
+    }
+
+    /// The segment that holds a cursor, or the next one.
+    fn at(&self, cursor: u64) -> usize {
+        self.queue.partition_point(|segment| segment.last() < cursor)
     }
 }
 
 impl List {
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(List { segments: Mutex::default(), level: watch::channel(Level::default()).0, bytes_max })
+        let level = watch::channel(Level::default()).0;
+        Arc::new(List { segments: Mutex::default(), level, wants_frames: AtomicBool::default(), bytes_max })
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Level> {
@@ -143,13 +209,12 @@ impl List {
         first: u64,
         envelopes: impl Iterator<Item = &'a Bytes>,
     ) {
-        let mut framed = BytesMut::new();
-        let mut ends = Vec::new();
-        for (cursor, envelope) in (first..).zip(envelopes) {
-            framing.frame(cursor, envelope, &mut framed);
-            ends.push(framed.len());
+        let commit = Commit { first, envelopes: envelopes.cloned().collect(), decoded: OnceLock::new() };
+        let next = commit.end();
+        let mut segment = Segment::of(commit);
+        if self.wants_frames.load(Ordering::Relaxed) {
+            segment.write_bytes = segment.framed(framing).bytes.len();
         }
-        let next = first + ends.len() as u64;
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newest) = segments.queue.back() {
             assert!(newest.last() < first, "commits are published in order");
@@ -159,7 +224,7 @@ impl List {
                 *segments = Segments::default();
             }
         }
-        segments.push(Segment { first, framed: framed.freeze(), ends });
+        segments.push(segment, framing);
         while segments.bytes > self.bytes_max && segments.queue.len() > 1 {
             segments.drop_oldest();
         }
@@ -167,24 +232,28 @@ impl List {
         self.mark_stored(next);
     }
 
+    /// A reader of frames has come. Those of earlier events are made when the first reader asks for them.
+    pub(crate) fn want_frames(&self) {
+        self.wants_frames.store(true, Ordering::Relaxed);
+    }
+
     /// Whether anybody holds a cursor in it.
     pub(crate) fn is_followed(&self) -> bool {
         self.level.receiver_count() > 0
     }
 
-    /// Takes note of commits up to before `next` without a frame of them: whoever wants them finds them in the
-    /// store.
+    /// Takes note of commits up to before `next` without their events: readers find them in the store.
     pub(crate) fn pass_over(&self, next: u64) {
         *self.segments.lock().unwrap_or_else(PoisonError::into_inner) = Segments::default();
-        // After the frames have gone, so that nobody who hears of it finds a list that ends too early.
+        // After the events have gone, so that nobody who hears of it finds a list that ends too early.
         self.mark_stored(next);
     }
 
-    /// Lets go of all frames up to a cursor: what was taken away from the store is not handed out from here
+    /// Lets go of all events up to a cursor: what was taken away from the store is not handed out from here
     /// either.
     pub(crate) fn forget(&self, last: u64) {
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
-        while segments.queue.front().is_some_and(|oldest| oldest.first <= last) {
+        while segments.queue.front().is_some_and(|oldest| oldest.first() <= last) {
             segments.drop_oldest();
         }
     }
@@ -207,56 +276,64 @@ impl List {
         self.level.borrow().end.is_some()
     }
 
-    /// How long all frames are together.
+    /// How long all events and frames are together.
     pub(crate) fn bytes(&self) -> usize {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
-    /// Whether the frame at a cursor is here.
+    /// Whether the event at a cursor is here.
     pub(crate) fn reaches(&self, cursor: u64) -> bool {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
-        segments.queue.front().is_some_and(|oldest| oldest.first <= cursor)
+        segments.queue.front().is_some_and(|oldest| oldest.first() <= cursor)
     }
 
-    /// Whether the frame at a cursor is here, and not only one before it.
+    /// Whether the event at a cursor is here, and not only one before it.
     pub(crate) fn holds(&self, cursor: u64) -> bool {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(oldest), Some(newest)) = (segments.queue.front(), segments.queue.back()) else {
             return false;
         };
-        (oldest.first..=newest.last()).contains(&cursor)
+        (oldest.first()..=newest.last()).contains(&cursor)
     }
 
-    /// Frames from `cursor` on, each by itself: those of one commit, or of some that lie together. `None` when the
-    /// one at the cursor is not here.
-    pub(crate) fn frames(&self, cursor: u64) -> Option<Vec<Bytes>> {
-        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = segments.queue.partition_point(|segment| segment.last() < cursor);
-        segments
-            .queue
-            .get(at)
-            .filter(|segment| segment.first <= cursor)
-            .map(|segment| segment.each_from(cursor))
+    /// Events from `cursor` on: those of one commit, or of some that lie together. They are decoded once for all
+    /// readers. `None` when the one at the cursor is not here, or one cannot be read.
+    pub(crate) fn events(&self, cursor: u64) -> Option<Vec<Arc<SharedEvent>>> {
+        let commits: Vec<Arc<Commit>> = {
+            let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+            let segment =
+                segments.queue.get(segments.at(cursor)).filter(|segment| segment.first() <= cursor)?;
+            segment.commits.iter().filter(|commit| commit.end() > cursor).cloned().collect()
+        };
+        let mut events = Vec::new();
+        for commit in commits {
+            let skip = usize::try_from(cursor.saturating_sub(commit.first)).ok()?;
+            events.extend_from_slice(&commit.decoded()?[skip..]);
+        }
+        Some(events)
     }
 
     /// Frames from `cursor` on, as many as fit one write.
-    pub(crate) fn take(&self, cursor: u64) -> Found {
-        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn take(&self, cursor: u64, framing: &dyn Framing) -> Found {
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(oldest), Some(newest)) = (segments.queue.front(), segments.queue.back()) else {
             return Found::Nothing;
         };
         if cursor > newest.last() {
             return Found::Nothing;
         }
-        if cursor < oldest.first {
+        if cursor < oldest.first() {
             return Found::Fallen;
         }
-        let start = segments.queue.partition_point(|segment| segment.last() < cursor);
+        let start = segments.at(cursor);
+        let Segments { queue, bytes: all, .. } = &mut *segments;
         let mut pieces = Vec::new();
         let mut bytes = 0;
         let mut next = cursor;
-        for segment in segments.queue.iter().skip(start) {
-            let piece = segment.from(next);
+        for segment in queue.iter_mut().skip(start) {
+            *all -= segment.bytes;
+            let piece = segment.framed_from(next, framing);
+            *all += segment.bytes;
             if bytes > 0 && bytes + piece.len() > limits::MERGE_BYTES_MAX {
                 break;
             }
@@ -296,6 +373,7 @@ mod tests {
 
     fn list(bytes_max: usize, commits: &[&[&'static str]]) -> Arc<List> {
         let list = List::new(bytes_max);
+        list.want_frames();
         let mut first = 10;
         for commit in commits {
             let envelopes: Vec<Bytes> =
@@ -307,7 +385,7 @@ mod tests {
     }
 
     fn check(list: &List, cursor: u64, expected: Result<(&str, u64), &str>) {
-        match (list.take(cursor), expected) {
+        match (list.take(cursor, &Numbered), expected) {
             (Found::Frames(bytes, next), Ok((text, after))) => {
                 assert_eq!((std::str::from_utf8(&bytes).unwrap(), next), (text, after));
             }
@@ -353,7 +431,7 @@ mod tests {
         assert!(list.segments.lock().unwrap().queue.len() < 15, "old segments lie together");
         for start in 10..45 {
             let (mut next, mut got) = (start, Vec::new());
-            while let Found::Frames(bytes, after) = list.take(next) {
+            while let Found::Frames(bytes, after) = list.take(next, &Numbered) {
                 assert!(bytes.len() <= limits::MERGE_BYTES_MAX);
                 got.extend_from_slice(&bytes);
                 next = after;
@@ -368,7 +446,9 @@ mod tests {
         let text: &'static str = Box::leak("x".repeat(limits::MERGE_BYTES_MAX / 10).into_boxed_str());
         let commits: Vec<&[&'static str]> = vec![std::slice::from_ref(&text); 35];
         let list = list(1 << 20, &commits);
-        let (Found::Frames(one, _), Found::Frames(other, _)) = (list.take(10), list.take(10)) else {
+        let (Found::Frames(one, _), Found::Frames(other, _)) =
+            (list.take(10, &Numbered), list.take(10, &Numbered))
+        else {
             panic!("the list reaches back to its start")
         };
         assert_eq!(one.as_ptr(), other.as_ptr());
@@ -378,10 +458,10 @@ mod tests {
     fn what_falls_off_is_counted_off() {
         let list = list(1 << 10, &[&["a"; 100], &["b"; 100], &["c"; 100], &["d"; 100]]);
         let segments = list.segments.lock().unwrap();
-        let bytes: usize = segments.queue.iter().map(|segment| segment.framed.len()).sum();
+        let sum = |bytes: fn(&Segment) -> usize| segments.queue.iter().map(bytes).sum::<usize>();
         assert_eq!(
             (segments.bytes, segments.loose_bytes, segments.loose),
-            (bytes, bytes, segments.queue.len())
+            (sum(|segment| segment.bytes), sum(|segment| segment.write_bytes), segments.queue.len())
         );
     }
 

@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
-use recount_log::{End, FeedRecord, Framing, Observer, StreamKey};
+use recount_log::{End, FeedRecord, Observer, StreamKey};
 use tokio::sync::Semaphore;
 
 use crate::ground::counters::Counters;
 use crate::limits;
-use crate::read::live::List;
+use crate::read::live::{Framing, List};
 use crate::read::readers::Readers;
 
 /// Holds the feed's list, and a list for each run that somebody follows, or may come to follow.
@@ -142,7 +142,7 @@ impl Observer for Publisher {
     fn committed(&self, records: &[FeedRecord]) {
         let Some(first) = records.first() else { return };
         self.counters.committed(records.len());
-        // Frames nobody asks for would be made on the thread that everything waits for.
+        // What nobody asks for would be done on the thread that everything waits for.
         let position = first.record.position;
         if self.feed.is_followed() {
             self.feed.push_committed(&*self.framing, position, records.iter().map(|r| &r.record.bytes));

@@ -1,12 +1,15 @@
 //! The events of one run, read in pages or followed, and where the run ends. It must not know what an event says.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use recount_event::{Code, RunId};
-use recount_log::{End, ReadBound, Tail};
+use recount_log::{End, ReadBound, StreamKey, Tail};
 
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
-use crate::read::follow::Joined;
+use crate::read::join::Join;
+use crate::read::live::List;
 use crate::{Engine, Error, Events, Subscription, limits};
 
 /// What a run's bytes add up to.
@@ -45,9 +48,7 @@ impl Engine {
 
     /// Follows a run from after a sequence, or from its start.
     pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
-        let Joined { stream, list, next, watermark } = self.join(run, after).await?;
-        let (store, publisher) = (self.tools.store.clone(), self.tools.publisher.clone());
-        Ok(Subscription::new(store, publisher, list, Some(stream), next, watermark))
+        Ok(Subscription::new(self.join(run, after).await?))
     }
 
     /// The same as events, for those who make something of them. What was pruned of a run is passed over.
@@ -55,19 +56,19 @@ impl Engine {
         let stream = journal::stream_of(run);
         let list = self.tools.publisher.run(&stream);
         let next = after.map_or(0, |after| after.saturating_add(1));
-        let joined = match list.holds(next) {
+        let join = match list.holds(next) {
             // What is there was committed since there is a list, and so the list is told of everything behind it, an
             // ending included. Such a reader is not told when it is level, so nobody has to look how far the store is.
-            true => Joined { watermark: list.known_next(), stream, list, next },
+            true => self.joined(list.clone(), Some(stream.clone()), next, list.known_next()),
             false => self.join(run, after).await?,
         };
-        Ok(Events::new(self.tools.store.clone(), self.tools.publisher.clone(), joined))
+        Ok(Events::new(stream, join))
     }
 
     /// Where a reader comes in.
-    async fn join(&self, run: RunId, after: Option<u64>) -> Result<Joined, Error> {
+    async fn join(&self, run: RunId, after: Option<u64>) -> Result<Join, Error> {
         let stream = journal::stream_of(run);
-        // First the list, then whether the run has ended, then where its stream ends: see `subscribe`. An
+        // First the list, then whether the run has ended, then where its stream ends: see [`Join`]. An
         // ending that is known of then lies before that place, told to the list already or not.
         let list = self.tools.publisher.run(&stream);
         let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
@@ -76,7 +77,17 @@ impl Engine {
         if has_ended {
             list.mark_ended(tail.next_sequence);
         }
-        Ok(Joined { stream, list, next, watermark: tail.next_sequence })
+        Ok(self.joined(list, Some(stream), next, tail.next_sequence))
+    }
+
+    pub(crate) fn joined(
+        &self,
+        list: Arc<List>,
+        stream: Option<StreamKey>,
+        next: u64,
+        watermark: u64,
+    ) -> Join {
+        Join::new(self.tools.store.clone(), self.tools.publisher.clone(), list, stream, next, watermark)
     }
 
     /// Where a run ends, if it exists: the sequence its next event will get.

@@ -74,9 +74,30 @@ async fn what_is_given_is_what_is_stored() {
     scene.cancel(run).await.unwrap();
     let mut given = Vec::new();
     while let Some(events) = live.next().await.unwrap() {
-        given.extend(events);
+        given.extend(events.iter().map(|event| (***event).clone()));
     }
     assert_eq!(given, scene.events(run).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_face_makes_of_an_event_is_made_once_for_all_its_readers() {
+    let scene = Scene::new().await;
+    let run = scene.start().await;
+    let (mut one, mut other) = (follow(&scene, run, None).await, follow(&scene, run, Some(1)).await);
+    read(&mut one).await;
+    scene.report(run, 1, NOTE).await.unwrap();
+    let made = std::cell::Cell::new(0);
+    let count = |event: &recount_event::Event| {
+        made.set(made.get() + 1);
+        event.sequence
+    };
+    for reader in [&mut one, &mut other] {
+        let batch = reader.next().await.unwrap().unwrap();
+        assert_eq!((batch.len(), *batch[0].made(count)), (1, 2));
+        // Another face, which makes something of another type.
+        assert_eq!(*batch[0].made(|event| event.type_name().to_owned()), "ext.test.note");
+    }
+    assert_eq!(made.get(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,6 +124,8 @@ async fn a_reader_that_falls_off_the_list_is_served_from_the_store() {
     let scene = Scene::padded(1 << 20).await;
     let run = scene.start().await;
     let mut events = follow(&scene, run, Some(1)).await;
+    // Its frames fill the list.
+    let _idle = scene.engine.follow_run(run, None).await.unwrap();
     for seq in 1..40 {
         scene.report(run, seq, NOTE).await.unwrap();
     }

@@ -30,10 +30,6 @@ impl Framing for Padded {
         out.extend_from_slice(envelope);
         out.resize(out.len() + self.padding, b' ');
     }
-
-    fn record<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        frame.get(24..frame.len() - self.padding)
-    }
 }
 
 /// The cursors and envelopes of what a reader was given at once.

@@ -1,7 +1,7 @@
 //! An application answers the calls that wait for it. What was answered elsewhere in the meantime is no mistake of
 //! its: then it is told what really happened.
 
-use recount_engine::{Answering, ListQuery, Receipt};
+use recount_engine::{ListQuery, Receipt};
 use recount_event::{Code, ForeignId, Payload, RunId};
 use recount_run::{CallAnswer, CallSaid, Command};
 
@@ -126,7 +126,7 @@ async fn submit(
     answers: Vec<CallAnswer>,
     lenient: bool,
 ) -> Result<Option<TurnId>, Refusal> {
-    let Beginning { face, session, row, profile, change, .. } = beginning;
+    let Beginning { face, profile, change, .. } = beginning;
     let command = Command::AnswerCalls {
         answers,
         by: face.caller.name.clone(),
@@ -134,15 +134,7 @@ async fn submit(
         config: accept::config(change, profile)?,
         lenient,
     };
-    let answering = Answering {
-        session: *session,
-        run,
-        command,
-        before: Some(row.clone()),
-        overrides: change.overrides.clone(),
-    };
-    let once = beginning.again.once.as_ref();
-    let Some(receipt) = face.engine.answer(answering, once).await? else { return Ok(None) };
+    let Some(receipt) = beginning.submit(run, command).await? else { return Ok(None) };
     opening(face, run, &receipt).await.map(Some)
 }
 

@@ -1,11 +1,13 @@
 //! A turn that is to begin. See [`Beginning`].
 
-use recount_engine::{KeptAnswer, Profile, SetupRow};
-use recount_event::SessionId;
+use recount_engine::{Answering, KeptAnswer, Profile, Receipt, SetupRow};
+use recount_event::{RunId, SessionId};
+use recount_run::Command;
 
 use super::caller::Face;
 use super::once::Again;
 use crate::accept::Change;
+use crate::error::Refusal;
 use crate::project::TurnId;
 
 /// A turn that is to begin: where, of which agent, with what.
@@ -20,6 +22,18 @@ pub(super) struct Beginning<'a> {
 }
 
 impl Beginning<'_> {
+    /// Submits an answer to what a run waits for, with what changes from here on. `None`: there was nothing to write.
+    pub(super) async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Refusal> {
+        let answering = Answering {
+            session: self.session,
+            run,
+            command,
+            before: Some(self.row.clone()),
+            overrides: self.change.overrides.clone(),
+        };
+        Ok(self.face.engine.answer(answering, self.again.once.as_ref()).await?)
+    }
+
     /// Remembers which turn an answer came too late for; it makes nothing that would remember it. Where this fails it is
     /// looked up again.
     pub(super) async fn remember(&self, turn: TurnId) {

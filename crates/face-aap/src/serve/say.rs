@@ -1,6 +1,6 @@
 //! A person says something: a run begins, or one that asked goes on.
 
-use recount_engine::{Answering, Attached, NewRun, Order, Saying, Superseded, Upload};
+use recount_engine::{Attached, NewRun, Order, Saying, Superseded, Upload};
 use recount_event::family::run::Queued;
 use recount_event::{Code, ForeignId, Json, RunId};
 use recount_run::{Command, Status};
@@ -107,7 +107,7 @@ async fn reply(
         let detail = "the agent asked a question, and a picture is no answer to it; say it in words";
         return Err(Refusal::new(Code::ImageRefused, detail));
     }
-    let Beginning { face, session, row, change, .. } = beginning;
+    let Beginning { face, change, .. } = beginning;
     let response = Json::of(&said.text()).expect("a text is JSON");
     let blocks = said.blocks(&[]);
     let command = Command::AnswerClarification {
@@ -117,15 +117,7 @@ async fn reply(
         by: face.caller.name.clone(),
         config: accept::config(change, beginning.profile)?,
     };
-    let answering = Answering {
-        session: *session,
-        run,
-        command,
-        before: Some(row.clone()),
-        overrides: change.overrides.clone(),
-    };
-    let once = beginning.again.once.as_ref();
-    let Some(receipt) = face.engine.answer(answering, once).await? else {
+    let Some(receipt) = beginning.submit(run, command).await? else {
         return Err(Refusal::new(Code::ClarificationNotPending, "the question was answered before"));
     };
     opening(face, run, &receipt).await

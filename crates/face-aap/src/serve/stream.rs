@@ -3,17 +3,17 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use ::http::{HeaderValue, StatusCode, header};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use recount_engine::{Engine, Error, Events};
-use recount_event::{Code, Event, SessionId};
-use recount_transport::sse;
+use recount_engine::{Engine, Error, Events, SharedEvent};
+use recount_event::{Code, SessionId};
+use recount_transport::{Heartbeat, sse};
 use recount_world::Kind;
-use tokio::time::{Instant, Sleep};
 
 use super::caller::Face;
 use super::http::json;
@@ -101,9 +101,7 @@ struct Open {
     projector: Projector,
     last: Option<FrameId>,
     end: End,
-    /// When it is time to look whether anything was said lately.
-    quiet: Pin<Box<Sleep>>,
-    said_at: Instant,
+    heartbeat: Heartbeat,
     over: bool,
     originals: Originals,
     _place: Place,
@@ -120,15 +118,14 @@ pub(super) async fn streamed(face: &Face, telling: Telling, mode: Mode) -> Resul
         projector: Projector::new(mode, turn.opening),
         last,
         end: end(face),
-        quiet: Box::pin(tokio::time::sleep(limits::HEARTBEAT_EVERY)),
-        said_at: recount_world::moment(),
+        heartbeat: Heartbeat::new(limits::HEARTBEAT_EVERY),
         over: false,
         originals,
         _place: place,
     };
     let pieces = stream::unfold(open, |mut open| async move {
         let piece = open.next().await?;
-        open.said_at = recount_world::moment();
+        open.heartbeat.sent();
         Some((Ok::<Bytes, Infallible>(piece), open))
     });
     let mut response = event_stream(Body::from_stream(pieces));
@@ -175,7 +172,7 @@ impl Open {
                     Ok(None) => self.stop(&Frame::broken_off(cut_short(self.turn)), &mut out),
                     Err(error) => self.stop(&Frame::broken_off(broken(error)), &mut out),
                 },
-                () = quiet(&mut self.quiet, self.said_at) => out.extend_from_slice(sse::HEARTBEAT),
+                () = self.heartbeat.due() => out.extend_from_slice(sse::HEARTBEAT),
             }
         }
         Some(out.freeze())
@@ -186,7 +183,7 @@ impl Open {
         last.write(&Pictures::default(), out);
     }
 
-    async fn tell(&mut self, events: &[Event], out: &mut BytesMut) {
+    async fn tell(&mut self, events: &[Arc<SharedEvent>], out: &mut BytesMut) {
         for event in events {
             let frames = self.projector.event(event);
             let mut frames: Vec<Frame> = frames.into_iter().filter(|frame| self.is_new(frame)).collect();
@@ -213,20 +210,6 @@ impl Open {
 
     fn is_new(&self, frame: &Frame) -> bool {
         !self.last.is_some_and(|last| frame.is_through(last))
-    }
-}
-
-/// Returns when nothing was said for too long. The timer is not set back with each piece, but looked at when it goes
-/// off.
-async fn quiet(timer: &mut Pin<Box<Sleep>>, said_at: Instant) {
-    loop {
-        timer.as_mut().await;
-        let due = said_at + limits::HEARTBEAT_EVERY;
-        let is_quiet = recount_world::moment() >= due;
-        timer.as_mut().reset(if is_quiet { recount_world::moment() + limits::HEARTBEAT_EVERY } else { due });
-        if is_quiet {
-            return;
-        }
     }
 }
 
