@@ -51,34 +51,34 @@ mod tests {
 
     #[test]
     fn a_name_for_two_types_of_a_crate_is_refused() {
-        refused_at(PATH, "//! Head.\nstruct Answer;\nmod part { enum Answer {} }\n", RULE, 3);
-        refused_at(PATH, "//! Head.\npub trait Answer {}\nfn f() { struct Answer; }\n", RULE, 3);
-        refused_at("xtask/src/new.rs", "//! Head.\nstruct Answer;\nenum Answer {}\n", RULE, 3);
+        refused_at(PATH, "//! Head.\nstruct Twofold;\nmod part { enum Twofold {} }\n", RULE, 3);
+        refused_at(PATH, "//! Head.\npub trait Twofold {}\nfn f() { struct Twofold; }\n", RULE, 3);
+        refused_at("xtask/src/new.rs", "//! Head.\nstruct Twofold;\nenum Twofold {}\n", RULE, 3);
     }
 
     #[test]
     fn other_crates_tests_and_uses_do_not_count() {
-        let mut tree = with(PATH, "//! Head.\nstruct Answer;\n");
-        let other = "//! Head.\nstruct Answer;\n";
+        let mut tree = with(PATH, "//! Head.\nstruct Twofold;\n");
+        let other = "//! Head.\nstruct Twofold;\n";
         let source = crate::tidy::source::Source::read("crates/run/src/a.rs", other);
         tree.texts.insert("crates/run/src/a.rs".into(), other.into());
         tree.sources.insert("crates/run/src/a.rs".into(), source);
         assert_eq!(crate::tidy::judge(&tree).findings, []);
-        clean(PATH, "//! Head.\nstruct Answer;\n#[cfg(test)]\nmod tests { struct Answer; }\n");
-        clean(PATH, "//! Head.\nstruct Answer;\nimpl Answer { fn f(_: Answer) {} }\n// struct Answer\n");
-        clean("crates/engine/tests/a.rs", "//! Head.\nstruct Answer;\nmod part { struct Answer; }\n");
+        clean(PATH, "//! Head.\nstruct Twofold;\n#[cfg(test)]\nmod tests { struct Twofold; }\n");
+        clean(PATH, "//! Head.\nstruct Twofold;\nimpl Twofold { fn f(_: Twofold) {} }\n// struct Twofold\n");
+        clean("crates/engine/tests/a.rs", "//! Head.\nstruct Twofold;\nmod part { struct Twofold; }\n");
     }
 
     #[test]
     fn a_known_one_is_let_pass_and_one_more_is_not() {
         let found = |text: &str| {
             let mut report = Report::default();
-            check_against(&with(PATH, text), &[("crates/engine", "Answer", 2)], &mut report);
+            check_against(&with(PATH, text), &[("crates/engine", "Twofold", 2)], &mut report);
             report.findings.len()
         };
-        assert_eq!(found("//! Head.\nstruct Answer;\nmod part { struct Answer; }\n"), 0);
+        assert_eq!(found("//! Head.\nstruct Twofold;\nmod part { struct Twofold; }\n"), 0);
         assert_eq!(
-            found("//! Head.\nstruct Answer;\nmod one { enum Answer {} }\nmod two { trait Answer {} }\n"),
+            found("//! Head.\nstruct Twofold;\nmod one { enum Twofold {} }\nmod two { trait Twofold {} }\n"),
             1
         );
     }
