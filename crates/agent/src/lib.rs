@@ -22,7 +22,6 @@ pub mod limits;
 pub mod model;
 pub mod paths;
 pub mod policy;
-pub mod process;
 mod recall;
 mod request;
 mod said;
