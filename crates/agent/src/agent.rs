@@ -1,38 +1,29 @@
-//! The performer: what it has to work with, what it accepts, and how it begins to work at a run.
+//! The agent: what it works with, which model and tools a run gets, and what was said before a run.
 //!
-//! Look at [`Agent`]. What it does at a run stands in `worker`.
+//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine stands in `perform`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use recount_engine::{
-    ApplyTo, Desk, Engine, HeldFolders, Left, ListQuery, NewRun, Order, Performer, Profile, Profiles, RunRow,
-    Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
-};
+use recount_engine::{Desk, Engine, Left, ListQuery, Order, Profile, Profiles, RunRow};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::family::workspace::{Failed, Provisioned};
-use recount_event::{Code, Draft, ForeignId, Payload, RunId, SessionId, codec};
-use recount_world::{Kind, World};
+use recount_event::{ForeignId, Payload, RunId, SessionId, codec};
+use recount_world::World;
 use tokio::time::Instant;
 
-use crate::budget::Budget;
 use crate::client;
 use crate::conversation::{Conversation, Picture};
 use crate::limits;
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
-use crate::policy::{Policy, Setting, WorkspaceMode};
+use crate::policy::Policy;
 use crate::recall::{self, Recall, Remembered};
 use crate::system::CommandFacts;
-use crate::tool::{Terms, Tool};
+use crate::tool::Tool;
 use crate::tools::places::ToolPlaces;
 use crate::tools::{Tools, UnknownTool};
-use crate::worker::{Done, Worker};
-use crate::workspace::claims::{Claims, Sort, StillHeld};
-use crate::workspace::{CLONE, IN_PLACE, NoWorkspace, Workspaces};
+use crate::workspace::Workspaces;
+use crate::workspace::claims::Claims;
 
 /// What an agent works with.
 pub struct Settings {
@@ -74,9 +65,9 @@ impl Settings {
 /// See the file's head. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
-    settings: Arc<Settings>,
-    world: World,
-    recall: Arc<Recall>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) world: World,
+    pub(crate) recall: Arc<Recall>,
     /// The folders that changes are being brought back to, and those that are being copied.
     pub(crate) claims: Claims,
 }
@@ -259,7 +250,7 @@ impl Agent {
 
     /// What was said before a run: before its session began and in the earlier runs of that, or in the run that it goes
     /// on from.
-    pub(crate) async fn earlier(&self, desk: &Desk) -> Done<Past> {
+    pub(crate) async fn earlier(&self, desk: &Desk) -> Result<Past, Left> {
         let mut is_first = false;
         if let Some(session) = desk.state().session_id() {
             let newest = match desk.previous() {
@@ -319,7 +310,7 @@ impl Agent {
     }
 
     /// The newest runs of a session before this one, newest first.
-    async fn session_runs(&self, desk: &Desk, session: SessionId, limit: usize) -> Done<Vec<RunRow>> {
+    async fn session_runs(&self, desk: &Desk, session: SessionId, limit: usize) -> Result<Vec<RunRow>, Left> {
         let mut query = ListQuery { limit, ..ListQuery::default() };
         query.after = Some(desk.run().to_string());
         Ok(desk.engine().list_session_runs(session, &query).await?.items)
@@ -327,7 +318,7 @@ impl Agent {
 
     /// The runs whose conversation goes on in this one, oldest first, each with the last event that counts; and whether
     /// nothing will be added to them any more.
-    async fn before(&self, desk: &Desk) -> Done<(Vec<(RunId, u64)>, bool)> {
+    async fn before(&self, desk: &Desk) -> Result<(Vec<(RunId, u64)>, bool), Left> {
         let engine = desk.engine();
         let mut found = Vec::new();
         if let Some(session) = desk.state().session_id() {
@@ -379,277 +370,4 @@ async fn picture_bytes(engine: &Engine, picture: &Picture) -> Option<Bytes> {
     let rows = engine.artifacts_called(&picture.artifact_id).await.ok()?;
     let bytes = engine.artifact_bytes(rows.first()?).await.ok()?;
     (bytes.len() <= limits::PICTURE_BYTES_MAX).then_some(bytes)
-}
-
-fn broke_off() -> Unacceptable {
-    Unacceptable { code: Code::Internal, message: "comparing the folders broke off".to_owned() }
-}
-
-impl Agent {
-    fn settle_workspace(&self, new: &mut NewRun, order: &mut Order) -> Result<(), Unacceptable> {
-        let lone = || format!("lone_{:032x}", self.world.entropy.draw());
-        self.settings.workspaces.settle(new, order.workspace_source.as_mut(), lone)
-    }
-}
-
-fn read_order(new: &NewRun) -> Result<Order, Unacceptable> {
-    Order::read(new.queued.config.as_ref()).map_err(|why| Unacceptable {
-        code: Code::OrderRefused,
-        message: format!("what is asked of the run cannot be read: {why}"),
-    })
-}
-
-impl Performer for Agent {
-    fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
-        let refused = |message: String| Unacceptable { code: Code::OrderRefused, message };
-        let mut order = read_order(new)?;
-        if new.queued.kind == RunKind::AgentLoop {
-            let chosen = self
-                .choose(&new.queued)
-                .map_err(|message| Unacceptable { code: Code::ModelUnknown, message })?;
-            let asked = chosen.rewrote.map_or(chosen.model, |(from, _)| from);
-            (new.queued.provider, new.queued.model) = (Some(chosen.provider), Some(asked));
-        }
-        let command = match new.queued.kind {
-            RunKind::Shell => Some("shell_exec"),
-            RunKind::Git => Some("git_exec"),
-            RunKind::AgentLoop | RunKind::File | RunKind::External => None,
-        };
-        if command.is_some_and(|name| self.settings.tools.get(name).is_err()) {
-            let kind = new.queued.kind.as_str();
-            let why = "no sandbox works here, so no command can run; recount doctor says why";
-            return Err(refused(format!("a run of kind {kind} cannot be: {why}")));
-        }
-        if let Some(why) = self.settings.no_network.as_ref().filter(|_| order.network) {
-            return Err(refused(format!("network cannot be granted: {why}")));
-        }
-        for tool in order.tools.iter().flatten() {
-            self.settings.tools.get(tool).map_err(|unknown| refused(unknown.to_string()))?;
-        }
-        let offered: Vec<&str> =
-            self.settings.tools.names().filter(|name| self.offers(&order, name)).collect();
-        client::check(&order, &offered).map_err(&refused)?;
-        if let Some(file) = &order.file {
-            let tool = self.settings.tools.get(&file.tool).map_err(|unknown| refused(unknown.to_string()))?;
-            if !matches!(tool.kind(), "file" | "search") {
-                return Err(refused(format!("{} is not a tool for files; send a file tool", file.tool)));
-            }
-            let input = serde_json::from_str(file.input.text())
-                .map_err(|why| refused(format!("file.input cannot be read: {why}")))?;
-            crate::schema::check(&tool.schema(), &input)
-                .map_err(|why| refused(format!("file.input does not fit {}: {why}", file.tool)))?;
-        }
-        self.settle_workspace(new, &mut order)?;
-        order.sandbox = Some(self.settings.sandbox_layer.clone());
-        order.policy = self.settings.policy.digest().map(str::to_owned);
-        new.queued.config = Some(order.written());
-        Ok(())
-    }
-
-    fn accept_workspace(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
-        let mut order = read_order(new)?;
-        self.settle_workspace(new, &mut order)?;
-        new.queued.config = Some(order.written());
-        Ok(())
-    }
-
-    fn afford(&self, queued: &Queued) -> Result<(), Unacceptable> {
-        if queued.kind != RunKind::AgentLoop {
-            return Ok(());
-        }
-        let refused = |code| move |message: String| Unacceptable { code, message };
-        let chosen = self.choose(queued).map_err(refused(Code::ModelUnknown))?;
-        let order = Order::read(queued.config.as_ref()).map_err(|why| {
-            refused(Code::OrderRefused)(format!("the order of the run cannot be read: {why}"))
-        })?;
-        let budget = Budget {
-            micros_usd: queued.task_budget_micros_usd,
-            tokens: queued.task_budget_tokens,
-            turns: order.budget_turns,
-        };
-        self.affords(&chosen, budget).map_err(refused(Code::BudgetUnpriced))
-    }
-
-    fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>> {
-        Box::pin(Worker::work(self.clone(), desk))
-    }
-
-    fn changes(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
-        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
-        Box::pin(async move {
-            let work = move || workspaces.changes(copy.mode.as_deref(), &copy.path);
-            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
-        })
-    }
-
-    fn folders(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<Vec<PathBuf>, Unacceptable>> {
-        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
-        Box::pin(async move {
-            let find = move || workspaces.both_folders(copy.mode.as_deref(), &copy.path);
-            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(broke_off()))?;
-            Ok(found.to_vec())
-        })
-    }
-
-    fn hold(&self, copy: WorkspaceOf) -> BoxFuture<'static, Result<HeldFolders, Unacceptable>> {
-        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
-        let claims = self.claims.clone();
-        Box::pin(async move {
-            let find = move || workspaces.both_folders(copy.mode.as_deref(), &copy.path);
-            let found = world.tasks.block(Kind::Effect, find).await.unwrap_or_else(|_| Err(broke_off()))?;
-            let claim = claims.claim(found.to_vec(), Sort::Sole).await.map_err(|StillHeld| {
-                let [copy, source] = found.each_ref().map(|folder| folder.display());
-                let message = format!(
-                    "a tool of a run still works in {copy}, or in {source} or in a folder above or below it; try again when \
-                     it has ended"
-                );
-                Unacceptable { code: Code::RunActive, message }
-            })?;
-            Ok(HeldFolders::new(found.to_vec(), claim))
-        })
-    }
-
-    fn apply(
-        &self,
-        copy: WorkspaceOf,
-        to: ApplyTo,
-        held: HeldFolders,
-    ) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
-        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
-        let id = world.entropy.draw();
-        Box::pin(async move {
-            // Held until the work is done, also when nobody waits for it any more.
-            let work = move || {
-                let _held = held;
-                workspaces.bring_back(copy.mode.as_deref(), &copy.path, &to, id)
-            };
-            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
-        })
-    }
-
-    fn forget(&self, whose: Whose) -> BoxFuture<'static, ()> {
-        let agent = self.clone();
-        match whose {
-            // Its runs may be part of any session.
-            Whose::Task(_) => self.recall.forget_all(),
-            Whose::Session(session) => self.recall.forget(session),
-        }
-        Box::pin(async move {
-            let name = match whose {
-                Whose::Task(task) => task.to_string(),
-                Whose::Session(session) => session.to_string(),
-            };
-            let workspaces = agent.settings.workspaces.clone();
-            let removed = agent.world.tasks.block(Kind::Effect, move || workspaces.remove(&name)).await;
-            if let Ok(Err(error)) = removed {
-                tracing::warn!(?whose, %error, "a workspace could not be taken away");
-            }
-        })
-    }
-}
-
-impl Worker {
-    /// Makes the run's workspace ready, unless it is. `false`: it could not be, and the run has failed for it.
-    pub(crate) async fn provision(&mut self, opening: &mut Vec<Draft>) -> Done<bool> {
-        if self.terms.is_some() {
-            return Ok(true);
-        }
-        let mode = self.queued.workspace_mode.clone().unwrap_or_else(|| CLONE.to_owned());
-        let Some(path) = self.queued.workspace_path.clone() else {
-            let none = NoWorkspace::new("workspace_failed", "the run names no workspace");
-            return self.no_workspace(opening, mode, none).await;
-        };
-        let began = recount_world::moment();
-        let workspaces = self.agent.settings.workspaces.clone();
-        let source = self.order.workspace_source.clone().map(PathBuf::from);
-        let root = PathBuf::from(&path);
-        let (mode_of, root_of, run) = (mode.clone(), root.clone(), self.desk.run());
-        let ignored_too = self.order.copy_ignored;
-        // Nothing is applied to a folder while it is copied, and no run begins in one that something is applied to.
-        let folders = [Some(root.clone()), source.clone()].into_iter().flatten().collect();
-        let Ok(claim) = self.agent.claims.claim(folders, Sort::Shared).await else {
-            let why = format!(
-                "changes are applied to {path} or what it is made of, and that goes on; try again later"
-            );
-            return self.no_workspace(opening, mode, NoWorkspace::new("workspace_failed", why)).await;
-        };
-        let ready = self
-            .desk
-            .world()
-            .tasks
-            .block(Kind::Effect, move || {
-                let _claim = claim;
-                workspaces.ready(&mode_of, &root_of, source.as_deref(), ignored_too, run)
-            })
-            .await
-            .unwrap_or_else(|_| Err(NoWorkspace::new("workspace_failed", "making it ready broke off")));
-        let made = match ready {
-            Ok(ready) => ready.made,
-            Err(none) => return self.no_workspace(opening, mode, none).await,
-        };
-        if made.is_some() || !self.provisioned {
-            let made = made.unwrap_or_default();
-            let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let mut provisioned = Provisioned::new(mode, path, made.files, made.bytes, took);
-            provisioned.source = self.order.workspace_source.clone();
-            opening.push(Payload::WorkspaceProvisioned(Box::new(provisioned)).into());
-        }
-        self.terms = Some(self.terms_in(root));
-        Ok(true)
-    }
-
-    /// What holds for calls that work in a folder.
-    fn terms_in(&self, root: PathBuf) -> Terms {
-        let timeout = self.order.timeout_seconds.map_or(limits::COMMAND_TIMEOUT_DEFAULT, Duration::from_secs);
-        let output = self.order.output_bytes_max.unwrap_or(limits::COMMAND_OUTPUT_DEFAULT);
-        Terms {
-            root,
-            network: self.order.network,
-            command_timeout: timeout.min(limits::COMMAND_TIMEOUT_MAX),
-            output_bytes_max: output.min(limits::COMMAND_OUTPUT_MAX),
-        }
-    }
-
-    /// What holds for calls: nothing while a workspace is needed and not there. Tools that need none are given no folder.
-    pub(crate) fn terms(&self) -> Option<Terms> {
-        if self.needs_workspace() { self.terms.clone() } else { Some(self.terms_in(PathBuf::new())) }
-    }
-
-    /// Whether there has to be a workspace and is none yet.
-    pub(crate) fn lacks_workspace(&self) -> bool {
-        self.terms.is_none() && self.needs_workspace()
-    }
-
-    pub(crate) fn needs_workspace(&self) -> bool {
-        self.desk.state().kind() != RunKind::AgentLoop || self.agent.needs_workspace(&self.order)
-    }
-
-    async fn no_workspace(
-        &mut self,
-        opening: &mut Vec<Draft>,
-        mode: String,
-        none: NoWorkspace,
-    ) -> Result<bool, Left> {
-        let mut drafts = std::mem::take(opening);
-        let mut failed = Failed::new(mode, none.code.to_owned(), none.message.clone());
-        failed.path = self.queued.workspace_path.clone();
-        failed.source = self.order.workspace_source.clone();
-        drafts.push(Payload::WorkspaceFailed(Box::new(failed)).into());
-        // Calls that wait to be carried out cannot be any more.
-        drafts.extend(self.refuse_all(none.code, &none.message));
-        drafts.push(self.failed(none.code, none.message, false));
-        self.report(drafts).await?;
-        Ok(false)
-    }
-
-    /// What policy looks at beside the call.
-    pub(crate) fn setting(&self) -> Setting {
-        let in_place = self.queued.workspace_mode.as_deref() == Some(IN_PLACE);
-        Setting {
-            workspace_mode: if in_place { WorkspaceMode::InPlace } else { WorkspaceMode::Clone },
-            root: self.terms.as_ref().map(|terms| terms.root.clone()).unwrap_or_default(),
-            sandboxed: self.agent.settings.sandboxed,
-            network: self.order.network,
-        }
-    }
 }

@@ -121,6 +121,12 @@ impl Approved {
     }
 }
 
+/// A call that an allowance lets through: what it was compared by, and what its write is held to.
+pub(crate) struct AllowedCall {
+    pub(crate) digest: String,
+    pub(crate) approved: Approved,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,8 +10,7 @@ use recount_event::family::cost::{BudgetExceeded, BudgetWarning, Tick};
 use recount_event::{Draft, Payload};
 use recount_run::Totals;
 
-use crate::Agent;
-use crate::agent::Chosen;
+use crate::agent::{Agent, Chosen};
 use crate::limits;
 use crate::model::{Usage, adjusted};
 use crate::worker::{Done, Worker};

@@ -26,7 +26,7 @@ use crate::limits;
 use crate::policy::Verdict;
 use crate::tool::{Ask, Assessment, Tool};
 use crate::turn::{RAW, why_unreadable};
-use crate::worker::{Done, Worker};
+use crate::worker::{Done, Open, Worker};
 
 /// What is to be done with a call.
 enum Fate {
@@ -61,13 +61,6 @@ struct Wanted {
     leaves: Vec<Leave>,
     client: Vec<Invoked>,
     questions: Vec<Ask>,
-}
-
-/// A call that nobody has seen to yet.
-pub(crate) struct Open {
-    pub(crate) id: ForeignId,
-    pub(crate) name: String,
-    pub(crate) turn_index: Option<u64>,
 }
 
 impl Worker {
@@ -291,6 +284,22 @@ impl Worker {
         judged.unwrap_or_else(|_| judge(input))
     }
 
+    /// What hands a call to the application, or what the model is told when its input is no object. Whether it fits the
+    /// schema is the application's to say.
+    fn client_invocation(&self, open: &Open) -> Result<Invoked, String> {
+        // The application reads the input where everybody does, so what was masked there is masked for it, too.
+        let logged = self.desk.state().call(&open.id).and_then(|call| call.input.clone());
+        let input =
+            logged.and_then(|input| serde_json::from_str::<Value>(input.text()).ok()).unwrap_or_default();
+        readable(&input)?;
+        let mut invoked = Invoked::new(open.id.clone(), open.name.clone());
+        invoked.turn_index = open.turn_index;
+        invoked.executor = Some(Executor::Client);
+        let summary: String = input.to_string().chars().take(limits::SUMMARY_CHARS_MAX).collect();
+        invoked.args_summary = Some(summary);
+        Ok(invoked)
+    }
+
     fn unavailable(&self, open: &Open, code: RefusalCode, reason: &str, message: String) -> Fate {
         let mut gone = ToolUnavailable::new(open.name.clone(), reason.to_owned());
         gone.tool_call_id = Some(open.id.clone());
@@ -453,7 +462,7 @@ fn fits(tool: &dyn Tool, input: &Value) -> Result<(), String> {
 }
 
 /// Refuses an input that was no JSON object, in words that the model can act on.
-pub(crate) fn readable(input: &Value) -> Result<(), String> {
+fn readable(input: &Value) -> Result<(), String> {
     let raw = input.as_object().filter(|object| object.len() == 1).and_then(|object| object.get(RAW));
     match raw.and_then(Value::as_str) {
         Some(kept) => {

@@ -1,20 +1,15 @@
-//! Tools that an application brings and carries out itself: how a model is told of them, which may be brought, and how
-//! a call of one is handed over.
+//! Tools that an application brings and carries out itself: their names and schemas for a model, and which are refused.
 //!
-//! Their results come from outside, as answers to the call. Whether an input fits a tool's schema is the application's
-//! to say; here it only has to be an object. Look at [`Worker::client_invocation`].
+//! Pure, and knows no run: how a call of one is handed over stands in `calls`. Look at [`specs`] and [`check`].
 
 use std::collections::BTreeSet;
 
 use recount_engine::{ClientTool, Order};
-use recount_event::family::tool::{Executor, Invoked};
 use recount_run::ASKING_TOOLS;
 use serde_json::Value;
 
-use crate::calls::{Open, readable};
 use crate::limits;
 use crate::model::{ToolSpec, plain_name};
-use crate::worker::Worker;
 
 /// What a model is told of an order's client tools; `ours` are the names that it is told of beside them.
 pub(crate) fn specs(order: &Order, ours: &[&str]) -> impl Iterator<Item = ToolSpec> {
@@ -95,21 +90,4 @@ pub(crate) fn check(order: &Order, ours: &[&str]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-impl Worker {
-    /// What hands a call to the application, or what the model is told when its input is no object.
-    pub(crate) fn client_invocation(&self, open: &Open) -> Result<Invoked, String> {
-        // The application reads the input where everybody does, so what was masked there is masked for it, too.
-        let logged = self.desk.state().call(&open.id).and_then(|call| call.input.clone());
-        let input =
-            logged.and_then(|input| serde_json::from_str::<Value>(input.text()).ok()).unwrap_or_default();
-        readable(&input)?;
-        let mut invoked = Invoked::new(open.id.clone(), open.name.clone());
-        invoked.turn_index = open.turn_index;
-        invoked.executor = Some(Executor::Client);
-        let summary: String = input.to_string().chars().take(limits::SUMMARY_CHARS_MAX).collect();
-        invoked.args_summary = Some(summary);
-        Ok(invoked)
-    }
 }

@@ -13,12 +13,11 @@ use recount_event::{Draft, ForeignId};
 use recount_world::Kind;
 use serde_json::Value;
 
-use crate::approved::Approved;
-use crate::calls::Open;
+use crate::approved::{AllowedCall, Approved};
 use crate::limits;
 use crate::policy::{WorkspaceMode, is_grave};
 use crate::tool::{Assessment, Preview, Tool};
-use crate::worker::Worker;
+use crate::worker::{Open, Worker};
 
 /// A request, and what has to be reported before it.
 pub(crate) struct Leave {
@@ -31,12 +30,6 @@ pub(crate) struct Shown {
     preview: Preview,
     /// By what an allowance for the call is found. Missing where the call is asked about every time.
     allowance_digest: Option<String>,
-}
-
-/// A call that an allowance lets through: what it was compared by, and what its write is held to.
-pub(crate) struct AllowedCall {
-    digest: String,
-    approved: Approved,
 }
 
 /// On which terms a person is asked.

@@ -15,36 +15,8 @@ use crate::agent::Chosen;
 use crate::conversation::Conversation;
 use crate::limits;
 use crate::model::{Capability, Failure, Message, Part, Request, Secret, ToolSpec};
+use crate::refused_context::CONTEXT_FULL;
 use crate::worker::{Done, Worker};
-
-/// The code of a provider that refuses a conversation as too long.
-const CONTEXT_FULL: &str = "model_context_full";
-
-/// What providers refused as too long in this run, as its log says it.
-#[derive(Default)]
-pub(crate) struct RefusedContext {
-    /// What the turn under way was estimated at.
-    asked: Option<u64>,
-    /// The least that was refused.
-    tokens: Option<u64>,
-    /// How often since the last answer.
-    in_a_row: u64,
-}
-
-impl RefusedContext {
-    /// Takes an event in.
-    pub(crate) fn see(&mut self, payload: &Payload) {
-        match payload {
-            Payload::TurnStarted(started) => self.asked = started.input_tokens_estimate,
-            Payload::TurnFailed(failed) if failed.code == CONTEXT_FULL => {
-                self.tokens = self.tokens.into_iter().chain(self.asked).min();
-                self.in_a_row += 1;
-            }
-            Payload::TurnCompleted(_) => self.in_a_row = 0,
-            _ => {}
-        }
-    }
-}
 
 impl Worker {
     /// Adds what is to be told before a turn begins: who answers instead of whom, what they cannot do, and what of a long

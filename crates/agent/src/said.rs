@@ -12,7 +12,13 @@ use recount_redact::{Redactor, StreamRedactor};
 use tokio::time::Instant;
 
 use crate::limits;
-use crate::turn::Wanted;
+
+/// A call as the model wrote it.
+pub(crate) struct Wanted {
+    pub(crate) provider_call_id: String,
+    pub(crate) name: String,
+    pub(crate) input: String,
+}
 
 /// A turn's texts, and thoughts.
 pub(crate) struct Saying {

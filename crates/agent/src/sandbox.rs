@@ -28,6 +28,7 @@ mod measure;
 mod modes;
 mod places;
 pub(crate) mod plan;
+pub mod process;
 #[cfg(target_os = "linux")]
 mod room;
 #[cfg(target_os = "linux")]
@@ -55,9 +56,9 @@ use self::known::KnownWorkspaces;
 use self::places::Places;
 pub use self::plan::Layer;
 use self::plan::{Plan, RoomPlan};
+use self::process::{Exit, Process, StartError};
 pub use self::settings::{Mode, SandboxSettings};
 pub(crate) use self::warden::WORD;
-use crate::process::{Exit, Process, StartError};
 
 /// Whether this program would know what to do when it is started as a warden.
 static HAS_ENTRANCE: AtomicBool = AtomicBool::new(false);

@@ -21,7 +21,7 @@ use crate::agent::Chosen;
 use crate::budget::{BUDGET_EXCEEDED, TurnEnd};
 use crate::limits;
 use crate::model::{Failure, Piece, Reply, Request, Secret, Usage, adjusted};
-use crate::said::{Saying, quoted_bytes};
+use crate::said::{Saying, Wanted, quoted_bytes};
 use crate::worker::{Done, Worker};
 
 /// What an attempt brought.
@@ -42,13 +42,6 @@ struct Answer {
     stop: StopReason,
     usage: Usage,
     adjusted: BTreeSet<&'static str>,
-}
-
-/// A call as the model wrote it.
-pub(crate) struct Wanted {
-    pub(crate) provider_call_id: String,
-    pub(crate) name: String,
-    pub(crate) input: String,
 }
 
 impl Worker {

@@ -16,12 +16,10 @@ use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::Agent;
-use crate::agent::Past;
-use crate::approved::Rewritten;
+use crate::agent::{Agent, Past};
+use crate::approved::{AllowedCall, Rewritten};
 use crate::conversation::Conversation;
-use crate::leave::AllowedCall;
-use crate::request::RefusedContext;
+use crate::refused_context::RefusedContext;
 use crate::tool::Terms;
 
 /// See the file's head.
@@ -73,6 +71,13 @@ pub(crate) enum Ended {
     Well,
     Badly { code: String, error: String },
     Refused { code: String, message: String },
+}
+
+/// A call that nobody has seen to yet.
+pub(crate) struct Open {
+    pub(crate) id: ForeignId,
+    pub(crate) name: String,
+    pub(crate) turn_index: Option<u64>,
 }
 
 /// Why a worker leaves before the run has nothing left to do.

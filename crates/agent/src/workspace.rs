@@ -15,7 +15,6 @@ mod folder;
 mod gits;
 mod ignored;
 mod stage;
-mod sweep;
 
 use std::io;
 use std::path::{Path, PathBuf};

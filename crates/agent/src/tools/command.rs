@@ -10,7 +10,7 @@ use recount_event::{Draft, ForeignId, Payload};
 use tokio::time::Instant;
 
 use crate::limits;
-use crate::process::{Exit, FullWorkspace, Limit, Process, signal_name};
+use crate::sandbox::process::{Exit, FullWorkspace, Limit, Process, signal_name};
 use crate::sandbox::{Order, Sandbox, SandboxSettings};
 use crate::tool::{Cancel, Gone, How, Job, Keep, Outcome};
 use crate::tools::ending::{Stop, first_line};

@@ -4,11 +4,6 @@
 pub(super) type Known = (&'static str, &'static [&'static str]);
 
 pub(super) const KNOWN: &[Known] = &[
-    (
-        "crates/agent/src",
-        &["agent", "budget", "calls", "client", "leave", "request", "said", "turn", "worker", "workspace"],
-    ),
-    ("crates/agent/src", &["process", "sandbox"]),
     ("crates/agent/src/sandbox", &["crowd", "delegated"]),
     ("crates/cli/src", &["command", "place"]),
     ("crates/cli/src", &["exit", "output"]),

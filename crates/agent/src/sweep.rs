@@ -8,8 +8,8 @@ use recount_event::{Payload, time};
 use recount_run::Command;
 use recount_world::Kind;
 
-use super::Unused;
-use crate::Agent;
+use crate::agent::Agent;
+use crate::workspace::Unused;
 
 /// Why a copy was taken away.
 const UNUSED: &str = "retention";
