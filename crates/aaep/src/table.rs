@@ -464,6 +464,15 @@ messages! {
     }
 }
 
+/// Which message a text is, if it is none of the events. A message has no `event_id`.
+pub fn message_kind(reading: &Reading<'_>) -> Option<MessageKind> {
+    let name = reading.text(Field::Type)?;
+    match named(&name) {
+        Named::Core(_) => None,
+        _ => MessageKind::of_name(&name),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -481,14 +490,5 @@ mod tests {
         assert!(shape(Field::TargetKind).contains("human"));
         assert!(shape(Field::DefaultDecision).contains("accept"));
         assert!(shape(Field::ErrorCategory).contains("transient"));
-    }
-}
-
-/// Which message a text is, if it is none of the events. A message has no `event_id`.
-pub fn message_kind(reading: &Reading<'_>) -> Option<MessageKind> {
-    let name = reading.text(Field::Type)?;
-    match named(&name) {
-        Named::Core(_) => None,
-        _ => MessageKind::of_name(&name),
     }
 }

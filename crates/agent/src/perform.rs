@@ -1,7 +1,7 @@
 //! What the agent promises the engine: which runs it accepts, how it begins to work at one, and what it does to
 //! workspaces on behalf of others.
 //!
-//! Look at `impl Performer`. What is done at a run stands in `worker`.
+//! Look at `impl Performer`. What is done for a run is in `worker`.
 
 use std::path::PathBuf;
 

@@ -224,5 +224,5 @@ upstream = لدى { $provider } مشكلة: { $message }
 
 ## Names in the place of others
 
-somebody = شخص ما
+unnamed = شخص ما
 agent-unnamed = الوكيل

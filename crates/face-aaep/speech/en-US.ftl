@@ -201,5 +201,5 @@ upstream = { $provider } has a problem: { $message }
 
 ## Names in the place of others
 
-somebody = Somebody
+unnamed = Somebody
 agent-unnamed = The agent

@@ -1,6 +1,6 @@
 //! From the events of a run to what a listener is told of it: pure. Begin with [`Projector`].
 //!
-//! A run is a session. Whoever projects it again from its beginning is told the same events under the same names,
+//! A run is a session. A caller that projects it again from its first event gets the same events under the same names,
 //! wherever it is cut: a [`Projector`] is the place, and can be kept. Which of it one listener hears, when and how much
 //! of it, is decided behind this. It must never know clocks, keys of reply tokens, subscriptions or sockets.
 

@@ -153,9 +153,9 @@ pub(crate) fn record_page(
     pages: &Arc<Pages>,
 ) -> Result<Option<RecordPage>, Fault> {
     let parts = hot.parts(key, from, bound.count.max(1));
-    let filling = Written { write, pages, out: BytesMut::new(), ends: None };
+    let filling = WrittenPage { write, pages, out: BytesMut::new(), ends: None };
     let page = page(connection, &parts, key, from, bound, filling);
-    let Written { out, ends, .. } = page.map_err(|fault| up_to_end(fault, hot, key, from))?;
+    let WrittenPage { out, ends, .. } = page.map_err(|fault| up_to_end(fault, hot, key, from))?;
     Ok(ends.map(|(first, last)| RecordPage { bytes: pages.page(out), first, last }))
 }
 
@@ -191,7 +191,7 @@ impl Filling for ChainValue {
     }
 }
 
-struct Written<'f> {
+struct WrittenPage<'f> {
     write: &'f PageWriter,
     pages: &'f Pages,
     out: BytesMut,
@@ -199,7 +199,7 @@ struct Written<'f> {
     ends: Option<(u64, u64)>,
 }
 
-impl Filling for Written<'_> {
+impl Filling for WrittenPage<'_> {
     const ENDS_WITH_CHUNKS: bool = true;
 
     fn expect(&mut self, bytes: usize, records: usize) {

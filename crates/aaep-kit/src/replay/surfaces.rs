@@ -38,16 +38,16 @@ pub(super) fn routes(stage: Arc<Stage>) -> Router {
             preflight: Preflight::AtRoutes,
         }),
     };
-    recount_aaep_host::service(Arc::new(Surfaces { stage, policy }))
+    recount_aaep_host::service(Arc::new(ReplaySurfaces { stage, policy }))
 }
 
 /// The stage as the host sees it.
-struct Surfaces {
+struct ReplaySurfaces {
     stage: Arc<Stage>,
     policy: Policy,
 }
 
-impl Producer for Surfaces {
+impl Producer for ReplaySurfaces {
     type Caller = ();
     type Feed = Feed;
 

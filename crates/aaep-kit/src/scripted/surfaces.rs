@@ -33,7 +33,7 @@ use crate::limits;
 
 /// Serves until the room is stopped.
 pub(super) fn serve(listener: TcpListener, room: Arc<Room>) {
-    let router = recount_aaep_host::service(Arc::new(Surfaces::new(room.clone())));
+    let router = recount_aaep_host::service(Arc::new(ScriptedSurfaces::new(room.clone())));
     let listener = listener.tap_io(|peer| {
         if peer.set_nodelay(true).is_err() {
             // The peer has left; serving it fails next.
@@ -58,13 +58,13 @@ pub(super) fn serve(listener: TcpListener, room: Arc<Room>) {
 }
 
 /// The room as the host sees it.
-struct Surfaces {
+struct ScriptedSurfaces {
     room: Arc<Room>,
     policy: Policy,
 }
 
-impl Surfaces {
-    fn new(room: Arc<Room>) -> Surfaces {
+impl ScriptedSurfaces {
+    fn new(room: Arc<Room>) -> ScriptedSurfaces {
         let heartbeat = Duration::from_millis(room.behaviour.heartbeat_ms);
         let policy = Policy {
             in_use: Some(InUse { base: "", sessions: true }),
@@ -81,7 +81,7 @@ impl Surfaces {
                 preflight: Preflight::AtAnyPath,
             }),
         };
-        Surfaces { room, policy }
+        ScriptedSurfaces { room, policy }
     }
 
     /// Whether a wrong producer forgets to ask for the token here.
@@ -150,7 +150,7 @@ fn closing(why: Close) -> Option<(u16, &'static str)> {
     }
 }
 
-impl Producer for Surfaces {
+impl Producer for ScriptedSurfaces {
     type Caller = ();
     type Feed = Feed;
 
@@ -257,7 +257,7 @@ impl Producer for Surfaces {
     }
 }
 
-impl Surfaces {
+impl ScriptedSurfaces {
     /// `{"user_message": …}` starts a session, too.
     fn start_session(&self, text: &str) -> Reply {
         let request = serde_json::from_str::<Value>(text).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::wire::{
     ToolCompleted, ToolInvoked,
 };
 
-/// A call that was begun.
+/// A call that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallHandle(pub(super) u64);
 

@@ -1,6 +1,6 @@
 //! Models that are asked by the Messages API of Anthropic.
 //!
-//! Look at [`Anthropic`]. What is sent stands in `request`, what comes back in `events`. It must never know other
+//! Look at [`Anthropic`]. What is sent is in `request`, what comes back in `events`. It must never know other
 //! providers.
 
 mod events;

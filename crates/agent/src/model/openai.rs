@@ -1,7 +1,7 @@
 //! Models that are asked by OpenAI's chat completions, which most servers imitate: Ollama, llama.cpp, vLLM,
 //! LM Studio, OpenRouter and others.
 //!
-//! Look at [`OpenAi`]. What is sent stands in `request`, what comes back, in all its dialects, in `chunks`. It must
+//! Look at [`OpenAi`]. What is sent is in `request`, what comes back, in all its dialects, in `chunks`. It must
 //! never know other protocols.
 
 mod chunks;

@@ -1,6 +1,6 @@
 //! A model that says what a script says: for tests, for the demo, and for checks of protocols.
 //!
-//! Look at [`Scripted`]; what a script is stands in [`script`]. What it says is a function of the request, so it
+//! Look at [`Scripted`]; what a script is, is in [`script`]. What it says is a function of the request, so it
 //! is the same after a restart; only failures that happen a number of times are counted in memory. It must never
 //! need a network, a key or more than a few bytes for an answer on its way.
 

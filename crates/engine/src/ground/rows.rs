@@ -171,7 +171,7 @@ pub(crate) const RUN_ALLOWANCES: &str = "record.run_allowances";
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
 
-/// All of them, for whoever looks at everything.
+/// All of them, for readers of everything.
 pub(crate) const SPACES: &[&str] = &[
     RUNS,
     TASK_RUNS,

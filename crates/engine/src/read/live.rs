@@ -22,14 +22,14 @@ pub trait Framing: Send + Sync + 'static {
 }
 
 /// The events of one commit.
-struct Commit {
+struct CommittedEvents {
     first: u64,
     envelopes: Vec<Bytes>,
     /// `None`: one of them cannot be read.
     decoded: OnceLock<Option<Vec<Arc<SharedEvent>>>>,
 }
 
-impl Commit {
+impl CommittedEvents {
     fn end(&self) -> u64 {
         self.first + self.envelopes.len() as u64
     }
@@ -49,7 +49,7 @@ struct Framed {
 
 /// Commits that lie together.
 struct Segment {
-    commits: Vec<Arc<Commit>>,
+    commits: Vec<Arc<CommittedEvents>>,
     /// `None` when they were committed before a reader of frames came.
     framed: Option<Framed>,
     /// Events and frames.
@@ -59,7 +59,7 @@ struct Segment {
 }
 
 impl Segment {
-    fn of(commit: Commit) -> Self {
+    fn of(commit: CommittedEvents) -> Self {
         let bytes = commit.envelopes.iter().map(Bytes::len).sum();
         Segment { commits: vec![Arc::new(commit)], framed: None, bytes, write_bytes: bytes }
     }
@@ -209,7 +209,8 @@ impl List {
         first: u64,
         envelopes: impl Iterator<Item = &'a Bytes>,
     ) {
-        let commit = Commit { first, envelopes: envelopes.cloned().collect(), decoded: OnceLock::new() };
+        let commit =
+            CommittedEvents { first, envelopes: envelopes.cloned().collect(), decoded: OnceLock::new() };
         let next = commit.end();
         let mut segment = Segment::of(commit);
         if self.wants_frames.load(Ordering::Relaxed) {
@@ -299,7 +300,7 @@ impl List {
     /// Events from `cursor` on: those of one commit, or of some that lie together. They are decoded once for all
     /// readers. `None` when the one at the cursor is not here, or one cannot be read.
     pub(crate) fn events(&self, cursor: u64) -> Option<Vec<Arc<SharedEvent>>> {
-        let commits: Vec<Arc<Commit>> = {
+        let commits: Vec<Arc<CommittedEvents>> = {
             let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
             let segment =
                 segments.queue.get(segments.at(cursor)).filter(|segment| segment.first() <= cursor)?;

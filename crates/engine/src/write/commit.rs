@@ -1,7 +1,7 @@
 //! The one way in which events of runs are appended, imports excepted: events of one run or two, with the rows, cuts and
 //! erasures that belong to them. All of it happens, or nothing. It must not know why.
 //!
-//! Look at [`Commit::append`]. What a failed guard means to whoever sent the command is in one table,
+//! Look at [`Commit::append`]. What a failed guard means to the caller is in one table,
 //! [`NotCommitted::meaning`].
 
 use bytes::Bytes;
@@ -47,7 +47,7 @@ pub(crate) struct NotCommitted {
 /// What became of the commit that starts a run, for everybody who waits for it.
 pub(crate) type StartOutcome = Shared<Answer<CommitReceipt, NotCommitted>>;
 
-/// What a failed commit means to whoever sent the command.
+/// What a failed commit means to the caller.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
     /// A row has changed since it was read: read it again.

@@ -89,7 +89,7 @@ impl Engine {
         self.create_setup(NewSetup { title, setup, secrets, seed }, once).await
     }
 
-    /// Why a session has no setup: it is not there, or nobody set it up.
+    /// Why a session has no setup: it was not found, or nobody set it up.
     async fn missing_setup(&self, session: SessionId) -> Error {
         match self.session(session).await {
             Ok(Some(_)) => Error::rejected(

@@ -28,7 +28,7 @@ pub(super) struct Course {
     pub(super) prompts: BTreeSet<ForeignId>,
     /// Open calls, with the names of their tools.
     pub(super) calls: BTreeMap<ForeignId, String>,
-    pub(super) calls_begun: u64,
+    pub(super) calls_started: u64,
     /// Characters told of each open text, by turn and block.
     outputs: BTreeMap<(u64, u64), u64>,
     answer: Option<String>,
@@ -44,7 +44,7 @@ impl Course {
             has_worker: false,
             prompts: BTreeSet::new(),
             calls: BTreeMap::new(),
-            calls_begun: 0,
+            calls_started: 0,
             outputs: BTreeMap::new(),
             answer: None,
             began: 0,
@@ -215,7 +215,7 @@ impl Course {
         let mut args: Vec<(&'static str, Arg<'_>)> = vec![
             ("agent", agent.as_str().into()),
             ("seconds", seconds.into()),
-            ("calls", self.calls_begun.into()),
+            ("calls", self.calls_started.into()),
         ];
         let summaries = match &answer {
             Some(answer) => {
@@ -226,7 +226,7 @@ impl Course {
         };
         let mut body = SessionCompleted::new();
         body.duration_ms = finished.duration_ms.filter(|duration| *duration <= DAY_MS);
-        body.tool_invocations_count = Some(self.calls_begun);
+        body.tool_invocations_count = Some(self.calls_started);
         body.output_summary = self.answer.take();
         to.push(body, summaries, Urgency::Normal);
     }
@@ -288,7 +288,7 @@ pub(super) const DAY_MS: u64 = 86_400_000;
 fn category(failed: &run::Failed) -> ErrorCategory {
     let known = CODES.iter().find(|row| row.name == failed.code).map(|row| ErrorCategory::from(row.aaep));
     match (failed.code.as_str(), known) {
-        // Somebody has to take over, or to allow more.
+        // A person has to take over, or to allow more.
         ("handoff_timed_out" | "budget_exceeded", _) => ErrorCategory::RequiresUser,
         (_, Some(known)) => known,
         _ if failed.retriable => ErrorCategory::Transient,

@@ -25,7 +25,7 @@ impl Course {
             Payload::ApprovalRequested(asked) => self.asks_leave(to, asked, tokens),
             Payload::ApprovalResolved(said) => {
                 let (by, comment) =
-                    (somebody(to, &said.by), text::some_quoted(said.comment.as_deref()).map(text::ended));
+                    (answerer(to, &said.by), text::some_quoted(said.comment.as_deref()).map(text::ended));
                 let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
                 let approved = said.decision == approval::Decision::Approved;
                 let summaries = match (said.decision, &comment) {
@@ -48,7 +48,7 @@ impl Course {
             }
             Payload::ClarificationRequested(asked) => self.asks(to, asked, tokens),
             Payload::ClarificationAnswered(said) => {
-                let (by, answer) = (somebody(to, &said.by), text::quoted(&spoken(&said.response)));
+                let (by, answer) = (answerer(to, &said.by), text::quoted(&spoken(&said.response)));
                 let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
                 let summaries = match answer.as_str() {
                     "" => to.say(Key::AnsweredPlain, &[by]),
@@ -67,11 +67,11 @@ impl Course {
             }
             Payload::HandoffRequested(asked) => self.hands_over(to, asked),
             Payload::HandoffAcknowledged(taken) => {
-                let by = somebody(to, &taken.by);
+                let by = answerer(to, &taken.by);
                 self.sentence(to, Key::HandoffAcknowledged, &[("by", by.as_str().into())]);
             }
             Payload::HandoffRejected(no) => {
-                let by = somebody(to, &no.by);
+                let by = answerer(to, &no.by);
                 let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
                 match text::some_quoted(no.reason.as_deref()) {
                     Some(reason) => {
@@ -117,7 +117,7 @@ impl Course {
             ("preview", preview.as_str().into()),
         ];
         let summaries = to.say(key, &args);
-        // What cannot be mended is never done because nobody answered.
+        // What cannot be undone is never done because nobody answered.
         let accepts = asked.default_decision == Some(approval::DefaultDecision::Approve) && !asked.is_grave();
         let default = if accepts { Decision::Accept } else { Decision::Reject };
         let token = tokens(&asked.approval_id);
@@ -223,9 +223,9 @@ impl Course {
     }
 }
 
-fn somebody(to: &Saying<'_>, by: &str) -> String {
+fn answerer(to: &Saying<'_>, by: &str) -> String {
     match text::quoted(by) {
-        by if by.is_empty() => to.sentence(Key::Somebody, &[]),
+        by if by.is_empty() => to.sentence(Key::Unnamed, &[]),
         by => by,
     }
 }

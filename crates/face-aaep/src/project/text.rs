@@ -1,5 +1,5 @@
 //! Texts of the log made fit for a field or a sentence: without controls that speech cannot say, and of a length that
-//! somebody can listen to. What is left out is marked with `…`.
+//! a person can listen to. What is left out is marked with `…`.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 

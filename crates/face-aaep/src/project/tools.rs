@@ -93,12 +93,12 @@ impl Course {
         body.tool_call_id = Some(id::call_id(&call.tool_call_id));
         to.push(body, summaries, Urgency::Normal);
         self.calls.insert(call.tool_call_id.clone(), call.tool_name.clone());
-        self.calls_begun += 1;
+        self.calls_started += 1;
     }
 
     fn has_called(&mut self, to: &mut Saying<'_>, ended: &tool::Ended, end: End) {
-        let Some(begun_as) = self.calls.remove(&ended.tool_call_id) else { return };
-        let name = text::quoted(&begun_as);
+        let Some(tool_name) = self.calls.remove(&ended.tool_call_id) else { return };
+        let name = text::quoted(&tool_name);
         let tool = ("tool", Arg::Text(&name));
         let interrupted = ended.code.as_deref() == Some("interrupted");
         let error = text::some_quoted(ended.error.as_deref());
@@ -118,7 +118,7 @@ impl Course {
             }
             (End::Failed, _, None) => (ToolStatus::Error, to.say(Key::ToolFailedPlain, &[tool])),
         };
-        let mut body = ToolCompleted::new(id::tool(&begun_as), status);
+        let mut body = ToolCompleted::new(id::tool(&tool_name), status);
         body.tool_call_id = Some(id::call_id(&ended.tool_call_id));
         body.duration_ms = ended.duration_ms.filter(|duration| *duration <= DAY_MS);
         body.error_message = text::some_field(ended.error.as_deref()).filter(|_| end != End::Completed);
@@ -130,9 +130,9 @@ impl Course {
 
     /// Calls that an account leaves open when it ends.
     pub(super) fn abandons_calls(&mut self, to: &mut Saying<'_>) {
-        for (call, begun_as) in std::mem::take(&mut self.calls) {
-            let summaries = to.say(Key::ToolAbandoned, &[("tool", text::quoted(&begun_as).as_str().into())]);
-            let mut body = ToolCompleted::new(id::tool(&begun_as), ToolStatus::Timeout);
+        for (call, tool_name) in std::mem::take(&mut self.calls) {
+            let summaries = to.say(Key::ToolAbandoned, &[("tool", text::quoted(&tool_name).as_str().into())]);
+            let mut body = ToolCompleted::new(id::tool(&tool_name), ToolStatus::Timeout);
             body.tool_call_id = Some(id::call_id(&call));
             to.push(body, summaries, Urgency::Normal);
         }

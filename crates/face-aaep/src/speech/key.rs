@@ -97,6 +97,6 @@ keys! {
     ToolUnavailable = "tool-unavailable" (tool, reason);
     CapabilityMissing = "capability-missing" (model, capability);
     Upstream = "upstream" (provider, message);
-    Somebody = "somebody" ();
+    Unnamed = "unnamed" ();
     AgentUnnamed = "agent-unnamed" ();
 }

@@ -1,3 +1,5 @@
+//! The catalogues: every message in every language, with its plurals. They must not know what a message is said of.
+
 use std::collections::BTreeSet;
 
 use recount_aaep::wire::TextDirection;

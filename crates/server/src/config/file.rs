@@ -12,7 +12,7 @@ use recount_api::spelling;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::agents::{AGENT_KEYS, AgentSection};
-use super::table::{Kind, Row, rows};
+use super::table::{Row, SettingKind, rows};
 use super::user_folder;
 use crate::StartError;
 
@@ -75,7 +75,7 @@ pub(super) fn read(
     };
     let mut file = parse(&text).map_err(|why| StartError::usage(format!("{}: {why}", path.display())))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    for row in rows().iter().filter(|row| row.kind == Kind::PathBeside) {
+    for row in rows().iter().filter(|row| row.kind == SettingKind::PathBeside) {
         if let Some(value) = file.values.get_mut(row.key) {
             *value = folder.join(&*value).to_string_lossy().into_owned();
         }
@@ -109,7 +109,7 @@ fn unparsed(why: &toml::de::Error, text: &str) -> String {
 
 /// The known key whose spelling is nearest to this one, if any is near.
 fn nearest(key: &str) -> Option<&'static str> {
-    let settings = rows().into_iter().filter(|row| row.kind != Kind::Hidden);
+    let settings = rows().into_iter().filter(|row| row.kind != SettingKind::Hidden);
     let settings = settings.flat_map(|row| row.key.split('.'));
     spelling::nearest(key, settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(AGENT_KEYS))
 }
@@ -124,7 +124,7 @@ struct Section<'a> {
 impl<'a> Section<'a> {
     /// The settings of this table, by their last names.
     fn settings(&self) -> impl Iterator<Item = (&'static str, &'a Row)> {
-        let rows = self.rows.iter().filter(|row| row.kind != Kind::Hidden);
+        let rows = self.rows.iter().filter(|row| row.kind != SettingKind::Hidden);
         let (rows, name) = (rows, self.name);
         rows.filter_map(move |row| {
             let (section, last) = row.key.rsplit_once('.').unwrap_or(("", row.key));
@@ -206,12 +206,12 @@ impl<'de> DeserializeSeed<'de> for Unknown {
 }
 
 /// A value as the text that a variable would have.
-fn value<'de, A: MapAccess<'de>>(kind: Kind, map: &mut A) -> Result<String, A::Error> {
+fn value<'de, A: MapAccess<'de>>(kind: SettingKind, map: &mut A) -> Result<String, A::Error> {
     Ok(match kind {
-        Kind::Text | Kind::PathBeside | Kind::Hidden => map.next_value()?,
-        Kind::Number => map.next_value::<u64>()?.to_string(),
-        Kind::Bool => map.next_value::<bool>()?.to_string(),
-        Kind::List => map.next_value::<Vec<String>>()?.join(", "),
+        SettingKind::Text | SettingKind::PathBeside | SettingKind::Hidden => map.next_value()?,
+        SettingKind::Number => map.next_value::<u64>()?.to_string(),
+        SettingKind::Bool => map.next_value::<bool>()?.to_string(),
+        SettingKind::List => map.next_value::<Vec<String>>()?.join(", "),
     })
 }
 
@@ -238,7 +238,7 @@ mod tests {
         let mut text = String::new();
         let mut expected = BTreeMap::new();
         let mut section = "";
-        for (number, row) in (0..).zip(rows()).filter(|(_, row)| row.kind != Kind::Hidden) {
+        for (number, row) in (0..).zip(rows()).filter(|(_, row)| row.kind != SettingKind::Hidden) {
             let (table, last) = row.key.rsplit_once('.').unwrap_or(("", row.key));
             if table != section {
                 text += &format!("[{table}]\n");
@@ -246,9 +246,9 @@ mod tests {
             }
             let (toml, value) = match row.kind {
                 _ if row.key == "models.default" => ("'a/b'".to_owned(), "a/b".to_owned()),
-                Kind::Number => (number.to_string(), number.to_string()),
-                Kind::Bool => ("true".to_owned(), "true".to_owned()),
-                Kind::List => (format!("['a{number}', 'b']"), format!("a{number}, b")),
+                SettingKind::Number => (number.to_string(), number.to_string()),
+                SettingKind::Bool => ("true".to_owned(), "true".to_owned()),
+                SettingKind::List => (format!("['a{number}', 'b']"), format!("a{number}, b")),
                 _ => (format!("'t{number}'"), format!("t{number}")),
             };
             text += &format!("{last} = {toml}\n");

@@ -23,7 +23,7 @@ use crate::settings::Lookup;
 
 /// What a setting is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SettingKind {
     Text,
     Number,
     Bool,
@@ -37,7 +37,7 @@ pub(super) enum Kind {
 /// A setting as the file and the reference have it.
 pub(super) struct Row {
     pub(super) key: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: SettingKind,
     #[cfg(test)]
     pub(super) flag: Option<&'static str>,
     /// As the reference shows it.
@@ -85,7 +85,7 @@ macro_rules! settings {
         pub(super) fn rows() -> Vec<Row> {
             vec![$(Row {
                 key: $key,
-                kind: Kind::$kind,
+                kind: SettingKind::$kind,
                 #[cfg(test)]
                 flag: settings!(@flag $($flag)?),
                 #[cfg(test)]

@@ -153,7 +153,7 @@ fn the_example_of_the_page_sets_every_setting() {
     let (default, from_file) = (values(None, &[]), values(Some(&path), &[]));
     for (place, row) in table::rows().iter().enumerate() {
         let setting = config.settings.iter().find(|setting| setting.key == row.key).unwrap();
-        if row.kind == table::Kind::Hidden {
+        if row.kind == table::SettingKind::Hidden {
             assert_eq!(setting.source, crate::Source::Default);
             continue;
         }
@@ -216,7 +216,7 @@ fn the_page_about_configuration_says_what_is_so() {
         text if text.contains('`') => text.to_owned(),
         text => code(text),
     };
-    let rows = table::rows().into_iter().filter(|row| row.kind != table::Kind::Hidden);
+    let rows = table::rows().into_iter().filter(|row| row.kind != table::SettingKind::Hidden);
     let rows = rows.map(|row| {
         let flag = row.flag.map(|flag| format!(" {}", code(flag))).unwrap_or_default();
         let (key, variable, default) = (code(row.key), code(&variable(row.key)), shown(&row.default));

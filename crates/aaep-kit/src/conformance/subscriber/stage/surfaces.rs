@@ -46,16 +46,16 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
             preflight: Preflight::AtAnyPath,
         }),
     };
-    recount_aaep_host::service(Arc::new(Surfaces { shared, policy }))
+    recount_aaep_host::service(Arc::new(StageSurfaces { shared, policy }))
 }
 
 /// The stage as the host sees it.
-struct Surfaces {
+struct StageSurfaces {
     shared: Arc<Shared>,
     policy: Policy,
 }
 
-impl Surfaces {
+impl StageSurfaces {
     fn line(&self, face: Face, resumes: Option<&str>, subscription: Option<&str>) -> Line {
         let ready = face != Face::VersionedSocket;
         let (resumes, subscription) = (resumes.map(str::to_owned), subscription.map(str::to_owned));
@@ -120,7 +120,7 @@ fn kind(text: &str) -> Option<String> {
     Some(kind.strip_prefix("aaep:").unwrap_or(kind).to_owned())
 }
 
-impl Producer for Surfaces {
+impl Producer for StageSurfaces {
     type Caller = ();
     type Feed = Line;
 
