@@ -213,7 +213,7 @@ async fn a_backup_killed_at_any_step_is_never_taken_for_a_store() {
         let serve = Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&half));
         serve.bad(5, "is a backup that was not finished");
         let again = || Answer::of(recount().args(["backup", "--data"]).arg(data.path()).arg(&to));
-        again().bad(2, "is what an unfinished backup left");
+        again().bad(2, "is an unfinished backup; delete it");
         std::fs::remove_dir_all(&half).unwrap();
         again().good();
         drop(Server::start(&to));

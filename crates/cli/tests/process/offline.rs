@@ -105,5 +105,5 @@ fn each_value_tells_where_it_was_said() {
         ["log.level", "warn", "environment", "RECOUNT_LOG"]
     );
     let bad = Answer::of(recount().args(["config", "--bind", "nowhere"]));
-    bad.bad(2, "the address to bind");
+    bad.bad(2, "bind is \"nowhere\"; use an address");
 }
