@@ -10,6 +10,7 @@ const CRATES: [&str; 17] = [
     "server",
     "face-aep",
     "face-aap",
+    "face-aaep",
     "transport",
     "engine",
     "agent",

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_second_declaration_is_refused() {
-        let tree = with("crates/engine/src/other.rs", "//! Head.\nfn push_committed() {}\n");
-        assert_eq!(rules_at(&judge(&tree), "crates/engine/src/other.rs"), ["rule 4"]);
+        let tree = with("crates/engine/src/write/other.rs", "//! Head.\nfn push_committed() {}\n");
+        assert_eq!(rules_at(&judge(&tree), "crates/engine/src/write/other.rs"), ["rule 4"]);
     }
 }
