@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 18] = [
     "server",
     "face-aep",
     "face-aap",
