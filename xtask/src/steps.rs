@@ -93,7 +93,7 @@ fn steps_named(names: &str) -> Result<Vec<Step>> {
     Ok(STEPS.into_iter().filter(|step| asked.contains(&step.name())).collect())
 }
 
-struct Row {
+struct StepTime {
     step: Step,
     outcome: Outcome,
     took: Duration,
@@ -126,9 +126,9 @@ pub(crate) fn run(root: &Path, plan: &Plan) -> Result<bool> {
         let took = start.elapsed();
         let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
         println!("==== {}: {} in {}", step.name(), word(outcome), seconds(took));
-        rows.push(Row { step: *step, outcome, took });
+        rows.push(StepTime { step: *step, outcome, took });
     }
-    rows.extend(plan.left_out.iter().map(|step| Row {
+    rows.extend(plan.left_out.iter().map(|step| StepTime {
         step: *step,
         outcome: Outcome::LeftOut,
         took: Duration::ZERO,
@@ -261,7 +261,7 @@ fn seconds(took: Duration) -> String {
     format!("{:.1} s", took.as_secs_f64())
 }
 
-fn summary(rows: &[Row]) -> String {
+fn summary(rows: &[StepTime]) -> String {
     let mut text = format!("{:<12}{:<10}{:>10}\n", "step", "outcome", "time");
     for row in rows {
         text += &format!("{:<12}{:<10}{:>10}\n", row.step.name(), word(row.outcome), seconds(row.took));
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_summary_names_every_step_and_what_failed() {
-        let row = |step, outcome, ms| Row { step, outcome, took: Duration::from_millis(ms) };
+        let row = |step, outcome, ms| StepTime { step, outcome, took: Duration::from_millis(ms) };
         let rows = [
             row(Step::Tidy, Outcome::Passed, 400),
             row(Step::Lints, Outcome::Failed, 61_300),

@@ -228,9 +228,9 @@ pub struct EnabledTool {
 /// Reads each of a list from an object.
 fn tools_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<EnabledTool>>, D::Error> {
     #[derive(Deserialize)]
-    struct One(#[serde(deserialize_with = "object")] EnabledTool);
-    let several = Option::<Vec<One>>::deserialize(deserializer)?;
-    Ok(several.map(|several| several.into_iter().map(|One(one)| one).collect()))
+    struct OneTool(#[serde(deserialize_with = "object")] EnabledTool);
+    let several = Option::<Vec<OneTool>>::deserialize(deserializer)?;
+    Ok(several.map(|several| several.into_iter().map(|OneTool(one)| one).collect()))
 }
 
 /// `POST /v1/runs/{run}/events`

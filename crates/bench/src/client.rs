@@ -17,10 +17,10 @@ pub(crate) mod turns;
 /// What a client may be asked to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Plan {
-    Read(read::Plan),
-    Ingest(ingest::Plan),
-    Replay(replay::Plan),
-    Turns(turns::Plan),
+    Read(read::ReadPlan),
+    Ingest(ingest::IngestPlan),
+    Replay(replay::ReplayPlan),
+    Turns(turns::TurnsPlan),
 }
 
 pub(crate) fn run(words: &[String]) -> Result<()> {

@@ -93,7 +93,7 @@ fn serve(words: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-struct Plan {
+struct BenchPlan {
     measures: Vec<&'static Measure>,
     pairs: usize,
     bench: Bench,
@@ -101,9 +101,9 @@ struct Plan {
     plots: Option<PathBuf>,
 }
 
-impl Plan {
-    fn parse(words: &[String]) -> Result<Plan> {
-        let mut plan = Plan {
+impl BenchPlan {
+    fn parse(words: &[String]) -> Result<BenchPlan> {
+        let mut plan = BenchPlan {
             measures: Vec::new(),
             pairs: 0,
             bench: Bench {
@@ -144,7 +144,7 @@ impl Plan {
 }
 
 fn run(words: &[String]) -> Result<bool> {
-    let plan = Plan::parse(words)?;
+    let plan = BenchPlan::parse(words)?;
     let files = process::raise_file_limit()?;
     ensure!(
         plan.bench.quick || files > 6_000,
@@ -191,7 +191,7 @@ fn run(words: &[String]) -> Result<bool> {
     Ok(verdict(&plan, &outcomes, &sheet))
 }
 
-fn write(plan: &Plan, outcomes: &[Outcome], sheet: &Sheet) -> Result<()> {
+fn write(plan: &BenchPlan, outcomes: &[Outcome], sheet: &Sheet) -> Result<()> {
     if let Some(path) = &plan.json {
         let shares: Vec<_> = sheet.shares();
         let everything = serde_json::json!({
@@ -217,7 +217,7 @@ fn write(plan: &Plan, outcomes: &[Outcome], sheet: &Sheet) -> Result<()> {
 }
 
 /// Counts must hold always, yardsticks and bars when speeds are looked at.
-fn verdict(plan: &Plan, outcomes: &[Outcome], sheet: &Sheet) -> bool {
+fn verdict(plan: &BenchPlan, outcomes: &[Outcome], sheet: &Sheet) -> bool {
     for broken in sheet.broken() {
         println!("broken: {broken}");
     }

@@ -58,7 +58,7 @@ const MEMORY_MIB_MAX: f64 = 512.0;
 const FILES_BESIDE_MAX: f64 = 128.0;
 
 /// What all tasks share.
-struct Course {
+struct SoakCourse {
     client: Client,
     address: String,
     random: SeededEntropy,
@@ -69,7 +69,7 @@ struct Course {
     up: signal::Sender<u64>,
 }
 
-impl Course {
+impl SoakCourse {
     fn below(&self, bound: u64) -> u64 {
         u64::try_from(self.random.draw() % u128::from(bound.max(1))).unwrap_or(0)
     }
@@ -93,7 +93,7 @@ impl Course {
 /// Between two looks at whether the course is over.
 const TICK_NS: u64 = 100_000_000;
 
-struct Plan {
+struct SoakPlan {
     minutes: f64,
     events: Option<u64>,
     seed: u64,
@@ -106,7 +106,7 @@ struct Plan {
 }
 
 pub(crate) fn run(words: &[String]) -> Result<bool> {
-    let mut plan = Plan {
+    let mut plan = SoakPlan {
         minutes: 10.0,
         events: None,
         seed: 1,
@@ -154,11 +154,11 @@ pub(crate) fn run(words: &[String]) -> Result<bool> {
     outcome
 }
 
-async fn soak(plan: &Plan) -> Result<bool> {
+async fn soak(plan: &SoakPlan) -> Result<bool> {
     let data = plan.folder.join("data");
     let server = Server::product(&data)?;
     let address = server.address.to_string();
-    let course = Course {
+    let course = SoakCourse {
         client: Client::new(&format!("http://{address}"), None)?,
         address,
         random: SeededEntropy::new(plan.seed),
@@ -200,7 +200,7 @@ async fn soak(plan: &Plan) -> Result<bool> {
 }
 
 async fn kill_now_and_then(
-    course: &Course,
+    course: &SoakCourse,
     server: &RefCell<Option<Server>>,
     data: &Path,
     pause: f64,
@@ -221,7 +221,7 @@ async fn kill_now_and_then(
     }
 }
 
-async fn back_up_now_and_then(course: &Course, pause: f64) -> Result<()> {
+async fn back_up_now_and_then(course: &SoakCourse, pause: f64) -> Result<()> {
     loop {
         course.rest(pause).await;
         if course.stop.get() {
@@ -238,7 +238,7 @@ async fn back_up_now_and_then(course: &Course, pause: f64) -> Result<()> {
 }
 
 /// Reads a folder whole, on a thread, because that waits and the load goes on.
-async fn verify(course: &Course, data: &Path, what: &str) -> Result<()> {
+async fn verify(course: &SoakCourse, data: &Path, what: &str) -> Result<()> {
     let folder = data.to_owned();
     let (tell, told) = oneshot::channel();
     let reader = recount_world::thread("soak-verify", move || {
@@ -256,7 +256,7 @@ async fn verify(course: &Course, data: &Path, what: &str) -> Result<()> {
 }
 
 /// Every run has as many events as were acknowledged, no more and no fewer.
-async fn check_books(course: &Course) -> Result<()> {
+async fn check_books(course: &SoakCourse) -> Result<()> {
     let runs = course.book.borrow().runs.clone();
     for (run, expected) in runs {
         let digest = course.client.get_run_digest(&run).await?;
@@ -267,7 +267,7 @@ async fn check_books(course: &Course) -> Result<()> {
     Ok(())
 }
 
-fn report(course: &Course, minutes: &[Minute]) -> bool {
+fn report(course: &SoakCourse, minutes: &[Minute]) -> bool {
     println!("\n{}", watch::table(minutes));
     let book = course.book.borrow();
     println!(

@@ -53,10 +53,10 @@ pub struct Tail {
     connected_once: bool,
     /// Connections in a row that brought nothing.
     in_vain: u32,
-    state: State,
+    state: TailState,
 }
 
-enum State {
+enum TailState {
     /// To be connected at that moment.
     Waiting(Instant),
     Reading(Box<Reading>),
@@ -83,7 +83,7 @@ impl Client {
             retry_ms: RETRY_MS,
             connected_once: false,
             in_vain: 0,
-            state: State::Waiting(recount_world::moment()),
+            state: TailState::Waiting(recount_world::moment()),
         }
     }
 }
@@ -104,18 +104,18 @@ impl Tail {
     pub async fn next(&mut self) -> Option<Result<Told, ClientError>> {
         loop {
             let told = match &mut self.state {
-                State::Over => return None,
-                State::Waiting(at) => {
+                TailState::Over => return None,
+                TailState::Waiting(at) => {
                     tokio::time::sleep_until(*at).await;
                     self.connect().await
                 }
-                State::Reading(_) => self.read().await,
+                TailState::Reading(_) => self.read().await,
             };
             match told {
                 Ok(Some(told)) => return Some(Ok(told)),
                 Ok(None) => {}
                 Err(why) => {
-                    self.state = State::Over;
+                    self.state = TailState::Over;
                     return Some(Err(why));
                 }
             }
@@ -129,11 +129,11 @@ impl Tail {
                 let decoder = Decoder::new();
                 let since = recount_world::moment();
                 let reading = Reading { response, decoder, caught_up: false, worked: false, since };
-                self.state = State::Reading(Box::new(reading));
+                self.state = TailState::Reading(Box::new(reading));
                 Ok(None)
             }
             Ok(None) => {
-                self.state = State::Over;
+                self.state = TailState::Over;
                 Ok(None)
             }
             Err(why) if self.connected_once && why.may_pass() => self.wait(why).map(Some),
@@ -142,7 +142,7 @@ impl Tail {
     }
 
     async fn read(&mut self) -> Result<Option<Told>, ClientError> {
-        let State::Reading(reading) = &mut self.state else { return Ok(None) };
+        let TailState::Reading(reading) = &mut self.state else { return Ok(None) };
         while let Some(frame) = reading.decoder.next_frame() {
             let told = match frame.event.as_deref() {
                 Some("error") => {
@@ -161,7 +161,7 @@ impl Tail {
             let Some(told) = told else { continue };
             reading.worked |= matches!(told, Told::Event { .. });
             if matches!(told, Told::CaughtUp { .. }) && self.until == Until::CaughtUp {
-                self.state = State::Over;
+                self.state = TailState::Over;
             }
             return Ok(Some(told));
         }
@@ -178,7 +178,7 @@ impl Tail {
                 // Closed in good order, which is what the server does behind the ending: ask at once, but
                 // not over and over.
                 self.in_vain = if reading.worked { 0 } else { 1 };
-                self.state = State::Waiting(recount_world::moment());
+                self.state = TailState::Waiting(recount_world::moment());
                 return Ok(None);
             }
             Ok(Ok(None)) => lost("the stream was closed".to_owned()),
@@ -202,7 +202,7 @@ impl Tail {
         let scatter = u64::try_from(self.client.world().entropy.draw() % 256).expect("it is below 256");
         let planned = planned.min(limits::RECONNECT_WAIT_MS_MAX);
         let wait_ms = planned + planned * scatter / 1024;
-        self.state = State::Waiting(recount_world::moment() + Duration::from_millis(wait_ms));
+        self.state = TailState::Waiting(recount_world::moment() + Duration::from_millis(wait_ms));
         let reason = match why {
             ClientError::Unreachable { reason, .. } => reason,
             other => other.to_string(),

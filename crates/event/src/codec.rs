@@ -253,9 +253,9 @@ impl<'a> RawEnvelope<'a> {
 
 impl<'de> Deserialize<'de> for RawEnvelope<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
+        struct ObjectFields;
 
-        impl<'de> Visitor<'de> for Fields {
+        impl<'de> Visitor<'de> for ObjectFields {
             type Value = RawEnvelope<'de>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -284,7 +284,7 @@ impl<'de> Deserialize<'de> for RawEnvelope<'de> {
             }
         }
 
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(ObjectFields)
     }
 }
 

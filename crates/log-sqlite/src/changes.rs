@@ -17,7 +17,7 @@ use recount_log::Fault;
 use rusqlite::{Connection, params};
 
 use crate::fault::{Doing as _, corrupt};
-use crate::fresh::{Fresh, State, States};
+use crate::fresh::{Fresh, RowState, RowStates};
 use crate::layout::{int, limit, number};
 use crate::limits;
 use crate::packing::{self, Change};
@@ -25,7 +25,7 @@ use crate::rows;
 
 /// Where the journal stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Journal {
+pub(crate) struct ChangeJournal {
     /// The number of the newest; 0 when there is none.
     last: u64,
     /// What is before it is in the table.
@@ -34,15 +34,15 @@ pub(crate) struct Journal {
     slots: Vec<u64>,
 }
 
-impl Default for Journal {
+impl Default for ChangeJournal {
     fn default() -> Self {
-        Journal { last: 0, first_needed: 1, slots: vec![0; SLOTS] }
+        ChangeJournal { last: 0, first_needed: 1, slots: vec![0; SLOTS] }
     }
 }
 
 const SLOTS: usize = limits::CHANGES_KEPT_MAX as usize;
 
-impl Journal {
+impl ChangeJournal {
     /// Whether the next change would overwrite one that is needed.
     pub(crate) fn is_full(&self) -> bool {
         self.last + 1 - self.first_needed >= limits::CHANGES_KEPT_MAX
@@ -55,7 +55,7 @@ impl Journal {
 
     /// Brings all that is fresh to the table. What the slots have is not needed from now on, but stays there.
     pub(crate) fn fold(&mut self, connection: &Connection, fresh: &Fresh) -> Result<(), Fault> {
-        self.fold_with(connection, fresh, &States::default())
+        self.fold_with(connection, fresh, &RowStates::default())
     }
 
     /// The same, and with it at once what a commit makes of rows, so that nothing is left of what they were.
@@ -63,7 +63,7 @@ impl Journal {
         &mut self,
         connection: &Connection,
         fresh: &Fresh,
-        new: &States,
+        new: &RowStates,
     ) -> Result<(), Fault> {
         for (space, key, new) in new.iter() {
             if fresh.get(space, key).is_some() {
@@ -72,7 +72,7 @@ impl Journal {
             let row = if new.in_table { rows::row(connection, space, key) } else { Ok(None) };
             let row = row.doing(&format!("reading row {space}/{key}"))?;
             let row = row.map(|row| (row.version, row.value));
-            fresh.pin(space, key, State { row, in_table: new.in_table });
+            fresh.pin(space, key, RowState { row, in_table: new.in_table });
         }
         for (space, key, before) in fresh.begin_round() {
             let state = new.get(&space, &key).unwrap_or(&before);
@@ -87,16 +87,16 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes away what the slots have. Only after a [`Journal::fold`].
+    /// Takes away what the slots have. Only after a [`ChangeJournal::fold`].
     pub(crate) fn empty(&mut self, connection: &Connection) -> Result<(), Fault> {
         let emptied = connection.prepare_cached("DELETE FROM changes").and_then(|mut all| all.execute([]));
         emptied.doing("taking away changes of rows that are in their table")?;
-        *self = Journal::default();
+        *self = ChangeJournal::default();
         Ok(())
     }
 
     /// Writes what one commit made of rows.
-    pub(crate) fn note(&mut self, connection: &Connection, states: &States) -> Result<(), Fault> {
+    pub(crate) fn note(&mut self, connection: &Connection, states: &RowStates) -> Result<(), Fault> {
         self.last += 1;
         let changes = states.iter().map(|(space, key, state)| Change {
             space,
@@ -118,10 +118,10 @@ fn slot_of(number: u64) -> usize {
 }
 
 /// Reads the journal: where it stands, and what rows are by it.
-pub(crate) fn load(connection: &Connection) -> Result<(Journal, States), Fault> {
+pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates), Fault> {
     let doing = "reading which rows the last commits changed";
-    let mut journal = Journal::default();
-    let mut states = States::default();
+    let mut journal = ChangeJournal::default();
+    let mut states = RowStates::default();
     let sql = "SELECT number, length(changes) FROM changes ORDER BY number";
     let mut statement = connection.prepare(sql).doing(doing)?;
     let mut found = statement.query([]).doing(doing)?;
@@ -156,7 +156,7 @@ pub(crate) fn load(connection: &Connection) -> Result<(Journal, States), Fault> 
                 // A damaged one is overwritten by this state.
                 None => rows::exists(connection, space, key).doing(doing)?,
             };
-            states.put(&Arc::from(space), &Arc::from(key), State { row, in_table });
+            states.put(&Arc::from(space), &Arc::from(key), RowState { row, in_table });
         }
     }
     Ok((journal, states))

@@ -21,8 +21,8 @@ use crate::write_back::WriteBack;
 
 /// The writer's side: decides what is asked for, after each commit.
 pub(crate) struct Checkpoints {
-    asks: SyncSender<Ask>,
-    shared: Arc<Shared>,
+    asks: SyncSender<CopyRequest>,
+    shared: Arc<CheckpointProgress>,
     /// See [`limits::CHECKPOINT_PAGES`].
     pages: u32,
     /// How often SQLite has begun the log again.
@@ -36,7 +36,7 @@ pub(crate) struct Checkpoints {
 }
 
 #[derive(Default)]
-struct Shared {
+struct CheckpointProgress {
     copied: Copied,
     /// A copy was asked for and is not done.
     at_work: AtomicBool,
@@ -59,7 +59,7 @@ impl Copied {
     }
 }
 
-struct Ask {
+struct CopyRequest {
     what: Copying,
     round: u32,
 }
@@ -91,7 +91,7 @@ impl Checkpoints {
         held: impl Send + 'static,
     ) -> (Self, JoinHandle<()>) {
         let (asks, inbox) = sync_channel(limits::CHECKPOINTS_WAITING_MAX);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CheckpointProgress::default());
         let theirs = shared.clone();
         let thread = recount_world::thread("recount-checkpt", move || {
             work(&connection, &database, &inbox, &theirs);
@@ -113,7 +113,7 @@ impl Checkpoints {
         match self.need(length) {
             Need::Nothing => {}
             Need::Copy => {
-                let ask = Ask { what: Copying::Beside, round: self.round };
+                let ask = CopyRequest { what: Copying::Beside, round: self.round };
                 self.shared.at_work.store(true, Ordering::Relaxed);
                 if self.asks.try_send(ask).is_err() {
                     self.shared.at_work.store(false, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Checkpoints {
     /// Whether the log was begun again. Otherwise a reader of an old state is in the way.
     fn stand_still(&mut self, what: fn(SyncSender<bool>) -> Copying, length: u32) -> bool {
         let (done, finished) = sync_channel(limits::CHECKPOINT_ANSWERS_MAX);
-        let ask = Ask { what: what(done), round: self.round };
+        let ask = CopyRequest { what: what(done), round: self.round };
         let begun_again = self.asks.send(ask).is_ok() && finished.recv() == Ok(true);
         if begun_again {
             self.begun_again();
@@ -182,8 +182,13 @@ impl Checkpoints {
     }
 }
 
-fn work(connection: &Connection, database: &WriteBack, inbox: &Receiver<Ask>, shared: &Shared) {
-    while let Ok(Ask { what, round }) = inbox.recv() {
+fn work(
+    connection: &Connection,
+    database: &WriteBack,
+    inbox: &Receiver<CopyRequest>,
+    shared: &CheckpointProgress,
+) {
+    while let Ok(CopyRequest { what, round }) = inbox.recv() {
         // Only a standing writer waits for readers of an old state, and not for long.
         let (how, wait) = match &what {
             Copying::Beside => ("PASSIVE", Duration::ZERO),
@@ -249,7 +254,7 @@ mod tests {
 
     fn at(copied: u32, again_at: u32) -> Checkpoints {
         let (asks, _inbox) = sync_channel(1);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CheckpointProgress::default());
         shared.copied.note(7, copied);
         Checkpoints { asks, shared, pages: 160, round: 7, previous: 0, again_at, wanted: false }
     }

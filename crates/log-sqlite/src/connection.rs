@@ -13,7 +13,7 @@ use crate::options::Durability;
 
 /// Where the database is and how it is to be opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct DatabaseFile {
     pub(crate) database: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) vfs: Option<String>,
@@ -34,14 +34,14 @@ pub(crate) enum Role {
     Salvager,
 }
 
-impl Place {
+impl DatabaseFile {
     /// What messages call the database.
     pub(crate) fn name(&self) -> String {
         self.database.display().to_string()
     }
 
     /// Opens without any setting. A connection that writes leaves the write-ahead log alone when it is
-    /// closed, until [`Place::settle`] was called.
+    /// closed, until [`DatabaseFile::settle`] was called.
     pub(crate) fn connect(&self, role: Role) -> Result<Connection, Fault> {
         let access = match role {
             Role::Writer | Role::Checkpointer => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -151,7 +151,7 @@ mod tests {
         let database = folder.path().join("recount.db");
         std::fs::write(&database, "").unwrap();
         for (durability, synchronous) in [(Durability::Strict, 2), (Durability::Relaxed, 1)] {
-            let place = Place { database: database.clone(), durability, vfs: None };
+            let place = DatabaseFile { database: database.clone(), durability, vfs: None };
             let ask = |connection: &Connection, name: &str| {
                 connection.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap()
             };
@@ -175,7 +175,7 @@ mod tests {
         let database = folder.path().join("recount.db");
         std::fs::write(&database, "").unwrap();
         let connection =
-            Place { database, durability: Durability::Strict, vfs: None }.open(Role::Writer).unwrap();
+            DatabaseFile { database, durability: Durability::Strict, vfs: None }.open(Role::Writer).unwrap();
         let mut statement =
             connection.prepare("SELECT name FROM sqlite_schema WHERE name > ?1 LIMIT ?2").unwrap();
         for most in 1..5 {
@@ -190,7 +190,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("recount.db");
         std::fs::write(&database, "").unwrap();
-        let place = Place { database, durability: Durability::Strict, vfs: None };
+        let place = DatabaseFile { database, durability: Durability::Strict, vfs: None };
         // Nobody has made it a write-ahead log yet, and a reader cannot.
         let fault = place.open(Role::Reader).unwrap_err();
         assert!(fault.message.contains("journal_mode") && fault.message.contains("delete"), "{fault}");

@@ -19,14 +19,14 @@ use crate::quick::QuickMap;
 
 /// What a row is by now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct RowState {
     /// Version and value; `None` for a row that is gone.
     pub(crate) row: Option<(u64, Bytes)>,
     /// Whether the table has a row of this name, of whatever state.
     pub(crate) in_table: bool,
 }
 
-impl State {
+impl RowState {
     pub(crate) fn version(&self) -> Option<u64> {
         self.row.as_ref().map(|(version, _)| *version)
     }
@@ -42,22 +42,22 @@ impl State {
 
 /// States of rows by space and key.
 #[derive(Default)]
-pub(crate) struct States {
-    spaces: QuickMap<Arc<str>, BTreeMap<Arc<str>, State>>,
+pub(crate) struct RowStates {
+    spaces: QuickMap<Arc<str>, BTreeMap<Arc<str>, RowState>>,
     count: usize,
     bytes: usize,
 }
 
-impl States {
+impl RowStates {
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    pub(crate) fn get(&self, space: &str, key: &str) -> Option<&State> {
+    pub(crate) fn get(&self, space: &str, key: &str) -> Option<&RowState> {
         self.spaces.get(space)?.get(key)
     }
 
-    pub(crate) fn put(&mut self, space: &Arc<str>, key: &Arc<str>, state: State) {
+    pub(crate) fn put(&mut self, space: &Arc<str>, key: &Arc<str>, state: RowState) {
         if !self.spaces.contains_key(space) {
             self.spaces.insert(space.clone(), BTreeMap::new());
         }
@@ -70,7 +70,7 @@ impl States {
     }
 
     /// All of them; those of one space are together and in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &State)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &RowState)> {
         self.spaces.iter().flat_map(|(space, rows)| rows.iter().map(move |(key, state)| (space, key, state)))
     }
 
@@ -80,7 +80,7 @@ impl States {
         (self.count, self.bytes) = (0, 0);
     }
 
-    fn range(&self, range: &RowRange) -> Vec<(Arc<str>, State)> {
+    fn range(&self, range: &RowRange) -> Vec<(Arc<str>, RowState)> {
         let Some(rows) = self.spaces.get(&range.space) else { return Vec::new() };
         let (prefix, after) = (&*range.prefix, range.after.as_deref());
         let is_asked =
@@ -98,11 +98,11 @@ impl States {
 
 /// One for the writer and all readers.
 #[derive(Default)]
-pub(crate) struct Fresh(Mutex<Inner>);
+pub(crate) struct Fresh(Mutex<FreshRows>);
 
 #[derive(Default)]
-struct Inner {
-    states: States,
+struct FreshRows {
+    states: RowStates,
     /// When the oldest of them came.
     since: Option<Instant>,
     /// How often the writer began to bring them to the table.
@@ -123,14 +123,14 @@ impl Amount {
 }
 
 impl Fresh {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, FreshRows> {
         self.0.lock().expect("nothing panics while it holds the fresh rows")
     }
 
     // ---- for readers ----
 
     /// `None`: the table knows.
-    pub(crate) fn get(&self, space: &str, key: &str) -> Option<State> {
+    pub(crate) fn get(&self, space: &str, key: &str) -> Option<RowState> {
         self.lock().states.get(space, key).cloned()
     }
 
@@ -169,20 +169,20 @@ impl Fresh {
 
     /// Says of a row what the table says of it. Then the table may be changed beyond what was told, see
     /// [`Fresh::begin_round`].
-    pub(crate) fn pin(&self, space: &Arc<str>, key: &Arc<str>, state: State) {
+    pub(crate) fn pin(&self, space: &Arc<str>, key: &Arc<str>, state: RowState) {
         self.lock().states.put(space, key, state);
     }
 
     /// All of them, to be written to the table by whoever asks. Who began to read several rows before begins anew, and
     /// who begins later does not look at what the table has of these.
-    pub(crate) fn begin_round(&self) -> Vec<(Arc<str>, Arc<str>, State)> {
+    pub(crate) fn begin_round(&self) -> Vec<(Arc<str>, Arc<str>, RowState)> {
         let mut inner = self.lock();
         inner.rounds += 1;
         inner.states.iter().map(|(space, key, state)| (space.clone(), key.clone(), state.clone())).collect()
     }
 
     /// What a commit made of rows. With `folded` all that was fresh before it is in the table.
-    pub(crate) fn landed(&self, new: &mut States, folded: bool, now: Instant) {
+    pub(crate) fn landed(&self, new: &mut RowStates, folded: bool, now: Instant) {
         let mut inner = self.lock();
         if folded {
             for (space, rows) in &mut new.spaces {
@@ -207,7 +207,7 @@ impl Fresh {
     }
 
     /// Begins with what the database says.
-    pub(crate) fn replace(&self, states: States, now: Instant) {
+    pub(crate) fn replace(&self, states: RowStates, now: Instant) {
         let mut inner = self.lock();
         inner.since = (!states.is_empty()).then_some(now);
         inner.states = states;
@@ -216,7 +216,7 @@ impl Fresh {
 }
 
 /// Both are in the order of the range; where both have a row, the fresh one counts.
-fn merge(fresh: Vec<(Arc<str>, State)>, stored: Vec<Row>, range: &RowRange) -> Vec<Row> {
+fn merge(fresh: Vec<(Arc<str>, RowState)>, stored: Vec<Row>, range: &RowRange) -> Vec<Row> {
     if fresh.is_empty() {
         return stored;
     }
@@ -246,9 +246,9 @@ mod tests {
 
     use super::*;
 
-    fn state(text: &str) -> State {
+    fn state(text: &str) -> RowState {
         let row = (text != "gone").then(|| (1, Bytes::copy_from_slice(text.as_bytes())));
-        State { row, in_table: false }
+        RowState { row, in_table: false }
     }
 
     fn fresh(rows: &[(&str, &str)]) -> Fresh {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn land(fresh: &Fresh, rows: &[(&str, &str)], folded: bool) {
-        let mut new = States::default();
+        let mut new = RowStates::default();
         rows.iter().for_each(|(key, value)| new.put(&"s".into(), &(*key).into(), state(value)));
         fresh.landed(&mut new, folded, recount_world::moment());
     }

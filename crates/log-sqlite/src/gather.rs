@@ -23,12 +23,12 @@ use crate::limits::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, FEED_ROW_RECORDS_MAX, SEAL_GOING_ON_DIVISOR, SEAL_READ_BYTES,
     SEAL_STREAM_BYTES, SEAL_UNIT_BYTES, SMALL_CHUNKS_MAX,
 };
-use crate::packing::{self, NOBODY, Span};
+use crate::packing::{self, FeedSpan, NOBODY};
 use crate::quick::QuickMap;
 
 /// How much a window takes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct WindowBounds {
     pub(crate) from: u64,
     /// No group that begins after this.
     pub(crate) last_position: u64,
@@ -87,7 +87,7 @@ struct TakenChunk {
 }
 
 /// What leads one stream from one state of its sealed part to the next.
-pub(crate) struct Piece {
+pub(crate) struct SealedPiece {
     pub(crate) key: StreamKey,
     pub(crate) before: StreamTail,
     /// Chunks that are in the new ones too.
@@ -124,7 +124,7 @@ impl<'c> Window<'c> {
     /// Reads groups, some at a time, so that no state of the database is kept in use for long: groups do not
     /// change, unless records are taken away, and then this window is no longer needed. Ends early
     /// when `unwanted` says so.
-    pub(crate) fn gather(&mut self, bounds: &Bounds, unwanted: &dyn Fn() -> bool) -> Result<(), Fault> {
+    pub(crate) fn gather(&mut self, bounds: &WindowBounds, unwanted: &dyn Fn() -> bool) -> Result<(), Fault> {
         let mut next = bounds.from;
         loop {
             let mut left = SEAL_READ_BYTES;
@@ -163,7 +163,7 @@ impl<'c> Window<'c> {
         }
     }
 
-    fn is_full(&mut self, bounds: &Bounds) -> bool {
+    fn is_full(&mut self, bounds: &WindowBounds) -> bool {
         // Twice as long each time, so that asking costs little.
         if self.read >= self.ask_at.max(bounds.least_bytes) {
             self.ask_at = 2 * self.read;
@@ -228,7 +228,10 @@ impl<'c> Window<'c> {
     // ---- chunks ----
 
     /// Shows the pieces of one stream after the other, until told to stop (`false`).
-    pub(crate) fn pieces(&mut self, each: &mut dyn FnMut(Piece) -> Result<bool, Fault>) -> Result<(), Fault> {
+    pub(crate) fn pieces(
+        &mut self,
+        each: &mut dyn FnMut(SealedPiece) -> Result<bool, Fault>,
+    ) -> Result<(), Fault> {
         let mut order: Vec<&Loose> = self.records.iter().filter(|record| !record.sealed).collect();
         order.sort_by_key(|record| record.stream);
         for new in order.chunk_by(|one, other| one.stream == other.stream) {
@@ -279,7 +282,7 @@ impl<'c> Window<'c> {
 fn feed_of(records: &[Loose]) -> Result<Vec<NewFeed>, Fault> {
     let mut rows = Vec::new();
     for records in records.chunks(FEED_ROW_RECORDS_MAX) {
-        let mut spans: Vec<Span> = Vec::new();
+        let mut spans: Vec<FeedSpan> = Vec::new();
         for (record, expected) in records.iter().zip(records[0].position..) {
             if record.position != expected {
                 return Err(corrupt(format!("there is no record at position {expected}")));
@@ -292,7 +295,9 @@ fn feed_of(records: &[Loose]) -> Result<Vec<NewFeed>, Fault> {
                 {
                     last.count += 1;
                 }
-                _ => spans.push(Span { stream: record.stream, first_sequence: record.sequence, count: 1 }),
+                _ => {
+                    spans.push(FeedSpan { stream: record.stream, first_sequence: record.sequence, count: 1 })
+                }
             }
         }
         let (first, last) = (records[0].position, records[records.len() - 1].position);
@@ -327,7 +332,7 @@ fn pieces_of(
     tail: StreamTail,
     new: &[&Loose],
     joined: &[Vec<u8>],
-) -> Result<Vec<Piece>, Fault> {
+) -> Result<Vec<SealedPiece>, Fault> {
     let doing = format!("sealing records of stream {key}");
     let mut new_bytes = 0;
     for (record, expected) in new.iter().zip(tail.next_sequence..) {
@@ -370,7 +375,7 @@ fn pieces_of(
     let records: Vec<(u64, &[u8])> = old.into_iter().chain(added).collect();
 
     let mut pieces = Vec::new();
-    let fresh = |before: StreamTail, replaced: Vec<i64>| Piece {
+    let fresh = |before: StreamTail, replaced: Vec<i64>| SealedPiece {
         key: key.clone(),
         before,
         replaced,

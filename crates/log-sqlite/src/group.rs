@@ -6,11 +6,11 @@
 use recount_log::{Append, AppendError, Fault, FaultKind, FeedRecord, Record, StreamAppend, StreamKey};
 use rusqlite::Connection;
 
-use crate::changes::Journal;
+use crate::changes::ChangeJournal;
 use crate::cut;
 use crate::fault::Doing as _;
-use crate::fresh::{Fresh, State, States};
-use crate::hot::{self, Hot, Span, Taken};
+use crate::fresh::{Fresh, RowState, RowStates};
+use crate::hot::{self, Hot, StreamSpan, Taken};
 use crate::layout::{self, Ends, Known, Totals};
 use crate::packing;
 use crate::rows;
@@ -20,7 +20,7 @@ use crate::tails::Tails;
 pub(crate) struct Group<'c> {
     connection: &'c Connection,
     tails: &'c mut Tails,
-    shared: Shared<'c>,
+    shared: GroupContext<'c>,
     ends: Ends,
     written: &'c mut Written,
     others_changed: bool,
@@ -28,10 +28,10 @@ pub(crate) struct Group<'c> {
 
 /// What was committed before, as it is known in memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Shared<'c> {
+pub(crate) struct GroupContext<'c> {
     pub(crate) hot: &'c Hot,
     pub(crate) fresh: &'c Fresh,
-    pub(crate) journal: &'c Journal,
+    pub(crate) journal: &'c ChangeJournal,
     /// See [`crate::limits::FRESH_ROWS_MAX`].
     pub(crate) fresh_rows_max: usize,
 }
@@ -44,20 +44,20 @@ pub(crate) struct Written {
     /// Beside each record the number of its stream.
     owners: Vec<i64>,
     /// In order of position.
-    spans: Vec<Span>,
+    spans: Vec<StreamSpan>,
     taken: Vec<Taken>,
     ends: Ends,
     totals: Totals,
     /// What rows are now.
-    states: States,
+    states: RowStates,
     /// All that was fresh before is in the table.
     folded: bool,
     /// Where the journal of changed rows stands, if it moved.
-    journal: Option<Journal>,
+    journal: Option<ChangeJournal>,
 }
 
 /// What can be read back to learn whether a commit landed.
-pub(crate) enum Proof {
+pub(crate) enum CommitProof {
     /// There is a group that ends at this position.
     Position(u64),
     /// The fence was raised to this. (A row's version would prove nothing: it may have been made anew.)
@@ -70,7 +70,7 @@ impl<'c> Group<'c> {
     pub(crate) fn begin(
         connection: &'c Connection,
         tails: &'c mut Tails,
-        shared: Shared<'c>,
+        shared: GroupContext<'c>,
         written: &'c mut Written,
     ) -> Self {
         written.clear();
@@ -139,14 +139,14 @@ impl<'c> Group<'c> {
         for (put, (actual, in_table)) in append.rows.iter().zip(before) {
             let row = put.value.as_ref().map(|value| (actual.unwrap_or(0) + 1, value.clone()));
             if row.is_some() || actual.is_some() {
-                self.written.states.put(&put.space, &put.key, State { row, in_table });
+                self.written.states.put(&put.space, &put.key, RowState { row, in_table });
             }
         }
         Ok(Ok(first_position))
     }
 
     /// Writes all records as one row, and what became of rows as one. Nothing is left but to commit.
-    pub(crate) fn finish(mut self) -> Result<Proof, Fault> {
+    pub(crate) fn finish(mut self) -> Result<CommitProof, Fault> {
         self.write_changes()?;
         let written = self.written;
         written.ends = self.ends;
@@ -160,12 +160,12 @@ impl<'c> Group<'c> {
                 let position = first.record.position;
                 layout::insert_group(self.connection, position, written.records.len(), &index, &joined)
                     .doing(&format!("writing the records from position {position} on"))?;
-                Ok(Proof::Position(last.record.position))
+                Ok(CommitProof::Position(last.record.position))
             }
             _ if self.others_changed => {
-                Ok(Proof::Fence(layout::raise_fence(self.connection).doing("raising the fence")?))
+                Ok(CommitProof::Fence(layout::raise_fence(self.connection).doing("raising the fence")?))
             }
-            _ => Ok(Proof::Nothing),
+            _ => Ok(CommitProof::Nothing),
         }
     }
 
@@ -177,7 +177,7 @@ impl<'c> Group<'c> {
         if !takes && !changes {
             return Ok(());
         }
-        let Shared { fresh, journal, fresh_rows_max, .. } = self.shared;
+        let GroupContext { fresh, journal, fresh_rows_max, .. } = self.shared;
         let mut journal = journal.clone();
         if takes {
             journal.fold_with(self.connection, fresh, &self.written.states)?;
@@ -261,7 +261,7 @@ impl<'c> Group<'c> {
             self.written.owners.push(known.id);
         }
         let count = part.records.len() as u64;
-        self.written.spans.push(Span { key: key.clone(), first_sequence, count, known });
+        self.written.spans.push(StreamSpan { key: key.clone(), first_sequence, count, known });
         self.tails.put(key, known);
         Ok(())
     }
@@ -294,7 +294,7 @@ impl Written {
     }
 
     /// Lets everybody know where things are now.
-    pub(crate) fn remember(&mut self, hot: &Hot, fresh: &Fresh, journal: &mut Journal) {
+    pub(crate) fn remember(&mut self, hot: &Hot, fresh: &Fresh, journal: &mut ChangeJournal) {
         if let Some(moved) = self.journal.take() {
             *journal = moved;
             fresh.landed(&mut self.states, self.folded, recount_world::moment());
@@ -319,13 +319,13 @@ impl Written {
     }
 }
 
-impl Proof {
+impl CommitProof {
     /// Whether the group is there, by what the database itself says.
     pub(crate) fn holds(&self, connection: &Connection) -> rusqlite::Result<bool> {
         match self {
-            Proof::Position(last) => Ok(layout::last_position(connection)? >= *last),
-            Proof::Fence(count) => Ok(layout::fence(connection)? >= *count),
-            Proof::Nothing => Ok(false),
+            CommitProof::Position(last) => Ok(layout::last_position(connection)? >= *last),
+            CommitProof::Fence(count) => Ok(layout::fence(connection)? >= *count),
+            CommitProof::Nothing => Ok(false),
         }
     }
 }

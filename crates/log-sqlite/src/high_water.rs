@@ -40,7 +40,7 @@ pub(crate) struct Mark {
 
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ReadMark {
     Missing,
     /// The file exists, and neither slot is as it was written.
     Unreadable,
@@ -48,18 +48,18 @@ pub(crate) enum Found {
 }
 
 /// Reads the newest mark.
-pub(crate) fn read(path: &Path) -> Result<Found, Fault> {
+pub(crate) fn read(path: &Path) -> Result<ReadMark, Fault> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES).read_to_end(&mut bytes));
     match read {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadMark::Missing),
         read => read.doing(&format!("reading {}", path.display()))?,
     };
     let marks = SLOTS.iter().filter_map(|place| {
         let place = usize::try_from(*place).ok()?;
         Mark::decode(bytes.get(place..place + SLOT)?)
     });
-    Ok(marks.max_by_key(|mark| mark.count).map_or(Found::Unreadable, Found::Mark))
+    Ok(marks.max_by_key(|mark| mark.count).map_or(ReadMark::Unreadable, ReadMark::Mark))
 }
 
 impl Mark {
@@ -101,8 +101,8 @@ impl HighWater {
         let doing = format!("writing {}", path.display());
         let found = read(path)?;
         let count = match found {
-            Found::Mark(mark) => mark.count,
-            Found::Missing | Found::Unreadable => 0,
+            ReadMark::Mark(mark) => mark.count,
+            ReadMark::Missing | ReadMark::Unreadable => 0,
         };
         let file =
             private(OpenOptions::new().write(true).create(true).truncate(false)).open(path).doing(&doing)?;
@@ -110,7 +110,7 @@ impl HighWater {
         let mut written = MarkFile { file, mark: Mark { count, position, durability } };
         written.write(position).doing(&doing)?;
         written.file.sync_all().doing(&doing)?;
-        if found == Found::Missing
+        if found == ReadMark::Missing
             && let Some(folder) = path.parent()
         {
             sync_folder(folder)?;
@@ -197,8 +197,8 @@ mod tests {
 
     fn position(path: &Path) -> Option<u64> {
         match read(path).unwrap() {
-            Found::Mark(mark) => Some(mark.position),
-            Found::Missing | Found::Unreadable => None,
+            ReadMark::Mark(mark) => Some(mark.position),
+            ReadMark::Missing | ReadMark::Unreadable => None,
         }
     }
 
@@ -206,13 +206,13 @@ mod tests {
     fn the_last_position_is_there_after_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mark");
-        assert_eq!(read(&path), Ok(Found::Missing));
+        assert_eq!(read(&path), Ok(ReadMark::Missing));
         for last in [1, 7, 7, 12] {
             marked(&path, &[last]);
             assert_eq!(position(&path), Some(last));
         }
         let (mark, thread) = HighWater::start(&path, 5, Durability::Relaxed, ()).unwrap();
-        let Ok(Found::Mark(found)) = read(&path) else { panic!("a mark") };
+        let Ok(ReadMark::Mark(found)) = read(&path) else { panic!("a mark") };
         assert_eq!((found.position, found.durability), (5, Durability::Relaxed), "a start sets it anew");
         drop(mark);
         thread.join().unwrap();
@@ -232,6 +232,6 @@ mod tests {
             assert!(matches!(position(&path), Some(0 | 3)), "{place}");
         }
         std::fs::write(&path, vec![0; 1024]).unwrap();
-        assert_eq!(read(&path), Ok(Found::Unreadable));
+        assert_eq!(read(&path), Ok(ReadMark::Unreadable));
     }
 }

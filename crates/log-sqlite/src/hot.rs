@@ -19,13 +19,13 @@ use crate::quick::QuickMap;
 
 /// The index of the hot part. One for the writer and all readers.
 #[derive(Default)]
-pub(crate) struct Hot(Mutex<Inner>);
+pub(crate) struct Hot(Mutex<HotIndex>);
 
 #[derive(Default)]
-pub(crate) struct Inner {
+pub(crate) struct HotIndex {
     /// Only streams with records in the hot part. Each lies outside the map, which then takes little however many
     /// there are, and while it grows.
-    streams: QuickMap<StreamKey, Box<Stream>>,
+    streams: QuickMap<StreamKey, Box<HotStream>>,
     /// Oldest first.
     groups: VecDeque<HotGroup>,
     pub(crate) ends: Ends,
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     damaged: HashMap<StreamKey, RangeInclusive<u64>>,
 }
 
-struct Stream {
+struct HotStream {
     known: Known,
     /// Without a gap up to the tail.
     parts: Parts,
@@ -59,12 +59,12 @@ pub(crate) struct Landed<'s> {
     pub(crate) totals: Totals,
     pub(crate) since: Instant,
     /// In order of position.
-    pub(crate) spans: &'s [Span],
+    pub(crate) spans: &'s [StreamSpan],
 }
 
 /// Records that one append brought for one stream, and what is known of the stream after them.
 #[derive(Debug, Clone)]
-pub(crate) struct Span {
+pub(crate) struct StreamSpan {
     pub(crate) key: StreamKey,
     pub(crate) first_sequence: u64,
     pub(crate) count: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Backlog {
 }
 
 impl Hot {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, HotIndex> {
         self.0.lock().expect("nothing panics while it holds the index of the hot part")
     }
 
@@ -157,7 +157,7 @@ impl Hot {
     // ---- what the writer tells, after each commit ----
 
     /// Forgets everything for what was read anew.
-    pub(crate) fn replace(&self, inner: Inner) {
+    pub(crate) fn replace(&self, inner: HotIndex) {
         *self.lock() = inner;
     }
 
@@ -215,9 +215,9 @@ impl Hot {
     }
 }
 
-impl Inner {
+impl HotIndex {
     pub(crate) fn new(sealed: Totals) -> Self {
-        Inner { sealed, ..Inner::default() }
+        HotIndex { sealed, ..HotIndex::default() }
     }
 
     /// This record is damaged, and in no chunk yet.
@@ -241,7 +241,7 @@ impl Inner {
                     stream.parts.push(part);
                 }
                 None => {
-                    let stream = Stream { known: span.known, parts: Parts::of(part) };
+                    let stream = HotStream { known: span.known, parts: Parts::of(part) };
                     self.streams.insert(span.key.clone(), Box::new(stream));
                 }
             }

@@ -11,7 +11,7 @@ use recount_log::Fault;
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
-use crate::hot::{Inner, Landed, Span};
+use crate::hot::{HotIndex, Landed, StreamSpan};
 use crate::layout::{self, Ends, Names, Totals};
 
 /// Records of one stream that are in chunks and in their groups still.
@@ -21,11 +21,11 @@ struct Left {
 }
 
 /// Reads the hot part in one state of the database.
-pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
+pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
     let doing = "looking at the end of the store";
     let sealed = layout::totals(connection).doing(doing)?;
     let last_stream = layout::last_stream(connection).doing(doing)?;
-    let mut inner = Inner::new(sealed);
+    let mut inner = HotIndex::new(sealed);
     let mut next = layout::last_sealed(connection)? + 1;
     let since = recount_world::moment();
     let mut names = Names::new(connection);
@@ -41,7 +41,7 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
         next = last_position + 1;
         let mut totals = Totals::default();
         let mut both = Totals::default();
-        let mut spans: Vec<Span> = Vec::new();
+        let mut spans: Vec<StreamSpan> = Vec::new();
         for (position, slot, bytes) in group.records() {
             let (key, tail) = names.get(slot.stream, position)?;
             // In a chunk already: a round of sealing did not come to its end. All of these come before what is
@@ -58,9 +58,12 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
                     Some(last) if last.key == *key && last.first_sequence + last.count == slot.sequence => {
                         last.count += 1;
                     }
-                    _ => {
-                        spans.push(Span { key: key.clone(), first_sequence: slot.sequence, count: 1, known })
-                    }
+                    _ => spans.push(StreamSpan {
+                        key: key.clone(),
+                        first_sequence: slot.sequence,
+                        count: 1,
+                        known,
+                    }),
                 }
                 continue;
             }
@@ -82,7 +85,12 @@ pub(crate) fn load(connection: &Connection) -> Result<Inner, Fault> {
                     last.count += 1;
                     last.known = known;
                 }
-                _ => spans.push(Span { key: key.clone(), first_sequence: slot.sequence, count: 1, known }),
+                _ => spans.push(StreamSpan {
+                    key: key.clone(),
+                    first_sequence: slot.sequence,
+                    count: 1,
+                    known,
+                }),
             }
         }
         if let Err(fault) = sound {

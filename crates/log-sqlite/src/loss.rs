@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::fault::{Doing as _, corrupt};
 use crate::folder::{Folder, sync_folder};
-use crate::high_water::{self, Found, Mark};
+use crate::high_water::{self, Mark, ReadMark};
 use crate::layout;
 use crate::limits;
 use crate::options::Durability;
@@ -59,9 +59,9 @@ impl Evidence {
         let survey = wal::survey(&database).doing(&format!("reading {}", log.display()))?;
         let path = folder.high_water();
         let mark = match high_water::read(&path)? {
-            Found::Mark(mark) => Some(mark),
-            Found::Missing => None,
-            Found::Unreadable => {
+            ReadMark::Mark(mark) => Some(mark),
+            ReadMark::Missing => None,
+            ReadMark::Unreadable => {
                 tracing::warn!(
                     file = %path.display(),
                     "the high-water mark is damaged, so whether the end of the store is missing is not known"

@@ -7,10 +7,10 @@ use recount_log::{Fault, FaultKind, Integrity, Retry};
 use rusqlite::Connection;
 
 use crate::blobs::Blobs;
-use crate::connection::{Place, Role, check_version};
+use crate::connection::{DatabaseFile, Role, check_version};
 use crate::fault::{Doing as _, corrupt};
 use crate::folder::{self, Folder};
-use crate::high_water::{self, Found};
+use crate::high_water::{self, ReadMark};
 use crate::loss::{self, Evidence, Verdict};
 use crate::options::SqliteOptions;
 use crate::schema::{self, Refusal};
@@ -103,8 +103,8 @@ fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
 /// The position that the high-water mark of a data folder names; `None` where there is no readable mark.
 pub fn high_water(data_dir: &Path) -> Result<Option<u64>, Fault> {
     Ok(match high_water::read(&folder::high_water_in(data_dir))? {
-        Found::Mark(mark) => Some(mark.position),
-        Found::Missing | Found::Unreadable => None,
+        ReadMark::Mark(mark) => Some(mark.position),
+        ReadMark::Missing | ReadMark::Unreadable => None,
     })
 }
 
@@ -121,7 +121,7 @@ fn check_end(evidence: &Evidence, connection: &Connection) -> Result<(), Fault> 
     }
 }
 
-fn take(data_dir: &Path) -> Result<(Folder, Place), Fault> {
+fn take(data_dir: &Path) -> Result<(Folder, DatabaseFile), Fault> {
     check_version()?;
     if !data_dir.is_dir() {
         let message = format!("there is no data folder {}; check the path", data_dir.display());
@@ -131,9 +131,9 @@ fn take(data_dir: &Path) -> Result<(Folder, Place), Fault> {
     Ok((folder, place_in(data_dir)))
 }
 
-fn place_in(data_dir: &Path) -> Place {
+fn place_in(data_dir: &Path) -> DatabaseFile {
     let options = SqliteOptions::new(data_dir);
-    Place { database: folder::database_in(data_dir), durability: options.durability, vfs: options.vfs }
+    DatabaseFile { database: folder::database_in(data_dir), durability: options.durability, vfs: options.vfs }
 }
 
 fn of_refusal(refusal: Refusal) -> Fault {

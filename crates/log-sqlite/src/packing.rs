@@ -231,14 +231,14 @@ pub(crate) fn position(first: u64, packed: &[u8], place: usize) -> Option<u64> {
 
 /// Records of one stream at positions without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct FeedSpan {
     /// Or [`NOBODY`].
     pub(crate) stream: i64,
     pub(crate) first_sequence: u64,
     pub(crate) count: u64,
 }
 
-pub(crate) fn feed_spans(spans: &[Span]) -> Vec<u8> {
+pub(crate) fn feed_spans(spans: &[FeedSpan]) -> Vec<u8> {
     let mut packed = Vec::new();
     for span in spans {
         put(&mut packed, span.stream.unsigned_abs());
@@ -248,11 +248,11 @@ pub(crate) fn feed_spans(spans: &[Span]) -> Vec<u8> {
     packed
 }
 
-pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<Span>> {
+pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<FeedSpan>> {
     let mut spans = Vec::new();
     while !packed.is_empty() {
         let stream = i64::try_from(take(&mut packed)?).ok()?;
-        spans.push(Span { stream, first_sequence: take(&mut packed)?, count: take(&mut packed)? });
+        spans.push(FeedSpan { stream, first_sequence: take(&mut packed)?, count: take(&mut packed)? });
     }
     Some(spans)
 }
@@ -441,8 +441,8 @@ mod tests {
         let back: Vec<_> = (0..4).map(|place| position(7, &packed, place)).collect();
         assert_eq!(back, [Some(7), Some(9), Some(7 + u64::from(u32::MAX)), None]);
         let spans = [
-            Span { stream: 3, first_sequence: 1000, count: 1 },
-            Span { stream: NOBODY, first_sequence: 0, count: 200 },
+            FeedSpan { stream: 3, first_sequence: 1000, count: 1 },
+            FeedSpan { stream: NOBODY, first_sequence: 0, count: 200 },
         ];
         assert_eq!(spans_of_feed(&feed_spans(&spans)).as_deref(), Some(&spans[..]));
         assert_eq!(spans_of_feed(&[1, 1]), None);

@@ -28,7 +28,7 @@ impl Pages {
         if buffer.capacity() < PAGE_KEPT_BYTES_MIN {
             return buffer.freeze();
         }
-        Bytes::from_owner(Page { buffer, home: self.clone() })
+        Bytes::from_owner(LentPage { buffer, home: self.clone() })
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Vec<BytesMut>> {
@@ -37,18 +37,18 @@ impl Pages {
     }
 }
 
-struct Page {
+struct LentPage {
     buffer: BytesMut,
     home: Arc<Pages>,
 }
 
-impl AsRef<[u8]> for Page {
+impl AsRef<[u8]> for LentPage {
     fn as_ref(&self) -> &[u8] {
         &self.buffer
     }
 }
 
-impl Drop for Page {
+impl Drop for LentPage {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();

@@ -16,7 +16,7 @@ type Job<C> = Box<dyn FnOnce(&mut C) + Send>;
 
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct WaitingBounds {
     pub(crate) count: usize,
     pub(crate) bytes: usize,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Bounds {
 /// The front of the queue. Ends its threads when it is closed; work that was accepted is done first.
 pub(crate) struct Pool<C> {
     name: &'static str,
-    bounds: Bounds,
+    bounds: WaitingBounds,
     queue: Arc<Queue<C>>,
 }
 
@@ -46,7 +46,7 @@ impl<C: Send + 'static> Pool<C> {
     /// Starts one thread for each of `owned`; each keeps a clone of `held` until it has ended.
     pub(crate) fn start(
         name: &'static str,
-        bounds: Bounds,
+        bounds: WaitingBounds,
         owned: Vec<C>,
         held: &(impl Clone + Send + 'static),
     ) -> (Self, Vec<JoinHandle<()>>) {
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { count: 3, bytes: 10 };
+    const BOUNDS: WaitingBounds = WaitingBounds { count: 3, bytes: 10 };
 
     #[test]
     fn a_full_queue_refuses_and_accepted_work_is_done_after_close() {

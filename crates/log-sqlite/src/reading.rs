@@ -98,7 +98,7 @@ pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Resul
     let Some(mut tail) = stored else { return Ok(None) };
     if let Some((known, parts)) = found {
         let all = ReadBound { count: usize::MAX, bytes: usize::MAX };
-        let mut page = Page::new(key, tail.next_sequence, all, tail.head);
+        let mut page = PageReader::new(key, tail.next_sequence, all, tail.head);
         let read = page.hot(&snapshot, &tail, &parts);
         read.map_err(|fault| page.about(&snapshot, &tail, &parts, fault))?;
         tail.head = page.filling;
@@ -232,7 +232,7 @@ fn page<F: Filling>(
     let snapshot = snapshot(connection)?;
     let stored = tail_of(&snapshot, key)?;
     let Some(stored) = stored else { return Ok(filling) };
-    let mut page = Page::new(key, from.max(stored.first_sequence), bound, filling);
+    let mut page = PageReader::new(key, from.max(stored.first_sequence), bound, filling);
     match page.sealed(&snapshot, &stored).and_then(|()| page.hot(&snapshot, &stored, parts)) {
         // Records before damage are returned; a read that begins at the damage fails.
         Err(fault) if page.taken == 0 => Err(page.about(&snapshot, &stored, parts, fault)),
@@ -241,7 +241,7 @@ fn page<F: Filling>(
 }
 
 /// A page of one stream as it fills.
-struct Page<'k, F> {
+struct PageReader<'k, F> {
     key: &'k StreamKey,
     next: u64,
     count: usize,
@@ -252,10 +252,10 @@ struct Page<'k, F> {
     bytes: usize,
 }
 
-impl<'k, F: Filling> Page<'k, F> {
+impl<'k, F: Filling> PageReader<'k, F> {
     fn new(key: &'k StreamKey, next: u64, bound: ReadBound, filling: F) -> Self {
         let (count, meter) = (bound.count.max(1), bound.meter());
-        Page { key, next, count, bound, meter, filling, taken: 0, bytes: 0 }
+        PageReader { key, next, count, bound, meter, filling, taken: 0, bytes: 0 }
     }
 
     fn sealed(&mut self, connection: &Connection, stored: &StreamTail) -> Result<(), Fault> {
@@ -384,10 +384,10 @@ mod tests {
     use recount_log::{Append, limits};
 
     use super::*;
-    use crate::changes::Journal;
+    use crate::changes::ChangeJournal;
     use crate::fresh::Fresh;
-    use crate::gather::{Bounds, Unit, Window};
-    use crate::group::{Group, Shared, Written};
+    use crate::gather::{Unit, Window, WindowBounds};
+    use crate::group::{Group, GroupContext, Written};
     use crate::layout::Totals;
     use crate::tails::Tails;
     use crate::{schema, seal};
@@ -408,8 +408,8 @@ mod tests {
 
         fn append(&mut self, append: &Append) {
             let mut written = Written::default();
-            let (fresh, mut journal) = (Fresh::default(), Journal::default());
-            let shared = Shared { hot: &self.hot, fresh: &fresh, journal: &journal, fresh_rows_max: 1 };
+            let (fresh, mut journal) = (Fresh::default(), ChangeJournal::default());
+            let shared = GroupContext { hot: &self.hot, fresh: &fresh, journal: &journal, fresh_rows_max: 1 };
             let mut group = Group::begin(&self.connection, &mut self.tails, shared, &mut written);
             group.land(append).unwrap().unwrap();
             group.finish().unwrap();
@@ -420,7 +420,7 @@ mod tests {
         fn seal(&mut self, groups: u64) -> Vec<Unit> {
             // Of two records each.
             let most = Totals { records: 2 * groups, bytes: u64::MAX };
-            let bounds = Bounds { from: 0, last_position: u64::MAX, least_bytes: u64::MAX, most };
+            let bounds = WindowBounds { from: 0, last_position: u64::MAX, least_bytes: u64::MAX, most };
             let mut window = Window::new(&self.connection);
             window.gather(&bounds, &|| false).unwrap();
             let mut pieces = Vec::new();

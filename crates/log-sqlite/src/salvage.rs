@@ -27,12 +27,12 @@ use recount_log::{Fault, FaultKind, Retry, StreamKey};
 use self::cells::{row_at, rows_of};
 use self::image::Image;
 use self::sift::{NewRow, Sifted, sift};
-use self::weave::{Piece, Pieces, Proof, Woven, weave};
+use self::weave::{FoundRecords, Pieces, Soundness, Woven, weave};
 use crate::blobs::Blobs;
 pub use crate::blobs::BlobsCopied;
 use crate::fault::corrupt;
 use crate::folder::{blobs_in, database_in, high_water_in, lock_in};
-use crate::high_water::{self, Found};
+use crate::high_water::{self, ReadMark};
 use crate::packing::NOBODY;
 
 /// What a record tells of itself: its stream and its sequence there; `None` when it is no record that can be. The index
@@ -244,7 +244,7 @@ impl Salvage {
     /// The name of a stream: the one that its chain begins with, else what its row, the index or its records say.
     fn name(&mut self, id: i64, found: &Pieces, indexed: Option<&String>, claim: &Claim) -> Option<String> {
         let first =
-            found.pieces.iter().min_by_key(|piece| (piece.first_sequence, piece.proof != Proof::Sound));
+            found.pieces.iter().min_by_key(|piece| (piece.first_sequence, piece.proof != Soundness::Sound));
         let mut claimed = None;
         if let Some(first) = first {
             let only = [(first.clone(), first.first_sequence..first.first_sequence + 1)];
@@ -298,7 +298,7 @@ struct Gathered {
     streams: BTreeMap<i64, Pieces>,
     names: HashMap<i64, String>,
     rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
-    journal: Journal,
+    journal: FoundChanges,
     /// First and last of positions that are accounted for: their records are here, or were taken away.
     positions: Vec<(u64, u64)>,
     broken: u64,
@@ -373,14 +373,14 @@ impl Gathered {
                 }
                 let stream = self.streams.entry(chunk.stream).or_default();
                 stream.known_end = stream.known_end.max(end);
-                stream.pieces.push(Piece {
+                stream.pieces.push(FoundRecords {
                     place: chunk.place,
                     first_sequence: chunk.first_sequence,
                     end,
                     last_position: chunk.records.last().map_or(0, |(position, _)| *position),
                     chain: Some((chunk.start, head)),
                     claimed: None,
-                    proof: Proof::Unknown,
+                    proof: Soundness::Unknown,
                 });
             }
             Sifted::Group(group) => self.group(&group, claim),
@@ -425,7 +425,7 @@ impl Gathered {
             self.broken += 1;
             self.unreadable_from.push(last);
         }
-        let mut open: HashMap<i64, Piece> = HashMap::new();
+        let mut open: HashMap<i64, FoundRecords> = HashMap::new();
         for (position, slot) in (group.first_position..).zip(&group.slots).filter(|(_, slot)| !slot.is_gone())
         {
             if !group.sound {
@@ -444,14 +444,14 @@ impl Gathered {
                     (piece.end, piece.last_position) = (slot.sequence + 1, position);
                 }
                 _ => {
-                    let piece = Piece {
+                    let piece = FoundRecords {
                         place: group.place,
                         first_sequence: slot.sequence,
                         end: slot.sequence + 1,
                         last_position: position,
                         chain: None,
                         claimed: Some(name),
-                        proof: Proof::Sound,
+                        proof: Soundness::Sound,
                     };
                     stream.pieces.extend(open.insert(slot.stream, piece));
                 }
@@ -465,12 +465,12 @@ impl Gathered {
 
 /// What commits made of rows, as long as it is not in their table.
 #[derive(Default)]
-struct Journal {
+struct FoundChanges {
     first_needed: u64,
     rows: Vec<NewRow>,
 }
 
-impl Journal {
+impl FoundChanges {
     fn take(&mut self, first_needed: u64, rows: Vec<NewRow>) {
         // Numbers begin again at 1 when the journal was emptied; then there are no others left.
         self.first_needed = self.first_needed.max(first_needed);
@@ -510,7 +510,12 @@ fn last_missing(positions: &[(u64, u64)]) -> u64 {
 type Each<'e> = &'e mut dyn FnMut(u64, u64, &[u8]) -> Result<(), Fault>;
 
 /// Shows records of one stream, piece by piece.
-fn show(image: &mut Image, stream: i64, pieces: &[(Piece, Range<u64>)], each: Each<'_>) -> Result<(), Fault> {
+fn show(
+    image: &mut Image,
+    stream: i64,
+    pieces: &[(FoundRecords, Range<u64>)],
+    each: Each<'_>,
+) -> Result<(), Fault> {
     for (piece, wanted) in pieces {
         let gone = || {
             corrupt(format!(
@@ -543,8 +548,8 @@ fn show(image: &mut Image, stream: i64, pieces: &[(Piece, Range<u64>)], each: Ea
 /// The last position that the high-water mark names. 0 without a readable mark: then nothing is known of the store's end.
 fn acknowledged(data_dir: &Path) -> u64 {
     match high_water::read(&high_water_in(data_dir)) {
-        Ok(Found::Mark(mark)) => mark.position,
-        Ok(Found::Missing | Found::Unreadable) | Err(_) => 0,
+        Ok(ReadMark::Mark(mark)) => mark.position,
+        Ok(ReadMark::Missing | ReadMark::Unreadable) | Err(_) => 0,
     }
 }
 

@@ -14,9 +14,9 @@ use crate::{seal, sums};
 pub(crate) const APPLICATION_ID: i64 = 0x5263_6e74;
 
 /// Step `n` leads from schema `n` to schema `n + 1`.
-const STEPS: &[Step] = &[
+const STEPS: &[SchemaStep] = &[
     // 1: one row a record, in commit order.
-    Step::Sql(
+    SchemaStep::Sql(
         r#"
     CREATE TABLE streams (
         id INTEGER PRIMARY KEY,
@@ -56,7 +56,7 @@ const STEPS: &[Step] = &[
     "#,
     ),
     // 2: one row a commit group, sealed into chunks of one stream each.
-    Step::Moving {
+    SchemaStep::Moving {
         first: r#"
     DROP VIEW log;
     ALTER TABLE events RENAME TO single;
@@ -133,7 +133,7 @@ const STEPS: &[Step] = &[
     "#,
     },
     // 3: a record may be in a chunk and in its group still; whoever does not know that must not open it.
-    Step::Sql(
+    SchemaStep::Sql(
         r#"
     DROP VIEW events;
     DROP VIEW log;
@@ -164,7 +164,7 @@ const STEPS: &[Step] = &[
     "#,
     ),
     // 4: rows are changed in their table later; until then what they are is told here.
-    Step::Sql(
+    SchemaStep::Sql(
         r#"
     -- What rows are from one commit on. What lies before the newest one's `first_needed` is in the table.
     CREATE TABLE changes (
@@ -176,11 +176,11 @@ const STEPS: &[Step] = &[
     "#,
     ),
     // 5: rows have checksums. Chunks of before have none, and are checked by their chain.
-    Step::Moving { first: "", moving: sums::fill, last: "" },
+    SchemaStep::Moving { first: "", moving: sums::fill, last: "" },
 ];
 
 /// How a schema is brought forward.
-enum Step {
+enum SchemaStep {
     Sql(&'static str),
     /// What SQL alone cannot do happens in the middle.
     Moving {
@@ -254,8 +254,8 @@ pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal
         let take = || -> Result<(), Fault> {
             run("BEGIN IMMEDIATE")?;
             match step {
-                Step::Sql(sql) => run(sql)?,
-                Step::Moving { first, moving, last } => {
+                SchemaStep::Sql(sql) => run(sql)?,
+                SchemaStep::Moving { first, moving, last } => {
                     run(first)?;
                     moving(connection)?;
                     run(last)?;

@@ -10,7 +10,7 @@ use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::Connection;
 
 use crate::fault::{Doing as _, corrupt};
-use crate::gather::{Piece, Unit, Window};
+use crate::gather::{SealedPiece, Unit, Window};
 use crate::layout::{self, StreamTail, Totals};
 use crate::limits::MIGRATION_BATCH_BYTES;
 use crate::sums;
@@ -26,7 +26,7 @@ pub(crate) fn take_away(connection: &Connection, units: &[Unit]) -> Result<(), F
 }
 
 /// Writes chunks. Answers how many records are sealed that were not before.
-pub(crate) fn land(connection: &Connection, pieces: &[Piece]) -> Result<Totals, Fault> {
+pub(crate) fn land(connection: &Connection, pieces: &[SealedPiece]) -> Result<Totals, Fault> {
     let mut new = Totals::default();
     for piece in pieces {
         land_one(connection, piece)?;
@@ -41,7 +41,7 @@ pub(crate) fn land(connection: &Connection, pieces: &[Piece]) -> Result<Totals, 
     Ok(new)
 }
 
-pub(crate) fn land_one(connection: &Connection, piece: &Piece) -> Result<(), Fault> {
+pub(crate) fn land_one(connection: &Connection, piece: &SealedPiece) -> Result<(), Fault> {
     let key = &piece.key;
     let doing = format!("sealing records of stream {key}");
     let moved = || {

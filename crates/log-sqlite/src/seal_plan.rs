@@ -19,14 +19,14 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use recount_log::Fault;
 
 use crate::fault::{corrupt, stopped};
-use crate::gather::{Bounds, Piece, Unit};
+use crate::gather::{SealedPiece, Unit, WindowBounds};
 use crate::hot::Backlog;
 use crate::layout::Totals;
 use crate::limits;
-use crate::sealer::{Answer, Ask, Ready};
+use crate::sealer::{Answer, Ready, SealRequest};
 
 pub(crate) struct SealPlan {
-    asks: SyncSender<Ask>,
+    asks: SyncSender<SealRequest>,
     /// The window that is being sealed.
     window: Option<Coming>,
     /// Groups whose records are all in chunks.
@@ -51,7 +51,7 @@ impl Drop for Coming {
 
 /// One transaction.
 pub(crate) struct Work {
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<SealedPiece>,
     pub(crate) units: Vec<Unit>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum Next {
 }
 
 impl SealPlan {
-    pub(crate) fn new(asks: SyncSender<Ask>, portion: Totals, most: Totals) -> Self {
+    pub(crate) fn new(asks: SyncSender<SealRequest>, portion: Totals, most: Totals) -> Self {
         SealPlan { asks, window: None, left: VecDeque::new(), portion, most }
     }
 
@@ -145,10 +145,10 @@ impl SealPlan {
     fn ask(&mut self, from: u64, last_position: u64) -> Result<(), Fault> {
         let (answers, coming) = sync_channel(limits::SEAL_PORTIONS_WAITING_MAX);
         let unwanted = Arc::new(AtomicBool::new(false));
-        let bounds = Bounds { from, last_position, least_bytes: self.portion.bytes, most: self.most };
+        let bounds = WindowBounds { from, last_position, least_bytes: self.portion.bytes, most: self.most };
         let (portion, asker) = (self.portion, std::thread::current());
         self.asks
-            .send(Ask { bounds, portion, answers, unwanted: unwanted.clone(), asker })
+            .send(SealRequest { bounds, portion, answers, unwanted: unwanted.clone(), asker })
             .map_err(|_| stopped())?;
         self.window = Some(Coming { answers: coming, unwanted });
         Ok(())

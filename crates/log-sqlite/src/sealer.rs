@@ -10,13 +10,13 @@ use std::thread::{JoinHandle, Thread};
 use recount_log::Fault;
 use rusqlite::Connection;
 
-use crate::gather::{Bounds, Piece, Unit, Window};
+use crate::gather::{SealedPiece, Unit, Window, WindowBounds};
 use crate::layout::Totals;
 use crate::limits;
 
 /// One window that is wanted.
-pub(crate) struct Ask {
-    pub(crate) bounds: Bounds,
+pub(crate) struct SealRequest {
+    pub(crate) bounds: WindowBounds,
     /// What goes into one portion.
     pub(crate) portion: Totals,
     pub(crate) answers: SyncSender<Answer>,
@@ -30,14 +30,17 @@ pub(crate) struct Ask {
 pub(crate) type Answer = Result<Ready, Fault>;
 
 pub(crate) enum Ready {
-    Portion(Vec<Piece>),
+    Portion(Vec<SealedPiece>),
     /// The last: what can be taken away when all portions are written.
     Groups(Vec<Unit>),
 }
 
 /// Starts the thread; it ends when the sender is dropped, and keeps `held` until it has.
-pub(crate) fn start(connection: Connection, held: impl Send + 'static) -> (SyncSender<Ask>, JoinHandle<()>) {
-    let (asks, inbox) = sync_channel::<Ask>(limits::SEAL_WINDOWS_WAITING_MAX);
+pub(crate) fn start(
+    connection: Connection,
+    held: impl Send + 'static,
+) -> (SyncSender<SealRequest>, JoinHandle<()>) {
+    let (asks, inbox) = sync_channel::<SealRequest>(limits::SEAL_WINDOWS_WAITING_MAX);
     let thread = recount_world::thread("recount-sealer", move || {
         work(&connection, &inbox);
         drop(connection);
@@ -46,7 +49,7 @@ pub(crate) fn start(connection: Connection, held: impl Send + 'static) -> (SyncS
     (asks, thread)
 }
 
-fn work(connection: &Connection, inbox: &Receiver<Ask>) {
+fn work(connection: &Connection, inbox: &Receiver<SealRequest>) {
     while let Ok(ask) = inbox.recv() {
         if let Err(fault) = serve(connection, &ask) {
             ask.tell(Err(fault));
@@ -54,7 +57,7 @@ fn work(connection: &Connection, inbox: &Receiver<Ask>) {
     }
 }
 
-fn serve(connection: &Connection, ask: &Ask) -> Result<(), Fault> {
+fn serve(connection: &Connection, ask: &SealRequest) -> Result<(), Fault> {
     let mut window = Window::new(connection);
     window.gather(&ask.bounds, &|| ask.is_unwanted())?;
     let mut portion = Vec::new();
@@ -77,7 +80,7 @@ fn serve(connection: &Connection, ask: &Ask) -> Result<(), Fault> {
     Ok(())
 }
 
-impl Ask {
+impl SealRequest {
     fn is_unwanted(&self) -> bool {
         self.unwanted.load(Ordering::Relaxed)
     }

@@ -15,9 +15,9 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use crate::blobs::Blobs;
-use crate::changes::Journal;
+use crate::changes::ChangeJournal;
 use crate::checkpoint::Checkpoints;
-use crate::connection::{Place, Role, check_version};
+use crate::connection::{DatabaseFile, Role, check_version};
 use crate::fault::{Doing as _, altered, corrupt, no_space, stopped};
 use crate::folder::Folder;
 use crate::fresh::Fresh;
@@ -26,11 +26,11 @@ use crate::hot::Hot;
 use crate::loss::Evidence;
 use crate::options::SqliteOptions;
 use crate::pages::Pages;
-use crate::pool::{Bounds, Pool};
+use crate::pool::{Pool, WaitingBounds};
 use crate::reserve::Reserve;
 use crate::schema::Refusal;
 use crate::write_back::WriteBack;
-use crate::writer::{Done, Job, Shared, Task, Writer, WriterThreads};
+use crate::writer::{Done, Job, Task, Writer, WriterContext, WriterThreads};
 use crate::writer_queue::WriterQueue;
 use crate::{
     backup, changes, checkpoint, examine, layout, limits, load, marker, reading, rows, schema, sealer,
@@ -38,12 +38,12 @@ use crate::{
 
 /// A store in a data folder. Dropping it finishes what was accepted and waits for its threads.
 pub struct SqliteStore {
-    shared: Shared,
+    shared: WriterContext,
     readers: Pool<Connection>,
     pages: Arc<Pages>,
     blobs: Pool<Blobs>,
     /// For a look at the whole store.
-    place: Place,
+    place: DatabaseFile,
     /// The folder has the marker of a backup still, which counts its blobs.
     is_backup: AtomicBool,
     blob_folder: Blobs,
@@ -100,9 +100,10 @@ impl SqliteStore {
         let (in_use, others) = std::sync::mpsc::sync_channel::<()>(limits::SIGNS_OF_LIFE_MAX);
         let held = (hold.clone(), in_use);
 
-        let bounds = Bounds { count: limits::READS_WAITING_MAX, bytes: usize::MAX };
+        let bounds = WaitingBounds { count: limits::READS_WAITING_MAX, bytes: usize::MAX };
         let (readers, mut threads) = Pool::start("recount-read", bounds, readers, &held);
-        let bounds = Bounds { count: limits::BLOBS_WAITING_MAX, bytes: limits::BLOBS_WAITING_BYTES_MAX };
+        let bounds =
+            WaitingBounds { count: limits::BLOBS_WAITING_MAX, bytes: limits::BLOBS_WAITING_BYTES_MAX };
         let workers = vec![blob_folder.clone(); limits::BLOB_WORKERS];
         let (blobs, blob_threads) = Pool::start("recount-blob", bounds, workers, &held);
         threads.extend(blob_threads);
@@ -115,7 +116,7 @@ impl SqliteStore {
             HighWater::start(&mark, hot.ends().last_position, options.durability, held)?;
         threads.push(thread);
 
-        let shared = Shared {
+        let shared = WriterContext {
             hot: Arc::new(hot),
             fresh: Arc::new(fresh),
             observer: Arc::default(),
@@ -420,8 +421,8 @@ fn is_fresh(fresh: &Fresh, row: &DamagedRow) -> bool {
     matches!((space, key), (Ok(space), Ok(key)) if fresh.get(space, key).is_some())
 }
 
-fn place(folder: &Folder, options: &SqliteOptions) -> Place {
-    Place { database: folder.database(), durability: options.durability, vfs: options.vfs.clone() }
+fn place(folder: &Folder, options: &SqliteOptions) -> DatabaseFile {
+    DatabaseFile { database: folder.database(), durability: options.durability, vfs: options.vfs.clone() }
 }
 
 /// The writer's connection, to a database that is ours, of our schema and, as far as was looked, sound; and
@@ -430,10 +431,10 @@ struct Opened {
     writer: Connection,
     hot: Hot,
     fresh: Fresh,
-    journal: Journal,
+    journal: ChangeJournal,
 }
 
-fn open_database(folder: &Folder, place: &Place, options: &SqliteOptions) -> Result<Opened, Refusal> {
+fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions) -> Result<Opened, Refusal> {
     folder.make_database()?;
     let name = place.name();
     let evidence = Evidence::gather(folder, options.durability)?;
@@ -476,7 +477,7 @@ fn open_database(folder: &Folder, place: &Place, options: &SqliteOptions) -> Res
 }
 
 /// Adds to a fault what of the store can still be read.
-fn with_salvage(fault: Fault, place: &Place) -> Fault {
+fn with_salvage(fault: Fault, place: &DatabaseFile) -> Fault {
     let salvage = place.open(Role::Salvager).and_then(|connection| {
         // Blobs tell by themselves whether they are right.
         examine::examine(connection, None, &Arc::default())

@@ -64,7 +64,7 @@ struct Shape {
 }
 
 /// One frame; its page is in the reader's buffer.
-struct Frame {
+struct WalFrame {
     number: u64,
     is_commit: bool,
     /// Has the salts of this round.
@@ -238,7 +238,7 @@ impl<'s> Frames<'s> {
     }
 
     /// The next whole frame; a part of one at the end of the file was never written.
-    fn next(&mut self) -> io::Result<Option<Frame>> {
+    fn next(&mut self) -> io::Result<Option<WalFrame>> {
         match self.file.read_exact(&mut self.buffer) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -249,7 +249,7 @@ impl<'s> Frames<'s> {
         let stored = [word(header, 16), word(header, 20)];
         let sum = || self.shape.sum(self.shape.sum(self.before, &header[..8]), page);
         let is_intact = is_current && word(header, 0) != 0 && sum() == stored;
-        let frame = Frame { number: self.number, is_commit: word(header, 4) != 0, is_current, is_intact };
+        let frame = WalFrame { number: self.number, is_commit: word(header, 4) != 0, is_current, is_intact };
         self.before = stored;
         self.number += 1;
         Ok(Some(frame))

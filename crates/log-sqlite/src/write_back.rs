@@ -10,13 +10,13 @@
 
 use std::fs::{File, OpenOptions};
 
-use crate::connection::Place;
+use crate::connection::DatabaseFile;
 
 /// See above. `None`: the file is not one of the operating system, or could not be opened.
 pub(crate) struct WriteBack(Option<File>);
 
 impl WriteBack {
-    pub(crate) fn of(place: &Place) -> Self {
+    pub(crate) fn of(place: &DatabaseFile) -> Self {
         if place.vfs.is_some() {
             return WriteBack(None);
         }
@@ -43,7 +43,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("recount.db");
         let of = |vfs: Option<&str>| {
-            let place = Place {
+            let place = DatabaseFile {
                 database: database.clone(),
                 durability: Durability::Strict,
                 vfs: vfs.map(Into::into),

@@ -32,13 +32,13 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::commit::{execute, rolled_back, settle, watch_wal};
-use self::sealing::{Sealing, Step};
-use crate::changes::{self, Journal};
+use self::sealing::{SealStep, Sealing};
+use crate::changes::{self, ChangeJournal};
 use crate::checkpoint::Checkpoints;
-use crate::connection::{Place, Role};
+use crate::connection::{DatabaseFile, Role};
 use crate::fault::{Doing as _, no_space};
-use crate::fresh::{Fresh, States};
-use crate::group::{self, Group, Proof, Written};
+use crate::fresh::{Fresh, RowStates};
+use crate::group::{self, CommitProof, Group, Written};
 use crate::group_commit::GroupCommitPolicy;
 use crate::high_water::HighWater;
 use crate::hot::Hot;
@@ -51,9 +51,9 @@ use crate::reserve::Reserve;
 use crate::rows;
 use crate::seal;
 use crate::seal_plan::{Next, Patience};
-use crate::sealer::Ask;
+use crate::sealer::SealRequest;
 use crate::tails::Tails;
-use crate::writer_queue::{Found, WriterQueue};
+use crate::writer_queue::{TakeResult, WriterQueue};
 
 /// What waits for the writer.
 pub(crate) enum Task {
@@ -107,7 +107,7 @@ impl Job {
 
 /// What the writer shares with the rest of the store.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct WriterContext {
     pub(crate) hot: Arc<Hot>,
     pub(crate) fresh: Arc<Fresh>,
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
@@ -120,23 +120,23 @@ pub(crate) struct Shared {
 /// The threads beside the writer that it asks things of.
 pub(crate) struct WriterThreads {
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) asks: SyncSender<Ask>,
+    pub(crate) asks: SyncSender<SealRequest>,
     pub(crate) high_water: HighWater,
 }
 
 /// The writer's own things. [`Writer::run`] is its life.
 pub(crate) struct Writer {
-    place: Place,
+    place: DatabaseFile,
     /// `None` after a failure that left the connection in doubt; opened again for the next group.
     connection: Option<Connection>,
     tails: Tails,
     written: Written,
-    journal: Journal,
+    journal: ChangeJournal,
     fresh_rows_max: usize,
     group_commit: GroupCommitPolicy,
     /// The data version in which the hot part was last read; `None` after a doubt.
     known: Option<i64>,
-    shared: Shared,
+    shared: WriterContext,
     checkpoints: Checkpoints,
     high_water: HighWater,
     /// Pages in the write-ahead log after the last commit, as SQLite told.
@@ -160,10 +160,10 @@ impl Drop for Leave {
 
 impl Writer {
     pub(crate) fn new(
-        place: Place,
+        place: DatabaseFile,
         mut connection: Connection,
-        journal: Journal,
-        shared: Shared,
+        journal: ChangeJournal,
+        shared: WriterContext,
         beside: WriterThreads,
         options: &SqliteOptions,
     ) -> Result<Self, Fault> {
@@ -198,12 +198,12 @@ impl Writer {
         loop {
             let sleeps = waiting.is_empty();
             match self.take_all(&mut waiting) {
-                Found::End if sleeps => break,
-                Found::Nothing if sleeps => {
+                TakeResult::End if sleeps => break,
+                TakeResult::Nothing if sleeps => {
                     self.pause();
                     continue;
                 }
-                Found::Tasks | Found::Nothing | Found::End => {}
+                TakeResult::Tasks | TakeResult::Nothing | TakeResult::End => {}
             }
             match waiting.pop_front() {
                 Some(Task::Seal(answer)) => {
@@ -238,7 +238,7 @@ impl Writer {
     }
 
     /// Takes what is in the queue, after what is in hand. With nothing in hand, more may be waited for.
-    fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> Found {
+    fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> TakeResult {
         let queue = &self.shared.queue;
         if !waiting.is_empty() {
             return queue.take(waiting, false);
@@ -259,7 +259,7 @@ impl Writer {
         }
         match self.until_due() {
             Some(Duration::ZERO) => {
-                if self.seal_or_wait(self.sealing.due) == Step::NotReady {
+                if self.seal_or_wait(self.sealing.due) == SealStep::NotReady {
                     WriterQueue::<Task>::sleep(to_fold);
                 }
             }
@@ -373,7 +373,7 @@ impl Writer {
     /// One transaction for a group. `Ok`: durable. `Err`: nothing of it is there.
     fn write(&mut self, group: &[Job]) -> Result<Fates, Fault> {
         let fates = self.transact(|writer, connection| {
-            let shared = group::Shared {
+            let shared = group::GroupContext {
                 hot: &writer.shared.hot,
                 fresh: &writer.shared.fresh,
                 journal: &writer.journal,
@@ -415,12 +415,12 @@ impl Writer {
             journal.fold(connection, &writer.shared.fresh)?;
             journal.empty(connection)?;
             let count = layout::raise_fence(connection).doing("raising the fence")?;
-            Ok((journal, Proof::Fence(count)))
+            Ok((journal, CommitProof::Fence(count)))
         });
         match folded {
             Ok(journal) => {
                 self.journal = journal;
-                self.shared.fresh.landed(&mut States::default(), true, moment());
+                self.shared.fresh.landed(&mut RowStates::default(), true, moment());
                 self.fold_not_before = None;
                 self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
             }
@@ -443,7 +443,7 @@ impl Writer {
                 // An erasure moves no tail, and what it took away is not written again.
                 let moved = writer.tail(connection, &row.stream)? != row.expected_tail;
                 if moved || writer.is_erased(connection, &row.stream)? {
-                    return Ok((None, Proof::Nothing));
+                    return Ok((None, CommitProof::Nothing));
                 }
             }
             let mut journal = writer.journal.clone();
@@ -455,11 +455,11 @@ impl Writer {
                     .doing(&format!("writing row {}/{} anew", row.space, row.key))?;
             }
             let count = layout::raise_fence(connection).doing("raising the fence")?;
-            Ok((Some(journal), Proof::Fence(count)))
+            Ok((Some(journal), CommitProof::Fence(count)))
         })?;
         let Some(journal) = repaired else { return Ok(false) };
         self.journal = journal;
-        self.shared.fresh.landed(&mut States::default(), true, moment());
+        self.shared.fresh.landed(&mut RowStates::default(), true, moment());
         self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
         Ok(true)
     }
@@ -489,7 +489,7 @@ impl Writer {
     /// Seals until the next group has room.
     fn make_room(&mut self) -> Result<(), Fault> {
         while self.sealing.is_too_much(self.shared.hot.backlog().totals) {
-            if self.seal_some(u64::MAX, Patience::ForRoom)? == Step::Nothing {
+            if self.seal_some(u64::MAX, Patience::ForRoom)? == SealStep::Nothing {
                 break;
             }
         }
@@ -505,51 +505,51 @@ impl Writer {
     }
 
     /// A step, if it can be done now.
-    fn seal_or_wait(&mut self, last_position: u64) -> Step {
+    fn seal_or_wait(&mut self, last_position: u64) -> SealStep {
         if self.shared.reserve.is_spent() {
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
-            return Step::Nothing;
+            return SealStep::Nothing;
         }
         self.seal_some(last_position, Patience::None).unwrap_or_else(|fault| {
             tracing::warn!(%fault, "sealing failed; retrying later");
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
-            Step::Nothing
+            SealStep::Nothing
         })
     }
 
     fn seal_all(&mut self) -> Result<(), Fault> {
         let last = self.shared.hot.backlog().last_position;
-        while self.seal_some(last, Patience::All)? != Step::Nothing {}
+        while self.seal_some(last, Patience::All)? != SealStep::Nothing {}
         Ok(())
     }
 
     /// One sealing transaction.
-    fn seal_some(&mut self, last_position: u64, patience: Patience) -> Result<Step, Fault> {
+    fn seal_some(&mut self, last_position: u64, patience: Patience) -> Result<SealStep, Fault> {
         if self.known.is_none() {
             // First what there is has to be known again.
-            self.transact(|_, _| Ok(((), Proof::Nothing)))?;
+            self.transact(|_, _| Ok(((), CommitProof::Nothing)))?;
         }
         let backlog = self.shared.hot.backlog();
         let work = match self.sealing.plan.next(&backlog, last_position, patience)? {
             Next::Work(work) => work,
-            Next::NotReady => return Ok(Step::NotReady),
-            Next::Nothing => return Ok(Step::Nothing),
+            Next::NotReady => return Ok(SealStep::NotReady),
+            Next::Nothing => return Ok(SealStep::Nothing),
         };
         let known = self.known;
         let sealed = self.transact(|writer, connection| {
             if writer.known != known {
                 // Another program changed the database; what was made ready may not fit.
-                return Ok((None, Proof::Nothing));
+                return Ok((None, CommitProof::Nothing));
             }
             // First, so that what becomes free is used again at once.
             seal::take_away(connection, &work.units)?;
             let new = seal::land(connection, &work.pieces)?;
             let count = layout::raise_fence(connection).doing("raising the fence")?;
-            Ok((Some(new), Proof::Fence(count)))
+            Ok((Some(new), CommitProof::Fence(count)))
         });
         let Some(new) = sealed.inspect_err(|_| self.sealing.plan.forget())? else {
             self.sealing.plan.forget();
-            return Ok(Step::Done);
+            return Ok(SealStep::Done);
         };
         self.sealing.not_before = None;
         self.sealing.come_in.less(new);
@@ -558,7 +558,7 @@ impl Writer {
             self.shared.hot.taken_away(unit.last_position, &unit.streams);
         }
         self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
-        Ok(Step::Done)
+        Ok(SealStep::Done)
     }
 
     // ---- transactions ----
@@ -566,7 +566,7 @@ impl Writer {
     /// One transaction. `Ok`: durable. `Err`: nothing of it is there.
     fn transact<T>(
         &mut self,
-        work: impl FnOnce(&mut Self, &Connection) -> Result<(T, Proof), Fault>,
+        work: impl FnOnce(&mut Self, &Connection) -> Result<(T, CommitProof), Fault>,
     ) -> Result<T, Fault> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
@@ -628,7 +628,7 @@ impl Writer {
 }
 
 /// Puts everything into the database file, so that it alone is the whole store.
-fn leave(connection: Connection, place: &Place) {
+fn leave(connection: Connection, place: &DatabaseFile) {
     // Another program that reads may be in the way; ending does not wait long for it.
     let emptied = connection.busy_timeout(limits::TRUNCATE_WAIT).and_then(|()| {
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))

@@ -14,20 +14,20 @@ use recount_log::{Fault, FaultKind, Retry};
 use crate::fault::{closed, stopped};
 
 /// Where tasks wait, with the bytes they hold.
-pub(crate) struct WriterQueue<T>(Mutex<Inner<T>>);
+pub(crate) struct WriterQueue<T>(Mutex<QueueInner<T>>);
 
-struct Inner<T> {
+struct QueueInner<T> {
     tasks: VecDeque<T>,
     /// Of what is not in a group yet, be it here or in the writer's hands.
     count: usize,
     bytes: usize,
-    state: State,
+    state: QueueState,
     /// The writer, while it sleeps, and how many have to be here for it to be woken.
     asleep: Option<(Thread, usize)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum QueueState {
     Open,
     /// Nothing new comes in; the writer does what is there.
     Closed,
@@ -37,7 +37,7 @@ enum State {
 
 /// What the writer finds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum TakeResult {
     Tasks,
     Nothing,
     /// Nothing is there and nothing will come.
@@ -47,10 +47,10 @@ pub(crate) enum Found {
 impl<T> WriterQueue<T> {
     pub(crate) fn new() -> Self {
         let (tasks, asleep) = (VecDeque::new(), None);
-        WriterQueue(Mutex::new(Inner { tasks, count: 0, bytes: 0, state: State::Open, asleep }))
+        WriterQueue(Mutex::new(QueueInner { tasks, count: 0, bytes: 0, state: QueueState::Open, asleep }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueInner<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -60,9 +60,9 @@ impl<T> WriterQueue<T> {
     pub(crate) fn push(&self, task: T, bytes: usize) -> Result<(), Fault> {
         let mut inner = self.lock();
         match inner.state {
-            State::Open => {}
-            State::Closed => return Err(closed()),
-            State::Left => return Err(stopped()),
+            QueueState::Open => {}
+            QueueState::Closed => return Err(closed()),
+            QueueState::Left => return Err(stopped()),
         }
         if inner.count >= APPENDS_WAITING_MAX {
             return Err(busy(&format!("{APPENDS_WAITING_MAX} appends")));
@@ -85,8 +85,8 @@ impl<T> WriterQueue<T> {
     /// Lets nothing new in.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
-        if inner.state == State::Open {
-            inner.state = State::Closed;
+        if inner.state == QueueState::Open {
+            inner.state = QueueState::Closed;
         }
         if let Some((writer, _)) = inner.asleep.take() {
             writer.unpark();
@@ -99,7 +99,7 @@ impl<T> WriterQueue<T> {
     pub(crate) fn gather(&self, count: usize, wait: Duration) {
         {
             let mut inner = self.lock();
-            if inner.tasks.len() >= count || inner.state != State::Open {
+            if inner.tasks.len() >= count || inner.state != QueueState::Open {
                 return;
             }
             inner.asleep = Some((std::thread::current(), count));
@@ -110,14 +110,14 @@ impl<T> WriterQueue<T> {
 
     /// Moves everything that is there to the end of `tasks`. With `sleeps` the writer says that it will
     /// sleep when it finds nothing.
-    pub(crate) fn take(&self, tasks: &mut VecDeque<T>, sleeps: bool) -> Found {
+    pub(crate) fn take(&self, tasks: &mut VecDeque<T>, sleeps: bool) -> TakeResult {
         let mut inner = self.lock();
         if inner.tasks.is_empty() {
-            if inner.state != State::Open {
-                return Found::End;
+            if inner.state != QueueState::Open {
+                return TakeResult::End;
             }
             inner.asleep = sleeps.then(|| (std::thread::current(), 1));
-            return Found::Nothing;
+            return TakeResult::Nothing;
         }
         inner.asleep = None;
         if tasks.is_empty() {
@@ -125,7 +125,7 @@ impl<T> WriterQueue<T> {
         } else {
             tasks.append(&mut inner.tasks);
         }
-        Found::Tasks
+        TakeResult::Tasks
     }
 
     /// Sleeps until something comes, at most so long; after a `take` that said so.
@@ -147,7 +147,7 @@ impl<T> WriterQueue<T> {
     pub(crate) fn leave(&self) {
         let left = {
             let mut inner = self.lock();
-            inner.state = State::Left;
+            inner.state = QueueState::Left;
             std::mem::take(&mut inner.tasks)
         };
         drop(left);
@@ -167,19 +167,19 @@ mod tests {
     fn what_was_taken_counts_until_it_is_served() {
         let queue = WriterQueue::new();
         let mut mine = VecDeque::new();
-        assert_eq!(queue.take(&mut mine, false), Found::Nothing);
+        assert_eq!(queue.take(&mut mine, false), TakeResult::Nothing);
         (0..APPENDS_WAITING_MAX).for_each(|n| queue.push(n, 1).unwrap());
         assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Busy);
-        assert_eq!(queue.take(&mut mine, false), Found::Tasks);
+        assert_eq!(queue.take(&mut mine, false), TakeResult::Tasks);
         assert_eq!(mine.len(), APPENDS_WAITING_MAX);
         assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Busy);
         queue.served(1, 1);
         queue.push(7, 1).unwrap();
         queue.close();
         assert_eq!(queue.push(0, 1).unwrap_err().kind, FaultKind::Closed);
-        assert_eq!(queue.take(&mut mine, false), Found::Tasks);
+        assert_eq!(queue.take(&mut mine, false), TakeResult::Tasks);
         assert_eq!(mine.back(), Some(&7), "in order, behind what is in hand");
-        assert_eq!(queue.take(&mut mine, true), Found::End);
+        assert_eq!(queue.take(&mut mine, true), TakeResult::End);
     }
 
     #[test]

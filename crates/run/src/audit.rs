@@ -95,10 +95,10 @@ impl Auditor {
 struct Reading {
     envelope: envelope::Envelopes,
     course: course::Course,
-    turns: turns::Turns,
+    turns: turns::TurnAudit,
     calls: calls::Calls,
     people: people::People,
-    cost: cost::Cost,
+    cost: cost::CostAudit,
     /// How many events before the first were pruned, until a marker has said so.
     missing: Option<u64>,
 }

@@ -18,7 +18,7 @@ use recount_event::family::{approval, clarification, handoff, run};
 use recount_event::{EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId};
 
 use crate::limits;
-pub(crate) use ledger::{Fate, Ledger, Space};
+pub(crate) use ledger::{Ledger, NameStatus, Space};
 pub use status::Status;
 pub(crate) use text::Growing;
 
@@ -118,7 +118,7 @@ impl Default for Turns {
 pub(crate) struct Turn {
     pub(crate) index: u64,
     pub(crate) proposed: u64,
-    pub(crate) blocks: BTreeMap<u64, Block>,
+    pub(crate) blocks: BTreeMap<u64, OpenBlock>,
     /// What the provider has reported for it so far. A turn that fails has used this; one that completes says itself
     /// what it has used.
     pub(crate) used: Totals,
@@ -126,7 +126,7 @@ pub(crate) struct Turn {
 
 /// A text that is being written.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Block {
+pub(crate) struct OpenBlock {
     pub(crate) kind: BlockKind,
     pub(crate) text: Growing,
 }
@@ -427,7 +427,7 @@ impl State {
     /// What closes the texts that are being written, as cut off where they stand.
     pub fn cut_texts(&self) -> Vec<Payload> {
         let Some(turn) = &self.turns.open else { return Vec::new() };
-        let cut = |(block_index, block): (&u64, &Block)| {
+        let cut = |(block_index, block): (&u64, &OpenBlock)| {
             let mut cut = TextComplete::new(turn.index, *block_index, block.text.text());
             cut.aborted = Some(true);
             match block.kind {

@@ -70,10 +70,10 @@ pub enum NotImported {
 
 /// A data folder that no server holds, and none can hold until this is dropped.
 pub struct Folder {
-    source: Source,
+    source: ExportSource,
 }
 
-enum Source {
+enum ExportSource {
     Store(SqliteStore),
     /// The store is refused as damaged, and what is whole of it is read past the damage.
     Damaged {
@@ -93,11 +93,13 @@ impl Folder {
             )));
         }
         match open_store_or_fault(&config(data)?) {
-            Ok(store) => Ok(Folder { source: Source::Store(store) }),
+            Ok(store) => Ok(Folder { source: ExportSource::Store(store) }),
             Err(fault) if fault.kind == FaultKind::Corrupt => {
                 let mut salvage = crate::salvage::read(data).map_err(failed)?;
                 let (whole, damaged) = crate::salvage::whole_runs(&mut salvage)?;
-                Ok(Folder { source: Source::Damaged { salvage: RefCell::new(salvage), whole, damaged } })
+                Ok(Folder {
+                    source: ExportSource::Damaged { salvage: RefCell::new(salvage), whole, damaged },
+                })
             }
             Err(fault) => Err(failed(fault)),
         }
@@ -105,20 +107,20 @@ impl Folder {
 
     /// The same, where a folder that is not there is made. A damaged one is refused.
     pub fn open_or_make(data: &Path) -> Result<Self, StartError> {
-        Ok(Folder { source: Source::Store(open_store(&config(data)?)?) })
+        Ok(Folder { source: ExportSource::Store(open_store(&config(data)?)?) })
     }
 
     /// Runs that cannot be read whole; only where the store is damaged.
     pub fn damaged(&self) -> &[String] {
         match &self.source {
-            Source::Store(_) => &[],
-            Source::Damaged { damaged, .. } => damaged,
+            ExportSource::Store(_) => &[],
+            ExportSource::Damaged { damaged, .. } => damaged,
         }
     }
 
     /// What cannot be read of a damaged store and may belong to runs that nothing names any more, as a sentence.
     pub fn unread(&self) -> Option<String> {
-        let Source::Damaged { salvage, .. } = &self.source else { return None };
+        let ExportSource::Damaged { salvage, .. } = &self.source else { return None };
         let Damage { pages, rows, frames, commits, nameless_records } = salvage.borrow().damage.clone();
         let mut words: Vec<String> = [
             (pages, "pages"),
@@ -139,8 +141,8 @@ impl Folder {
     /// The ids of all runs, oldest first, and how many were erased. A run whose end cannot be read is among them.
     pub async fn runs(&self) -> Result<(Vec<String>, u64), StartError> {
         let store = match &self.source {
-            Source::Store(store) => store,
-            Source::Damaged { whole, .. } => {
+            ExportSource::Store(store) => store,
+            ExportSource::Damaged { whole, .. } => {
                 let (erased, runs): (Vec<&Stream>, Vec<&Stream>) = whole.iter().partition(|run| run.erased);
                 return Ok((runs.iter().map(|run| run.key.to_string()).collect(), erased.len() as u64));
             }
@@ -164,13 +166,13 @@ impl Folder {
     /// Where a run begins and ends and what it adds up to, when there is such a run.
     pub async fn tail(&self, run: &str) -> Result<Option<Tail>, StartError> {
         match &self.source {
-            Source::Store(store) => store.tail(&run.into()).await.map_err(failed),
-            Source::Damaged { damaged, .. } if damaged.iter().any(|damaged| damaged == run) => {
+            ExportSource::Store(store) => store.tail(&run.into()).await.map_err(failed),
+            ExportSource::Damaged { damaged, .. } if damaged.iter().any(|damaged| damaged == run) => {
                 Err(StartError::damaged(format!(
                     "{run} cannot be read whole; recount salvage saves what is left of it"
                 )))
             }
-            Source::Damaged { whole, .. } => Ok(find(whole, run).map(|stream| Tail {
+            ExportSource::Damaged { whole, .. } => Ok(find(whole, run).map(|stream| Tail {
                 next_sequence: stream.end,
                 last_position: stream.last_position(),
                 head: stream.head,
@@ -184,8 +186,8 @@ impl Folder {
     /// Some of a run's events as they are stored, from sequence `from` on; none when there are none.
     pub async fn events(&self, run: &str, from: u64) -> Result<Vec<Bytes>, StartError> {
         let store = match &self.source {
-            Source::Store(store) => store,
-            Source::Damaged { salvage, whole, .. } => {
+            ExportSource::Store(store) => store,
+            ExportSource::Damaged { salvage, whole, .. } => {
                 let Some(stream) = find(whole, run) else { return Ok(Vec::new()) };
                 return salvage.borrow_mut().page(stream, from.max(stream.first_sequence)).map_err(failed);
             }
@@ -201,7 +203,7 @@ impl Folder {
         let import: Import = recount_face_aep::read_export(lines).map_err(|refusal| {
             NotImported::Refused { code: refusal.code.as_str(), detail: refusal.detail }
         })?;
-        let Source::Store(store) = &self.source else {
+        let ExportSource::Store(store) = &self.source else {
             return Err(NotImported::Failed(StartError::failed("a damaged store accepts no imports")));
         };
         recount_engine::import::import(store, import).await.map_err(|error| match error {
@@ -217,8 +219,8 @@ impl Folder {
     /// Lets go of the folder.
     pub async fn close(self) -> Result<(), StartError> {
         match self.source {
-            Source::Store(store) => store.close().await.map_err(failed),
-            Source::Damaged { .. } => Ok(()),
+            ExportSource::Store(store) => store.close().await.map_err(failed),
+            ExportSource::Damaged { .. } => Ok(()),
         }
     }
 }

@@ -42,13 +42,13 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     };
     let mut response = match (&page, is_preflight(&request)) {
         // Asked by a browser on its own, which sends no token with it.
-        (Page::Allowed(_), true) => preflight(request.headers()),
+        (PageAccess::Allowed(_), true) => preflight(request.headers()),
         _ => match admit(&gate, &mut request) {
             Ok(()) => next.run(request).await,
             Err(refusal) => refused(refusal),
         },
     };
-    if let Page::Allowed(origin) = page {
+    if let PageAccess::Allowed(origin) = page {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
@@ -76,7 +76,7 @@ const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if
                         last-event-id, traceparent, x-request-id";
 
 /// The page that a request comes from.
-enum Page {
+enum PageAccess {
     /// No page, or one of ours.
     Own,
     /// One of another origin that is allowed.
@@ -143,7 +143,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    fn page(&self, headers: &HeaderMap, uri: &Uri) -> Result<Page, Refusal> {
+    fn page(&self, headers: &HeaderMap, uri: &Uri) -> Result<PageAccess, Refusal> {
         let host = host(headers, uri)?;
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let origin = origins.next();
@@ -155,17 +155,17 @@ impl Rules<'_> {
             let (shown, bound) = (host.chars().take(80).collect::<String>(), self.bound);
             return Err(Refusal::new(Code::HostRefused, format!("Host is {shown:?}; use {bound}")));
         }
-        let Some(origin) = origin else { return Ok(Page::Own) };
+        let Some(origin) = origin else { return Ok(PageAccess::Own) };
         let named = text(origin, Code::OriginRefused, "Origin")?;
         let authority = match named.strip_prefix("http://") {
             None if !self.anybody => named.strip_prefix("https://"),
             authority => authority,
         };
         if authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host)) {
-            return Ok(Page::Own);
+            return Ok(PageAccess::Own);
         }
         if self.allowed_origins.iter().any(|allowed| allowed == named) {
-            return Ok(Page::Allowed(origin.clone()));
+            return Ok(PageAccess::Allowed(origin.clone()));
         }
         let shown: String = named.chars().take(80).collect();
         Err(Refusal::new(Code::OriginRefused, origin_refused(&shown, host, self.allowed_origins)))
@@ -237,7 +237,7 @@ mod tests {
         let allowed = ["https://app.example".to_owned()];
         let rules = Rules { bound: "127.0.0.1:8765".parse().unwrap(), anybody, allowed_origins: &allowed };
         let page = rules.page(&headers, &Uri::from_static("/v1/runs"));
-        page.map(|page| matches!(page, Page::Allowed(_))).map_err(|refusal| refusal.code)
+        page.map(|page| matches!(page, PageAccess::Allowed(_))).map_err(|refusal| refusal.code)
     }
 
     #[test]

@@ -18,7 +18,7 @@ use recount_log::Stats;
 use tokio::time::Instant;
 
 pub(crate) use self::requests::{Requests, count};
-use self::text::{Kind, Page, Scale};
+use self::text::{Kind, MetricsPage, Scale};
 use crate::connection_limits::ConnectionLimits;
 use crate::tenants::Tenants;
 
@@ -51,7 +51,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
 
 /// The whole page. Where the store does not answer, what only it knows is left out.
 fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     page.family("recount_build", Kind::Info, None, "The program and the SQLite it is built with.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("sqlite", recount_log_sqlite::sqlite_version())];
     page.sample("_info", &build, 1.0);
@@ -84,7 +84,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     page.finish()
 }
 
-fn log(page: &mut Page, stats: &EngineStats) {
+fn log(page: &mut MetricsPage, stats: &EngineStats) {
     let store = &stats.store;
     page.counter("recount_events_committed", None, "Events that became durable.", stats.events_committed);
     page.histogram(
@@ -118,7 +118,7 @@ fn log(page: &mut Page, stats: &EngineStats) {
 }
 
 /// What the scrub has read, and what it found.
-fn scrub(page: &mut Page, stats: &EngineStats) {
+fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
     let scrubbed = &stats.scrubbed;
     page.counter(
         "recount_scrub_rounds",
@@ -135,7 +135,7 @@ fn scrub(page: &mut Page, stats: &EngineStats) {
     );
 }
 
-fn store(page: &mut Page, store: &Stats) {
+fn store(page: &mut MetricsPage, store: &Stats) {
     let bytes = Some("bytes");
     page.gauge(
         "recount_last_position",
@@ -157,7 +157,7 @@ fn store(page: &mut Page, store: &Stats) {
     page.gauge("recount_wal_bytes", bytes, "The write-ahead log beside it.", store.wal_bytes as f64);
 }
 
-fn readers(page: &mut Page, stats: &EngineStats) {
+fn readers(page: &mut MetricsPage, stats: &EngineStats) {
     let readers = stats.readers;
     let by_source = [
         ("live", readers.open - readers.from_store, readers.events_live),
@@ -184,7 +184,7 @@ fn readers(page: &mut Page, stats: &EngineStats) {
     );
 }
 
-fn places(page: &mut Page, sources: &Sources) {
+fn places(page: &mut MetricsPage, sources: &Sources) {
     page.family(
         "recount_streams_refused",
         Kind::Counter,
@@ -203,7 +203,7 @@ fn places(page: &mut Page, sources: &Sources) {
     );
 }
 
-fn connections(page: &mut Page, connections: &ConnectionLimits) {
+fn connections(page: &mut MetricsPage, connections: &ConnectionLimits) {
     page.gauge("recount_connections", None, "Connections that are open.", connections.open() as f64);
     page.gauge("recount_connections_max", None, "Connections there may be.", connections.places_max() as f64);
     page.counter(

@@ -26,7 +26,7 @@ const KEYS: &str = "keys";
 
 /// What came of it, store by store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct SalvageReport {
     pub stores: Vec<StoreReport>,
 }
 
@@ -71,7 +71,7 @@ pub enum Outcome {
     },
 }
 
-impl Report {
+impl SalvageReport {
     /// Whether everything that is known to have been there was saved.
     pub fn is_whole(&self) -> bool {
         self.stores.iter().all(StoreReport::is_whole)
@@ -87,7 +87,7 @@ impl StoreReport {
 }
 
 /// Makes a data folder at `to`, where there must be nothing, of what can be read at `from`. Blocks.
-pub fn salvage(from: &Path, to: &Path) -> Result<Report, StartError> {
+pub fn salvage(from: &Path, to: &Path) -> Result<SalvageReport, StartError> {
     if to.symlink_metadata().is_ok() {
         return Err(StartError::usage(format!("{} exists already; name a new folder", to.display())));
     }
@@ -116,7 +116,7 @@ fn unfinished(to: &Path) -> PathBuf {
     name.into()
 }
 
-fn all(from: &Path, to: &Path, world: &World) -> Result<Report, StartError> {
+fn all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartError> {
     let mut stores = vec![store(TENANT_DEFAULT, from, to, world)?];
     let tenants = tenant_folders(from)
         .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
@@ -130,7 +130,7 @@ fn all(from: &Path, to: &Path, world: &World) -> Result<Report, StartError> {
     }
     copy_keys(from, to)
         .map_err(|why| StartError::failed(format!("the folder {KEYS} cannot be copied: {why}")))?;
-    Ok(Report { stores })
+    Ok(SalvageReport { stores })
 }
 
 /// One store, into a folder that is made.

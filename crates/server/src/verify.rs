@@ -15,7 +15,7 @@ pub use folder::{Survey, offline};
 
 /// What a check of one run found, or of a store as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     /// `None` for the store as a whole.
     pub run_id: Option<String>,
     pub events: u64,
@@ -27,10 +27,10 @@ pub struct Report {
     pub unseen: Vec<String>,
 }
 
-impl Report {
+impl VerifyReport {
     /// A run that was noted and is not there any more.
     pub fn missing(run_id: &str) -> Self {
-        Report {
+        VerifyReport {
             run_id: Some(run_id.to_owned()),
             events: 0,
             head: String::new(),
@@ -42,7 +42,7 @@ impl Report {
     /// A run that could not be read.
     pub fn unchecked(run_id: &str, why: &str) -> Self {
         let problems = vec![format!("it could not be checked: {why}")];
-        Report { problems, ..Report::missing(run_id) }
+        VerifyReport { problems, ..VerifyReport::missing(run_id) }
     }
 
     /// A run of which nothing but a tombstone is left. Without its head, what was noted cannot be compared, and that is said.
@@ -65,7 +65,7 @@ impl Report {
                 _ => {}
             }
         }
-        Report { run_id: Some(run_id.to_owned()), events, head: head.to_owned(), problems, unseen }
+        VerifyReport { run_id: Some(run_id.to_owned()), events, head: head.to_owned(), problems, unseen }
     }
 }
 
@@ -210,7 +210,7 @@ impl Checker {
     }
 
     /// Compares with the noted count and head, and checks the whole run against the rules.
-    pub fn finish(mut self, expected: Option<(u64, &str)>) -> Report {
+    pub fn finish(mut self, expected: Option<(u64, &str)>) -> VerifyReport {
         // Where an event cannot be read, what follows it would break rules by that alone.
         if self.problems.is_empty()
             && let Some(illegal) = &self.illegal
@@ -248,7 +248,7 @@ impl Checker {
             });
         }
         self.problems.append(&mut self.differences);
-        Report { run_id: Some(self.run_id), events: self.count, head, problems: self.problems, unseen }
+        VerifyReport { run_id: Some(self.run_id), events: self.count, head, problems: self.problems, unseen }
     }
 }
 
@@ -280,8 +280,9 @@ mod tests {
     #[test]
     fn what_was_noted_of_an_erased_run_is_compared_or_said_not_to_be() {
         let (one, two) = (head(&["a"]).to_string(), head(&["a", "b"]).to_string());
-        let problems = |events, of: &str, noted: &[Noted]| Report::erased(RUN, events, of, noted).problems;
-        let unseen = |of: &str, noted: &[Noted]| Report::erased(RUN, 0, of, noted).unseen.len();
+        let problems =
+            |events, of: &str, noted: &[Noted]| VerifyReport::erased(RUN, events, of, noted).problems;
+        let unseen = |of: &str, noted: &[Noted]| VerifyReport::erased(RUN, 0, of, noted).unseen.len();
         let noted = [Noted::line(&format!("{RUN} 2 {two}")).unwrap()];
         assert_eq!(problems(2, &two, &noted), [""; 0]);
         assert!(problems(2, &one, &noted)[0].contains("were noted"));

@@ -205,9 +205,9 @@ struct Waiting {
 
 /// What one engine holds.
 #[derive(Clone)]
-pub struct FaultStore(Arc<Inner>);
+pub struct FaultStore(Arc<StoreInner>);
 
-struct Inner {
+struct StoreInner {
     disk: Arc<Disk>,
     dice: Dice,
     trace: Trace,
@@ -229,7 +229,7 @@ fn fault(kind: FaultKind) -> Fault {
 
 impl FaultStore {
     pub fn new(disk: &Arc<Disk>, dice: Dice, trace: Trace, faults: Faults) -> Self {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(StoreInner {
             disk: disk.clone(),
             dice,
             trace,
@@ -268,7 +268,7 @@ impl FaultStore {
     }
 }
 
-impl Inner {
+impl StoreInner {
     fn faults(&self) -> Faults {
         *lock(&self.faults)
     }

@@ -85,11 +85,11 @@ impl std::ops::AddAssign for Counts {
 pub struct Trace {
     clock: Arc<dyn Clock>,
     start_ms: u64,
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<TraceInner>>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct TraceInner {
     text: String,
     wrong: Vec<String>,
     checks: BTreeSet<Check>,
@@ -102,7 +102,7 @@ impl Trace {
         Trace { clock, start_ms, inner: Arc::default() }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, TraceInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

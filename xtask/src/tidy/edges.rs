@@ -8,7 +8,7 @@ const RULE: &str = "edges";
 const MAP: &str = "ARCHITECTURE.md";
 
 /// One row of the table.
-struct Row {
+struct CrateEdges {
     folder: &'static str,
     /// Our crates it may depend on; tests may depend on more, but never on a plug.
     uses: &'static [&'static str],
@@ -16,44 +16,48 @@ struct Row {
     never: &'static [&'static str],
 }
 
-const CRATES: &[Row] = &[
+const CRATES: &[CrateEdges] = &[
     // 0 ground
-    Row { folder: "json", uses: &[], never: &["serde", "serde_json"] },
-    Row { folder: "event", uses: &["json"], never: &["tokio"] },
-    Row { folder: "run", uses: &["event"], never: &["tokio", "serde_json"] },
-    Row { folder: "log", uses: &[], never: &["serde", "serde_json", "tokio"] },
-    Row { folder: "world", uses: &[], never: &["serde", "serde_json"] },
-    Row { folder: "redact", uses: &["json"], never: &["tokio"] },
+    CrateEdges { folder: "json", uses: &[], never: &["serde", "serde_json"] },
+    CrateEdges { folder: "event", uses: &["json"], never: &["tokio"] },
+    CrateEdges { folder: "run", uses: &["event"], never: &["tokio", "serde_json"] },
+    CrateEdges { folder: "log", uses: &[], never: &["serde", "serde_json", "tokio"] },
+    CrateEdges { folder: "world", uses: &[], never: &["serde", "serde_json"] },
+    CrateEdges { folder: "redact", uses: &["json"], never: &["tokio"] },
     // 1 engine
-    Row {
+    CrateEdges {
         folder: "engine",
         uses: &["event", "run", "log", "world", "redact"],
         never: &["axum", "hyper", "http", "rusqlite"],
     },
     // 2 edges
-    Row { folder: "log-sqlite", uses: &["log", "world"], never: &["serde", "serde_json"] },
-    Row { folder: "log-postgres", uses: &["log", "world"], never: &["serde", "serde_json"] },
-    Row { folder: "bus-nats", uses: &["engine", "world"], never: &[] },
-    Row { folder: "transport", uses: &["world"], never: &["axum"] },
-    Row {
+    CrateEdges { folder: "log-sqlite", uses: &["log", "world"], never: &["serde", "serde_json"] },
+    CrateEdges { folder: "log-postgres", uses: &["log", "world"], never: &["serde", "serde_json"] },
+    CrateEdges { folder: "bus-nats", uses: &["engine", "world"], never: &[] },
+    CrateEdges { folder: "transport", uses: &["world"], never: &["axum"] },
+    CrateEdges {
         folder: "agent",
         uses: &["engine", "run", "event", "world", "redact", "transport"],
         never: &["axum"],
     },
-    Row { folder: "api", uses: &["event"], never: &["tokio", "axum"] },
-    Row { folder: "aaep", uses: &["json"], never: &["tokio", "axum"] },
-    Row { folder: "aaep-host", uses: &["aaep", "transport", "world"], never: &["reqwest"] },
+    CrateEdges { folder: "api", uses: &["event"], never: &["tokio", "axum"] },
+    CrateEdges { folder: "aaep", uses: &["json"], never: &["tokio", "axum"] },
+    CrateEdges { folder: "aaep-host", uses: &["aaep", "transport", "world"], never: &["reqwest"] },
     // 3 faces
-    Row { folder: "face-aep", uses: &["engine", "run", "event", "transport", "api", "world"], never: &[] },
-    Row { folder: "face-aap", uses: &["engine", "run", "event", "transport", "world"], never: &[] },
-    Row {
+    CrateEdges {
+        folder: "face-aep",
+        uses: &["engine", "run", "event", "transport", "api", "world"],
+        never: &[],
+    },
+    CrateEdges { folder: "face-aap", uses: &["engine", "run", "event", "transport", "world"], never: &[] },
+    CrateEdges {
         folder: "face-aaep",
         uses: &["engine", "run", "event", "transport", "aaep", "aaep-host", "world"],
         never: &[],
     },
-    Row { folder: "aaep-kit", uses: &["aaep", "aaep-host", "transport", "world"], never: &[] },
+    CrateEdges { folder: "aaep-kit", uses: &["aaep", "aaep-host", "transport", "world"], never: &[] },
     // 4 assembly
-    Row {
+    CrateEdges {
         folder: "server",
         uses: &[
             "event",
@@ -76,10 +80,10 @@ const CRATES: &[Row] = &[
         ],
         never: &[],
     },
-    Row { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
+    CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
     // 5 shipped
-    Row { folder: "cli", uses: &["server", "client", "aaep-kit"], never: &["axum"] },
-    Row {
+    CrateEdges { folder: "cli", uses: &["server", "client", "aaep-kit"], never: &["axum"] },
+    CrateEdges {
         folder: "sim",
         uses: &[
             "event",
@@ -103,7 +107,7 @@ const CRATES: &[Row] = &[
         ],
         never: &[],
     },
-    Row {
+    CrateEdges {
         folder: "bench",
         uses: &[
             "event",
@@ -123,8 +127,8 @@ const CRATES: &[Row] = &[
         ],
         never: &[],
     },
-    Row { folder: "playback", uses: &["world"], never: &["reqwest"] },
-    Row { folder: "xtask", uses: &[], never: &[] },
+    CrateEdges { folder: "playback", uses: &["world"], never: &["reqwest"] },
+    CrateEdges { folder: "xtask", uses: &[], never: &[] },
 ];
 
 /// Crates behind a seam; naming one is choosing it, which only these do, in their tests too.

@@ -68,9 +68,9 @@ pub(super) fn attachments_or_none<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<Attachment>>, D::Error> {
     #[derive(Deserialize)]
-    struct One(#[serde(deserialize_with = "object")] Attachment);
-    let several = Option::<Vec<One>>::deserialize(deserializer)?;
-    Ok(several.map(|several| several.into_iter().map(|One(one)| one).collect()))
+    struct OneAttachment(#[serde(deserialize_with = "object")] Attachment);
+    let several = Option::<Vec<OneAttachment>>::deserialize(deserializer)?;
+    Ok(several.map(|several| several.into_iter().map(|OneAttachment(one)| one).collect()))
 }
 
 /// A request with these fields of its own, followed by those of an [`Order`].

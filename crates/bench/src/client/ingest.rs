@@ -10,7 +10,7 @@ use crate::histogram::Histogram;
 use crate::{http, scene};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct IngestPlan {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
     pub(crate) batch: usize,
@@ -25,14 +25,14 @@ pub(crate) struct Plan {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct IngestFound {
     pub(crate) events: u64,
     pub(crate) seconds: f64,
     pub(crate) confirmed: Histogram,
     pub(crate) runs: Vec<String>,
 }
 
-pub(super) fn run(plan: &Plan) -> Result<Found> {
+pub(super) fn run(plan: &IngestPlan) -> Result<IngestFound> {
     let mut connections = Vec::new();
     for _ in 0..plan.connections {
         let mut connection = http::Connection::open(plan.address)?;
@@ -41,7 +41,8 @@ pub(super) fn run(plan: &Plan) -> Result<Found> {
     }
     super::stand_ready()?;
     let start = now_ns();
-    let mut found = Found { events: 0, seconds: 0.0, confirmed: Histogram::default(), runs: Vec::new() };
+    let mut found =
+        IngestFound { events: 0, seconds: 0.0, confirmed: Histogram::default(), runs: Vec::new() };
     std::thread::scope(|scope| {
         let producers: Vec<_> = connections
             .into_iter()
@@ -60,7 +61,7 @@ pub(super) fn run(plan: &Plan) -> Result<Found> {
 }
 
 fn produce(
-    plan: &Plan,
+    plan: &IngestPlan,
     mut connection: http::Connection,
     mut run: String,
     start: u64,

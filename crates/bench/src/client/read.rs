@@ -30,7 +30,7 @@ const BATCH_MAX: u64 = 1000;
 
 /// What is to be read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct ReadPlan {
     pub(crate) address: SocketAddr,
     pub(crate) path: String,
     pub(crate) readers: usize,
@@ -55,7 +55,7 @@ pub(crate) enum Source {
 
 /// What was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct ReadFound {
     pub(crate) delivered: u64,
     pub(crate) missing: u64,
     pub(crate) repeated: u64,
@@ -90,7 +90,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn open(plan: &Plan) -> Result<Crowd> {
+    fn open(plan: &ReadPlan) -> Result<Crowd> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut sockets = Vec::with_capacity(plan.readers);
         let every = plan.readers.div_ceil(SAMPLED).max(1);
@@ -139,7 +139,7 @@ impl Crowd {
 }
 
 /// Reads until everybody has everything, or nothing comes any more.
-pub(super) fn run(plan: &Plan) -> Result<Found> {
+pub(super) fn run(plan: &ReadPlan) -> Result<ReadFound> {
     let mut crowd = Crowd::open(plan)?;
     let stalled: Vec<TcpStream> = (0..plan.stalled)
         .map(|_| {
@@ -188,7 +188,7 @@ pub(super) fn run(plan: &Plan) -> Result<Found> {
     drop(stalled);
     let sum = |of: fn(&Reader) -> u64| crowd.sockets.iter().map(|socket| of(&socket.reader)).sum::<u64>();
     let everything = before / plan.readers.max(1) as u64 + expected;
-    Ok(Found {
+    Ok(ReadFound {
         delivered: sum(|reader| reader.messages) - before,
         missing: sum(|reader| reader.missing),
         repeated: sum(|reader| reader.repeated),
@@ -205,7 +205,7 @@ pub(super) fn run(plan: &Plan) -> Result<Found> {
 
 type Feed = std::thread::JoinHandle<Result<Histogram>>;
 
-fn feed(plan: &Plan, start: u64) -> Result<Option<Feed>> {
+fn feed(plan: &ReadPlan, start: u64) -> Result<Option<Feed>> {
     let plan = plan.clone();
     match plan.source.clone() {
         Source::Server => {
@@ -230,7 +230,7 @@ fn spawn(body: impl FnOnce() -> Result<Histogram> + Send + 'static) -> Feed {
 }
 
 /// Appends each event when it is due; what became due during an append goes with the next.
-fn send(plan: &Plan, run: &str, connection: &mut http::Connection, start: u64) -> Result<Histogram> {
+fn send(plan: &ReadPlan, run: &str, connection: &mut http::Connection, start: u64) -> Result<Histogram> {
     let mut confirmed = Histogram::default();
     let (mut sent, mut seq) = (0, 1);
     let due_of = |event: u64| start + event * 1_000_000_000 / plan.rate;

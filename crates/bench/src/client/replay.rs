@@ -16,7 +16,7 @@ use crate::histogram::Histogram;
 const READ_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct ReplayPlan {
     pub(crate) address: SocketAddr,
     pub(crate) path: String,
     /// Messages the stream must bring; looked at in the first pass of a plan that has no `bytes`.
@@ -28,7 +28,7 @@ pub(crate) struct Plan {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct ReplayFound {
     pub(crate) messages: u64,
     pub(crate) missing: u64,
     pub(crate) repeated: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) seconds: Vec<f64>,
 }
 
-fn open(plan: &Plan) -> Result<TcpStream> {
+fn open(plan: &ReplayPlan) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(plan.address)?;
     stream.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
     let request =
@@ -46,8 +46,8 @@ fn open(plan: &Plan) -> Result<TcpStream> {
     Ok(stream)
 }
 
-pub(super) fn run(plan: &Plan) -> Result<Found> {
-    let mut found = Found { messages: 0, missing: 0, repeated: 0, bytes: 0, seconds: Vec::new() };
+pub(super) fn run(plan: &ReplayPlan) -> Result<ReplayFound> {
+    let mut found = ReplayFound { messages: 0, missing: 0, repeated: 0, bytes: 0, seconds: Vec::new() };
     let mut buffer = vec![0; READ_BYTES];
     super::stand_ready()?;
     let Some(wanted) = plan.bytes else {

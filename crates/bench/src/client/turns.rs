@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const READ_BYTES: usize = 16 << 10;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct TurnsPlan {
     pub(crate) address: SocketAddr,
     pub(crate) agent: String,
     pub(crate) connections: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct TurnsFound {
     pub(crate) turns: u64,
     pub(crate) seconds: f64,
     /// From the request to the first byte of the stream, and to its last frame.
@@ -46,11 +46,11 @@ struct Application {
     requests: Vec<Vec<u8>>,
 }
 
-pub(super) fn run(plan: &Plan) -> Result<Found> {
+pub(super) fn run(plan: &TurnsPlan) -> Result<TurnsFound> {
     let applications = (0..plan.connections).map(|at| application(plan, at)).collect::<Result<Vec<_>>>()?;
     super::stand_ready()?;
     let start = now_ns();
-    let mut found = Found::default();
+    let mut found = TurnsFound::default();
     std::thread::scope(|scope| {
         let talks: Vec<_> = applications
             .into_iter()
@@ -69,7 +69,7 @@ pub(super) fn run(plan: &Plan) -> Result<Found> {
     Ok(found)
 }
 
-fn application(plan: &Plan, at: usize) -> Result<Application> {
+fn application(plan: &TurnsPlan, at: usize) -> Result<Application> {
     let mut connection = http::Connection::open(plan.address)?;
     let own = (plan.sessions + plan.connections - 1 - at) / plan.connections;
     let mut requests = Vec::with_capacity(own);
@@ -98,8 +98,8 @@ fn request(address: SocketAddr, session: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn talk(mut application: Application, start: u64, seconds: f64) -> Result<Found> {
-    let mut found = Found::default();
+fn talk(mut application: Application, start: u64, seconds: f64) -> Result<TurnsFound> {
+    let mut found = TurnsFound::default();
     let mut buffer = vec![0; READ_BYTES];
     let mut next = 0;
     while seconds_since(start) < seconds {

@@ -93,7 +93,7 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
 }
 
 #[derive(Default)]
-struct Found {
+struct CrowdFound {
     gaps: Histogram,
     deltas: usize,
     finished: usize,
@@ -102,8 +102,8 @@ struct Found {
 }
 
 /// Reads the feed from its beginning until all runs have ended.
-fn read(own: &Own, runs: usize) -> Result<Found> {
-    let mut found = Found::default();
+fn read(own: &Own, runs: usize) -> Result<CrowdFound> {
+    let mut found = CrowdFound::default();
     let mut last: HashMap<Vec<u8>, u64> = HashMap::new();
     let (mut all_since, mut first_end) = (0, None);
     own.follow("/v1/events", |event, now| {

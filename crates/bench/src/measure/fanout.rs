@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 
 use super::{Bench, alternate, load, new_run};
 use crate::client::Plan;
-use crate::client::read::{Found, Plan as Read, Source};
+use crate::client::read::{ReadFound, ReadPlan, Source};
 use crate::process::{Server, anonymous_kib, cpu_seconds};
 use crate::raw;
 use crate::sheet::{Bar, Line, Sheet};
@@ -117,7 +117,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     }
     let fast = scene(1000, 10_000);
     let (ours, broadcast, idle, cpu) = both(bench, pair, sheet, fast, "broadcast")?;
-    let rate = |found: &Found| found.delivered as f64 / found.seconds;
+    let rate = |found: &ReadFound| found.delivered as f64 / found.seconds;
     sheet.pair("fanout.1000x10000.rate", rate(&ours), rate(&broadcast));
     sheet.pair("fanout.1000x10000.delivered", share(&ours, fast), share(&broadcast, fast));
     sheet.one("fanout.idle", idle);
@@ -168,7 +168,7 @@ pub(super) fn stalled(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<(
     Ok(())
 }
 
-fn share(found: &Found, scene: Scene) -> f64 {
+fn share(found: &ReadFound, scene: Scene) -> f64 {
     found.delivered as f64 / (scene.readers as u64 * scene.events) as f64
 }
 
@@ -178,7 +178,7 @@ fn both(
     sheet: &mut Sheet,
     scene: Scene,
     other: &str,
-) -> Result<(Found, Found, f64, f64)> {
+) -> Result<(ReadFound, ReadFound, f64, f64)> {
     let (mut ours, mut theirs) = (None, None);
     alternate(
         pair,
@@ -210,7 +210,7 @@ fn both(
 
 /// What the client found; the server's memory for each reader while all were idle, in KiB; its processor
 /// time a message, in nanoseconds.
-fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(Found, f64, f64)> {
+fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(ReadFound, f64, f64)> {
     let scratch = bench.scratch("server")?;
     let server = Server::product(scratch.path())?;
     let run = new_run(&server)?;
@@ -218,7 +218,7 @@ fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(Found, f64
     let path = format!("/v1/runs/{run}/events");
     let (mut idle, mut cpu) = (0.0, 0.0);
     let plan = plan(&server, path, scene, Source::Run(run));
-    let found: Found = load(&plan, || {
+    let found: ReadFound = load(&plan, || {
         idle = (anonymous_kib(server.pid())? - before) / scene.readers as f64;
         cpu = cpu_seconds(server.pid())?;
         Ok(())
@@ -237,11 +237,11 @@ fn product(bench: &Bench, sheet: &mut Sheet, scene: Scene) -> Result<(Found, f64
     Ok((found, idle, cpu))
 }
 
-fn yardstick(name: &str, scene: Scene) -> Result<(Found, f64)> {
+fn yardstick(name: &str, scene: Scene) -> Result<(ReadFound, f64)> {
     let server = Server::start(&["yardstick", name, &scene.rate.to_string(), &scene.events.to_string()])?;
     let plan = plan(&server, "/events".to_owned(), scene, Source::Server);
     let mut cpu = 0.0;
-    let found: Found = load(&plan, || {
+    let found: ReadFound = load(&plan, || {
         cpu = cpu_seconds(server.pid())?;
         Ok(())
     })?;
@@ -250,7 +250,7 @@ fn yardstick(name: &str, scene: Scene) -> Result<(Found, f64)> {
 }
 
 fn plan(server: &Server, path: String, scene: Scene, source: Source) -> Plan {
-    Plan::Read(Read {
+    Plan::Read(ReadPlan {
         address: server.address,
         path,
         readers: scene.readers,

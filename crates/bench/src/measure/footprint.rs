@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 
 use super::{Bench, alternate, load};
 use crate::client::Plan;
-use crate::client::ingest::{Found, Plan as Ingest};
+use crate::client::ingest::{IngestFound, IngestPlan};
 use crate::process::{Server, anonymous_kib, cpu_seconds, folder_bytes};
 use crate::sheet::{Bar, Line, Sheet};
 use crate::{clock, scene};
@@ -106,9 +106,9 @@ fn write(
     batches_a_run: u64,
     events: u64,
     end_runs: bool,
-) -> Result<Found> {
+) -> Result<IngestFound> {
     let batches_max = events.div_ceil((connections * batch) as u64);
-    let plan = Ingest {
+    let plan = IngestPlan {
         address: server.address,
         connections,
         batch,
@@ -121,7 +121,7 @@ fn write(
 }
 
 /// Bytes of the events themselves. The few that begin and end a run are counted as if they were as long.
-fn stored_bytes(found: &Found) -> f64 {
+fn stored_bytes(found: &IngestFound) -> f64 {
     let around = 3 * found.runs.len() as u64;
     ((found.events + around) * scene::STORED_BYTES as u64) as f64
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 
 use super::{Bench, alternate, load};
 use crate::client::Plan;
-use crate::client::ingest::{Found, Plan as Ingest};
+use crate::client::ingest::{IngestFound, IngestPlan};
 use crate::process::{Server, cpu_seconds};
 use crate::scene;
 use crate::sheet::{Bar, Line, Sheet};
@@ -43,7 +43,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
             &mut || {
                 let scratch = bench.scratch("server")?;
                 let server = Server::product(scratch.path())?;
-                let plan = Ingest {
+                let plan = IngestPlan {
                     address: server.address,
                     connections,
                     batch: BATCH,
@@ -53,7 +53,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
                     end_runs: false,
                 };
                 let mut before = 0.0;
-                let found: Found = load(&Plan::Ingest(plan), || {
+                let found: IngestFound = load(&Plan::Ingest(plan), || {
                     before = cpu_seconds(server.pid())?;
                     Ok(())
                 })?;

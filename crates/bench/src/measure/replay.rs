@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use super::{Bench, alternate, load};
 use crate::client::Plan;
-use crate::client::ingest::{Found as Written, Plan as Ingest};
-use crate::client::replay::{Found, Plan as Replay};
+use crate::client::ingest::{IngestFound, IngestPlan};
+use crate::client::replay::{ReplayFound, ReplayPlan};
 use crate::process::{Server, anonymous_kib, cpu_seconds};
 use crate::sheet::{Bar, Line, Sheet};
 use crate::{clock, http, raw, scene};
@@ -147,7 +147,7 @@ fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize
 
 /// One run with so many events.
 fn write(server: &Server, events: u64) -> Result<String> {
-    let plan = Ingest {
+    let plan = IngestPlan {
         address: server.address,
         connections: 1,
         batch: BATCH,
@@ -156,14 +156,15 @@ fn write(server: &Server, events: u64) -> Result<String> {
         batches_max: events.div_ceil(BATCH as u64),
         end_runs: false,
     };
-    let written: Written = load(&Plan::Ingest(plan), || Ok(()))?;
+    let written: IngestFound = load(&Plan::Ingest(plan), || Ok(()))?;
     written.runs.into_iter().next().context("a run was written")
 }
 
 /// Reads everything once, looking at each id; answers the bytes of it.
 fn check(server: &Server, path: &str, messages: u64, sheet: &mut Sheet) -> Result<u64> {
-    let plan = Replay { address: server.address, path: path.to_owned(), messages, bytes: None, passes: 1 };
-    let found: Found = load(&Plan::Replay(plan), || Ok(()))?;
+    let plan =
+        ReplayPlan { address: server.address, path: path.to_owned(), messages, bytes: None, passes: 1 };
+    let found: ReplayFound = load(&Plan::Replay(plan), || Ok(()))?;
     sheet.must(found.messages == messages && found.missing == 0 && found.repeated == 0, || {
         format!("a replay of {messages} events brought {} ({} missing)", found.messages, found.missing)
     });
@@ -173,9 +174,14 @@ fn check(server: &Server, path: &str, messages: u64, sheet: &mut Sheet) -> Resul
 /// Seconds of each pass. The last kilobytes are left, so that the mark at the end is not waited for.
 fn timed(server: &Server, path: &str, bytes: u64, passes: usize) -> Result<Vec<f64>> {
     let bytes = bytes - bytes.min(64 << 10).min(bytes / 10);
-    let plan =
-        Replay { address: server.address, path: path.to_owned(), messages: 0, bytes: Some(bytes), passes };
-    let found: Found = load(&Plan::Replay(plan), || Ok(()))?;
+    let plan = ReplayPlan {
+        address: server.address,
+        path: path.to_owned(),
+        messages: 0,
+        bytes: Some(bytes),
+        passes,
+    };
+    let found: ReplayFound = load(&Plan::Replay(plan), || Ok(()))?;
     ensure!(found.seconds.len() == passes, "{} passes of {passes}", found.seconds.len());
     Ok(found.seconds)
 }

@@ -67,8 +67,8 @@ const SCRIPT: &str =
 /// What the application works with: a plain conversation.
 const AGENTS: &str = "[agents.teller]\nversion = \"1.0.0\"\nmodel = \"play/it\"\n";
 
-struct Window {
-    found: turns::Found,
+struct TurnsWindow {
+    found: turns::TurnsFound,
     memory_mib: f64,
     cpu_ms: f64,
 }
@@ -120,15 +120,15 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
     Ok(())
 }
 
-fn rate(window: &Window) -> f64 {
+fn rate(window: &TurnsWindow) -> f64 {
     window.found.turns as f64 / window.found.seconds
 }
 
-fn window(bench: &Bench, connections: usize, in_memory: bool) -> Result<Window> {
+fn window(bench: &Bench, connections: usize, in_memory: bool) -> Result<TurnsWindow> {
     let scratch = bench.scratch("turns")?;
     let own = Own::talking(scratch.path(), SCRIPT, AGENTS, in_memory)?;
     let pid = own.server.pid();
-    let plan = Plan::Turns(turns::Plan {
+    let plan = Plan::Turns(turns::TurnsPlan {
         address: own.server.address,
         agent: "teller".to_owned(),
         connections,
@@ -136,12 +136,12 @@ fn window(bench: &Bench, connections: usize, in_memory: bool) -> Result<Window> 
         seconds: bench.short_seconds() * bench.pick(1.0, 4.0),
     });
     let mut before = 0.0;
-    let found: turns::Found = load(&plan, || {
+    let found: turns::TurnsFound = load(&plan, || {
         before = cpu_seconds(pid)?;
         Ok(())
     })?;
     let cpu_ms = (cpu_seconds(pid)? - before) * 1e3 / found.turns.max(1) as f64;
     let memory_mib = anonymous_kib(pid)? / 1024.0;
     own.server.stop()?;
-    Ok(Window { found, memory_mib, cpu_ms })
+    Ok(TurnsWindow { found, memory_mib, cpu_ms })
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 
 use super::{Bench, alternate, load, new_run};
 use crate::client::Plan;
-use crate::client::read::{Found, Plan as Read, Source};
+use crate::client::read::{ReadFound, ReadPlan, Source};
 use crate::process::Server;
 use crate::sheet::{Bar, Line, Sheet};
 use crate::yardstick::sync;
@@ -27,7 +27,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
                 let scratch = bench.scratch("server")?;
                 let server = Server::product(scratch.path())?;
                 let run = new_run(&server)?;
-                let plan = Read {
+                let plan = ReadPlan {
                     address: server.address,
                     path: format!("/v1/runs/{run}/events"),
                     readers: 1,
@@ -38,7 +38,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
                     source: Source::Run(run),
                 };
                 let events = plan.events;
-                let found: Found = load(&Plan::Read(plan), || Ok(()))?;
+                let found: ReadFound = load(&Plan::Read(plan), || Ok(()))?;
                 sheet.must(found.delivered == events && found.missing == 0, || {
                     format!("one reader got {} of {events} events", found.delivered)
                 });

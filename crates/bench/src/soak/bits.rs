@@ -33,7 +33,7 @@ struct Written {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct BitCounts {
     flips: u64,
     refused: u64,
     reported: u64,
@@ -48,7 +48,7 @@ pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> 
     let bytes = std::fs::read(&database)?;
     println!("seed {seed}, {minutes} minutes, {} records, {} bytes", written.records.len(), bytes.len());
     let random = SeededEntropy::new(seed);
-    let (until, mut counts) = (clock::now_ns() + (minutes * 60e9) as u64, Counts::default());
+    let (until, mut counts) = (clock::now_ns() + (minutes * 60e9) as u64, BitCounts::default());
     let mut sound = true;
     while clock::now_ns() < until {
         let bit = usize::try_from(random.draw() % (bytes.len() as u128 * 8)).unwrap_or(0);

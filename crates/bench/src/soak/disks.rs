@@ -28,7 +28,7 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_run::Command;
 use recount_world::World;
 
-use self::vfs::Counts;
+use self::vfs::FaultCounts;
 use crate::clock;
 
 /// Stories that run at the same time: most of each is waiting.
@@ -69,9 +69,9 @@ text = "That is all."
 const WRITTEN: [u64; 2] = [108_894, 23_893];
 
 /// Frames are the stored bytes, a line each.
-struct Lines;
+struct DiskLines;
 
-impl Framing for Lines {
+impl Framing for DiskLines {
     fn frame(&self, _cursor: u64, record: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(record);
         out.extend_from_slice(b"\n");
@@ -85,7 +85,7 @@ struct Tally {
     events: u64,
     whole: u64,
     incomplete: u64,
-    disks: Counts,
+    disks: FaultCounts,
 }
 
 /// Runs stories for so many minutes. `false`: a promise was broken.
@@ -122,7 +122,7 @@ pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> 
     let outcomes: Vec<Result<()>> = stream::iter(stories).buffer_unordered(STORIES_AT_ONCE).collect().await;
     outcomes.into_iter().collect::<Result<()>>()?;
     let (tally, broken) = (tally.into_inner(), broken.into_inner());
-    let Counts { delays, full, failed_writes, failed_syncs } = tally.disks;
+    let FaultCounts { delays, full, failed_writes, failed_syncs } = tally.disks;
     println!(
         "seeds {seed} to {}: {} stories, {} of them refused at their start, {} events; {} commands recorded whole, {} as \
          incomplete; {delays} delays, {full} writes without space, {failed_writes} failed writes, {failed_syncs} failed \
@@ -210,7 +210,7 @@ async fn employ(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) ->
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options)?);
     let redactor = Arc::new(Redactor::shapes());
     let engine =
-        Engine::open_with(store, world.clone(), Arc::new(Lines), redactor).await.map_err(of_engine)?;
+        Engine::open_with(store, world.clone(), Arc::new(DiskLines), redactor).await.map_err(of_engine)?;
     std::fs::write(place.join("script.toml"), SCRIPT)?;
     let models = serde_json::json!({
         "default": "play/it",

@@ -11,7 +11,7 @@ use recount_server::export::Sum;
 use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt as _;
 
-use super::Course;
+use super::SoakCourse;
 
 const PRODUCERS: u64 = 6;
 const FOLLOWERS: u64 = 12;
@@ -59,7 +59,7 @@ impl Book {
 }
 
 /// Everything at once, until the course is over.
-pub(super) async fn all(course: &Course) -> Result<()> {
+pub(super) async fn all(course: &SoakCourse) -> Result<()> {
     tokio::try_join!(
         try_join_all((0..PRODUCERS).map(|number| produce(course, number))),
         try_join_all((0..FOLLOWERS).map(|_| follow_now_and_then(course))),
@@ -75,7 +75,7 @@ fn event(event_type: &str, data: String) -> Result<NewEvent> {
 }
 
 /// Repeats a call while the server is away; a refusal for good breaks a promise.
-async fn insist<T>(course: &Course, call: impl AsyncFn() -> Result<T, ClientError>) -> Option<T> {
+async fn insist<T>(course: &SoakCourse, call: impl AsyncFn() -> Result<T, ClientError>) -> Option<T> {
     loop {
         match call().await {
             Ok(answer) => return Some(answer),
@@ -91,7 +91,7 @@ async fn insist<T>(course: &Course, call: impl AsyncFn() -> Result<T, ClientErro
     }
 }
 
-async fn create(course: &Course, title: &str) -> Option<String> {
+async fn create(course: &SoakCourse, title: &str) -> Option<String> {
     let request =
         CreateRun { kind: "external".to_owned(), title: Some(title.to_owned()), ..CreateRun::default() };
     let run = insist(course, async || course.client.create_run(&request).await).await?.id;
@@ -100,7 +100,7 @@ async fn create(course: &Course, title: &str) -> Option<String> {
 }
 
 /// Sends a batch until it is acknowledged, and books it.
-async fn append(course: &Course, run: &str, seq: u64, events: Vec<NewEvent>, newest: String) -> bool {
+async fn append(course: &SoakCourse, run: &str, seq: u64, events: Vec<NewEvent>, newest: String) -> bool {
     let count = events.len() as u64;
     let producer = Producer { id: "soak".to_owned(), epoch: 1, seq };
     let batch = AppendEvents { producer, events };
@@ -120,7 +120,7 @@ async fn append(course: &Course, run: &str, seq: u64, events: Vec<NewEvent>, new
     true
 }
 
-async fn produce(course: &Course, number: u64) -> Result<()> {
+async fn produce(course: &SoakCourse, number: u64) -> Result<()> {
     while !course.stop.get() {
         let Some(run) = create(course, &format!("producer {number}")).await else { return Ok(()) };
         let mut seq = 0;
@@ -146,7 +146,7 @@ async fn produce(course: &Course, number: u64) -> Result<()> {
 }
 
 /// What was acknowledged last is there, word for word. After each start.
-pub(super) async fn check_acknowledged(course: &Course) {
+pub(super) async fn check_acknowledged(course: &SoakCourse) {
     let newest: Vec<_> = course.book.borrow().newest.clone().into_iter().collect();
     for (run, (sequence, words)) in newest {
         let page = insist(course, async || {
@@ -160,7 +160,7 @@ pub(super) async fn check_acknowledged(course: &Course) {
 }
 
 /// A run that asks, and is answered, again and again.
-async fn ask_for_approvals(course: &Course) -> Result<()> {
+async fn ask_for_approvals(course: &SoakCourse) -> Result<()> {
     let mut run = String::new();
     for seq in (1..=APPROVALS_A_RUN).cycle() {
         course.rest(APPROVAL_EVERY_SECONDS).await;
@@ -212,7 +212,7 @@ async fn ask_for_approvals(course: &Course) -> Result<()> {
     Ok(())
 }
 
-fn some_run(course: &Course) -> Option<String> {
+fn some_run(course: &SoakCourse) -> Option<String> {
     let book = course.book.borrow();
     let count = book.runs.len() as u64;
     let at = usize::try_from(course.below(count)).unwrap_or(0);
@@ -220,7 +220,7 @@ fn some_run(course: &Course) -> Option<String> {
 }
 
 /// Follows a run or the feed for a while: each event once and in order, over whatever kills there are.
-async fn follow_now_and_then(course: &Course) -> Result<()> {
+async fn follow_now_and_then(course: &SoakCourse) -> Result<()> {
     while !course.stop.get() {
         let source = match (course.below(4), some_run(course)) {
             (0, _) | (_, None) => Source::Feed,
@@ -261,7 +261,7 @@ async fn follow_now_and_then(course: &Course) -> Result<()> {
 }
 
 /// Reads whole runs by pages and adds their bytes up.
-async fn read_whole_runs(course: &Course) -> Result<()> {
+async fn read_whole_runs(course: &SoakCourse) -> Result<()> {
     while !course.stop.get() {
         let Some(run) = some_run(course) else {
             tokio::time::sleep(AGAIN).await;
@@ -279,7 +279,7 @@ async fn read_whole_runs(course: &Course) -> Result<()> {
     Ok(())
 }
 
-async fn read_whole_run(course: &Course, run: &str, events: u64, head: &str) -> Option<String> {
+async fn read_whole_run(course: &SoakCourse, run: &str, events: u64, head: &str) -> Option<String> {
     let mut sum = Sum::new(run);
     let mut read = 0;
     while read < events {
@@ -303,7 +303,7 @@ async fn read_whole_run(course: &Course, run: &str, events: u64, head: &str) -> 
 }
 
 /// Opens a stream and never takes a byte of it.
-async fn stall(course: &Course) -> Result<()> {
+async fn stall(course: &SoakCourse) -> Result<()> {
     while !course.stop.get() {
         if let Ok(mut socket) = tokio::net::TcpStream::connect(&course.address).await {
             let request = format!(

@@ -20,7 +20,7 @@ const RUNS: usize = 20;
 const WAL: &str = "recount.db-wal";
 
 #[derive(Default)]
-struct Counts {
+struct DamageCounts {
     stores: u64,
     events: u64,
     flips: u64,
@@ -35,7 +35,7 @@ pub(super) async fn run(folder: &Path, seed: u64, minutes: f64) -> Result<bool> 
     let until = clock::now_ns() + (minutes * 60e9) as u64;
     let random = SeededEntropy::new(seed);
     let below = |bound: u64| u64::try_from(random.draw() % u128::from(bound.max(1))).unwrap_or(0);
-    let (mut counts, mut broken) = (Counts::default(), Vec::new());
+    let (mut counts, mut broken) = (DamageCounts::default(), Vec::new());
     while clock::now_ns() < until && broken.is_empty() {
         let (source, killed) = (folder.join("source"), folder.join("killed"));
         // Small enough now and then that the log begins again and holds frames of older rounds.
@@ -55,9 +55,9 @@ pub(super) async fn run(folder: &Path, seed: u64, minutes: f64) -> Result<bool> 
             copy(&killed, &damaged)?;
             let what = damage(&damaged, &below, &mut counts)?;
             match check(&damaged, events).await? {
-                Outcome::Whole => counts.whole += 1,
-                Outcome::Named => counts.named += 1,
-                Outcome::Broken(why) => broken.push(format!("store {}, {what}: {why}", counts.stores)),
+                DamageOutcome::Whole => counts.whole += 1,
+                DamageOutcome::Named => counts.named += 1,
+                DamageOutcome::Broken(why) => broken.push(format!("store {}, {what}: {why}", counts.stores)),
             }
             std::fs::remove_dir_all(&damaged)?;
         }
@@ -104,7 +104,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// One thing is changed; answers what.
-fn damage(folder: &Path, below: &impl Fn(u64) -> u64, counts: &mut Counts) -> Result<String> {
+fn damage(folder: &Path, below: &impl Fn(u64) -> u64, counts: &mut DamageCounts) -> Result<String> {
     let log = folder.join(WAL);
     let mut bytes = std::fs::read(&log)?;
     let place = usize::try_from(below(bytes.len() as u64))?;
@@ -121,19 +121,19 @@ fn damage(folder: &Path, below: &impl Fn(u64) -> u64, counts: &mut Counts) -> Re
     Ok(format!("bit {bit} of byte {place}"))
 }
 
-enum Outcome {
+enum DamageOutcome {
     Whole,
     Named,
     Broken(String),
 }
 
-async fn check(folder: &Path, events: u64) -> Result<Outcome> {
+async fn check(folder: &Path, events: u64) -> Result<DamageOutcome> {
     let database = std::fs::read(folder.join("recount.db"))?;
     let store = match SqliteStore::open(SqliteOptions::new(folder)) {
         Ok(store) => store,
-        Err(_) if std::fs::read(folder.join("recount.db"))? == database => return Ok(Outcome::Named),
+        Err(_) if std::fs::read(folder.join("recount.db"))? == database => return Ok(DamageOutcome::Named),
         Err(fault) => {
-            return Ok(Outcome::Broken(format!("something was written before the refusal: {fault}")));
+            return Ok(DamageOutcome::Broken(format!("something was written before the refusal: {fault}")));
         }
     };
     let all = ReadBound { count: usize::MAX, bytes: usize::MAX };
@@ -141,7 +141,9 @@ async fn check(folder: &Path, events: u64) -> Result<Outcome> {
     let problems = store.integrity().await?.problems;
     store.close().await?;
     Ok(match there {
-        Ok(there) if there == events && problems.is_empty() => Outcome::Whole,
-        there => Outcome::Broken(format!("{there:?} of {events} events are there, problems: {problems:?}")),
+        Ok(there) if there == events && problems.is_empty() => DamageOutcome::Whole,
+        there => {
+            DamageOutcome::Broken(format!("{there:?} of {events} events are there, problems: {problems:?}"))
+        }
     })
 }

@@ -173,7 +173,7 @@ async fn prune(client: &Client, left_max: u64) -> Result<u64> {
 fn make(walk: &Walk, connections: usize, events: u64, batches_a_run: u64) -> Result<Vec<String>> {
     let address = walk.server.as_ref().context("the server runs")?.address;
     let batches = events.div_ceil(BATCH as u64 * connections as u64);
-    let plan = Plan::Ingest(ingest::Plan {
+    let plan = Plan::Ingest(ingest::IngestPlan {
         address,
         connections,
         batch: BATCH,
@@ -185,7 +185,7 @@ fn make(walk: &Walk, connections: usize, events: u64, batches_a_run: u64) -> Res
     let mut client = LoadClient::start(&[serde_json::to_string(&plan)?])?;
     client.wait_ready()?;
     client.go()?;
-    let found: ingest::Found = client.finish()?;
+    let found: ingest::IngestFound = client.finish()?;
     Ok(found.runs)
 }
 

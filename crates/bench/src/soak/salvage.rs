@@ -18,7 +18,7 @@ use recount_event::{ForeignId, RunId, door};
 use recount_log::{ReadBound, Record, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, high_water};
 use recount_run::Command;
-use recount_server::salvage::{Outcome, Report, StoreReport, salvage};
+use recount_server::salvage::{Outcome, SalvageReport, StoreReport, salvage};
 use recount_server::verify;
 use recount_world::{Entropy as _, SeededEntropy, World};
 use tokio::sync::oneshot;
@@ -62,7 +62,7 @@ struct Original {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct SalvageCounts {
     stores: u64,
     damaged: u64,
     runs: u64,
@@ -91,9 +91,9 @@ impl Dice {
     }
 }
 
-struct Bare;
+struct BareFraming;
 
-impl Framing for Bare {
+impl Framing for BareFraming {
     fn frame(&self, _cursor: u64, record: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(record);
     }
@@ -104,8 +104,8 @@ pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> 
     println!("seed {seed}, {minutes} minutes, salvage of damaged folders");
     let until = clock::now_ns() + (minutes * 60e9) as u64;
     let dice = Dice(SeededEntropy::new(seed));
-    let (mut counts, mut broken) = (Counts::default(), Vec::new());
-    let is_over = |counts: &Counts| clock::now_ns() >= until && counts.damaged >= COPIES_MIN;
+    let (mut counts, mut broken) = (SalvageCounts::default(), Vec::new());
+    let is_over = |counts: &SalvageCounts| clock::now_ns() >= until && counts.damaged >= COPIES_MIN;
     while !is_over(&counts) && broken.is_empty() {
         let original = make(&folder.join("original"), &dice).await?;
         counts.stores += 1;
@@ -170,7 +170,8 @@ async fn make(folder: &Path, dice: &Dice) -> Result<Original> {
 async fn fill(data: &Path, dice: &Dice) -> Result<(Engine, Arc<SqliteStore>)> {
     let options = SqliteOptions { reserve_bytes: RESERVE_BYTES, ..SqliteOptions::new(data) };
     let store = Arc::new(SqliteStore::open(options)?);
-    let engine = Engine::open(store.clone(), World::real(), Arc::new(Bare)).await.map_err(of_engine)?;
+    let engine =
+        Engine::open(store.clone(), World::real(), Arc::new(BareFraming)).await.map_err(of_engine)?;
     for _ in 0..=dice.below(RUNS_MAX) {
         run_of_producer(&engine, dice).await?;
     }
@@ -433,7 +434,7 @@ fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
 }
 
 /// Salvages on a thread of its own, because it blocks. The inner error: nothing was salvaged.
-async fn salvaged(from: &Path, to: &Path) -> Result<Result<Report, String>> {
+async fn salvaged(from: &Path, to: &Path) -> Result<Result<SalvageReport, String>> {
     let (from, to) = (from.to_owned(), to.to_owned());
     on_thread(move || salvage(&from, &to).map_err(|why| why.to_string())).await
 }
@@ -447,7 +448,7 @@ async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 }
 
 /// Salvages a damaged folder and compares what comes of it with the original. An error is a broken promise.
-async fn check(original: &Original, damaged: &Path, to: &Path, counts: &mut Counts) -> Result<()> {
+async fn check(original: &Original, damaged: &Path, to: &Path, counts: &mut SalvageCounts) -> Result<()> {
     let before = snapshot(damaged)?;
     let outcome = salvaged(damaged, to).await?;
     ensure!(snapshot(damaged)? == before, "the damaged folder was changed");
@@ -492,7 +493,7 @@ async fn check_store(
     report: &StoreReport,
     content: &Content,
     to: &Path,
-    counts: &mut Counts,
+    counts: &mut SalvageCounts,
 ) -> Result<(bool, u64)> {
     let store = SqliteStore::open(SqliteOptions { reserve_bytes: RESERVE_BYTES, ..SqliteOptions::new(to) })?;
     let (mut is_whole, mut blobs_lost) = (true, 0);

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{Course, FILES_BESIDE_MAX, MEMORY_MIB_MAX};
+use super::{FILES_BESIDE_MAX, MEMORY_MIB_MAX, SoakCourse};
 use crate::clock;
 use crate::process::{Server, anonymous_kib};
 
@@ -49,7 +49,7 @@ impl Watcher {
         self.minutes.borrow().clone()
     }
 
-    pub(super) async fn watch(&self, course: &Course, server: &RefCell<Option<Server>>) -> Result<()> {
+    pub(super) async fn watch(&self, course: &SoakCourse, server: &RefCell<Option<Server>>) -> Result<()> {
         let (mut row, mut began) = (Minute::default(), clock::now_ns());
         let mut before = course.book.borrow().acknowledged;
         let mut times = Page::new();
@@ -73,7 +73,7 @@ impl Watcher {
     }
 
     /// When nobody asks for anything any more, nothing is held any more.
-    pub(super) async fn at_rest(&self, course: &Course, server: &RefCell<Option<Server>>) -> Result<()> {
+    pub(super) async fn at_rest(&self, course: &SoakCourse, server: &RefCell<Option<Server>>) -> Result<()> {
         let began = clock::now_ns();
         let mut last = String::new();
         while clock::seconds_since(began) < REST_SECONDS {
@@ -96,7 +96,7 @@ impl Watcher {
     }
 }
 
-fn look(course: &Course, server: &RefCell<Option<Server>>, page: &Page, row: &mut Minute) {
+fn look(course: &SoakCourse, server: &RefCell<Option<Server>>, page: &Page, row: &mut Minute) {
     let figure = |name: &str| page.get(name).copied().unwrap_or(0.0);
     let highest = |there: &mut f64, now: f64| *there = there.max(now);
     let memory =

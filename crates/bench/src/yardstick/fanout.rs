@@ -15,7 +15,7 @@ use crate::scene;
 const WRITE_BYTES_MAX: usize = 64 << 10;
 const TICK_NS: u64 = 1_000_000;
 
-struct Reader {
+struct FanoutReader {
     stream: TcpStream,
     at: usize,
     gone: bool,
@@ -34,7 +34,7 @@ pub(crate) fn serve(rate: u64, events: u64) -> Result<()> {
         stream.write_all(super::HEAD)?;
         stream.write_all(super::CAUGHT_UP)?;
         stream.set_nonblocking(true)?;
-        readers.push(Reader { stream, at: 0, gone: false });
+        readers.push(FanoutReader { stream, at: 0, gone: false });
     };
     let mut log = Vec::with_capacity(usize::try_from(events)? * (scene::STORED_BYTES + 24));
     let mut framed = 0;
@@ -66,7 +66,7 @@ pub(crate) fn serve(rate: u64, events: u64) -> Result<()> {
     Ok(())
 }
 
-impl Reader {
+impl FanoutReader {
     /// Writes what the socket takes; whether anything is left.
     fn write(&mut self, log: &[u8]) -> bool {
         while self.at < log.len() {

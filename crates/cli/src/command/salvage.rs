@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use recount_server::salvage::{Outcome, Report, RunReport, StoreReport, salvage};
+use recount_server::salvage::{Outcome, RunReport, SalvageReport, StoreReport, salvage};
 use serde_json::json;
 
 use super::Common;
@@ -41,7 +41,7 @@ impl Salvage {
     }
 }
 
-fn verdict(report: &Report) -> Result<(), Failure> {
+fn verdict(report: &SalvageReport) -> Result<(), Failure> {
     if report.is_whole() { Ok(()) } else { Err(Failure::No) }
 }
 

@@ -11,7 +11,7 @@ use clap::Args;
 use recount_client::problem::Problem;
 use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Listing};
-use recount_server::verify::{Checker, Noted, Report};
+use recount_server::verify::{Checker, Noted, VerifyReport};
 use serde_json::json;
 
 use super::{Asking, ls, tail};
@@ -81,15 +81,15 @@ impl Verify {
         for run in runs {
             let report = match check(&asking.client, &run, &noted).await {
                 Err(ClientError::Problem(why)) if self.digests.is_some() && why.code == "run_not_found" => {
-                    Report::missing(&run)
+                    VerifyReport::missing(&run)
                 }
                 // Of many, it may have been erased since they were listed.
                 Err(ClientError::Problem(why)) if is_many && why.code == "run_erased" => {
-                    Report::erased(&run, 0, "", &noted)
+                    VerifyReport::erased(&run, 0, "", &noted)
                 }
                 // The other runs may be in order, and whoever asks wants to know.
                 Err(ClientError::Problem(why)) if is_many && !is_of_caller(&why) => {
-                    Report::unchecked(&run, &why.detail)
+                    VerifyReport::unchecked(&run, &why.detail)
                 }
                 checked => checked?,
             };
@@ -140,7 +140,7 @@ fn noted(file: Option<&Path>) -> Result<Vec<Noted>, Failure> {
 }
 
 /// Reads a run up to what its digest covers; what comes later is not looked at.
-async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<Report, ClientError> {
+async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<VerifyReport, ClientError> {
     loop {
         if let Some(report) = check_once(client, run, noted).await? {
             return Ok(report);
@@ -149,7 +149,11 @@ async fn check(client: &Client, run: &str, noted: &[Noted]) -> Result<Report, Cl
 }
 
 /// The same; `None` when the run was pruned on the way, which it is at most once an event.
-async fn check_once(client: &Client, run: &str, noted: &[Noted]) -> Result<Option<Report>, ClientError> {
+async fn check_once(
+    client: &Client,
+    run: &str,
+    noted: &[Noted],
+) -> Result<Option<VerifyReport>, ClientError> {
     let (digest, undigested) = match client.get_run_digest(run).await {
         Ok(digest) => (Some(digest), None),
         // Of a run whose newest events are damaged there is no digest; what can be read still tells where.
@@ -286,7 +290,7 @@ impl Tally {
         out.line(&format!("store wrong: {}", clean::line(&problem)))
     }
 
-    fn tell(&mut self, out: &mut Output, as_json: bool, report: &Report) -> Result<(), Failure> {
+    fn tell(&mut self, out: &mut Output, as_json: bool, report: &VerifyReport) -> Result<(), Failure> {
         self.runs += usize::from(report.run_id.is_some());
         self.problems += report.problems.len();
         let ok = report.problems.is_empty();

@@ -42,7 +42,7 @@ pub struct Turn {
     client: AapClient,
     session: String,
     id: Option<String>,
-    state: State,
+    state: TurnState,
     decoder: Decoder,
     /// Told at once, without a stream.
     ready: VecDeque<(TurnEvent, Frame)>,
@@ -57,7 +57,7 @@ pub struct Turn {
     in_vain: u32,
 }
 
-enum State {
+enum TurnState {
     Reading(Box<Response>),
     /// To be connected again at that moment.
     Waiting(Instant, String),
@@ -107,7 +107,7 @@ impl AapClient {
 
 impl Turn {
     fn streamed(client: AapClient, session: &str, id: Option<String>, response: Response) -> Self {
-        Turn { state: State::Reading(Box::new(response)), ..Turn::of(client, session, id) }
+        Turn { state: TurnState::Reading(Box::new(response)), ..Turn::of(client, session, id) }
     }
 
     fn whole(client: AapClient, session: &str, id: Option<String>, reply: &Value) -> Result<Self, AapError> {
@@ -125,7 +125,7 @@ impl Turn {
             client,
             session: session.to_owned(),
             id,
-            state: State::Over,
+            state: TurnState::Over,
             decoder: Decoder::new(),
             ready: VecDeque::new(),
             last: None,
@@ -151,14 +151,14 @@ impl Turn {
                 return self.heard(frame).map(Some);
             }
             match &mut self.state {
-                State::Over => return Ok(None),
-                State::Waiting(until, _) => {
+                TurnState::Over => return Ok(None),
+                TurnState::Waiting(until, _) => {
                     tokio::time::sleep_until(*until).await;
                     if let Some(heard) = self.connect().await? {
                         return Ok(Some(heard));
                     }
                 }
-                State::Reading(response) => {
+                TurnState::Reading(response) => {
                     let silence = match self.shows_life {
                         true => limits::SILENCE_MAX,
                         false => limits::TURN_SILENCE_MAX,
@@ -204,7 +204,7 @@ impl Turn {
                 let reason = stop.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
                 return self.interrupted(reason);
             }
-            self.state = State::Over;
+            self.state = TurnState::Over;
         }
         match &frame.id {
             Some(id) => self.last = Some(id.clone()),
@@ -225,7 +225,7 @@ impl Turn {
             self.in_vain = 0;
         }
         if !self.can_resume() || self.in_vain >= limits::TURN_ATTEMPTS_MAX {
-            self.state = State::Over;
+            self.state = TurnState::Over;
             return Err(AapError::BrokenOff { reason });
         }
         // What was read of a frame is told again, whole.
@@ -233,7 +233,7 @@ impl Turn {
         let wait = limits::TURN_RETRY_MS.saturating_mul(1 << self.in_vain.min(16));
         let wait = Duration::from_millis(wait.min(limits::RECONNECT_WAIT_MS_MAX));
         self.in_vain = self.in_vain.saturating_add(1);
-        self.state = State::Waiting(recount_world::moment() + wait, reason.clone());
+        self.state = TurnState::Waiting(recount_world::moment() + wait, reason.clone());
         Ok(Heard::Interrupted { reason })
     }
 
@@ -242,13 +242,13 @@ impl Turn {
         let Some(id) = self.id.clone() else { return Ok(None) };
         match self.client.turn_events(&self.session, &id, self.last.as_deref()).await {
             Ok(response) => {
-                self.state = State::Reading(Box::new(response));
+                self.state = TurnState::Reading(Box::new(response));
                 Ok(None)
             }
             Err(AapError::Unreachable { reason, .. }) => self.interrupted(reason).map(Some),
             Err(why) => {
-                let first = match std::mem::replace(&mut self.state, State::Over) {
-                    State::Waiting(_, reason) => format!("{reason}; "),
+                let first = match std::mem::replace(&mut self.state, TurnState::Over) {
+                    TurnState::Waiting(_, reason) => format!("{reason}; "),
                     _ => String::new(),
                 };
                 let reason = format!("{first}it cannot be heard further: {why}");
@@ -258,7 +258,7 @@ impl Turn {
     }
 
     fn wrong(&mut self, reason: String) -> AapError {
-        self.state = State::Over;
+        self.state = TurnState::Over;
         self.decoder = Decoder::new();
         AapError::protocol(self.client.base_url(), reason)
     }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use super::columns::{int, number};
 use crate::fault::{Doing as _, corrupt};
-use crate::packing::{self, Span};
+use crate::packing::{self, FeedSpan};
 use crate::sum::Sum;
 
 /// What is asked for of a row of the feed, in the order [`stored_feed`] takes it.
@@ -20,7 +20,7 @@ macro_rules! feed_columns {
 pub(crate) struct FeedRow {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<FeedSpan>,
 }
 
 pub(crate) const FEED_BY_POSITION: &str =

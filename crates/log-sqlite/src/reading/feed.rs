@@ -12,7 +12,7 @@ use super::snapshot;
 use crate::fault::{Doing as _, about, corrupt};
 use crate::layout::{self, FeedRow, Names, StoredGroup, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
-use crate::packing::{Slot, Span};
+use crate::packing::{FeedSpan, Slot};
 
 /// Records of all streams, in order of position.
 pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Result<Vec<FeedRecord>, Fault> {
@@ -76,7 +76,7 @@ impl Feed<'_> {
         &self,
         connection: &Connection,
         position: u64,
-        span: Span,
+        span: FeedSpan,
         done: u64,
         fault: Fault,
     ) -> Fault {

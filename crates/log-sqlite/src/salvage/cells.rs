@@ -27,13 +27,13 @@ pub(super) enum Value {
 
 /// Where a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct CellPlace {
     pub(super) page: u32,
     cell: u16,
 }
 
 pub(super) struct StoredRow {
-    pub(super) place: Place,
+    pub(super) place: CellPlace,
     /// `None` in a table without row numbers, and in an index.
     pub(super) number: Option<i64>,
     pub(super) values: Vec<Value>,
@@ -60,7 +60,7 @@ pub(super) fn rows_of(image: &mut Image, number: u32) -> PageRows {
     if !image.read(number, &mut bytes) {
         return found;
     }
-    let Some(page) = Page::parse(number, &bytes) else { return found };
+    let Some(page) = BtreePage::parse(number, &bytes) else { return found };
     found.in_tree = true;
     found.children.extend(page.last_child());
     found.last_child = page.last_child().filter(|_| page.kind == TABLE_INTERIOR);
@@ -77,13 +77,13 @@ pub(super) fn rows_of(image: &mut Image, number: u32) -> PageRows {
 }
 
 /// One row again; `None` when it cannot be read any more.
-pub(super) fn row_at(image: &mut Image, place: Place) -> Option<StoredRow> {
+pub(super) fn row_at(image: &mut Image, place: CellPlace) -> Option<StoredRow> {
     let mut bytes = [0; PAGE_BYTES];
     image.read(place.page, &mut bytes).then_some(())?;
-    Page::parse(place.page, &bytes)?.cell(image, place.cell)?.1
+    BtreePage::parse(place.page, &bytes)?.cell(image, place.cell)?.1
 }
 
-struct Page<'b> {
+struct BtreePage<'b> {
     number: u32,
     kind: u8,
     bytes: &'b [u8; PAGE_BYTES],
@@ -91,7 +91,7 @@ struct Page<'b> {
     cells: u16,
 }
 
-impl<'b> Page<'b> {
+impl<'b> BtreePage<'b> {
     fn parse(number: u32, bytes: &'b [u8; PAGE_BYTES]) -> Option<Self> {
         let header = if number == 1 { FILE_HEADER_BYTES } else { 0 };
         let kind = bytes[header];
@@ -99,7 +99,7 @@ impl<'b> Page<'b> {
             return None;
         }
         let cells = u16::from_be_bytes([bytes[header + 3], bytes[header + 4]]);
-        let page = Page { number, kind, bytes, header, cells };
+        let page = BtreePage { number, kind, bytes, header, cells };
         (page.pointers() + 2 * usize::from(cells) <= PAGE_BYTES).then_some(page)
     }
 
@@ -140,7 +140,7 @@ impl<'b> Page<'b> {
             usize::try_from(take_number(&mut rest)?).ok().filter(|length| *length <= ROW_BYTES_MAX)?;
         let number = if self.kind == TABLE_LEAF { Some(take_number(&mut rest)?) } else { None };
         let payload = payload(image, rest, length, self.kind == TABLE_LEAF)?;
-        let place = Place { page: self.number, cell };
+        let place = CellPlace { page: self.number, cell };
         Some((child, Some(StoredRow { place, number, values: values(&payload)? })))
     }
 }

@@ -122,7 +122,13 @@ impl Image {
             // Frames of an earlier round of the log have other salts; they follow one another, but not one of ours.
             let sound = computed.contains(&stored) && (ours || follows_sound);
             let (page, commits) = (word(&frame, 0), word(&frame, 4) > 0);
-            frames.push(Frame { page, commits, ours, sound, content: offset + FRAME_HEADER_BYTES as u64 });
+            frames.push(FrameEntry {
+                page,
+                commits,
+                ours,
+                sound,
+                content: offset + FRAME_HEADER_BYTES as u64,
+            });
             seeds = [stored, computed[0]];
             follows_sound = sound;
         }
@@ -130,7 +136,7 @@ impl Image {
     }
 
     /// Takes the frames of all commits.
-    fn take(&mut self, frames: &[Frame]) {
+    fn take(&mut self, frames: &[FrameEntry]) {
         let commits = frames.iter().rposition(|frame| frame.commits && (frame.sound || frame.ours));
         let Some(last) = commits else { return };
         let mut missing = BTreeSet::new();
@@ -152,7 +158,7 @@ impl Image {
     }
 }
 
-struct Frame {
+struct FrameEntry {
     page: u32,
     commits: bool,
     /// It has the salts of this round of the log.

@@ -12,14 +12,14 @@ use rusqlite::{Connection, params};
 
 use super::sift::StreamRow;
 use super::{Salvage, SalvagedRow, Stream, show};
-use crate::connection::{Place, Role};
+use crate::connection::{DatabaseFile, Role};
 use crate::fault::{Doing as _, corrupt};
 use crate::folder::{Folder, make_database_at, sync_folder};
 use crate::gather::Window;
 use crate::layout::{self, NewFeed, StreamTail, Totals, int};
 use crate::limits::{MIGRATION_BATCH_BYTES, SALVAGE_BATCH_RECORDS};
 use crate::options::SqliteOptions;
-use crate::packing::{self, NOBODY, Span};
+use crate::packing::{self, FeedSpan, NOBODY};
 use crate::{rows, schema, seal};
 
 /// Where records wait for their turn.
@@ -55,7 +55,8 @@ pub(super) fn plant(
     }
     folder.make_database()?;
     let options = SqliteOptions::new(to);
-    let place = Place { database: folder.database(), durability: options.durability, vfs: options.vfs };
+    let place =
+        DatabaseFile { database: folder.database(), durability: options.durability, vfs: options.vfs };
     let connection = place.open(Role::Writer)?;
     schema::migrate(&connection, &place.name()).map_err(|refusal| match refusal {
         schema::Refusal::NotOurs(fault)
@@ -194,6 +195,6 @@ fn write_records(connection: &Connection) -> Result<(), Fault> {
 
 /// Positions whose records are gone.
 fn nobodys(first: u64, last: u64) -> NewFeed {
-    let span = Span { stream: NOBODY, first_sequence: 0, count: last - first + 1 };
+    let span = FeedSpan { stream: NOBODY, first_sequence: 0, count: last - first + 1 };
     NewFeed { first, last, spans: packing::feed_spans(&[span]) }
 }

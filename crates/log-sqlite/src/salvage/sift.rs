@@ -6,8 +6,8 @@
 
 use recount_log::chain::ChainValue;
 
-use super::cells::{Place, StoredRow, Value};
-use crate::packing::{self, Change, Slot, Span};
+use super::cells::{CellPlace, StoredRow, Value};
+use crate::packing::{self, Change, FeedSpan, Slot};
 use crate::rows;
 
 /// A row of one of our tables.
@@ -22,7 +22,7 @@ pub(super) enum Sifted {
     Group(GroupRow),
     Feed {
         first: u64,
-        spans: Vec<Span>,
+        spans: Vec<FeedSpan>,
     },
     Changes {
         first_needed: u64,
@@ -49,7 +49,7 @@ pub(super) struct StreamRow {
 }
 
 pub(super) struct ChunkRow {
-    pub(super) place: Place,
+    pub(super) place: CellPlace,
     pub(super) stream: i64,
     pub(super) first_sequence: u64,
     pub(super) start: ChainValue,
@@ -58,7 +58,7 @@ pub(super) struct ChunkRow {
 }
 
 pub(super) struct GroupRow {
-    pub(super) place: Place,
+    pub(super) place: CellPlace,
     pub(super) first_position: u64,
     pub(super) slots: Vec<Slot>,
     pub(super) joined: Vec<u8>,
@@ -142,7 +142,7 @@ fn stream(id: i64, key: &[u8], [next, last]: [i64; 2], head: &[u8], rest: &[Valu
 }
 
 fn chunk(
-    place: Place,
+    place: CellPlace,
     stream: i64,
     [first, records, position]: [i64; 3],
     start: &[u8],
@@ -164,7 +164,7 @@ fn chunk(
     Some(ChunkRow { place, stream, first_sequence: unsigned(first)?, start: chain(start)?, records })
 }
 
-fn group(place: Place, first: i64, records: i64, index: &[u8], events: &Value) -> Option<GroupRow> {
+fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Value) -> Option<GroupRow> {
     let (joined, is_text) = joined(events)?;
     let slots = packing::group_slots(index, is_text, joined, unsigned(records)?)?;
     (!slots.is_empty() && first > 0).then_some(())?;

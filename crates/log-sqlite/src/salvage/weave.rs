@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use recount_log::chain::ChainValue;
 
-use super::cells::Place;
+use super::cells::CellPlace;
 use super::sift::StreamRow;
 
 /// Records of one stream, in one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) place: Place,
+pub(super) struct FoundRecords {
+    pub(super) place: CellPlace,
     pub(super) first_sequence: u64,
     pub(super) end: u64,
     pub(super) last_position: u64,
@@ -23,12 +23,12 @@ pub(super) struct Piece {
     pub(super) chain: Option<(ChainValue, ChainValue)>,
     /// Of the hot part: the stream that the records themselves name.
     pub(super) claimed: Option<String>,
-    pub(super) proof: Proof,
+    pub(super) proof: Soundness,
 }
 
 /// Whether bytes are those that were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum Soundness {
     Sound,
     /// What they would have to agree with is lost.
     Unknown,
@@ -39,7 +39,7 @@ pub(super) enum Proof {
 #[derive(Default)]
 pub(super) struct Pieces {
     pub(super) row: Option<StreamRow>,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<FoundRecords>,
     /// Every record before it is known to have existed.
     pub(super) known_end: u64,
 }
@@ -51,7 +51,7 @@ pub(super) struct Woven {
     pub(super) first_sequence: u64,
     pub(super) start: ChainValue,
     /// The parts of pieces that follow one another from there, in order.
-    pub(super) kept: Vec<(Piece, Range<u64>)>,
+    pub(super) kept: Vec<(FoundRecords, Range<u64>)>,
     /// The end of what is kept, and of what of it is proven.
     pub(super) end: u64,
     pub(super) proven_end: u64,
@@ -59,7 +59,7 @@ pub(super) struct Woven {
     /// Whether records before the first are missing although nothing says that they were taken away.
     pub(super) lost_beginning: bool,
     /// Proven, and not connected to what is kept.
-    pub(super) beyond: Vec<(Piece, Range<u64>)>,
+    pub(super) beyond: Vec<(FoundRecords, Range<u64>)>,
 }
 
 pub(super) fn weave(key: &str, found: &Pieces) -> Woven {
@@ -87,16 +87,16 @@ pub(super) fn weave(key: &str, found: &Pieces) -> Woven {
         woven.beyond = beyond(&pieces, row.first_sequence);
         return woven;
     }
-    woven.proven_end = woven.follow(&pieces, |piece| piece.proof == Proof::Sound);
+    woven.proven_end = woven.follow(&pieces, |piece| piece.proof == Soundness::Sound);
     // Where no head is left to compare with, records are kept and told to be unproven.
-    woven.follow(&pieces, |piece| piece.proof != Proof::Changed);
+    woven.follow(&pieces, |piece| piece.proof != Soundness::Changed);
     woven.known_end = woven.known_end.max(woven.end);
     woven.beyond = beyond(&pieces, woven.end);
     woven
 }
 
 /// Says of chunks whether the chain leads over them.
-fn prove(pieces: &mut [Piece], row: Option<&StreamRow>) {
+fn prove(pieces: &mut [FoundRecords], row: Option<&StreamRow>) {
     let mut expected: HashMap<u64, Vec<ChainValue>> = HashMap::new();
     for piece in pieces.iter() {
         if let Some((start, _)) = piece.chain {
@@ -109,20 +109,21 @@ fn prove(pieces: &mut [Piece], row: Option<&StreamRow>) {
     for piece in pieces {
         if let Some((_, head)) = piece.chain {
             piece.proof = match expected.get(&piece.end) {
-                Some(heads) if heads.contains(&head) => Proof::Sound,
-                Some(_) => Proof::Changed,
-                None => Proof::Unknown,
+                Some(heads) if heads.contains(&head) => Soundness::Sound,
+                Some(_) => Soundness::Changed,
+                None => Soundness::Unknown,
             };
         }
     }
 }
 
 /// Where the first piece begins that can be built on, and the chain before it.
-fn beginning(key: &str, pieces: &[Piece], row: Option<&StreamRow>) -> (u64, ChainValue) {
+fn beginning(key: &str, pieces: &[FoundRecords], row: Option<&StreamRow>) -> (u64, ChainValue) {
     let from_zero = ChainValue::start(key);
-    let begins =
-        |piece: &&Piece| piece.chain.is_none_or(|(start, _)| piece.first_sequence > 0 || start == from_zero);
-    let usable = pieces.iter().filter(|piece| piece.proof != Proof::Changed).filter(begins);
+    let begins = |piece: &&FoundRecords| {
+        piece.chain.is_none_or(|(start, _)| piece.first_sequence > 0 || start == from_zero)
+    };
+    let usable = pieces.iter().filter(|piece| piece.proof != Soundness::Changed).filter(begins);
     let first = usable.min_by_key(|piece| piece.first_sequence);
     let of_row = row.map(|row| (row.first_sequence, row.start.unwrap_or(from_zero)));
     match first {
@@ -143,8 +144,8 @@ fn beginning(key: &str, pieces: &[Piece], row: Option<&StreamRow>) -> (u64, Chai
 
 impl Woven {
     /// Goes on with pieces that continue what is kept, those in order of their first record. Answers the new end.
-    fn follow(&mut self, pieces: &[Piece], takes: impl Fn(&Piece) -> bool) -> u64 {
-        let mut longest: Option<&Piece> = None;
+    fn follow(&mut self, pieces: &[FoundRecords], takes: impl Fn(&FoundRecords) -> bool) -> u64 {
+        let mut longest: Option<&FoundRecords> = None;
         for piece in pieces.iter().filter(|piece| takes(piece)) {
             if piece.first_sequence > self.end {
                 self.keep(longest.take());
@@ -160,7 +161,7 @@ impl Woven {
         self.end
     }
 
-    fn keep(&mut self, piece: Option<&Piece>) {
+    fn keep(&mut self, piece: Option<&FoundRecords>) {
         if let Some(piece) = piece {
             self.kept.push((piece.clone(), self.end..piece.end));
             self.end = piece.end;
@@ -173,10 +174,10 @@ impl Woven {
 }
 
 /// Proven pieces from a sequence on, each record once.
-fn beyond(pieces: &[Piece], end: u64) -> Vec<(Piece, Range<u64>)> {
+fn beyond(pieces: &[FoundRecords], end: u64) -> Vec<(FoundRecords, Range<u64>)> {
     let mut next = end;
     let mut found = Vec::new();
-    for piece in pieces.iter().filter(|piece| piece.proof == Proof::Sound) {
+    for piece in pieces.iter().filter(|piece| piece.proof == Soundness::Sound) {
         if piece.end > next {
             found.push((piece.clone(), piece.first_sequence.max(next)..piece.end));
             next = piece.end;

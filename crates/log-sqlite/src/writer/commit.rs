@@ -9,7 +9,7 @@ use recount_log::{Fault, Retry};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::fault::Doing as _;
-use crate::group::Proof;
+use crate::group::CommitProof;
 use crate::layout;
 
 /// Learns what became of a commit that failed. `Ok`: it landed after all, and is durable. `Err`: it did
@@ -18,7 +18,11 @@ use crate::layout;
 /// SQLite undoes a failed commit for everyone who looks, but its pages may lie in the file, whole though
 /// not counted; a machine that stopped now could find them at its next start. A further commit
 /// overwrites them, and its sync is the proof.
-pub(super) fn settle(connection: &Connection, error: &rusqlite::Error, proof: &Proof) -> Result<(), Fault> {
+pub(super) fn settle(
+    connection: &Connection,
+    error: &rusqlite::Error,
+    proof: &CommitProof,
+) -> Result<(), Fault> {
     let mut fault = crate::fault::of_sqlite("committing", error);
     let sound = rolled_back(connection);
     let landed = sound && proof.holds(connection).unwrap_or(false);

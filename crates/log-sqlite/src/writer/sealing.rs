@@ -11,7 +11,7 @@ use crate::layout::Totals;
 use crate::limits;
 use crate::options::SqliteOptions;
 use crate::seal_plan::SealPlan;
-use crate::sealer::Ask;
+use crate::sealer::SealRequest;
 
 /// When and how much is sealed.
 pub(super) struct Sealing {
@@ -29,14 +29,14 @@ pub(super) struct Sealing {
 
 /// What became of a step of sealing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SealStep {
     Done,
     NotReady,
     Nothing,
 }
 
 impl Sealing {
-    pub(super) fn new(options: &SqliteOptions, asks: SyncSender<Ask>) -> Self {
+    pub(super) fn new(options: &SqliteOptions, asks: SyncSender<SealRequest>) -> Self {
         let (age, records_max) = (options.seal_age, options.hot_records_max);
         // Where little may be hot, windows and portions are small too.
         let level = (records_max / limits::HOT_LEVEL_DIVISOR).max(1);

@@ -7,7 +7,9 @@ use recount_event::family::clarification::Applied;
 use recount_event::family::{approval, clarification, handoff};
 use recount_event::{ForeignId, time};
 
-use crate::state::{Answer, Asked, Call, CallStage, Fate, Prompt, PromptKind, Said, Space, State, Verdict};
+use crate::state::{
+    Answer, Asked, Call, CallStage, NameStatus, Prompt, PromptKind, Said, Space, State, Verdict,
+};
 
 pub(super) fn approval(state: &mut State, asked: &approval::Requested, at_ms: u64) {
     let asked = Arc::new(asked.clone());
@@ -101,7 +103,7 @@ fn judged(state: &mut State, approval_id: &ForeignId, fate: &str, said: Said) {
     let Some(call) = state.calls.get_mut(&tool_call_id) else { return };
     if call.stage == CallStage::Announced && said != Said::Granted {
         state.calls.remove(&tool_call_id);
-        state.ledger.set(Space::Call, &tool_call_id, Fate::Denied);
+        state.ledger.set(Space::Call, &tool_call_id, NameStatus::Denied);
         return;
     }
     call.verdict = Some(Verdict { asked, said });
@@ -143,7 +145,7 @@ pub(super) fn handoff_timed_out(state: &mut State, missed: &handoff::TimedOut) {
 }
 
 fn over(state: &mut State, kind: PromptKind, id: &ForeignId, fate: &str) -> Prompt {
-    state.ledger.set(kind.space(), id, Fate::Over(fate.into()));
+    state.ledger.set(kind.space(), id, NameStatus::Over(fate.into()));
     state.prompts.remove(&kind.named(id)).expect("only what is pending has an outcome")
 }
 

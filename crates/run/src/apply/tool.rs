@@ -5,7 +5,7 @@ use recount_event::family::shell::{Command, Exited, OutputChunk, Stream};
 use recount_event::family::tool;
 use recount_event::family::tool::Executor;
 
-use crate::state::{Call, CallStage, Fate, Invoked, Shell, Space, State};
+use crate::state::{Call, CallStage, Invoked, NameStatus, Shell, Space, State};
 
 pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
     let stage =
@@ -30,7 +30,7 @@ pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
 
 pub(super) fn settled(state: &mut State, tool_call_id: &ForeignId, how: &str) {
     state.calls.remove(tool_call_id);
-    state.ledger.set(Space::Call, tool_call_id, Fate::Over(how.into()));
+    state.ledger.set(Space::Call, tool_call_id, NameStatus::Over(how.into()));
 }
 
 fn shell<'a>(state: &'a mut State, tool_call_id: &ForeignId) -> &'a mut Option<Shell> {

@@ -15,7 +15,7 @@ use crate::rejection::{Broken, broken};
 #[derive(Default)]
 pub(super) struct Calls {
     /// Not settled, and may still be.
-    open: BTreeMap<ForeignId, Call>,
+    open: BTreeMap<ForeignId, AuditedCall>,
     over: BTreeMap<ForeignId, Over>,
 }
 
@@ -29,7 +29,7 @@ enum Over {
 
 /// What was read of one call that is open.
 #[derive(Default)]
-struct Call {
+struct AuditedCall {
     name: Option<Box<str>>,
     proposed: Option<Proposed>,
     /// Who carries it out.
@@ -130,10 +130,10 @@ impl Calls {
         if self.open.contains_key(id) || self.over.contains_key(id) {
             return broken!("call.id", "the id {id} names two calls");
         }
-        let call = Call {
+        let call = AuditedCall {
             name: Some(proposed.tool_name.as_str().into()),
             proposed: Some(Proposed { turn_index: proposed.turn_index, input: proposed.input.clone() }),
-            ..Call::default()
+            ..AuditedCall::default()
         };
         self.open.insert(id.clone(), call);
         Ok(())
@@ -148,7 +148,7 @@ impl Calls {
         self.over.get(id) == Some(&Over::Settled)
     }
 
-    fn running(&mut self, id: &str) -> Result<&mut Call, Broken> {
+    fn running(&mut self, id: &str) -> Result<&mut AuditedCall, Broken> {
         match self.open.get_mut(id) {
             Some(call) if call.invoked.is_some() => Ok(call),
             _ => broken!("call.open", "{id} is not running"),

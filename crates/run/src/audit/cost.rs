@@ -14,7 +14,7 @@ use crate::rejection::{Broken, broken};
 type Figures = [u64; 3];
 
 #[derive(Default)]
-pub(super) struct Cost {
+pub(super) struct CostAudit {
     before: Figures,
     /// What was used before, and in the completed turns.
     due: Figures,
@@ -25,7 +25,7 @@ pub(super) struct Cost {
     halted: bool,
 }
 
-impl Cost {
+impl CostAudit {
     pub(super) fn begin(&mut self, queued: &Queued) {
         let before = [queued.prior_input_tokens, queued.prior_output_tokens, queued.prior_cost_micros_usd];
         self.before = before.map(Option::unwrap_or_default);

@@ -14,7 +14,7 @@ use crate::rejection::{Broken, broken};
 #[derive(Default)]
 pub(super) struct People {
     /// Without an outcome.
-    pending: BTreeMap<Name, Asked>,
+    pending: BTreeMap<Name, AuditedPrompt>,
     answered: BTreeSet<Name>,
 }
 
@@ -23,7 +23,7 @@ type Name = (WaitKind, ForeignId);
 
 /// What the outcome of a prompt is held against.
 #[derive(Default)]
-struct Asked {
+struct AuditedPrompt {
     call: Option<ForeignId>,
     /// An approval that is given when nobody says otherwise in time.
     approves_itself: bool,
@@ -61,7 +61,7 @@ impl People {
     }
 
     /// What was asked.
-    fn find(&self, name: &Name, call: Option<&ForeignId>) -> Result<&Asked, Broken> {
+    fn find(&self, name: &Name, call: Option<&ForeignId>) -> Result<&AuditedPrompt, Broken> {
         let (kind, id) = name;
         let Some(asked) = self.pending.get(name) else {
             return broken!("prompt.pending", "{kind} {id} is not pending");
@@ -87,15 +87,15 @@ impl Reading {
         match payload {
             Payload::ApprovalRequested(asked) => self.ask_approval(asked)?,
             Payload::ClarificationRequested(question) => {
-                let asked = Asked {
+                let asked = AuditedPrompt {
                     call: question.tool_call_id.clone(),
                     default_response: question.default_response.clone(),
-                    ..Asked::default()
+                    ..AuditedPrompt::default()
                 };
                 self.ask_about((Clarification, question.clarification_id.clone()), asked)?;
             }
             Payload::HandoffRequested(wanted) => {
-                let asked = Asked { call: wanted.tool_call_id.clone(), ..Asked::default() };
+                let asked = AuditedPrompt { call: wanted.tool_call_id.clone(), ..AuditedPrompt::default() };
                 self.ask_about((Handoff, wanted.handoff_id.clone()), asked)?;
             }
             Payload::ApprovalResolved(said) => {
@@ -165,12 +165,12 @@ impl Reading {
             return broken!("approval.digest", "{id} asks for another call than {call} as proposed");
         }
         self.calls.ask_for(call);
-        let asked = Asked { call: Some(call.clone()), approves_itself, default_response: None };
+        let asked = AuditedPrompt { call: Some(call.clone()), approves_itself, default_response: None };
         self.people.pending.insert(name, asked);
         Ok(())
     }
 
-    fn ask_about(&mut self, name: Name, asked: Asked) -> Result<(), Broken> {
+    fn ask_about(&mut self, name: Name, asked: AuditedPrompt) -> Result<(), Broken> {
         self.people.is_new(&name)?;
         if let Some(call) = &asked.call {
             if !self.calls.is_open(call) {

@@ -9,37 +9,37 @@ use super::Reading;
 use crate::rejection::{Broken, broken};
 
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct TurnAudit {
     /// The last that was begun; all before it have lower indexes, or the same.
-    last: Option<Attempt>,
+    last: Option<AuditedAttempt>,
     completed: u64,
     /// Of the last index, in all its attempts: the model cannot come back to an earlier one.
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, AuditedBlock>,
     final_answer: bool,
 }
 
 /// A turn that was begun, once for each time it was begun.
-struct Attempt {
+struct AuditedAttempt {
     index: u64,
     proposals: u64,
-    fate: Fate,
+    fate: AttemptFate,
 }
 
 #[derive(PartialEq, Eq)]
-enum Fate {
+enum AttemptFate {
     Open,
     Over,
     ToBeRetried,
 }
 
-enum Block {
+enum AuditedBlock {
     Open { thinking: bool, text: String },
     Closed,
 }
 
-impl Turns {
-    fn open(&self) -> Option<&Attempt> {
-        self.last.as_ref().filter(|attempt| attempt.fate == Fate::Open)
+impl TurnAudit {
+    fn open(&self) -> Option<&AuditedAttempt> {
+        self.last.as_ref().filter(|attempt| attempt.fate == AttemptFate::Open)
     }
 
     pub(super) fn open_index(&self) -> Option<u64> {
@@ -49,7 +49,7 @@ impl Turns {
     /// The open turn and the first of its blocks that is open; no other turn has open ones.
     pub(super) fn open_block(&self) -> Option<(u64, u64)> {
         let turn = self.open_index()?;
-        let (block, _) = self.blocks.iter().find(|(_, block)| matches!(block, Block::Open { .. }))?;
+        let (block, _) = self.blocks.iter().find(|(_, block)| matches!(block, AuditedBlock::Open { .. }))?;
         Some((turn, *block))
     }
 
@@ -67,13 +67,13 @@ impl Turns {
     fn block(&self, place: (u64, u64), thinks: bool) -> Result<Option<&str>, Broken> {
         self.is_spoken_in(place.0)?;
         match self.blocks.get(&place.1) {
-            Some(Block::Closed) => {
+            Some(AuditedBlock::Closed) => {
                 broken!("text.closed", "block {} of turn {} goes on after its end", place.1, place.0)
             }
-            Some(Block::Open { thinking, .. }) if *thinking != thinks => {
+            Some(AuditedBlock::Open { thinking, .. }) if *thinking != thinks => {
                 broken!("text.kind", "block {} of turn {} changes its kind", place.1, place.0)
             }
-            Some(Block::Open { text, .. }) => Ok(Some(text)),
+            Some(AuditedBlock::Open { text, .. }) => Ok(Some(text)),
             None => Ok(None),
         }
     }
@@ -81,8 +81,8 @@ impl Turns {
     fn delta(&mut self, delta: &TextDelta, thinks: bool) -> Result<(), Broken> {
         let place = (delta.turn_index, delta.block_index);
         self.block(place, thinks)?;
-        let fresh = Block::Open { thinking: thinks, text: String::new() };
-        if let Block::Open { text, .. } = self.blocks.entry(place.1).or_insert(fresh) {
+        let fresh = AuditedBlock::Open { thinking: thinks, text: String::new() };
+        if let AuditedBlock::Open { text, .. } = self.blocks.entry(place.1).or_insert(fresh) {
             text.push_str(&delta.delta);
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Turns {
                 place.0
             );
         }
-        self.blocks.insert(place.1, Block::Closed);
+        self.blocks.insert(place.1, AuditedBlock::Closed);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Reading {
                 }
                 self.cost.spend(completed);
                 self.turns.completed += 1;
-                self.close_turn(Fate::Over);
+                self.close_turn(AttemptFate::Over);
             }
             Payload::TurnFailed(failed) => {
                 self.turn_ends(failed.turn_index, "turn.failed")?;
@@ -138,7 +138,7 @@ impl Reading {
                     );
                 }
                 self.cost.fail();
-                self.close_turn(if failed.will_retry { Fate::ToBeRetried } else { Fate::Over });
+                self.close_turn(if failed.will_retry { AttemptFate::ToBeRetried } else { AttemptFate::Over });
             }
             Payload::AssistantTextDelta(delta) => self.turns.delta(delta, false)?,
             Payload::AssistantThinkingDelta(delta) => self.turns.delta(delta, true)?,
@@ -179,14 +179,14 @@ impl Reading {
             return broken!("turn.one_open", "turn {index} begins in the middle of turn {open}");
         }
         let last = self.turns.last.as_ref();
-        let again = last.is_some_and(|last| last.index == index && last.fate == Fate::ToBeRetried);
+        let again = last.is_some_and(|last| last.index == index && last.fate == AttemptFate::ToBeRetried);
         if !again {
             if last.is_some_and(|last| index <= last.index) {
                 return broken!("turn.order", "turn {index} begins out of order");
             }
             self.turns.blocks.clear();
         }
-        self.turns.last = Some(Attempt { index, proposals: 0, fate: Fate::Open });
+        self.turns.last = Some(AuditedAttempt { index, proposals: 0, fate: AttemptFate::Open });
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Reading {
         }
     }
 
-    fn close_turn(&mut self, fate: Fate) {
+    fn close_turn(&mut self, fate: AttemptFate) {
         if let Some(attempt) = &mut self.turns.last {
             attempt.fate = fate;
         }

@@ -7,7 +7,7 @@ use recount_event::{Code, ForeignId, Json, Payload};
 use super::Batch;
 use super::settle::{self, HandedOff};
 use crate::rejection::Rejection;
-use crate::state::{Fate, PromptKind};
+use crate::state::{NameStatus, PromptKind};
 
 /// What the names of allowances begin with.
 const ALLOWANCE_PREFIX: &str = "allow_";
@@ -24,7 +24,7 @@ fn pending(batch: &Batch, kind: PromptKind, id: &ForeignId) -> Result<Option<For
         return Ok(prompt.tool_call_id().cloned());
     }
     Err(match batch.state.ledger.get(kind.space(), id) {
-        Some(Fate::Over(how)) => Rejection::new(not_pending, format!("{name} was {how}")),
+        Some(NameStatus::Over(how)) => Rejection::new(not_pending, format!("{name} was {how}")),
         _ => Rejection::new(not_found, format!("{name} was never asked in {}", batch.state.run_id)),
     })
 }

@@ -23,7 +23,7 @@ pub(super) fn append(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reject
     if batch.state.is_ended() {
         return Err(ended(batch));
     }
-    put_all(batch, drafts, may_be_appended, Ending::Withdraws)
+    put_all(batch, drafts, may_be_appended, ReportEnding::Withdraws)
 }
 
 pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
@@ -32,10 +32,10 @@ pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reje
         return Err(ended(batch));
     }
     if !batch.state.is_own() {
-        return put_all(batch, drafts, may_be_said_of_others, Ending::AsTold);
+        return put_all(batch, drafts, may_be_said_of_others, ReportEnding::AsTold);
     }
     let waited = batch.state.phase == Phase::Waiting;
-    put_all(batch, drafts, may_be_performed, Ending::AsTold)?;
+    put_all(batch, drafts, may_be_performed, ReportEnding::AsTold)?;
     if waited { settle::go_on(batch, BY_APPLICATION) } else { Ok(()) }
 }
 
@@ -47,7 +47,7 @@ fn ended(batch: &Batch) -> Rejection {
 
 /// What an ending brings about that is reported while people are asked something.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum ReportEnding {
     /// Nothing: whoever reports it withdraws what it asked first.
     AsTold,
     /// What is pending is withdrawn right before it. A producer may not say so itself, and one that was
@@ -59,7 +59,7 @@ fn put_all(
     batch: &mut Batch,
     drafts: Vec<Draft>,
     door: fn(&Payload) -> Result<(), Broken>,
-    ending: Ending,
+    ending: ReportEnding,
 ) -> Result<(), Rejection> {
     for (index, draft) in drafts.into_iter().enumerate() {
         let type_name = draft.payload.type_name().to_owned();
@@ -67,7 +67,7 @@ fn put_all(
             .map_err(Rejection::from)
             .and_then(|()| bounds::event(&batch.state, &draft.payload))
             .and_then(|()| match ending {
-                Ending::Withdraws if is_ending(&draft.payload) => withdraw(batch, &type_name),
+                ReportEnding::Withdraws if is_ending(&draft.payload) => withdraw(batch, &type_name),
                 _ => Ok(()),
             })
             .and_then(|()| batch.put(draft))

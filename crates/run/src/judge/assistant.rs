@@ -3,7 +3,7 @@
 use recount_event::family::assistant::{FinalAnswer, TextComplete, TextDelta, ToolCallProposed};
 
 use crate::rejection::{Broken, broken};
-use crate::state::{Block, BlockKind, Space, State, Turn};
+use crate::state::{BlockKind, OpenBlock, Space, State, Turn};
 
 fn open_turn(state: &State, index: u64) -> Result<&Turn, Broken> {
     match &state.turns.open {
@@ -22,7 +22,7 @@ pub(super) fn in_turn(state: &State, index: u64) -> Result<(), Broken> {
     open_turn(state, index).map(|_| ())
 }
 
-fn open_block(state: &State, turn: u64, index: u64, kind: BlockKind) -> Result<Option<&Block>, Broken> {
+fn open_block(state: &State, turn: u64, index: u64, kind: BlockKind) -> Result<Option<&OpenBlock>, Broken> {
     let block = open_turn(state, turn)?.blocks.get(&index);
     if state.turns.closed_blocks.binary_search(&index).is_ok() {
         return broken!("text.closed", "block {index} of turn {turn} is complete: use a new block index");

@@ -7,7 +7,7 @@ use recount_event::family::clarification::Applied;
 use recount_event::family::{approval, clarification, handoff};
 
 use crate::rejection::{Broken, broken};
-use crate::state::{Asked, Call, CallStage, Fate, Prompt, PromptKind, Said, Space, State};
+use crate::state::{Asked, Call, CallStage, NameStatus, Prompt, PromptKind, Said, Space, State};
 
 fn unused(state: &State, kind: PromptKind, id: &ForeignId) -> Result<(), Broken> {
     let name = kind.named(id);
@@ -30,13 +30,13 @@ pub(super) fn approval(state: &State, asked: &approval::Requested) -> Result<(),
         }
         Some(_) => {}
         None => match state.ledger.get(Space::Call, id) {
-            Some(Fate::Over(how)) => {
+            Some(NameStatus::Over(how)) => {
                 return broken!(
                     "approval.call",
                     "an approval is asked for call {id}, which was settled by {how}"
                 );
             }
-            Some(Fate::Denied) => {
+            Some(NameStatus::Denied) => {
                 return broken!(
                     "approval.call",
                     "an approval is asked for call {id}, which was denied before"
@@ -113,7 +113,7 @@ fn pending<'a>(
     let name = kind.named(id);
     let Some(prompt) = state.prompts.get(&name) else {
         return match state.ledger.get(kind.space(), id) {
-            Some(Fate::Over(how)) => broken!("prompt.pending", "{name} was {how}"),
+            Some(NameStatus::Over(how)) => broken!("prompt.pending", "{name} was {how}"),
             _ => broken!("prompt.pending", "{name} was never asked"),
         };
     };

@@ -4,7 +4,7 @@ use recount_event::ForeignId;
 use recount_event::family::tool::{Ended, Invoked, Refused, RiskLevel};
 
 use crate::rejection::{Broken, broken};
-use crate::state::{self, Call, CallStage, Fate, Said, Space, State};
+use crate::state::{self, Call, CallStage, NameStatus, Said, Space, State};
 
 fn same_name(call: &Call, id: &ForeignId, tool_name: &str) -> Result<(), Broken> {
     match &call.tool_name {
@@ -28,8 +28,8 @@ pub(super) fn running<'a>(
             }
         },
         None => match state.ledger.get(Space::Call, id) {
-            Some(Fate::Over(how)) => broken!("call.open", "call {id} was settled by {how}"),
-            Some(Fate::Denied) => broken!("call.open", "call {id} was denied and never invoked"),
+            Some(NameStatus::Over(how)) => broken!("call.open", "call {id} was settled by {how}"),
+            Some(NameStatus::Denied) => broken!("call.open", "call {id} was denied and never invoked"),
             None => broken!("call.open", "no call {id} was invoked: send tool.invoked first"),
         },
     }
@@ -43,7 +43,7 @@ pub(super) fn told(state: &State, id: &ForeignId, tool_name: Option<&str>) -> Re
 
 fn not_settled(state: &State, id: &ForeignId) -> Result<(), Broken> {
     match state.ledger.get(Space::Call, id) {
-        Some(Fate::Over(how)) => {
+        Some(NameStatus::Over(how)) => {
             broken!("call.settled_once", "call {id} was settled by {how}: leave the second outcome out")
         }
         _ => Ok(()),
@@ -70,10 +70,12 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
         return broken!("call.invoked_once", "call {id} was invoked before: use a new id");
     }
     match state.ledger.get(Space::Call, id) {
-        Some(Fate::Over(how)) => {
+        Some(NameStatus::Over(how)) => {
             return broken!("call.invoked_once", "call {id} was settled by {how}: use a new id");
         }
-        Some(Fate::Denied) => return broken!("approval.denied", "call {id} was denied: it may not run"),
+        Some(NameStatus::Denied) => {
+            return broken!("approval.denied", "call {id} was denied: it may not run");
+        }
         None => {}
     }
     if state.cost.exceeded {

@@ -23,7 +23,7 @@ pub(crate) enum Space {
 
 /// What became of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum NameStatus {
     /// A call that never was more than announced, and was refused by a person; it may still be told.
     Denied,
     /// Settled or answered, in words that go on: "was …".
@@ -38,7 +38,7 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Node {
-    Leaf(Vec<(Arc<Name>, Fate)>),
+    Leaf(Vec<(Arc<Name>, NameStatus)>),
     Branch(Box<[Option<Arc<Node>>; WIDTH]>),
 }
 
@@ -55,7 +55,7 @@ impl Default for Node {
 }
 
 impl Ledger {
-    pub(crate) fn get(&self, space: Space, text: &str) -> Option<&Fate> {
+    pub(crate) fn get(&self, space: Space, text: &str) -> Option<&NameStatus> {
         let hash = hash(space, text);
         let mut node = &self.root;
         let mut depth = 0;
@@ -72,12 +72,12 @@ impl Ledger {
     }
 
     /// Writes down, or over, what became of a name.
-    pub(crate) fn set(&mut self, space: Space, text: &str, fate: Fate) {
+    pub(crate) fn set(&mut self, space: Space, text: &str, fate: NameStatus) {
         set(&mut self.root, hash(space, text), 0, space, text, fate);
     }
 }
 
-fn set(node: &mut Node, whole: u64, depth: u32, space: Space, text: &str, fate: Fate) {
+fn set(node: &mut Node, whole: u64, depth: u32, space: Space, text: &str, fate: NameStatus) {
     match node {
         Node::Branch(links) => {
             let link = links[slot(whole, depth)].get_or_insert_default();
@@ -97,7 +97,7 @@ fn set(node: &mut Node, whole: u64, depth: u32, space: Space, text: &str, fate: 
 
 fn split(node: &mut Node, depth: u32) {
     let Node::Leaf(entries) = std::mem::take(node) else { return };
-    let mut parts: [Vec<(Arc<Name>, Fate)>; WIDTH] = Default::default();
+    let mut parts: [Vec<(Arc<Name>, NameStatus)>; WIDTH] = Default::default();
     for (name, fate) in entries {
         parts[slot(hash(name.space, &name.text), depth)].push((name, fate));
     }
@@ -105,7 +105,7 @@ fn split(node: &mut Node, depth: u32) {
     *node = Node::Branch(Box::new(links));
 }
 
-fn find(entries: &[(Arc<Name>, Fate)], space: Space, text: &str) -> Result<usize, usize> {
+fn find(entries: &[(Arc<Name>, NameStatus)], space: Space, text: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(name, _)| (name.space, &*name.text).cmp(&(space, text)))
 }
 
@@ -122,8 +122,8 @@ fn hash(space: Space, text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn over(text: &str) -> Fate {
-        Fate::Over(text.into())
+    fn over(text: &str) -> NameStatus {
+        NameStatus::Over(text.into())
     }
 
     fn depth(node: &Node) -> usize {
@@ -159,12 +159,12 @@ mod tests {
     fn remembers_everything_and_overwrites() {
         let mut ledger = Ledger::default();
         for n in 0..5_000 {
-            ledger.set(Space::Call, &format!("call_{n}"), Fate::Denied);
+            ledger.set(Space::Call, &format!("call_{n}"), NameStatus::Denied);
             ledger.set(Space::Approval, &format!("call_{n}"), over("approved"));
         }
         ledger.set(Space::Call, "call_7", over("settled"));
         assert_eq!(ledger.get(Space::Call, "call_7"), Some(&over("settled")));
-        assert_eq!(ledger.get(Space::Call, "call_4999"), Some(&Fate::Denied));
+        assert_eq!(ledger.get(Space::Call, "call_4999"), Some(&NameStatus::Denied));
         assert_eq!(ledger.get(Space::Approval, "call_7"), Some(&over("approved")));
         assert_eq!(ledger.get(Space::Handoff, "call_7"), None);
         assert_eq!(ledger.get(Space::Call, "call_5000"), None);
@@ -174,8 +174,8 @@ mod tests {
     fn the_order_of_adding_does_not_show() {
         let names: Vec<String> = (0..300).map(|n| format!("c{n}")).collect();
         let (mut up, mut down) = (Ledger::default(), Ledger::default());
-        names.iter().for_each(|name| up.set(Space::Call, name, Fate::Denied));
-        names.iter().rev().for_each(|name| down.set(Space::Call, name, Fate::Denied));
+        names.iter().for_each(|name| up.set(Space::Call, name, NameStatus::Denied));
+        names.iter().rev().for_each(|name| down.set(Space::Call, name, NameStatus::Denied));
         assert!(up == down);
     }
 
@@ -187,10 +187,10 @@ mod tests {
             let name = format!("call_{n}");
             if n % 1_000 == 999 {
                 let mut copy = ledger.clone();
-                copy.set(Space::Call, &name, Fate::Denied);
+                copy.set(Space::Call, &name, NameStatus::Denied);
                 most = most.max(fresh(&ledger.root, &copy.root));
             }
-            ledger.set(Space::Call, &name, Fate::Denied);
+            ledger.set(Space::Call, &name, NameStatus::Denied);
         }
         assert!(depth(&ledger.root) <= 8, "depth {}", depth(&ledger.root));
         assert!(most <= 8 + WIDTH, "a copy took {most} nodes");

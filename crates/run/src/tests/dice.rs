@@ -10,7 +10,7 @@ use recount_event::{Draft, ForeignId, Payload};
 use super::story::{fid, json, payload};
 use crate::apply::apply;
 use crate::judge::judge;
-use crate::state::{Block, BlockKind, Call, CallStage, Phase, PromptKind, State};
+use crate::state::{BlockKind, Call, CallStage, OpenBlock, Phase, PromptKind, State};
 use crate::{CallAnswer, CallSaid, CancelledBy, Command};
 
 pub(super) struct Dice<'a> {
@@ -302,7 +302,7 @@ fn turn_event(dice: &mut Dice<'_>, state: &State) -> Payload {
 
 fn said(dice: &mut Dice<'_>, state: &State) -> Payload {
     let index = turn(dice, state);
-    let open: Vec<(u64, Block)> = state
+    let open: Vec<(u64, OpenBlock)> = state
         .turns
         .open
         .iter()

@@ -11,7 +11,7 @@ use http::Method;
 use recount_api::routes::{HOUSE_ROUTES, ROUTES};
 use recount_face_aep::Refusal;
 
-use super::text::{Kind, Page};
+use super::text::{Kind, MetricsPage};
 use crate::applications::PATHS;
 
 const METHODS: [&str; 6] = ["GET", "POST", "PATCH", "DELETE", "HEAD", "other"];
@@ -53,7 +53,7 @@ impl Requests {
     }
 
     /// Rows with a count, in order.
-    pub(super) fn tell(&self, page: &mut Page) {
+    pub(super) fn tell(&self, page: &mut MetricsPage) {
         page.family("recount_requests", Kind::Counter, None, "Requests that were answered.");
         let mut routes: Vec<_> = self.0.iter().collect();
         routes.sort_by_key(|(path, _)| path.as_str());

@@ -1,4 +1,4 @@
-//! OpenMetrics text, version 1.0.0: families, samples and the end mark. See [`Page`].
+//! OpenMetrics text, version 1.0.0: families, samples and the end mark. See [`MetricsPage`].
 
 use std::fmt::Write as _;
 
@@ -30,12 +30,12 @@ pub(super) enum Scale {
 }
 
 #[derive(Default)]
-pub(super) struct Page {
+pub(super) struct MetricsPage {
     text: String,
     family: &'static str,
 }
 
-impl Page {
+impl MetricsPage {
     /// Begins a family; its samples follow.
     pub(super) fn family(&mut self, name: &'static str, kind: Kind, unit: Option<&str>, help: &str) {
         let kind = match kind {
@@ -123,7 +123,7 @@ mod tests {
         for value in [0, 1, 63, 64, 1_000_000, u64::from(u32::MAX) * 4] {
             values.note(value);
         }
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.histogram("a_seconds", Scale::Micros, "Times.", &values);
         let text = page.finish();
         for line in [
@@ -139,7 +139,7 @@ mod tests {
             assert!(text.lines().any(|there| there == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.histogram("b", Scale::Whole, "Numbers.", &values);
         let text = page.finish();
         assert!(

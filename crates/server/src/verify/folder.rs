@@ -6,7 +6,7 @@ use std::path::Path;
 use recount_log::{Fault, FaultKind, Integrity, ReadBound, Record, Store, StreamKey};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
-use super::{Checker, Noted, Report};
+use super::{Checker, Noted, VerifyReport};
 use crate::tenant_folder::tenant_folders;
 use crate::{StartError, audit, limits};
 
@@ -14,7 +14,7 @@ use crate::{StartError, audit, limits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     /// The store as a whole, if something is wrong with it, then one a run.
-    pub reports: Vec<Report>,
+    pub reports: Vec<VerifyReport>,
     /// Runs of which everything can be read and adds up, and events that can be read.
     pub readable_runs: u64,
     pub readable_events: u64,
@@ -48,11 +48,11 @@ impl Survey {
 
     /// Takes in what another store holds. What was noted is missing where no store has it.
     fn join(&mut self, other: Survey, noted: &[Noted]) {
-        let absent = |report: &Report| {
-            let is_noted = |line: &Noted| *report == Report::missing(&line.run_id);
+        let absent = |report: &VerifyReport| {
+            let is_noted = |line: &Noted| *report == VerifyReport::missing(&line.run_id);
             noted.iter().any(is_noted)
         };
-        let has = |reports: &[Report], wanted: &Report| {
+        let has = |reports: &[VerifyReport], wanted: &VerifyReport| {
             reports.iter().any(|report| report.run_id == wanted.run_id && !absent(report))
         };
         let other_reports = other.reports;
@@ -115,16 +115,16 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     }
     let unread = |(run, problems)| {
         let (run_id, head) = (Some(run), String::new());
-        Report { run_id, events: 0, head, problems, unseen: Vec::new() }
+        VerifyReport { run_id, events: 0, head, problems, unseen: Vec::new() }
     };
     reports.extend(found.of_runs.into_iter().map(unread));
     for line in noted.iter().filter(|_| was_opened) {
         if !reports.iter().any(|report| report.run_id.as_deref() == Some(&line.run_id)) {
-            reports.push(Report::missing(&line.run_id));
+            reports.push(VerifyReport::missing(&line.run_id));
         }
     }
     if !found.of_store.is_empty() {
-        let whole = Report {
+        let whole = VerifyReport {
             run_id: None,
             events: integrity.readable_records,
             head: String::new(),
@@ -156,7 +156,7 @@ enum Unread {
 
 /// Opens the store, which refuses one that is damaged before it changes anything, and reads each run; then
 /// the catalogue, where the runs are sound.
-fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<Report>, Vec<String>), Unread> {
+fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>), Unread> {
     let store = SqliteStore::open(SqliteOptions::new(data)).map_err(Unread::Store)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -170,7 +170,7 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<Report>, Vec<String>), Unre
                 store.streams(after.take(), limits::VERIFY_PAGE_EVENTS).await.map_err(Unread::Store)?;
             let Some(last) = streams.last() else {
                 missing_blobs(&store, &mut reports).await;
-                let sound = reports.iter().all(|report: &Report| report.problems.is_empty());
+                let sound = reports.iter().all(|report: &VerifyReport| report.problems.is_empty());
                 let astray = if sound { catalogue(&store).await } else { Vec::new() };
                 return Ok((reports, astray));
             };
@@ -184,7 +184,7 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<Report>, Vec<String>), Unre
 
 /// Says of each run which bytes of its artifacts were kept here and are missing; of what no run has used, the store
 /// says it.
-async fn missing_blobs(store: &dyn Store, reports: &mut Vec<Report>) {
+async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     let missing = match recount_engine::missing_blobs(store).await {
         Ok(missing) => missing,
         Err(error) => {
@@ -197,12 +197,18 @@ async fn missing_blobs(store: &dyn Store, reports: &mut Vec<Report>) {
     }
 }
 
-fn add(reports: &mut Vec<Report>, run_id: Option<String>, problem: String) {
+fn add(reports: &mut Vec<VerifyReport>, run_id: Option<String>, problem: String) {
     match reports.iter_mut().find(|report| report.run_id == run_id) {
         Some(report) => report.problems.push(problem),
         None => {
             let problems = vec![problem];
-            reports.push(Report { run_id, events: 0, head: String::new(), problems, unseen: Vec::new() });
+            reports.push(VerifyReport {
+                run_id,
+                events: 0,
+                head: String::new(),
+                problems,
+                unseen: Vec::new(),
+            });
         }
     }
 }
@@ -222,11 +228,11 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
     astray
 }
 
-async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> Report {
+async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyReport {
     let tail = store.tail(stream).await;
     let begun = match &tail {
         Ok(Some(tail)) if tail.erased => {
-            return Report::erased(stream, tail.next_sequence, &tail.head.to_string(), noted);
+            return VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted);
         }
         Ok(Some(tail)) if tail.first_sequence > 0 => {
             Checker::beginning_at(stream, tail.first_sequence, &tail.start.to_string())

@@ -9,7 +9,7 @@ use recount_engine::{Engine, Keep, NewRun};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, RunId, door};
 use recount_run::Command;
-use recount_server::salvage::{Outcome, Report, salvage};
+use recount_server::salvage::{Outcome, SalvageReport, salvage};
 use recount_server::verify;
 
 use crate::house::{House, STORY, check_problem, text};
@@ -115,7 +115,7 @@ async fn fill(folder: &Path, count: usize) -> (BTreeMap<String, Vec<String>>, St
     (runs, artifact, blob)
 }
 
-async fn salvaged(from: &Path, to: &Path) -> Report {
+async fn salvaged(from: &Path, to: &Path) -> SalvageReport {
     let (from, to) = (from.to_owned(), to.to_owned());
     tokio::task::spawn_blocking(move || salvage(&from, &to).unwrap()).await.unwrap()
 }

@@ -30,7 +30,7 @@ const FAILURES_MAX: u64 = 4;
 
 /// What one disk did.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct FaultCounts {
     pub(super) delays: u64,
     pub(super) full: u64,
     pub(super) failed_writes: u64,
@@ -45,11 +45,11 @@ pub(super) struct Disk {
 
 #[derive(Default)]
 struct State {
-    course: Option<Course>,
-    counts: Counts,
+    course: Option<FaultPlan>,
+    counts: FaultCounts,
 }
 
-struct Course {
+struct FaultPlan {
     random: SeededEntropy,
     delay_max: Duration,
     failures_left: u64,
@@ -98,11 +98,11 @@ impl Disk {
     pub(super) fn begin(&self, seed: u64, delay_max: Duration) {
         let random = SeededEntropy::new(seed);
         lock(&self.state).course =
-            Some(Course { random, delay_max, failures_left: FAILURES_MAX, full_left: 0 });
+            Some(FaultPlan { random, delay_max, failures_left: FAILURES_MAX, full_left: 0 });
     }
 
     /// From now on everything works at once.
-    pub(super) fn heal(&self) -> Counts {
+    pub(super) fn heal(&self) -> FaultCounts {
         let mut state = lock(&self.state);
         state.course = None;
         state.counts
@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-impl Course {
+impl FaultPlan {
     fn below(&self, bound: u64) -> u64 {
         u64::try_from(self.random.draw() % u128::from(bound.max(1))).unwrap_or(0)
     }
