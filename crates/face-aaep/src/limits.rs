@@ -15,3 +15,7 @@ pub const PROMPT_SECONDS_MAX: u64 = 86_400;
 
 /// Choices of a question; a question with more of them is told as one that takes any text, and names them in its context.
 pub const CHOICES_MAX: usize = 32;
+
+/// Open prompts and handoffs of a run that are emitted again to a listener that joins: as many as a run may have open. Of
+/// an imported run with more, the later ones are only counted.
+pub const PROMPTS_REPEATED_MAX: usize = 64;

@@ -6,6 +6,7 @@
 
 mod course;
 mod id;
+mod join;
 mod prompts;
 mod saying;
 mod state;
@@ -20,6 +21,7 @@ use recount_event::{Event, ForeignId, Payload, RunId};
 use crate::speech::{Key, Speech};
 use course::Course;
 pub use id::{Place, run_of, session_id};
+pub use join::{JoinReason, JoinSummary, RepeatedPrompt, informational};
 use saying::{Frame, Saying};
 
 /// Gives the reply token of a prompt. It holds the key, which is not seen here.
@@ -47,6 +49,8 @@ pub struct Projector {
     course: Course,
     /// The time of the last event; the protocol's never falls.
     millis: i64,
+    /// The sequence of the last event.
+    sequence: u64,
 }
 
 impl Projector {
@@ -57,6 +61,7 @@ impl Projector {
             stage: Stage::Before { resumed: false },
             course: Course::new(speech.sentence(Key::AgentUnnamed, &[])),
             millis: 0,
+            sequence: 0,
         }
     }
 
@@ -74,6 +79,7 @@ impl Projector {
     pub fn event(&mut self, event: &Event, tokens: Tokens<'_>) -> Vec<Told> {
         let now = i64::try_from(event.occurred_ms).unwrap_or(i64::MAX);
         self.millis = self.millis.max(now);
+        self.sequence = event.sequence;
         match (self.stage, event.payload()) {
             (Stage::Before { .. }, Payload::RunResumedFromEvent(_)) => {
                 self.stage = Stage::Before { resumed: true };

@@ -97,6 +97,14 @@ keys! {
     ToolUnavailable = "tool-unavailable" (tool, reason);
     CapabilityMissing = "capability-missing" (model, capability);
     Upstream = "upstream" (provider, message);
+    Joined = "joined" (agent, state);
+    JoinedRequest = "joined-request" (agent, request, state);
+    Missed = "missed" (agent, state);
+    OpenPrompts = "open-prompts" (prompts);
+    ToolsRunning = "tools-running" (calls);
+    ConfirmationOfOthers = "confirmation-of-others" (action, consequence);
+    ConfirmationOfOthersIrreversible = "confirmation-of-others-irreversible" (action, consequence);
+    ClarificationOfOthers = "clarification-of-others" (question);
     Unnamed = "unnamed" ();
     AgentUnnamed = "agent-unnamed" ();
 }
