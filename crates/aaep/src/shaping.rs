@@ -54,8 +54,11 @@
 //! ```
 
 mod bucket;
+mod grapheme;
 mod held;
 mod note;
+mod punctuation;
+mod rank;
 mod scan;
 mod shaper;
 mod text;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::bucket::Bucket;
 use super::held::Held;
 
-use super::scan::Legal;
+use super::rank::Legal;
 use super::text::End;
 use super::track::Track;
 use super::tune::tune;

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::scan::{self, Legal, Rank, Scanner};
+use super::grapheme::{self, between_characters, is_settled};
+use super::rank::{Legal, Rank};
+use super::scan::Scanner;
 use crate::limits;
 use crate::wire::{Boundary, EventId, Timestamp};
 
@@ -154,13 +156,17 @@ impl Text {
         self.buffer.push_str(chunk);
         for (offset, c) in chunk.char_indices() {
             let at = from + offset;
-            let mut rank = self.scanner.read(c);
+            let ends = self.scanner.read(c);
+            if let Some(place) = ends.sentence_before.and_then(|bytes| at.checked_sub(bytes)) {
+                self.mark(Rank::Sentence, place);
+            }
+            let mut rank = ends.here;
             if offset == 0 && at > 0 {
                 // What the producer said of the end of the piece before.
                 rank = rank.max(self.said.unwrap_or(Rank::Character));
             }
             let piece_ends = offset == 0 && at > 0;
-            if (rank > Rank::Character || piece_ends) && scan::between_characters(&self.buffer, at) {
+            if (rank > Rank::Character || piece_ends) && between_characters(&self.buffer, at) {
                 self.mark(rank, at);
             }
             if self.ink.is_none() && !c.is_whitespace() {
@@ -219,7 +225,10 @@ impl Text {
         if length > most {
             // Too long for one event and nowhere an agreed boundary: a fragment, to be joined by who gets it.
             let at = self.marks.last(Rank::Word, most).map(|(at, _)| at);
-            return Some((at.unwrap_or_else(|| scan::characters_up_to(&self.buffer, most)), Rank::Character));
+            return Some((
+                at.unwrap_or_else(|| grapheme::characters_up_to(&self.buffer, most)),
+                Rank::Character,
+            ));
         }
         (self.closed && length > 0).then_some((length, Rank::Character))
     }
@@ -228,10 +237,10 @@ impl Text {
     fn end_rank(&self, end: End) -> Option<Rank> {
         self.ink?;
         let rank = self.said.unwrap_or_else(|| self.scanner.ends(None));
-        let settled = || self.buffer.chars().next_back().is_some_and(scan::is_settled);
+        let settled = || self.buffer.chars().next_back().is_some_and(is_settled);
         let sure = match end {
             _ if self.closed => true,
-            End::Quiet => settled() || !scan::may_grow(&self.buffer),
+            End::Quiet => settled() || !grapheme::may_grow(&self.buffer),
             End::Open => self.said.is_some() && settled(),
         };
         sure.then_some(rank)
@@ -339,7 +348,7 @@ impl Text {
         self.buffer.push_str(&other.buffer);
         if let Some(rank) = ends
             && !other.buffer.is_empty()
-            && scan::between_characters(&self.buffer, from)
+            && between_characters(&self.buffer, from)
         {
             self.marks.add(rank, from);
         }
