@@ -20,17 +20,16 @@ pub(super) enum Stop {
 /// Longest word of [`ABBREVIATIONS`], in characters.
 pub(super) const ABBREVIATION_CHARS: usize = 6;
 
-/// Words with a full stop that seldom end a sentence, in lower case and in order. Single letters need no entry. Words
+/// Words with a full stop that seldom end a sentence, in lower case. Single letters need no entry. Words
 /// that end sentences as often (`no`, `etc`, `usw`) are left out: before a small letter nothing ends in any case.
 const ABBREVIATIONS: &[&str] = &[
-    "abs", "adj", "adv", "approx", "apr", "art", "asst", "aufl", "aug", "ave", "bd", "bijv", "blvd", "brig",
-    "bspw", "bzw", "capt", "cap", "cf", "cmdr", "col", "corp", "dec", "dept", "dhr", "dipl", "dott", "dr",
-    "dra", "ed", "eds", "ehem", "eig", "est", "evtl", "feb", "ff", "fig", "figs", "fr", "frl", "geb", "gen",
-    "ggf", "gov", "hon", "hr", "hrsg", "inc", "ing", "inkl", "jan", "jg", "jul", "jun", "kap", "lt", "ltd",
-    "maj", "me", "mevr", "mm", "mme", "mmes", "mlle", "mr", "mrs", "ms", "mt", "mwst", "mx", "nov", "np",
-    "nr", "núm", "oct", "okt", "op", "par", "ph", "pp", "prof", "pág", "rep", "rev", "sen", "sept", "sgt",
-    "sig", "sr", "sra", "srta", "st", "sta", "str", "tel", "tj", "ud", "uds", "ul", "univ", "vgl", "vol",
-    "vols", "vs", "zzgl", "см", "стр", "ул",
+    "approx", "apr", "asst", "aufl", "aug", "ave", "bd", "bijv", "blvd", "brig", "bspw", "bzw", "capt", "cf",
+    "cmdr", "col", "corp", "dec", "dept", "dhr", "dipl", "dott", "dr", "dra", "eds", "ehem", "eig", "evtl",
+    "feb", "fig", "figs", "fr", "frl", "geb", "gen", "ggf", "gov", "hon", "hr", "hrsg", "inc", "ing", "inkl",
+    "jan", "jul", "jun", "lt", "ltd", "maj", "mevr", "mme", "mmes", "mlle", "mr", "mrs", "ms", "mt", "mwst",
+    "mx", "nov", "np", "nr", "núm", "oct", "okt", "pp", "prof", "pág", "rep", "rev", "sen", "sept", "sgt",
+    "sig", "sr", "sra", "srta", "st", "sta", "tel", "tj", "ud", "uds", "ul", "univ", "vgl", "vol", "vols",
+    "vs", "zzgl", "см", "стр", "ул",
 ];
 
 pub(super) fn is_abbreviation(word: &str) -> bool {
