@@ -1,8 +1,21 @@
-//! The accessibility face: any run as a session of AAEP, for people who listen.
+//! The accessibility face: runs as sessions of AAEP, for screen readers and other assistive technology.
 //!
-//! [`project`] says what each event of a run is to a listener, [`speech`] says it in the listener's language. Neither
-//! reads a clock, draws randomness or does I/O. It must never know stores, agents or other faces.
+//! [`project`] maps the events of a run to events of the protocol, [`speech`] has their texts in the language of the
+//! subscriber. Neither reads a clock, draws randomness or does I/O. `serve` is the face in a server: subscriptions, their
+//! streams and their replies. It must never know stores, agents or other faces.
 
+mod error;
 pub mod limits;
+mod manifest;
 pub mod project;
+mod replies;
+mod reply_tokens;
+mod request;
+mod serve;
 pub mod speech;
+mod subscription;
+
+pub use error::refusal_response;
+pub use recount_aaep_host::MANIFEST;
+pub use reply_tokens::TokenKey;
+pub use serve::{FaceState, router};

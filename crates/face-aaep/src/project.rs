@@ -7,6 +7,7 @@
 mod course;
 mod id;
 mod join;
+mod open_prompt;
 mod prompts;
 mod saying;
 mod state;

@@ -22,6 +22,7 @@ mod health;
 mod home;
 pub mod limits;
 mod listen;
+mod listeners;
 mod logging;
 mod metrics;
 mod peer;

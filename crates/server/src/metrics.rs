@@ -29,6 +29,7 @@ pub(crate) struct Sources {
     pub(crate) connections: Arc<ConnectionLimits>,
     pub(crate) places: Places,
     pub(crate) turns: recount_face_aap::Places,
+    pub(crate) listeners: recount_face_aaep::FaceState,
     pub(crate) requests: Arc<Requests>,
     pub(crate) started: Instant,
     pub(crate) started_ms: u64,

@@ -27,8 +27,8 @@ use crate::home::Home;
 use crate::metrics::{Requests, Sources};
 use crate::tenants::Tenants;
 use crate::{
-    Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen, metrics,
-    removals, seal, tokens, web,
+    Files, StartError, applications, audit, backup, contract, doctor, guard, health, limits, listen,
+    listeners, metrics, removals, seal, tokens, web,
 };
 
 /// Who may come in, and where applications do and to whom.
@@ -107,6 +107,7 @@ impl Running {
             connections: connections.clone(),
             places: Places::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
+            listeners: listeners::face(&world, key.as_ref()),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
@@ -155,11 +156,13 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
         gate,
     ));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
+        .merge(recount_face_aaep::router(sources.listeners.clone()))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))
+        .layer(middleware::from_fn_with_state(engine.redactor().clone(), listeners::word))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
     recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
 }

@@ -12,7 +12,7 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::{assistant, run};
 use recount_event::{ForeignId, Payload};
 
-use super::join::OpenPrompt;
+use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
 use super::{Tokens, id, text};

@@ -10,22 +10,12 @@ use recount_aaep::{Body, Event};
 use recount_event::ForeignId;
 
 use super::course::Course;
+use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
 use super::{Place, Projector, Stage, text};
 use crate::limits;
 use crate::speech::{Arg, Key, Speech};
-
-/// A prompt or a handoff without an outcome.
-#[derive(Debug, Clone)]
-pub(super) struct OpenPrompt {
-    /// The sequence of the event that asked.
-    pub(super) sequence: u64,
-    /// When its default applies, in milliseconds since 1970.
-    pub(super) deadline_ms: Option<i64>,
-    /// As it was emitted; `None` beyond [`limits::PROMPTS_REPEATED_MAX`].
-    pub(super) shown: Option<Arc<Event>>,
-}
 
 /// Why a listener has not received the run from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

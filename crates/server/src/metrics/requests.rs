@@ -13,6 +13,7 @@ use recount_face_aep::Refusal;
 
 use super::text::{Kind, MetricsPage};
 use crate::applications::PATHS;
+use crate::listeners::PATHS as LISTENERS;
 
 const METHODS: [&str; 6] = ["GET", "POST", "PATCH", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -30,14 +31,18 @@ pub(crate) struct Requests(HashMap<String, Counts>);
 
 impl Requests {
     /// For the routes of the native face, under both of its prefixes, those of applications, under all of theirs, those
-    /// beside them, and the console.
+    /// of listeners, those beside them, and the console.
     pub(crate) fn new(base_paths: &[String]) -> Arc<Self> {
         let ours = ["/v1", "/hecate/v1"].into_iter();
         let ours = ours.flat_map(|prefix| ROUTES.iter().map(move |route| format!("{prefix}{}", route.path)));
         let theirs = base_paths.iter();
         let theirs = theirs.flat_map(|base| PATHS.iter().map(move |path| format!("{base}{path}")));
-        let others =
-            HOUSE_ROUTES.iter().map(|route| route.path).chain([CONSOLE, ELSEWHERE]).map(str::to_owned);
+        let others = HOUSE_ROUTES
+            .iter()
+            .map(|route| route.path)
+            .chain(LISTENERS)
+            .chain([CONSOLE, ELSEWHERE])
+            .map(str::to_owned);
         Arc::new(Requests(ours.chain(theirs).chain(others).map(|path| (path, Counts::default())).collect()))
     }
 

@@ -1,0 +1,56 @@
+//! The producer manifest: what this face offers, for subscribers that look before they subscribe. Pure.
+
+use recount_aaep::negotiate::Offer;
+use recount_aaep::wire::Producer;
+use serde_json::json;
+
+use crate::limits;
+use crate::speech::Speech;
+
+/// The agent id of this producer, the same through all versions.
+const AGENT: &str = "recount";
+
+/// What handshakes are answered with.
+pub(crate) fn offer() -> Offer {
+    let producer = Producer {
+        agent_version: Some(env!("CARGO_PKG_VERSION").into()),
+        agent_name: Some("Recount".into()),
+        ..Producer::named(AGENT)
+    };
+    let mut languages = Speech::languages();
+    let primary = languages.next().unwrap_or("en-US");
+    let mut offer = Offer::new(producer, primary);
+    offer.languages.extend(languages.map(str::to_owned));
+    offer
+}
+
+/// The manifest as JSON text.
+pub(crate) fn manifest(subscriptions_max: usize) -> String {
+    let offer = offer();
+    json!({
+        "@context": "https://aaep-protocol.org/context/v1",
+        "type": "aaep:producer.manifest",
+        "agent_id": offer.producer.agent_id,
+        "agent_version": offer.producer.agent_version,
+        "agent_name": offer.producer.agent_name,
+        "aaep_versions_supported": [recount_aaep::VERSION],
+        "conformance_levels_supported": [1, 2, 3],
+        "transports_supported": ["sse", "websocket", "stdio-jsonrpc"],
+        "languages_supported": offer.languages,
+        "event_types_emitted": ["aaep:agent.*"],
+        "extensions_supported": [],
+        "default_verbosity": "normal",
+        "max_concurrent_subscriptions": subscriptions_max,
+        "endpoints": {
+            "subscriptions": "/aaep/v1/subscriptions",
+            "events": "/aaep/v1/events",
+            "replies": "/aaep/v1/replies",
+            "websocket": "/aaep/v1/ws",
+        },
+        "framing": { "sse": "event: aaep.event", "websocket": "aaep.v1", "stdio": "json-rpc" },
+        "heartbeat_seconds": limits::HEARTBEAT_EVERY.as_secs(),
+        "states": ["idle", "thinking", "deciding", "calling_tool", "writing_output", "awaiting_input", "handing_off"],
+        "multi_agent_pattern": "linked_sessions",
+    })
+    .to_string()
+}

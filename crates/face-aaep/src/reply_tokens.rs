@@ -1,0 +1,70 @@
+//! Reply tokens: the same for one prompt on every node and after every restart, and of no use to a caller who was not
+//! shown the prompt. Pure. See [`ReplyTokens::of`].
+
+use recount_aaep::wire::ReplyToken;
+use recount_event::{ForeignId, RunId};
+
+/// What reply tokens are derived from. Nodes that share a store share it.
+#[derive(Clone)]
+pub struct TokenKey([u8; blake3::KEY_LEN]);
+
+impl TokenKey {
+    /// Derives the key from a secret of the server that is kept for other purposes too.
+    pub fn derive(secret: &[u8]) -> Self {
+        TokenKey(blake3::derive_key("recount 2026 reply tokens of aaep", secret))
+    }
+}
+
+/// The surface that a token is valid on. A token of one surface is unknown on the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Surface {
+    /// `/aaep/v1`.
+    Versioned,
+}
+
+/// The reply tokens of one surface.
+#[derive(Clone)]
+pub(crate) struct ReplyTokens {
+    key: TokenKey,
+    surface: Surface,
+}
+
+impl ReplyTokens {
+    pub(crate) fn new(key: TokenKey, surface: Surface) -> Self {
+        ReplyTokens { key, surface }
+    }
+
+    /// The token of a prompt: 128 bits of a keyed hash.
+    pub(crate) fn of(&self, run: RunId, prompt: &ForeignId) -> ReplyToken {
+        let surface: &[u8] = match self.surface {
+            Surface::Versioned => b"v1",
+        };
+        let mut hash = blake3::Hasher::new_keyed(&self.key.0);
+        hash.update(surface).update(&run.ulid().to_bytes()).update(prompt.as_str().as_bytes());
+        let text = format!("rpl_{}", &hash.finalize().to_hex()[..32]);
+        ReplyToken::new(text).unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_the_same_again_and_differs_by_key_run_and_prompt() {
+        let run: RunId = "run_01HZX3Q0M0000000000000000A".parse().unwrap();
+        let other: RunId = "run_01HZX3Q0M0000000000000000B".parse().unwrap();
+        let prompt = |text: &str| ForeignId::parse(text).unwrap();
+        let tokens = |secret: &[u8]| ReplyTokens::new(TokenKey::derive(secret), Surface::Versioned);
+        let token = tokens(b"a").of(run, &prompt("appr_1"));
+        assert_eq!(tokens(b"a").of(run, &prompt("appr_1")), token);
+        assert_eq!(token.as_str().len(), 36);
+        for another in [
+            tokens(b"b").of(run, &prompt("appr_1")),
+            tokens(b"a").of(other, &prompt("appr_1")),
+            tokens(b"a").of(run, &prompt("appr_2")),
+        ] {
+            assert_ne!(another, token);
+        }
+    }
+}

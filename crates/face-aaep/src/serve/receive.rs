@@ -1,0 +1,78 @@
+//! What subscribers send: replies to prompts, changes of the terms, and the end of a subscription.
+//!
+//! The response is the same whatever a reply causes, so that a sender learns nothing about prompts from it.
+
+use std::sync::Arc;
+
+use recount_aaep::Message;
+use recount_aaep::negotiate::{self, Answer};
+use recount_aaep::wire::{SubscriptionId, SubscriptionRenegotiate};
+use recount_aaep_host::{Problem, Reply, Source};
+
+use super::feed::Stream;
+use super::{FaceState, Requester};
+use crate::manifest;
+use crate::replies::{self, PromptReply};
+use crate::subscription::Subscription;
+
+pub(super) async fn receive(
+    state: &FaceState,
+    requester: &Requester,
+    source: Source<'_, Stream>,
+    text: &str,
+) -> Reply {
+    let Ok(message) = Message::parse(text) else { return Reply::Refused(Problem::Malformed) };
+    let find = |id: &SubscriptionId| {
+        let found = state.subscriptions.find(id.as_str(), &requester.engine, &requester.caller)?;
+        match &source {
+            // A WebSocket carries one subscription.
+            Source::Socket(stream) => (stream.subscription().id() == found.id()).then_some(found),
+            _ => Some(found),
+        }
+    };
+    match message {
+        Message::ConfirmationReply(reply) => {
+            if let Some(subscription) = find(&reply.subscription_id) {
+                replies::receive(&subscription, PromptReply::Confirmation(*reply)).await;
+            }
+            Reply::Taken
+        }
+        Message::ClarificationReply(reply) => {
+            if let Some(subscription) = find(&reply.subscription_id) {
+                replies::receive(&subscription, PromptReply::Clarification(*reply)).await;
+            }
+            Reply::Taken
+        }
+        Message::SubscriptionRenegotiate(wish) => match find(&wish.subscription_id) {
+            Some(subscription) => renegotiate(state, &subscription, &wish),
+            None => Reply::Taken,
+        },
+        Message::SubscriptionClose(close) => {
+            if let Some(subscription) = find(&close.subscription_id) {
+                state.subscriptions.close(&subscription);
+            }
+            Reply::Taken
+        }
+        _ => Reply::Refused(Problem::Malformed),
+    }
+}
+
+/// Answers a change of the terms. A no ends the subscription.
+fn renegotiate(state: &FaceState, subscription: &Arc<Subscription>, wish: &SubscriptionRenegotiate) -> Reply {
+    let offer = manifest::offer();
+    let text = match negotiate::renegotiate(&offer, &subscription.terms(), &wish.capabilities) {
+        Answer::Accepted(terms) => {
+            let mut message = terms.to_message(&offer, subscription.id().clone());
+            message.correlation_id.clone_from(&wish.correlation_id);
+            subscription.change_terms(*terms);
+            serde_json::to_string(&message)
+        }
+        Answer::Rejected(refusal) => {
+            state.subscriptions.close(subscription);
+            let mut message = refusal.to_message();
+            message.correlation_id.clone_from(&wish.correlation_id);
+            serde_json::to_string(&message)
+        }
+    };
+    text.map_or(Reply::Taken, Reply::Answer)
+}

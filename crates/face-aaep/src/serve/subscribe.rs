@@ -1,0 +1,97 @@
+//! Answers a `subscription.request`: identifies what it covers, negotiates the terms, and adds a subscription.
+
+use http::StatusCode;
+use recount_aaep::negotiate::{self, Answer, Reason, Refusal};
+use recount_aaep::shaping::EXTENSION_PREFIX;
+use recount_aaep::wire::SubscriptionId;
+use recount_aaep_host::{Handshake, Rejected};
+use recount_engine::{Caller, Engine, Error, RunRow, Scope};
+use recount_event::RunId;
+
+use super::{FaceState, Requester};
+use crate::request::{Redaction, Wish};
+use crate::subscription::NewSubscription;
+use crate::{limits, manifest};
+
+/// Answers a request. There is always an answer.
+pub(super) async fn answer(state: &FaceState, requester: &Requester, request: &str) -> Handshake {
+    match accepted(state, requester, request).await {
+        Ok((id, text)) => Handshake { text: Some(text), result: Ok(id) },
+        Err((refusal, status)) => {
+            let rejected = Rejected::from(&refusal);
+            let status = status.unwrap_or(rejected.status);
+            let text = serde_json::to_string(&refusal.to_message()).ok();
+            Handshake { text, result: Err(Rejected { status, ..rejected }) }
+        }
+    }
+}
+
+/// A refusal, with its status where that is not the one of its reason.
+type Refused = (Refusal, Option<StatusCode>);
+
+async fn accepted(
+    state: &FaceState,
+    Requester { engine, caller }: &Requester,
+    request: &str,
+) -> Result<(String, String), Refused> {
+    let refused = |refusal: Refusal| (refusal, None);
+    if !caller.may(Scope::Read) {
+        let message = "listening needs the scope read; use a token that has it";
+        return Err(refused(Refusal::new(Reason::AuthorizationDenied, message)));
+    }
+    let place = state.subscriptions.place(engine);
+    let mut offer = manifest::offer();
+    if place.is_none() {
+        offer.full = Some(limits::SUBSCRIPTIONS_RETRY_SECONDS);
+    }
+    let terms = match negotiate::answer_text(&offer, request) {
+        Answer::Accepted(terms) => *terms,
+        Answer::Rejected(refusal) => return Err(refused(refusal)),
+    };
+    let wish = Wish::read(request).map_err(refused)?;
+    if let Some(run) = wish.run {
+        find(engine, caller, run).await?;
+    }
+    let Some(place) = place else {
+        return Err(refused(Refusal::new(Reason::RateLimit, "there is no room for one more subscription")));
+    };
+    let id = SubscriptionId::new(format!("sub_{:032x}", state.world.entropy.draw()))
+        .unwrap_or_else(|why| unreachable!("letters and digits: {why}"));
+    let mut message = terms.to_message(&offer, id.clone());
+    let own = [(EXTENSION_PREFIX.to_owned(), wish.honored())];
+    message.extensions = Some(own.into());
+    let text = serde_json::to_string(&message).unwrap_or_default();
+    tracing::debug!(subscription = %id, run = ?wish.run, redacted = wish.redaction != Redaction::Full, "a subscription was accepted");
+    let new = NewSubscription {
+        id: id.clone(),
+        engine: engine.clone(),
+        caller: caller.clone(),
+        wish,
+        tokens: state.tokens.clone(),
+        terms,
+    };
+    state.subscriptions.add(new, place);
+    Ok((id.as_str().to_owned(), text))
+}
+
+/// A run that the caller may see. Of any other it is not said whether it exists.
+async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Refused> {
+    let row = engine.run(run).await.map_err(failed)?;
+    let seen = |row: &RunRow| {
+        let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
+        let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
+        caller.narrowing.admits(task, session)
+    };
+    row.filter(seen).ok_or_else(|| {
+        let message = format!("{run} is not found; name a run that the token may read");
+        (Refusal::new(Reason::Unknown, message), Some(StatusCode::NOT_FOUND))
+    })
+}
+
+fn failed(error: Error) -> Refused {
+    tracing::warn!(%error, "a subscription could not be checked");
+    let message = "the store does not answer; try again shortly";
+    let mut refusal = Refusal::new(Reason::TransportUnavailable, message);
+    refusal.retry_after_seconds = Some(limits::SUBSCRIPTIONS_RETRY_SECONDS);
+    (refusal, None)
+}

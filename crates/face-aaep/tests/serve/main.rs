@@ -1,0 +1,6 @@
+//! The face in process: routes and streams over an engine on a store in memory, without a socket.
+
+#![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
+
+mod stage;
+mod streams;
