@@ -34,7 +34,7 @@ pub use catalogue::{
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, Framing, Messages, ReaderStats, SessionStanding,
+    ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, Messages, ReaderStats, SessionStanding,
     SharedEvent, Sieve, Subscription, Told, TypePattern,
 };
 pub use recount_log::Damage;

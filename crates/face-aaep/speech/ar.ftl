@@ -222,6 +222,15 @@ capability-missing = لا يستطيع النموذج { $model } القيام ب
 upstream = لدى { $provider } مشكلة: { $message }
     .terse = مشكلة لدى المزود.
 
+## Joining a run
+
+joined = { $agent } يعمل الآن. { $state }
+    .terse = { $state }
+missed = فاتك بعض ما قام به { $agent }. { $state }
+    .terse = فاتك بعض ما جرى. { $state }
+aged-out = لم يعد ما جرى في هذا العمل محفوظًا.
+    .terse = لم يعد محفوظًا.
+
 ## Names in the place of others
 
 unnamed = شخص ما

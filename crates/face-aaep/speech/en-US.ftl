@@ -199,6 +199,15 @@ capability-missing = The model { $model } cannot do what is needed: { $capabilit
 upstream = { $provider } has a problem: { $message }
     .terse = Provider problem.
 
+## Joining a run
+
+joined = { $agent } is at work. { $state }
+    .terse = { $state }
+missed = Some of what { $agent } did was missed. { $state }
+    .terse = Some was missed. { $state }
+aged-out = What happened in this run is no longer stored.
+    .terse = No longer stored.
+
 ## Names in the place of others
 
 unnamed = Somebody

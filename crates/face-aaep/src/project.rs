@@ -20,6 +20,7 @@ use recount_event::{Event, ForeignId, Payload, RunId};
 use crate::speech::{Key, Speech};
 use course::Course;
 pub use id::{Place, run_of, session_id};
+pub(crate) use id::{digits, number};
 use saying::{Frame, Saying};
 
 /// Gives the reply token of a prompt. It holds the key, which is not seen here.

@@ -97,6 +97,9 @@ keys! {
     ToolUnavailable = "tool-unavailable" (tool, reason);
     CapabilityMissing = "capability-missing" (model, capability);
     Upstream = "upstream" (provider, message);
+    Joined = "joined" (agent, state);
+    Missed = "missed" (agent, state);
+    AgedOut = "aged-out" ();
     Unnamed = "unnamed" ();
     AgentUnnamed = "agent-unnamed" ();
 }
