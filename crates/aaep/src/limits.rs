@@ -98,15 +98,21 @@ pub const SHAPED_CHUNK_BYTES: usize = 16 * 1024;
 
 /// Pieces of output whose ids are remembered while they are held as one text; of more only the first, the last and
 /// the number are.
-pub const SHAPED_PIECES_MAX: usize = 32;
+pub const SHAPED_PIECES_MAX: usize = 8;
 
-/// Events that are held for one subscription. Beyond, the states of a session become one and the texts between them
-/// too; if that does not make room, the oldest goes out ahead of the agreed rate, which
-/// [`crate::shaping::Counts::ahead`] counts. Nothing is lost.
-pub const SHAPED_HELD_EVENTS_MAX: usize = 512;
+/// Events that wait for one subscription, more than at the last time, at which the states of each session become one, and
+/// the texts between them too. Nothing is lost, and fewer go out.
+pub const SHAPED_MERGE_EVENTS: usize = 8;
+
+/// Events that are held for one subscription. If merging does not make room, the oldest goes out ahead of the agreed rate,
+/// which [`crate::shaping::Counts::ahead`] counts. Nothing is lost.
+pub const SHAPED_HELD_EVENTS_MAX: usize = 256;
 
 /// Bytes that are held for one subscription; at it the same happens as at [`SHAPED_HELD_EVENTS_MAX`].
-pub const SHAPED_HELD_BYTES_MAX: usize = 1024 * 1024;
+pub const SHAPED_HELD_BYTES_MAX: usize = 256 * 1024;
+
+/// Events that a queue without any keeps room for; a longer one gives its memory back.
+pub const SHAPED_IDLE_CAPACITY: usize = 8;
 
 /// Sessions of one subscription whose numbering is remembered; at it the half that was silent longest and holds
 /// nothing is forgotten, and would be numbered from 0 again.

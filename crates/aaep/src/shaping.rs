@@ -1,27 +1,29 @@
-//! What one subscriber gets of a producer's events: filtered, at the pace that was agreed, with output cut where it
-//! may be spoken. Pure: time is handed in, and what is due comes out.
+//! Shapes a producer's events for one subscriber: filters, rate limit, coalescing of output, verbosity and language. Pure: the
+//! time is passed in, and the events that are due are returned.
 //!
-//! A [`Shaper`] stands between a producer and one subscription, with the [`crate::negotiate::Terms`] that were agreed:
+//! A [`Shaper`] is between a producer and one subscription, with the [`crate::negotiate::Terms`] that were agreed:
 //!
 //! - **Filters** leave out what is not wanted; `exclude` beats `include` (R-117).
 //! - **Critical** events are never filtered and never wait (R-116). Errors, prompts and handoffs are critical by
 //!   their type; others that are called critical go out at once too, up to
-//!   [`crate::limits::SHAPED_CRITICAL_PER_SECOND`], so that nobody can pass every limit by calling everything so
-//!   (G-24). Text that came before a prompt goes out before it, as far as it can be spoken, as one event and whatever
-//!   the rate (G-26), and so does the beginning of its session; before an error that ends a session goes all there is.
-//!   Other things that are held come behind.
-//! - **The rate** is kept in any second, wherever it begins (R-115). What is over it waits, and is joined meanwhile:
+//!   [`crate::limits::SHAPED_CRITICAL_PER_SECOND`], so that calling everything critical passes no limit (G-24). Text that
+//!   came before a prompt goes out before it, whatever the rate: what ends at an agreed boundary as one piece, the rest as a
+//!   fragment (G-26). So does the beginning of its session; before an error that ends a session goes all there is. Other
+//!   things that are held come after it.
+//! - **The rate** is kept in every second, wherever it begins (R-115). What is over it waits, and is merged meanwhile:
 //!   pieces of output become one, states in a row one change, progress is what it was last (R-118, G-25). Output,
 //!   lifecycle, tools and prompts are never dropped.
-//! - **Output** is cut where it was agreed, never inside a character that people see, and what was cut says truly what
-//!   ends there. Positions count characters, and the texts joined are the text (R-057, R-060, R-118, R-185, R-186).
-//!   What has to go where no agreed boundary is says `none`: its reader joins it to what follows.
+//! - **Output** is cut where it was agreed, at ends of words and sentences by the rules of Unicode, never inside a grapheme
+//!   cluster, and what was cut truly names what ends there. Positions count characters, and the texts joined are the text
+//!   (R-057, R-060, R-118, R-185, R-186). What has to go where no agreed boundary is has the hint `none`: its reader joins
+//!   it to what follows (R-061).
+//! - **Lead-ins** of a session that is joined in its middle go out first ([`Shaper::with_lead_in`], R-150).
 //! - **Numbers** are given last: 0, 1, 2 for each session as this subscriber sees it (G-27). What stands for several
 //!   events has an id of its own and theirs in an extension ([`EXTENSION_PREFIX`]).
 //! - **Wishes**: language, verbosity, `cognitive_load`, `pace_wpm` (R-126, R-188).
 //!
 //! What is held is bounded ([`crate::limits::SHAPED_HELD_EVENTS_MAX`], [`crate::limits::SHAPED_HELD_BYTES_MAX`]);
-//! at the bounds the rate gives way, not the text.
+//! at the bounds the rate gives way, not the text. See `docs/decisions/0058`.
 //!
 //! ```
 //! use recount_aaep::Body;
@@ -54,8 +56,11 @@
 //! ```
 
 mod bucket;
+mod grapheme;
 mod held;
 mod note;
+mod punctuation;
+mod rank;
 mod scan;
 mod shaper;
 mod text;

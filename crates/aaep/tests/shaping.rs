@@ -9,7 +9,11 @@ mod cuts;
 mod flow;
 #[path = "shaping/holding.rs"]
 mod holding;
+#[path = "shaping/joining.rs"]
+mod joining;
 #[path = "shaping/stage.rs"]
 mod stage;
+#[path = "shaping/streams.rs"]
+mod streams;
 #[path = "shaping/wishes.rs"]
 mod wishes;

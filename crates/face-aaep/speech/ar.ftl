@@ -226,10 +226,37 @@ upstream = لدى { $provider } مشكلة: { $message }
 
 joined = { $agent } يعمل الآن. { $state }
     .terse = { $state }
-missed = فاتك بعض ما قام به { $agent }. { $state }
-    .terse = فاتك بعض ما جرى. { $state }
+joined-request = { $agent } يعمل الآن على ما يلي: { $request } { $state }
+    .terse = { $state }
+missed = لم يصل إلى هنا بعض ما قام به { $agent }. { $state }
+    .terse = فات بعض ما جرى. { $state }
 aged-out = لم يعد ما جرى في هذا العمل محفوظًا.
     .terse = لم يعد محفوظًا.
+open-prompts = { $prompts ->
+        [zero] لا يوجد سؤال ينتظر جوابك.
+        [one] سؤال واحد ينتظر جوابك.
+        [two] سؤالان ينتظران جوابك.
+        [few] { $prompts } أسئلة تنتظر جوابك.
+        [many] { $prompts } سؤالًا ينتظر جوابك.
+       *[other] { $prompts } سؤال ينتظر جوابك.
+    }
+tools-running = { $calls ->
+        [zero] لا يستخدم أي أداة.
+        [one] يستخدم أداة واحدة.
+        [two] يستخدم أداتين في وقت واحد.
+        [few] يستخدم { $calls } أدوات في وقت واحد.
+        [many] يستخدم { $calls } أداة في وقت واحد.
+       *[other] يستخدم { $calls } أداة في وقت واحد.
+    }
+
+## Prompts that others answer
+
+confirmation-of-others = يُطلب الإذن من آخرين: { $action } { $consequence }
+    .terse = يُسأل آخرون: { $action }
+confirmation-of-others-irreversible = يُطلب الإذن من آخرين: { $action } { $consequence } لا يمكن التراجع عن هذا.
+    .terse = يُسأل آخرون: { $action } لا يمكن التراجع عن هذا.
+clarification-of-others = يُسأل آخرون: { $question }
+    .terse = يُسأل آخرون: { $question }
 
 ## Names in the place of others
 

@@ -203,10 +203,29 @@ upstream = { $provider } has a problem: { $message }
 
 joined = { $agent } is at work. { $state }
     .terse = { $state }
-missed = Some of what { $agent } did was missed. { $state }
+joined-request = { $agent } is at work on this: { $request } { $state }
+    .terse = { $state }
+missed = Some of what { $agent } did was not received here. { $state }
     .terse = Some was missed. { $state }
 aged-out = What happened in this run is no longer stored.
     .terse = No longer stored.
+open-prompts = { $prompts ->
+        [one] One question is waiting for your answer.
+       *[other] { $prompts } questions are waiting for your answer.
+    }
+tools-running = Using { $calls ->
+        [one] one tool
+       *[other] { $calls } tools
+    } at the same time.
+
+## Prompts that others answer
+
+confirmation-of-others = Permission is asked of others: { $action } { $consequence }
+    .terse = Others are asked: { $action }
+confirmation-of-others-irreversible = Permission is asked of others: { $action } { $consequence } This cannot be undone.
+    .terse = Others are asked: { $action } This cannot be undone.
+clarification-of-others = Others are asked: { $question }
+    .terse = Others are asked: { $question }
 
 ## Names in the place of others
 

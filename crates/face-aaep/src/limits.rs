@@ -18,6 +18,10 @@ pub const PROMPT_SECONDS_MAX: u64 = 86_400;
 /// Choices of a question; a question with more of them is told as one that takes any text, and names them in its context.
 pub const CHOICES_MAX: usize = 32;
 
+/// Open prompts and handoffs of a run that are emitted again to a listener that joins: as many as a run may have open. Of
+/// an imported run with more, the later ones are only counted.
+pub const PROMPTS_REPEATED_MAX: usize = 64;
+
 /// Subscriptions at a time, of all tenants; one more is rejected with `rate_limit`.
 pub const SUBSCRIPTIONS_MAX: usize = 10_000;
 
@@ -29,6 +33,9 @@ pub const SUBSCRIPTIONS_RETRY_SECONDS: u32 = 5;
 
 /// How long a subscription without a stream lives; then its id is unknown.
 pub const SUBSCRIPTION_GRACE: Duration = Duration::from_secs(60);
+
+/// How long a stream waits for the one before it to give up its place in the runs; after that it joins them anew.
+pub const HANDOVER_WAIT: Duration = Duration::from_secs(1);
 
 /// How often it is looked for subscriptions whose time is up.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -66,6 +73,10 @@ pub const PROJECTIONS_SWEPT_MIN: usize = 64;
 /// Live runs of a tenant whose events are on streams of all runs; one more is on streams of its own only, and the log
 /// says so.
 pub const LIVE_RUNS_MAX: usize = 4_096;
+
+/// Live runs whose state a subscription to all runs receives when it joins: the newest. The others are heard from their
+/// next event on.
+pub const RUNS_JOINED_MAX: usize = 64;
 
 /// Runs in one page of the list that is looked through for live ones.
 pub const RUNS_PAGE: usize = 200;

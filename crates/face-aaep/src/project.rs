@@ -6,6 +6,8 @@
 
 mod course;
 mod id;
+mod join;
+mod open_prompt;
 mod prompts;
 mod saying;
 mod state;
@@ -21,6 +23,7 @@ use crate::speech::{Key, Speech};
 use course::Course;
 pub use id::{Place, run_of, session_id};
 pub(crate) use id::{digits, number};
+pub use join::{JoinReason, JoinSummary, RepeatedPrompt, aged_out, informational};
 use saying::{Frame, Saying};
 
 /// Gives the reply token of a prompt. It holds the key, which is not seen here.
@@ -48,6 +51,8 @@ pub struct Projector {
     course: Course,
     /// The time of the last event; the protocol's never falls.
     millis: i64,
+    /// The sequence of the last event.
+    sequence: u64,
 }
 
 impl Projector {
@@ -58,6 +63,7 @@ impl Projector {
             stage: Stage::Before { resumed: false },
             course: Course::new(speech.sentence(Key::AgentUnnamed, &[])),
             millis: 0,
+            sequence: 0,
         }
     }
 
@@ -75,6 +81,7 @@ impl Projector {
     pub fn event(&mut self, event: &Event, tokens: Tokens<'_>) -> Vec<Told> {
         let now = i64::try_from(event.occurred_ms).unwrap_or(i64::MAX);
         self.millis = self.millis.max(now);
+        self.sequence = event.sequence;
         match (self.stage, event.payload()) {
             (Stage::Before { .. }, Payload::RunResumedFromEvent(_)) => {
                 self.stage = Stage::Before { resumed: true };

@@ -19,8 +19,8 @@ use recount_engine::{Engine, EngineInstance};
 use recount_event::RunId;
 
 pub(crate) use self::projected::Projected;
+use self::projected::ProjectedSink;
 use self::run::RunProjection;
-pub(crate) use self::run::Standing;
 pub(crate) use self::run_reader::{Broken, RunReader};
 use self::tenant::TenantProjection;
 pub(crate) use self::tenant_reader::{Next, TenantReader};
@@ -40,7 +40,7 @@ struct Inner {
     tenants: Mutex<Known<(EngineInstance, &'static str), TenantProjection>>,
 }
 
-/// Projections by what they are of. They live as long as somebody reads them.
+/// Projections by what they are of. They live as long as a reader holds them.
 struct Known<K, T> {
     by_key: HashMap<K, Weak<T>>,
     /// At how many keys those without a projection are removed.
@@ -82,7 +82,7 @@ impl Projections {
         engine: &Engine,
         run: RunId,
         speech: &'static Speech,
-        tenant: Option<(&Arc<TenantProjection>, u64)>,
+        tenant: Option<(&Arc<dyn ProjectedSink>, u64)>,
     ) -> Arc<RunProjection> {
         let key = (engine.instance(), run, speech.tag());
         let mut runs = lock(&self.0.runs);

@@ -51,8 +51,9 @@ impl Mark {
         Mark { place, said: Said::Whole, critical: None }
     }
 
-    pub(crate) fn run(&self) -> RunId {
-        self.place.run
+    /// The last event of the log that it says something of.
+    pub(crate) fn of(&self) -> (RunId, u64) {
+        (self.place.run, self.place.sequence)
     }
 
     /// The place after which the projection is needed.
@@ -84,7 +85,7 @@ impl Mark {
     /// The mark that an id names; `None` for an id that no frame can have.
     pub(crate) fn parse(id: &str) -> Option<Mark> {
         let (place, rest) = id.split_at_checked(PLACE_LENGTH)?;
-        let mut mark = Mark::whole(Place::parse(place)?);
+        let mut mark = Mark::whole(Place::parse(place).filter(|place| place.is_of_the_log())?);
         if rest.is_empty() {
             return Some(mark);
         }
@@ -139,6 +140,26 @@ enum What {
     Single,
 }
 
+/// What is to be known of an event that is pushed.
+pub(crate) struct Noted(What);
+
+impl Noted {
+    pub(crate) fn of(event: &Event) -> Self {
+        Noted(match &event.body {
+            Body::OutputStreaming(piece) => What::Text(Text {
+                output: piece.output_id.clone(),
+                from: piece.position,
+                total: piece.chunk.chars().count() as u64,
+                said: 0,
+                complete: piece.complete,
+            }),
+            Body::StateChanged(_) => What::Joinable(Kind::StateChanged),
+            Body::ProgressUpdated(_) => What::Joinable(Kind::ProgressUpdated),
+            _ => What::Single,
+        })
+    }
+}
+
 /// A text by its characters.
 #[derive(Debug)]
 struct Text {
@@ -165,36 +186,32 @@ impl Ledger {
         self.last = Some(place);
     }
 
-    /// An event was pushed.
-    pub(crate) fn pushed(&mut self, event: &Event, place: Place) {
+    /// An event was pushed, which this was noted of.
+    pub(crate) fn pushed(&mut self, noted: Noted, place: Place) {
         let before = self.last.replace(place);
-        let what = match &event.body {
-            Body::OutputStreaming(piece) => {
-                let length = piece.chunk.chars().count() as u64;
-                if self.extend(piece, length, place) {
-                    return;
-                }
-                let (output, from) = (piece.output_id.clone(), piece.position);
-                What::Text(Text { output, from, total: length, said: 0, complete: piece.complete })
-            }
-            Body::StateChanged(_) => What::Joinable(Kind::StateChanged),
-            Body::ProgressUpdated(_) => What::Joinable(Kind::ProgressUpdated),
-            _ => What::Single,
+        let what = match noted.0 {
+            What::Text(text) => match self.extend(text, place) {
+                None => return,
+                Some(text) => What::Text(text),
+            },
+            what => what,
         };
         self.pending.push_back(Entry { before, first: place, last: place, what, done: false });
     }
 
-    /// Adds a piece to the text that was pushed last, if it is of that text.
-    fn extend(&mut self, piece: &OutputStreaming, length: u64, place: Place) -> bool {
-        let Some(Entry { last, what: What::Text(text), .. }) = self.pending.back_mut() else { return false };
-        let fits = text.total + length <= limits::MARKED_CHARACTERS_MAX;
-        if text.output != piece.output_id || text.complete || !fits {
-            return false;
+    /// Adds a piece to the text that was pushed last, if it is of that text; otherwise gives it back.
+    fn extend(&mut self, piece: Text, place: Place) -> Option<Text> {
+        let Some(Entry { last, what: What::Text(text), .. }) = self.pending.back_mut() else {
+            return Some(piece);
+        };
+        let fits = text.total + piece.total <= limits::MARKED_CHARACTERS_MAX;
+        if text.output != piece.output || text.complete || !fits {
+            return Some(piece);
         }
-        text.total += length;
+        text.total += piece.total;
         text.complete = piece.complete;
         *last = place;
-        true
+        None
     }
 
     /// An event came out.

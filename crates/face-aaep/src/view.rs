@@ -2,9 +2,10 @@
 //! redaction profile lets them through. Pure. See [`View::of`].
 
 use recount_aaep::negotiate::Terms;
-use recount_aaep::wire::{StateChanged, Summaries, TextDirection, Urgency};
+use recount_aaep::wire::{Summaries, TextDirection};
 use recount_aaep::{Body, Event, Kind};
 
+use crate::project::informational;
 use crate::request::Redaction;
 
 /// What is withheld is replaced by this where the protocol asks for a text.
@@ -40,10 +41,8 @@ impl View {
 
     /// The event as this subscription sees it; `None` when it sees nothing of it.
     pub(crate) fn of(self, event: &Event) -> Option<Event> {
-        let mut event = event.clone();
-        if event.kind().is_some_and(|kind| !self.shows(kind)) {
-            make_sentence(&mut event);
-        }
+        let hidden = event.kind().is_some_and(|kind| !self.shows(kind));
+        let mut event = hidden.then(|| informational(event)).flatten().unwrap_or_else(|| event.clone());
         match self.redaction {
             Redaction::Full => {}
             Redaction::Summaries => {
@@ -62,13 +61,6 @@ impl View {
         }
         Some(event)
     }
-}
-
-/// A prompt that cannot be answered here becomes a sentence: what is asked is said, and nothing in it can be used.
-fn make_sentence(event: &mut Event) {
-    let state = "awaiting_input";
-    event.body = StateChanged::new(state.into(), state.into()).into();
-    event.envelope.urgency = Some(Urgency::Normal);
 }
 
 /// Leaves out arguments, results and requests.
@@ -93,7 +85,8 @@ fn withhold_payload(event: &mut Event) {
 /// Leaves out every text that comes from a run.
 fn withhold_texts(event: &mut Event) {
     let summaries = &mut event.summaries;
-    *summaries = Summaries { normal: summaries.normal.is_some().then(|| WITHHELD.into()), ..Summaries::default() };
+    *summaries =
+        Summaries { normal: summaries.normal.is_some().then(|| WITHHELD.into()), ..Summaries::default() };
     if let Some(hints) = &mut event.envelope.localization_hints {
         hints.primary_language = Some("en-US".into());
         hints.text_direction = Some(TextDirection::Ltr);
@@ -112,7 +105,7 @@ fn withhold_texts(event: &mut Event) {
 #[cfg(test)]
 mod tests {
     use recount_aaep::build::{self, Frame};
-    use recount_aaep::wire::{Level, ReplyToken};
+    use recount_aaep::wire::{Boundary, Level, ReplyToken};
 
     use super::*;
 
@@ -134,22 +127,23 @@ mod tests {
         assert_eq!(live, prompt());
         let shown = view(false, Redaction::Full).of(&prompt()).unwrap();
         assert_eq!(shown.kind(), Some(Kind::StateChanged));
-        assert_eq!(shown.summaries, prompt().summaries);
+        let asked = shown.summaries.normal.clone().unwrap();
+        assert!(asked.contains("Send the letter."), "{asked}");
         assert!(!shown.to_json().contains("rpl_"), "{shown}");
     }
 
     #[test]
     fn an_envelope_has_no_text_of_a_run() {
         let frame = Frame::new("sess_1", "agent", "en-US").unwrap();
-        let mut started = build::session_started("Summarise the letter.");
-        started.body.request_text = Some("the letter".into());
-        let started = frame.event("evt_1", 0, started).unwrap();
-        let output = frame.event("evt_2", 0, build::output("the letter", 0, recount_aaep::wire::Boundary::Word).output_id("out_1")).unwrap();
-        for (redaction, texts, outputs) in [
-            (Redaction::Full, 2, true),
-            (Redaction::Summaries, 1, false),
-            (Redaction::Envelope, 0, false),
-        ] {
+        let started = build::session_started("Summarise the letter.");
+        let mut started = frame.event("evt_1", 0, started).unwrap();
+        let Body::SessionStarted(body) = &mut started.body else { panic!("{started}") };
+        body.request_text = Some("the letter".into());
+        let output = build::output("the letter", 0, Boundary::Word).output_id("out_1");
+        let output = frame.event("evt_2", 0, output).unwrap();
+        for (redaction, texts, outputs) in
+            [(Redaction::Full, 2, true), (Redaction::Summaries, 1, false), (Redaction::Envelope, 0, false)]
+        {
             let seen = view(false, redaction).of(&started).unwrap().to_json();
             assert_eq!(seen.matches("the letter").count(), texts, "{seen}");
             assert_eq!(view(false, redaction).of(&output).is_some(), outputs);

@@ -26,6 +26,11 @@ impl Sources {
         Sources { ids: vec![id], count: 1 }
     }
 
+    /// Of output: its pieces are counted with its text.
+    pub(super) fn none() -> Self {
+        Sources { ids: Vec::new(), count: 0 }
+    }
+
     pub(super) fn of(mut ids: Vec<EventId>, count: u32) -> Self {
         shorten(&mut ids);
         Sources { ids, count }

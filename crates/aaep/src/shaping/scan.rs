@@ -1,83 +1,14 @@
-//! Where text may be cut: ends of words, sentences and paragraphs, found as the text comes, each character looked at
-//! once. It claims an end only where one is; where it cannot be sure (behind `No.`, behind a single letter, between
-//! words of scripts that do not separate them) it claims none, and a cut comes later. Knows nothing of events.
+//! Where words, sentences and paragraphs end (UAX #29), found as the text comes, each character read once. It claims an
+//! end only where one is: after `Dr.`, after a single letter, and between words of scripts that do not separate them it
+//! claims none, and a cut comes later. It must not know events or grapheme clusters. See [`Scanner::read`].
 
-use unicode_segmentation::GraphemeCursor;
+use super::punctuation::{
+    ABBREVIATION_CHARS, Stop, is_abbreviation, is_closing, is_continuing, is_glue, is_pause, is_unspaced,
+    stop_of,
+};
+use super::rank::Rank;
 
-use crate::wire::Boundary;
-
-/// How much ends at a place; a paragraph's end is also that of a sentence and of a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// A character, nothing more.
-    Character,
-    Word,
-    Sentence,
-    Paragraph,
-    /// The output.
-    Completion,
-}
-
-impl Rank {
-    pub(super) fn of(boundary: &Boundary) -> Option<Rank> {
-        Some(match boundary {
-            Boundary::None => Rank::Character,
-            Boundary::Word => Rank::Word,
-            Boundary::Sentence => Rank::Sentence,
-            Boundary::Paragraph => Rank::Paragraph,
-            Boundary::Completion => Rank::Completion,
-            Boundary::Other(_) => return None,
-        })
-    }
-
-    fn boundary(self) -> Boundary {
-        match self {
-            Rank::Character => Boundary::None,
-            Rank::Word => Boundary::Word,
-            Rank::Sentence => Boundary::Sentence,
-            Rank::Paragraph => Boundary::Paragraph,
-            Rank::Completion => Boundary::Completion,
-        }
-    }
-}
-
-/// The boundaries that were agreed.
-#[derive(Debug, Clone)]
-pub(super) struct Legal {
-    ranks: Vec<Rank>,
-    /// What a cut must at least be; everything above is legal too.
-    pub(super) least: Rank,
-}
-
-impl Legal {
-    pub(super) fn new(boundaries: &[Boundary]) -> Self {
-        let mut ranks: Vec<Rank> = boundaries.iter().filter_map(Rank::of).collect();
-        ranks.sort_unstable();
-        let least = ranks.first().copied().unwrap_or(Rank::Completion);
-        Legal { ranks, least }
-    }
-
-    /// What to call a cut: the most that is both true and agreed, else `none`, which only says that more follows.
-    pub(super) fn hint(&self, rank: Rank) -> Boundary {
-        self.ranks.iter().rev().find(|agreed| **agreed <= rank).map_or(Boundary::None, |rank| rank.boundary())
-    }
-}
-
-/// What a sentence would end with, so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    No,
-    /// A full stop, which may also belong to an abbreviation or a number.
-    Dot {
-        sure: bool,
-    },
-    /// `!`, `?`, `…`.
-    Strong,
-    /// One of a script that puts no space behind it.
-    Wide,
-}
-
-/// What was seen just before.
+/// What was read just before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scanner {
     stop: Stop,
@@ -86,65 +17,128 @@ pub(super) struct Scanner {
     lines: u8,
     /// A pause of a script without spaces: a comma.
     pause: bool,
-    /// Letters and digits of the word that was read last, up to two, and whether the last was a digit.
-    letters: u8,
+    word: Word,
+    /// A sentence has ended, unless the next letter is a small one (SB8): bytes since that place.
+    open: Option<u32>,
+}
+
+/// The word that is being read, as far as it matters.
+#[derive(Debug, Clone, Copy, Default)]
+struct Word {
+    /// In lower case, the first characters.
+    letters: [char; ABBREVIATION_CHARS],
+    /// How many there are, counted up to one more than fit.
+    length: u8,
+    /// The last is a digit.
     digit: bool,
+}
+
+/// What ends where a character was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// Directly before it.
+    pub(super) here: Rank,
+    /// A sentence, so many bytes before it, as has become known now.
+    pub(super) sentence_before: Option<usize>,
 }
 
 impl Default for Scanner {
     fn default() -> Self {
-        Scanner { stop: Stop::No, spaces: false, lines: 0, pause: false, letters: 0, digit: false }
+        let word = Word::default();
+        Scanner { stop: Stop::No, spaces: false, lines: 0, pause: false, word, open: None }
+    }
+}
+
+impl Word {
+    fn read(&mut self, c: char) {
+        if let Some(place) = self.letters.get_mut(usize::from(self.length)) {
+            *place = c.to_lowercase().next().unwrap_or(c);
+        }
+        self.length = (self.length + 1).min(ABBREVIATION_CHARS as u8 + 1);
+        self.digit = c.is_numeric();
+    }
+
+    /// Whether a full stop after it may belong to it: `J.`, `3.`, `Dr.`
+    fn takes_a_stop(&self) -> bool {
+        let Some(letters) = self.letters.get(..usize::from(self.length)) else { return self.digit };
+        self.length == 1 || self.digit || is_abbreviation(&letters.iter().collect::<String>())
     }
 }
 
 impl Scanner {
-    /// Reads one character; answers what ends before it.
-    pub(super) fn read(&mut self, c: char) -> Rank {
-        if c == '\n' || c == '\u{2029}' || c == '\u{2028}' {
+    /// Reads one character.
+    pub(super) fn read(&mut self, c: char) -> Ends {
+        let sentence_before = self.settle(c);
+        let nothing = Ends { here: Rank::Character, sentence_before };
+        if matches!(c, '\n' | '\u{85}' | '\u{2028}' | '\u{2029}') {
             self.lines = if c == '\u{2029}' { 2 } else { (self.lines + 1).min(2) };
             self.spaces = true;
-            return Rank::Character;
+            return nothing;
         }
-        if c.is_whitespace() {
+        if c.is_whitespace() && !is_glue(c) {
             self.spaces = true;
-            return Rank::Character;
+            return nothing;
         }
         if !self.spaces && self.stop != Stop::No && (is_closing(c) || stop_of(c).is_some()) {
-            // `?!`, `."`, `...`: the end moves behind it.
+            // `?!`, `."`, `...`: the end moves after it.
             if let Some(stop) = stop_of(c) {
-                self.stop = match stop {
-                    Stop::Dot { .. } if self.stop == (Stop::Dot { sure: true }) => Stop::Dot { sure: true },
-                    Stop::Dot { .. } if !matches!(self.stop, Stop::Dot { .. }) => self.stop,
-                    other => other,
-                };
+                self.stop = stop;
             }
-            return Rank::Character;
+            return nothing;
         }
-        let rank = self.ends(Some(c));
-        let word = c.is_alphanumeric();
-        let mut next = Scanner { letters: self.letters, digit: self.digit, ..Scanner::default() };
-        if self.spaces || rank > Rank::Character || !word {
-            next.letters = 0;
+        let here = self.ends(Some(c));
+        if here == Rank::Word && self.may_end_a_sentence() && !goes_on(c) && !c.is_alphabetic() {
+            self.open = Some(u32::try_from(c.len_utf8()).unwrap_or(0));
         }
-        match stop_of(c) {
-            Some(Stop::Dot { .. }) => {
-                // Behind a single letter (`J.`) or a number (`3.`) it seldom ends a sentence.
-                next.stop = Stop::Dot { sure: self.spaces || !(self.letters == 1 || self.digit) };
-                next.letters = 0;
-            }
-            Some(stop) => next.stop = stop,
-            None if is_pause(c) => next.pause = true,
-            None => {}
-        }
-        if word {
-            next.letters = (next.letters + 1).min(2);
-        }
-        next.digit = c.is_numeric();
-        *self = next;
-        rank
+        self.start_after(c, here);
+        Ends { here, sentence_before }
     }
 
-    /// What ends here, with what follows, or as far as can be told when nothing does yet.
+    /// What is known after a character that is neither white space nor part of an end.
+    fn start_after(&mut self, c: char, here: Rank) {
+        let mut word = self.word;
+        if self.spaces || here > Rank::Character || !(c.is_alphanumeric() || is_mark(c)) {
+            word = Word::default();
+        }
+        let mut next = Scanner { word, open: self.open, ..Scanner::default() };
+        match stop_of(c) {
+            Some(Stop::Dot { .. }) => {
+                let alone = self.spaces || self.word.length == 0;
+                next.stop = Stop::Dot { sure: alone || !self.word.takes_a_stop() };
+            }
+            Some(stop) => next.stop = stop,
+            None if c.is_alphanumeric() => next.word.read(c),
+            None => {
+                next.pause = is_pause(c);
+                next.word.digit = self.word.digit;
+            }
+        }
+        *self = next;
+    }
+
+    /// SB8: after a full stop, the first letter decides whether a sentence has ended.
+    fn settle(&mut self, c: char) -> Option<usize> {
+        let bytes = self.open?;
+        if c.is_lowercase() {
+            self.open = None;
+            return None;
+        }
+        if c.is_alphabetic()
+            || stop_of(c).is_some()
+            || matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+        {
+            self.open = None;
+            return usize::try_from(bytes).ok();
+        }
+        self.open = Some(bytes.saturating_add(u32::try_from(c.len_utf8()).unwrap_or(0)));
+        None
+    }
+
+    fn may_end_a_sentence(&self) -> bool {
+        self.spaces && self.stop == Stop::Dot { sure: true }
+    }
+
+    /// What ends here, with what follows, or as far as is known when nothing does yet.
     pub(super) fn ends(&self, next: Option<char>) -> Rank {
         if self.lines >= 2 {
             return Rank::Paragraph;
@@ -152,214 +146,232 @@ impl Scanner {
         if self.lines == 1 {
             return Rank::Sentence;
         }
-        match self.stop {
-            Stop::Wide => return Rank::Sentence,
-            Stop::Strong if self.spaces || next.is_none() => return Rank::Sentence,
-            Stop::Dot { sure: true } => {
-                let begins = |c: char| !c.is_lowercase() && !c.is_numeric() && !is_pause(c);
-                match next {
-                    Some(c) if self.spaces && begins(c) => return Rank::Sentence,
-                    None => return Rank::Sentence,
-                    Some(_) => {}
-                }
+        let goes_on = next.is_some_and(goes_on);
+        // The comma of a number (WB11).
+        let pauses = self.pause && !(self.word.digit && next.is_some_and(char::is_numeric));
+        let has_ended = match self.stop {
+            Stop::No => false,
+            Stop::Wide => !goes_on,
+            Stop::Strong => !goes_on && (self.spaces || next.is_none()),
+            Stop::WideDot => next.is_none_or(is_unspaced),
+            Stop::Dot { sure } => {
+                sure && next.is_none_or(|c| self.spaces && c.is_alphabetic() && !c.is_lowercase())
             }
-            _ => {}
+        };
+        match has_ended {
+            true => Rank::Sentence,
+            false if self.spaces || pauses => Rank::Word,
+            false => Rank::Character,
         }
-        if self.spaces || self.pause { Rank::Word } else { Rank::Character }
     }
 }
 
-fn stop_of(c: char) -> Option<Stop> {
-    match c {
-        '.' => Some(Stop::Dot { sure: true }),
-        '!' | '?' | '…' | '؟' | '۔' | '।' | '॥' | '։' | '።' | '፧' | '‼' | '⁇' | '⁈' | '⁉' => {
-            Some(Stop::Strong)
-        }
-        '。' | '！' | '？' | '｡' | '．' => Some(Stop::Wide),
-        _ => None,
-    }
+/// SB8a: a comma, a dash or one more stop goes on with the sentence.
+fn goes_on(c: char) -> bool {
+    is_continuing(c) || stop_of(c).is_some()
 }
 
-/// What may stand between the end of a sentence and the white space behind it.
-fn is_closing(c: char) -> bool {
-    matches!(
-        c,
-        '"' | '\''
-            | ')'
-            | ']'
-            | '}'
-            | '»'
-            | '”'
-            | '’'
-            | '“'
-            | '›'
-            | '」'
-            | '』'
-            | '）'
-            | '】'
-            | '》'
-            | '〉'
-            | '*'
-            | '_'
-    )
-}
-
-/// What may be spoken up to, in scripts that put no space behind it.
-fn is_pause(c: char) -> bool {
-    matches!(c, '，' | '、' | '；' | '：' | '､')
-}
-
-/// Whether a character that people see ends at this place.
-pub(super) fn between_characters(text: &str, at: usize) -> bool {
-    // With the whole text at hand the cursor needs nothing more; if it asked, it would not be an end.
-    GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(false)
-}
-
-/// The last place up to which text may be cut without cutting a character; the first character's end when none is.
-pub(super) fn characters_up_to(text: &str, most: usize) -> usize {
-    if text.len() <= most {
-        return text.len();
-    }
-    let mut cursor = GraphemeCursor::new(text.floor_char_boundary(most), text.len(), true);
-    if cursor.is_boundary(text, 0).unwrap_or(false) && cursor.cur_cursor() > 0 {
-        return cursor.cur_cursor();
-    }
-    match cursor.prev_boundary(text, 0) {
-        Ok(Some(at)) if at > 0 => at,
-        // A character longer than that: base and marks without end. It is cut between two of them.
-        _ => text.floor_char_boundary(most).max(text.chars().next().map_or(0, char::len_utf8)),
-    }
-}
-
-/// Whether what comes next is likely to belong to the last character: emoji, flags, jamo, joiners.
-pub(super) fn may_grow(text: &str) -> bool {
-    let mut cursor = GraphemeCursor::new(text.len(), text.len(), true);
-    let from = cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0);
-    let last = &text[from..];
-    if last.ends_with(|c| matches!(c, '\u{200D}' | '\u{1F1E6}'..='\u{1F1FF}' | '\u{1100}'..='\u{11FF}')) {
-        return true;
-    }
-    last.chars().next().is_some_and(|base| !(base.is_alphanumeric() || is_settled(base)))
-}
-
-/// Whether nothing belongs to the last character but what makes no sense there.
-pub(super) fn is_settled(last: char) -> bool {
-    (last.is_whitespace() && last != '\r')
-        || (last.is_ascii_punctuation() && last != '#' && last != '*')
-        || stop_of(last).is_some_and(|_| !matches!(last, '‼' | '⁉'))
-        || (is_closing(last) && last != '*')
-        || is_pause(last)
+/// A mark on the letter before it.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36F}')
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use unicode_segmentation::UnicodeSegmentation as _;
+
     use super::*;
 
-    fn marks(text: &str) -> Vec<(&str, Rank)> {
+    /// Where something ends, the end of the text left out.
+    fn places(text: &str) -> BTreeMap<usize, Rank> {
         let mut scanner = Scanner::default();
-        let mut found = Vec::new();
-        let mut from = 0;
+        let mut places = BTreeMap::new();
         for (at, c) in text.char_indices() {
-            let rank = scanner.read(c);
-            if rank > Rank::Character {
-                found.push((&text[from..at], rank));
-                from = at;
+            let ends = scanner.read(c);
+            if ends.here > Rank::Character {
+                places.insert(at, ends.here);
+            }
+            if let Some(bytes) = ends.sentence_before {
+                places.insert(at - bytes, Rank::Sentence);
             }
         }
-        found.push((&text[from..], scanner.ends(None)));
-        found
+        places
     }
 
-    fn ends(text: &str, least: Rank) -> Vec<String> {
+    fn parts(text: &str, least: Rank) -> Vec<&str> {
         let mut parts = Vec::new();
-        let mut part = String::new();
-        for (piece, rank) in marks(text) {
-            part += piece;
-            if rank >= least {
-                parts.push(std::mem::take(&mut part));
-            }
+        let mut from = 0;
+        for (at, _) in places(text).into_iter().filter(|(_, rank)| *rank >= least) {
+            parts.push(&text[from..at]);
+            from = at;
         }
-        if !part.is_empty() {
-            parts.push(part);
-        }
+        parts.push(&text[from..]);
         parts
     }
 
     #[test]
-    fn words_end_behind_their_spaces() {
-        assert_eq!(ends("So, it is.  Well", Rank::Word), ["So, ", "it ", "is.  ", "Well"]);
-        assert_eq!(ends("一，二、三", Rank::Word), ["一，", "二、", "三"]);
-        assert_eq!(ends("1,000 3.5", Rank::Word), ["1,000 ", "3.5"]);
+    fn words_end_after_their_spaces() {
+        assert_eq!(parts("So, it is.  Well", Rank::Word), ["So, ", "it ", "is.  ", "Well"]);
+        assert_eq!(parts("一，二、三", Rank::Word), ["一，", "二、", "三"]);
+        assert_eq!(parts("1,000 3.5", Rank::Word), ["1,000 ", "3.5"]);
+        assert_eq!(parts("10\u{A0}000 km\u{202F}! Oh", Rank::Word), ["10\u{A0}000 ", "km\u{202F}! ", "Oh"]);
     }
 
     #[test]
     fn sentences_end_where_they_do() {
         for (text, sentences) in [
-            ("One. Two! Three? Four", vec!["One. ", "Two! ", "Three? ", "Four"]),
-            ("It costs 3.50. Pay.", vec!["It costs 3.50. Pay."]),
-            ("He said \"Go.\" She went.", vec!["He said \"Go.\" ", "She went."]),
-            ("Really?! Yes... No", vec!["Really?! ", "Yes... ", "No"]),
-            ("e.g. this, i.e. that. So", vec!["e.g. this, i.e. that. ", "So"]),
-            ("J. Smith came. He sat.", vec!["J. Smith came. ", "He sat."]),
-            ("No. 5 is alive. Good", vec!["No. 5 is alive. ", "Good"]),
-            ("See example.com/a?b=c now. Then", vec!["See example.com/a?b=c now. ", "Then"]),
-            ("你好。再见！好", vec!["你好。", "再见！", "好"]),
-            ("「好。」他说", vec!["「好。」", "他说"]),
-            ("नमस्ते। फिर", vec!["नमस्ते। ", "फिर"]),
-            ("هل؟ نعم", vec!["هل؟ ", "نعم"]),
-            ("A title\nand a line", vec!["A title\n", "and a line"]),
-            ("(Done.) Next", vec!["(Done.) ", "Next"]),
+            ("One. Two! Three? Four", &["One. ", "Two! ", "Three? ", "Four"][..]),
+            ("It costs 3.50. Pay.", &["It costs 3.50. Pay."]),
+            ("He said \"Go.\" She went.", &["He said \"Go.\" ", "She went."]),
+            ("He left. \"Then go.\" She did.", &["He left. ", "\"Then go.\" ", "She did."]),
+            ("Really?! Yes... No", &["Really?! ", "Yes... ", "No"]),
+            ("Well… Then… or not", &["Well… ", "Then… or not"]),
+            ("An (ox. (see it) now. End", &["An (ox. (see it) now. ", "End"]),
+            ("Wait! - he said. Now", &["Wait! - he said. ", "Now"]),
+            ("See example.com/a?b=c now. Then", &["See example.com/a?b=c now. ", "Then"]),
+            ("A title\nand a line", &["A title\n", "and a line"]),
+            ("(Done.) Next", &["(Done.) ", "Next"]),
+            ("**Done.** Next", &["**Done.** ", "Next"]),
+            // Abbreviations, initials and numbers.
+            ("e.g. this, i.e. that. So", &["e.g. this, i.e. that. ", "So"]),
+            ("J. Smith came. He sat.", &["J. Smith came. ", "He sat."]),
+            ("Dr. Ada met Mrs. Bo. They spoke.", &["Dr. Ada met Mrs. Bo. ", "They spoke."]),
+            ("See Fig. 3 and vol. 2. Good", &["See Fig. 3 and vol. 2. Good"]),
+            ("No. 5 is alive. Good", &["No. 5 is alive. ", "Good"]),
+            ("The answer is no. Go on.", &["The answer is no. ", "Go on."]),
+            ("The U.S. Army came. It left.", &["The U.S. Army came. ", "It left."]),
+            ("Das ist Hr. Maier bzw. Frl. Kurz. Gut.", &["Das ist Hr. Maier bzw. Frl. Kurz. ", "Gut."]),
+            ("C’est M. Dupont et Mme. Roy. Bien.", &["C’est M. Dupont et Mme. Roy. ", "Bien."]),
+            ("El Sr. Ruiz. La Sra. Paz.", &["El Sr. Ruiz. ", "La Sra. Paz."]),
+            // Chinese, Japanese, Korean.
+            ("你好。再见！好", &["你好。", "再见！", "好"]),
+            ("「好。」他说", &["「好。」", "他说"]),
+            ("本当？はい。", &["本当？", "はい。"]),
+            ("３．５です。そう．はい", &["３．５です。", "そう．", "はい"]),
+            ("안녕. 잘 가.", &["안녕. ", "잘 가."]),
+            // Arabic, Urdu, Persian, Hebrew; Devanagari, Armenian, Ethiopic, Burmese, Khmer, Greek.
+            ("هل؟ نعم. حسنًا", &["هل؟ ", "نعم. ", "حسنًا"]),
+            ("یہ ہے۔ وہ ہے۔", &["یہ ہے۔ ", "وہ ہے۔"]),
+            ("نعم، ولكن؛ لا. ثم", &["نعم، ولكن؛ لا. ", "ثم"]),
+            ("שלום. מה?", &["שלום. ", "מה?"]),
+            ("नमस्ते। फिर॥ ॐ", &["नमस्ते। ", "फिर॥ ", "ॐ"]),
+            ("Բարև։ Ոչ", &["Բարև։ ", "Ոչ"]),
+            ("ሰላም። እሺ", &["ሰላም። ", "እሺ"]),
+            ("ဟုတ်။ မဟုတ်", &["ဟုတ်။ ", "မဟုတ်"]),
+            ("បាទ។ ទេ", &["បាទ។ ", "ទេ"]),
+            ("Τι είναι; Ναι. Όχι", &["Τι είναι; Ναι. ", "Όχι"]),
         ] {
-            assert_eq!(ends(text, Rank::Sentence), sentences, "{text}");
+            assert_eq!(parts(text, Rank::Sentence), sentences, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_what_came_is_known_as_far_as_it_can_be() {
+        for (text, rank) in [
+            ("Done.", Rank::Sentence),
+            ("Done?", Rank::Sentence),
+            ("Done. ", Rank::Sentence),
+            ("Done", Rank::Character),
+            ("Done ", Rank::Word),
+            ("Dr.", Rank::Character),
+            ("3.", Rank::Character),
+            ("好。", Rank::Sentence),
+            ("نعم؟", Rank::Sentence),
+            ("Done.\n\n", Rank::Paragraph),
+        ] {
+            let mut scanner = Scanner::default();
+            for c in text.chars() {
+                scanner.read(c);
+            }
+            assert_eq!(scanner.ends(None), rank, "{text:?}");
         }
     }
 
     #[test]
     fn paragraphs_end_at_empty_lines() {
         assert_eq!(
-            ends("One. Two.\n \nThree\nfour\r\n\r\nFive", Rank::Paragraph),
+            parts("One. Two.\n \nThree\nfour\r\n\r\nFive", Rank::Paragraph),
             ["One. Two.\n \n", "Three\nfour\r\n\r\n", "Five"]
         );
     }
 
-    #[test]
-    fn hints_are_true_and_agreed() {
-        let legal =
-            |names: &[&str]| Legal::new(&names.iter().map(|name| Boundary::from(*name)).collect::<Vec<_>>());
-        for (agreed, rank, hint) in [
-            (&["sentence", "completion"][..], Rank::Paragraph, "sentence"),
-            (&["sentence", "completion"], Rank::Completion, "completion"),
-            (&["sentence", "completion"], Rank::Word, "none"),
-            (&["word"], Rank::Completion, "word"),
-            (&["none"], Rank::Completion, "none"),
-            (&["paragraph"], Rank::Sentence, "none"),
-            (&["paragraph", "word"], Rank::Sentence, "word"),
-        ] {
-            assert_eq!(legal(agreed).hint(rank).as_str(), hint, "{agreed:?} {rank:?}");
-        }
-        assert_eq!(legal(&["sentence", "word"]).least, Rank::Word);
-    }
+    const ALPHABET: &[&str] = &[
+        "a",
+        "B",
+        "é",
+        "e\u{301}",
+        "7",
+        "3.5",
+        "Dr.",
+        "U.S.",
+        "你",
+        "好",
+        "か",
+        "한",
+        "ب",
+        "ש",
+        "क",
+        "ক",
+        "ք",
+        ".",
+        ". ",
+        "! ",
+        "?",
+        "...",
+        "。",
+        "！",
+        "．",
+        "؟ ",
+        "۔",
+        "।",
+        "։",
+        ",",
+        ", ",
+        "，",
+        "、",
+        "-",
+        ": ",
+        "؛ ",
+        "\"",
+        "(",
+        ") ",
+        "»",
+        "」",
+        "’",
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\u{2029}",
+        "👩\u{200D}💻",
+        "🇳🇬",
+    ];
 
-    #[test]
-    fn characters_are_not_cut() {
-        let text = "e\u{301}👩\u{200D}💻🇳🇬x";
-        let places: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
-        let between: Vec<usize> = places.into_iter().filter(|at| between_characters(text, *at)).collect();
-        assert_eq!(between, [0, 3, 14, 22, 23]);
-        assert_eq!(characters_up_to(text, 13), 3);
-        assert_eq!(characters_up_to(text, 21), 14);
-        assert_eq!(characters_up_to(&"e\u{301}".repeat(9), 10), 9);
-        assert_eq!(characters_up_to(&format!("e{}", "\u{301}".repeat(9)), 10), 9);
-        for (text, grows) in [
-            ("👩", true),
-            ("👩\u{200D}", true),
-            ("🇳", true),
-            ("e", false),
-            ("e\u{301}", false),
-            ("e ", false),
-            ("!", false),
-        ] {
-            assert_eq!(may_grow(text), grows, "{text}");
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+        /// Each end that is claimed is one by the rules of Unicode, white space after it aside.
+        #[test]
+        fn no_end_is_claimed_that_is_none(parts in prop::collection::vec(prop::sample::select(ALPHABET), 1..24)) {
+            let text: String = parts.concat();
+            let words: Vec<usize> = text.split_word_bound_indices().map(|(at, _)| at).collect();
+            let sentences: Vec<usize> = text.split_sentence_bound_indices().map(|(at, _)| at).collect();
+            for (at, rank) in places(&text) {
+                let ink = text[..at].trim_end().len();
+                let is_among = |bounds: &[usize]| bounds.iter().any(|bound| (ink..=at).contains(bound));
+                prop_assert!(is_among(&words), "a word at {at} of {text:?}");
+                prop_assert!(rank < Rank::Sentence || is_among(&sentences), "a sentence at {at} of {text:?}");
+            }
+        }
+
+        #[test]
+        fn plain_sentences_are_found(count in 1_usize..20, ends in prop::sample::select(vec![". ", "! ", "? ", "。", "؟ ", "। "])) {
+            let text: String = (0..count).map(|_| format!("Abc def{ends}")).collect();
+            let found = places(&text).into_values().filter(|rank| *rank >= Rank::Sentence).count();
+            prop_assert_eq!(found, count - 1);
         }
     }
 }

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, VecDeque};
 use super::bucket::Bucket;
 use super::held::Held;
 
-use super::scan::Legal;
+use super::rank::{Legal, Rank};
 use super::text::End;
 use super::track::Track;
 use super::tune::tune;
 use crate::kind::Kind;
 use crate::limits;
 use crate::negotiate::Terms;
-use crate::wire::{Body, Event, Pace, SessionId, SubscriptionId, Urgency};
+use crate::wire::{Body, Event, EventId, Pace, SessionId, SubscriptionId, Urgency};
 
 /// What became of the events that were pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,7 +47,10 @@ pub struct Shaper {
     meter: Bucket,
     /// Types of extensions that may be critical.
     critical: Vec<String>,
+    is_lead_in: fn(&EventId) -> bool,
     held: VecDeque<Held>,
+    /// How many wait when states and texts are merged past what is between them.
+    merge_at: usize,
     ready: Vec<Event>,
     tracks: BTreeMap<SessionId, Track>,
     heard: u64,
@@ -64,7 +67,9 @@ impl Shaper {
             subscription: subscription.as_str().to_owned(),
             terms,
             critical: Vec::new(),
+            is_lead_in: |_| false,
             held: VecDeque::new(),
+            merge_at: limits::SHAPED_MERGE_EVENTS,
             ready: Vec::new(),
             tracks: BTreeMap::new(),
             heard: 0,
@@ -77,6 +82,15 @@ impl Shaper {
     #[must_use]
     pub fn with_critical(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.critical.extend(types.into_iter().map(Into::into));
+        self
+    }
+
+    /// Ids of events that say where a session stands that is joined in its middle. They go out before everything that
+    /// waits, in their order, as fast as the rate lets them, and nothing is merged with them; the open prompts of their
+    /// session come directly after them. They are never critical by being called so.
+    #[must_use]
+    pub fn with_lead_in(mut self, is_lead_in: fn(&EventId) -> bool) -> Self {
+        self.is_lead_in = is_lead_in;
         self
     }
 
@@ -105,7 +119,8 @@ impl Shaper {
         let kind = event.kind();
         self.hear(&event.envelope.session_id);
         let must = kind.is_some_and(Kind::is_critical);
-        let called = *event.envelope.urgency() == Urgency::Critical;
+        let leads_in = !must && (self.is_lead_in)(&event.envelope.event_id);
+        let called = !leads_in && *event.envelope.urgency() == Urgency::Critical;
         if !must && !called && !self.terms.wants(event.type_name()) {
             self.counts.filtered += 1;
             if kind.is_some_and(Kind::is_terminal) {
@@ -113,6 +128,8 @@ impl Shaper {
                 self.pump();
                 self.forget_if_idle(&event.envelope.session_id);
             }
+        } else if leads_in {
+            self.hold_lead_in(event);
         } else if must || (called && self.passes(&event)) {
             self.urgent(event);
         } else {
@@ -182,10 +199,10 @@ impl Shaper {
     fn urgent(&mut self, event: Event) {
         let session = event.envelope.session_id.clone();
         let terminal = event.kind().is_some_and(Kind::is_terminal);
-        // Nothing comes before the beginning of its session.
+        // Nothing comes before the beginning of its session, nor before what leads into it.
         let begins =
-            |held: &Held| *held.session() == session && held.event.kind() == Some(Kind::SessionStarted);
-        if let Some(at) = self.held.iter().position(begins) {
+            |held: &Held| *held.session() == session && (held.is_lead_in || held.is(Kind::SessionStarted));
+        while let Some(at) = self.held.iter().position(begins) {
             self.owe();
             self.dispatch(at, End::Quiet);
         }
@@ -221,7 +238,8 @@ impl Shaper {
         self.pump();
     }
 
-    /// Text of a session, joined, as far as it can be spoken.
+    /// All text of a session, joined, each text in one piece where that is not too long: first what ends where it was
+    /// agreed, then what has not ended.
     fn release_text(&mut self, session: &SessionId) {
         let mut at = 0;
         while at < self.held.len() {
@@ -230,15 +248,25 @@ impl Shaper {
                 continue;
             }
             self.join_text(at, true);
-            let place = |held: &Held, legal: &Legal| {
-                held.text.as_ref().is_some_and(|text| text.place(legal, End::Quiet).is_some())
-            };
-            let mut gone = false;
-            while !gone && place(&self.held[at], &self.legal) {
+            at += usize::from(!self.release(at));
+        }
+    }
+
+    /// The text at a place; answers whether nothing of it is left.
+    fn release(&mut self, at: usize) -> bool {
+        loop {
+            let Some(text) = &self.held[at].text else { return false };
+            if text.place(&self.legal, End::Quiet).is_some() {
                 self.owe();
-                gone = self.dispatch(at, End::Quiet);
+                if self.dispatch(at, End::Quiet) {
+                    return true;
+                }
+            } else if let Some(fragment) = text.fragment() {
+                self.owe();
+                return self.dispatch_piece(at, fragment, Rank::Character);
+            } else {
+                return false;
             }
-            at += usize::from(!gone);
         }
     }
 
@@ -328,10 +356,19 @@ impl Shaper {
         };
         // What goes although it cannot be cut goes as it is.
         text.closed |= text.place(&self.legal, end).is_none();
-        let place = text.place(&self.legal, end);
-        let cut = place.and_then(|(place, rank)| text.cut(place, self.legal.hint(rank)));
+        match text.place(&self.legal, end) {
+            Some((place, rank)) => self.dispatch_piece(at, place, rank),
+            None => self.held.remove(at).is_some(),
+        }
+    }
+
+    /// Sends a text up to a place; answers whether nothing of it is left.
+    fn dispatch_piece(&mut self, at: usize, place: usize, rank: Rank) -> bool {
+        let held = &mut self.held[at];
+        let Some(text) = &mut held.text else { return false };
+        let cut = text.cut(place, self.legal.hint(rank));
         let done = text.is_done();
-        let event = cut.map(|cut| held.piece(cut, &self.subscription));
+        let event = cut.and_then(|cut| held.piece(cut, &self.subscription));
         // What gives no piece has nothing in it.
         let gone = done || event.is_none();
         if gone {

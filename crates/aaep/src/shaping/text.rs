@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::scan::{self, Legal, Rank, Scanner};
+use super::grapheme::{self, between_characters, is_settled};
+use super::rank::{Legal, Rank};
+use super::scan::Scanner;
 use crate::limits;
 use crate::wire::{Boundary, EventId, Timestamp};
 
@@ -13,7 +15,8 @@ struct Piece {
     /// Where it ends in the text that is held.
     end: usize,
     first: EventId,
-    last: EventId,
+    /// `None` when it is one.
+    last: Option<EventId>,
     count: u32,
     timestamp: Timestamp,
     /// It is not all there: some of it is elsewhere or went already.
@@ -24,18 +27,22 @@ impl Piece {
     /// What is left of it. Where it was several, the others are counted with what was cut off.
     fn rest(&mut self) {
         self.part = true;
-        self.first = self.last.clone();
+        if let Some(last) = self.last.take() {
+            self.first = last;
+        }
         self.count = 1;
     }
 }
 
 /// Places where something ends, by what it is.
 #[derive(Debug, Clone, Default)]
-struct Marks([Vec<usize>; 4]);
+struct Marks([Vec<u32>; 4]);
 
 impl Marks {
     fn add(&mut self, rank: Rank, at: usize) {
         let places = &mut self.0[(rank as usize).min(3)];
+        // A text is much shorter: what is held is bounded.
+        let Ok(at) = u32::try_from(at) else { return };
         if places.last() != Some(&at) {
             places.push(at);
         }
@@ -47,8 +54,8 @@ impl Marks {
         let mut best: Option<(usize, Rank)> = None;
         for rank in RANKS.into_iter().filter(|rank| *rank >= least) {
             let places = &self.0[rank as usize];
-            let upto = places.partition_point(|at| *at <= most);
-            if let Some(at) = upto.checked_sub(1).map(|last| places[last])
+            let upto = places.partition_point(|at| *at as usize <= most);
+            if let Some(at) = upto.checked_sub(1).map(|last| places[last] as usize)
                 && best.is_none_or(|(furthest, _)| at >= furthest)
             {
                 best = Some((at, rank));
@@ -59,8 +66,15 @@ impl Marks {
 
     fn cut(&mut self, at: usize) {
         for places in &mut self.0 {
-            places.drain(..places.partition_point(|place| *place <= at));
-            places.iter_mut().for_each(|place| *place -= at);
+            places.drain(..places.partition_point(|place| *place as usize <= at));
+            places.iter_mut().for_each(|place| *place -= at as u32);
+        }
+    }
+
+    fn truncate(&mut self, at: usize) {
+        for places in &mut self.0 {
+            places.truncate(places.partition_point(|place| *place as usize <= at));
+            places.shrink_to_fit();
         }
     }
 }
@@ -126,8 +140,14 @@ impl Text {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let marks: usize = self.marks.0.iter().map(Vec::len).sum();
-        self.buffer.len() + self.pieces.len() * size_of::<Piece>() + marks * size_of::<usize>()
+        let marks: usize = self.marks.0.iter().map(Vec::capacity).sum();
+        let ids = |piece: &Piece| {
+            piece.first.as_str().len()
+                + piece.last.as_ref().map_or(0, |last| last.as_str().len())
+                + piece.timestamp.as_str().len()
+        };
+        let pieces: usize = self.pieces.iter().map(|piece| size_of::<Piece>() + ids(piece)).sum();
+        size_of::<Text>() + self.buffer.capacity() + pieces + marks * size_of::<u32>()
     }
 
     /// No piece is in it.
@@ -154,13 +174,17 @@ impl Text {
         self.buffer.push_str(chunk);
         for (offset, c) in chunk.char_indices() {
             let at = from + offset;
-            let mut rank = self.scanner.read(c);
+            let ends = self.scanner.read(c);
+            if let Some(place) = ends.sentence_before.and_then(|bytes| at.checked_sub(bytes)) {
+                self.mark(Rank::Sentence, place);
+            }
+            let mut rank = ends.here;
             if offset == 0 && at > 0 {
                 // What the producer said of the end of the piece before.
                 rank = rank.max(self.said.unwrap_or(Rank::Character));
             }
             let piece_ends = offset == 0 && at > 0;
-            if (rank > Rank::Character || piece_ends) && scan::between_characters(&self.buffer, at) {
+            if (rank > Rank::Character || piece_ends) && between_characters(&self.buffer, at) {
                 self.mark(rank, at);
             }
             if self.ink.is_none() && !c.is_whitespace() {
@@ -177,17 +201,12 @@ impl Text {
         match self.pieces.back_mut() {
             // Beyond so many pieces it is only known how many there were.
             Some(newest) if many || newest.end == end => {
-                (newest.end, newest.last, newest.timestamp) = (end, id, timestamp);
+                (newest.end, newest.last, newest.timestamp) = (end, Some(id), timestamp);
                 newest.count = newest.count.saturating_add(1);
             }
-            _ => self.pieces.push_back(Piece {
-                end,
-                first: id.clone(),
-                last: id,
-                count: 1,
-                timestamp,
-                part: false,
-            }),
+            _ => {
+                self.pieces.push_back(Piece { end, first: id, last: None, count: 1, timestamp, part: false })
+            }
         }
     }
 
@@ -219,19 +238,31 @@ impl Text {
         if length > most {
             // Too long for one event and nowhere an agreed boundary: a fragment, to be joined by who gets it.
             let at = self.marks.last(Rank::Word, most).map(|(at, _)| at);
-            return Some((at.unwrap_or_else(|| scan::characters_up_to(&self.buffer, most)), Rank::Character));
+            return Some((
+                at.unwrap_or_else(|| grapheme::characters_up_to(&self.buffer, most)),
+                Rank::Character,
+            ));
         }
         (self.closed && length > 0).then_some((length, Rank::Character))
+    }
+
+    /// Up to where it goes out although nothing ends there: all of it, but a character that may still grow.
+    pub(super) fn fragment(&self) -> Option<usize> {
+        let upto = match !self.closed && grapheme::may_grow(&self.buffer) {
+            true => grapheme::last_character(&self.buffer),
+            false => self.buffer.len(),
+        };
+        self.ink.is_some_and(|ink| ink < upto).then_some(upto)
     }
 
     /// What ends at the end, if that can be told now.
     fn end_rank(&self, end: End) -> Option<Rank> {
         self.ink?;
         let rank = self.said.unwrap_or_else(|| self.scanner.ends(None));
-        let settled = || self.buffer.chars().next_back().is_some_and(scan::is_settled);
+        let settled = || self.buffer.chars().next_back().is_some_and(is_settled);
         let sure = match end {
             _ if self.closed => true,
-            End::Quiet => settled() || !scan::may_grow(&self.buffer),
+            End::Quiet => settled() || !grapheme::may_grow(&self.buffer),
             End::Open => self.said.is_some() && settled(),
         };
         sure.then_some(rank)
@@ -250,9 +281,7 @@ impl Text {
         let complete = self.complete && self.buffer.is_empty();
         let taken = || self.pieces.iter().take(last + 1);
         let count = taken().fold(0_u32, |sum, piece| sum.saturating_add(piece.count));
-        let ids = taken().flat_map(|piece| {
-            std::iter::once(&piece.first).chain((piece.count > 1).then_some(&piece.last)).cloned()
-        });
+        let ids = taken().flat_map(|piece| std::iter::once(&piece.first).chain(&piece.last).cloned());
         let (ids, newest) = (ids.collect(), &self.pieces[last]);
         let cut = Cut {
             position: self.position,
@@ -322,9 +351,9 @@ impl Text {
             last.part |= last.end > at;
             last.end = last.end.min(at);
         }
-        for places in &mut self.marks.0 {
-            places.truncate(places.partition_point(|place| *place <= at));
-        }
+        self.marks.truncate(at);
+        self.buffer.shrink_to_fit();
+        self.pieces.shrink_to_fit();
         self.complete = false;
         self.said = None;
         // What it saw is behind the new end; what ends there is among the marks.
@@ -339,19 +368,20 @@ impl Text {
         self.buffer.push_str(&other.buffer);
         if let Some(rank) = ends
             && !other.buffer.is_empty()
-            && scan::between_characters(&self.buffer, from)
+            && between_characters(&self.buffer, from)
         {
             self.marks.add(rank, from);
         }
         for (mine, theirs) in self.marks.0.iter_mut().zip(other.marks.0) {
-            mine.extend(theirs.into_iter().map(|at| at + from));
+            mine.extend(theirs.into_iter().map(|at| at + from as u32));
         }
         for mut piece in other.pieces {
             piece.end += from;
             if self.pieces.len() < limits::SHAPED_PIECES_MAX {
                 self.pieces.push_back(piece);
             } else if let Some(last) = self.pieces.back_mut() {
-                (last.end, last.last, last.timestamp) = (piece.end, piece.last, piece.timestamp);
+                let newest = piece.last.unwrap_or(piece.first);
+                (last.end, last.last, last.timestamp) = (piece.end, Some(newest), piece.timestamp);
                 last.count = last.count.saturating_add(piece.count);
             }
         }

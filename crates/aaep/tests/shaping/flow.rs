@@ -59,9 +59,10 @@ fn what_is_written_is_sent_though_the_ending_is_left_out() {
     assert_eq!(stage.chunks(), [("An unfinished", "none")]);
 }
 
-/// no waiting, however much waits; and G-26: what was written before it goes before it, as one event.
+/// no waiting, however much waits; and G-26: what was written before it goes before it, joined: first what has
+/// ended where it was agreed, then the rest, as a fragment that its reader joins to what follows.
 #[test]
-fn a_prompt_does_not_wait_and_comes_behind_the_text_before_it() {
+fn a_prompt_does_not_wait_and_comes_after_all_text_before_it() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.say(build::session_started("Hello."));
     stage.say(called("call_1"));
@@ -70,15 +71,18 @@ fn a_prompt_does_not_wait_and_comes_behind_the_text_before_it() {
     }
     stage.say(progress(1));
     stage.say(prompt("rpl_1"));
-    assert_eq!(stage.kinds(), ["session.started", "output.streaming", "awaiting.confirmation"]);
-    assert_eq!(stage.chunks(), [("I will pay. It costs 5 €. ", "sentence")]);
+    assert_eq!(
+        stage.kinds(),
+        ["session.started", "output.streaming", "output.streaming", "awaiting.confirmation"]
+    );
+    assert_eq!(stage.chunks(), [("I will pay. It costs 5 €. ", "sentence"), ("Are you", "none")]);
     assert_eq!(stage.now, 0);
     stage.write_last(" sure?");
     stage.drain();
-    assert_eq!(stage.kinds()[3..], ["tool.invoked", "output.streaming", "progress.updated"]);
-    assert_eq!(stage.chunks()[1..], [("Are you sure?", "completion")]);
-    // What went ahead is made up for.
-    assert_eq!(stage.out.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 0, 0, 2_000, 3_000, 4_000]);
+    assert_eq!(stage.kinds()[4..], ["tool.invoked", "progress.updated", "output.streaming"]);
+    assert_eq!(stage.chunks()[2..], [(" sure?", "completion")]);
+    // What went ahead is made up for, two seconds at most.
+    assert_eq!(stage.out.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 0, 0, 0, 3_000, 4_000, 5_000]);
     assert!(
         stage
             .out
@@ -87,20 +91,33 @@ fn a_prompt_does_not_wait_and_comes_behind_the_text_before_it() {
     );
 }
 
-/// A sentence that has ended is spoken before a prompt though another has begun behind a call.
+/// Texts between which something else waits become one before a prompt.
 #[test]
-fn what_has_ended_goes_before_a_prompt_and_what_has_not_comes_behind() {
+fn text_on_both_sides_of_a_call_is_joined_before_a_prompt() {
     let mut stage = stage(&json!({"max_events_per_second": 1}));
     stage.say(build::session_started("Hello."));
     stage.write("One.", None);
     stage.say(called("call_1"));
     stage.write(" Two", None);
     stage.say(prompt("rpl_1"));
-    assert_eq!(stage.kinds(), ["session.started", "output.streaming", "awaiting.confirmation"]);
-    assert_eq!(stage.chunks(), [("One.", "sentence")]);
+    assert_eq!(stage.chunks(), [("One.", "sentence"), (" Two", "none")]);
+    assert_eq!(stage.kinds().last(), Some(&"awaiting.confirmation"));
     stage.write_last(" and three.");
     stage.drain();
-    assert_eq!(stage.chunks()[1..], [(" Two and three.", "completion")]);
+    assert_eq!(stage.chunks()[2..], [(" and three.", "completion")]);
+}
+
+/// what may still grow is not cut for a prompt; it comes after it, with what it belongs to.
+#[test]
+fn a_prompt_cuts_through_no_character() {
+    let mut stage = stage(&json!({"max_events_per_second": 1}));
+    stage.say(build::session_started("Hello."));
+    stage.write("Look 👩", None);
+    stage.say(prompt("rpl_1"));
+    assert_eq!(stage.chunks(), [("Look ", "none")]);
+    stage.write_last("\u{200D}💻.");
+    stage.drain();
+    assert_eq!(stage.chunks()[1..], [("👩\u{200D}💻.", "completion")]);
 }
 
 /// the beginning of a session is never overtaken, not even by what does not wait.

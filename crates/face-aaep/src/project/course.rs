@@ -1,7 +1,7 @@
 //! The course of a session: its states, its texts, its sentences, its beginning and end. Prompts and calls have files of
 //! their own. Knows no envelopes: [`Saying`] has them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use recount_aaep::wire::{
     Boundary, CancelledBy, ErrorCategory, OutputStreaming, SessionCancelled, SessionCompleted,
@@ -12,6 +12,7 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::{assistant, run};
 use recount_event::{ForeignId, Payload};
 
+use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
 use super::{Tokens, id, text};
@@ -24,8 +25,12 @@ pub(super) struct Course {
     /// What listeners call the agent.
     pub(super) agent: String,
     has_worker: bool,
+    /// What was asked for, for listeners that join.
+    pub(super) request: Option<String>,
     /// Open prompts; handoffs are not among them.
-    pub(super) prompts: BTreeSet<ForeignId>,
+    pub(super) prompts: BTreeMap<ForeignId, OpenPrompt>,
+    /// Handoffs that nobody has taken or declined.
+    pub(super) handoffs: BTreeMap<ForeignId, OpenPrompt>,
     /// Open calls, with the names of their tools.
     pub(super) calls: BTreeMap<ForeignId, String>,
     pub(super) calls_started: u64,
@@ -42,7 +47,9 @@ impl Course {
             state: State::Idle,
             agent,
             has_worker: false,
-            prompts: BTreeSet::new(),
+            request: None,
+            prompts: BTreeMap::new(),
+            handoffs: BTreeMap::new(),
             calls: BTreeMap::new(),
             calls_started: 0,
             outputs: BTreeMap::new(),
@@ -54,6 +61,7 @@ impl Course {
     pub(super) fn opens(&mut self, to: &mut Saying<'_>, queued: &run::Queued, resumed: bool) {
         self.began = to.millis();
         let request = text::some_quoted(queued.title.as_deref().or(queued.request_text.as_deref()));
+        self.request.clone_from(&request);
         let agent = Arg::Text(&self.agent);
         let summaries = match &request {
             Some(request) => {

@@ -11,7 +11,7 @@ use ulid::Ulid;
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 /// Digits of a sequence: below 2^55, and the log counts below 2^53.
 const SEQUENCE_DIGITS: usize = 11;
-/// Digits of a part: below 2^25, more than an event has characters.
+/// Digits of a part: below 2^25, of which those below [`Place::JOIN_PART`] are of events of the log.
 const PART_DIGITS: usize = 5;
 const EVENT: &str = "evt_";
 const SESSION: &str = "sess_";
@@ -26,6 +26,18 @@ pub struct Place {
 }
 
 impl Place {
+    /// Parts from here on are of no event of the log: a summary for a listener that joins, and prompts emitted again.
+    /// A stream is never resumed after them.
+    pub const JOIN_PART: u64 = 1 << 24;
+
+    /// Parts from here on are of countdowns, which no event of the log has either.
+    pub const COUNTDOWN_PART: u64 = Place::JOIN_PART + (1 << 23);
+
+    /// Whether an event of the log is at this place, so that a stream can be resumed after it.
+    pub fn is_of_the_log(self) -> bool {
+        self.part < Place::JOIN_PART
+    }
+
     pub fn event_id(self) -> EventId {
         let mut text = String::with_capacity(EVENT.len() + ulid::ULID_LEN + SEQUENCE_DIGITS + PART_DIGITS);
         text.push_str(EVENT);

@@ -67,10 +67,12 @@ impl Course {
             }
             Payload::HandoffRequested(asked) => self.hands_over(to, asked),
             Payload::HandoffAcknowledged(taken) => {
+                self.handoffs.remove(&taken.handoff_id);
                 let by = answerer(to, &taken.by);
                 self.sentence(to, Key::HandoffAcknowledged, &[("by", by.as_str().into())]);
             }
             Payload::HandoffRejected(no) => {
+                self.handoffs.remove(&no.handoff_id);
                 let by = answerer(to, &no.by);
                 let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
                 match text::some_quoted(no.reason.as_deref()) {
@@ -84,14 +86,17 @@ impl Course {
                     None => self.sentence(to, Key::HandoffRejected, &[by]),
                 }
             }
-            Payload::HandoffTimedOut(_) => self.sentence(to, Key::HandoffTimedOut, &[]),
+            Payload::HandoffTimedOut(late) => {
+                self.handoffs.remove(&late.handoff_id);
+                self.sentence(to, Key::HandoffTimedOut, &[]);
+            }
             _ => return false,
         }
         true
     }
 
     fn asks_leave(&mut self, to: &mut Saying<'_>, asked: &approval::Requested, tokens: Tokens<'_>) {
-        if !self.prompts.insert(asked.approval_id.clone()) {
+        if self.prompts.contains_key(&asked.approval_id) {
             return;
         }
         self.enters(to, State::AwaitingInput);
@@ -137,11 +142,13 @@ impl Course {
         let mut context = Map::new();
         context.insert("tool_call_id".into(), id::call_id(&asked.tool_call_id).into());
         body.extra_context = Some(context);
+        let deadline_ms = deadline_ms(to, body.timeout_seconds);
         to.push(body, summaries, Urgency::Critical);
+        self.prompts.insert(asked.approval_id.clone(), self.keeps(to, deadline_ms));
     }
 
     fn asks(&mut self, to: &mut Saying<'_>, asked: &clarification::Requested, tokens: Tokens<'_>) {
-        if !self.prompts.insert(asked.clarification_id.clone()) {
+        if self.prompts.contains_key(&asked.clarification_id) {
             return;
         }
         self.enters(to, State::AwaitingInput);
@@ -173,12 +180,14 @@ impl Course {
         body.choices = choices;
         body.context = context;
         body.default_response = text::some_field(asked.default_response.as_ref().map(spoken).as_deref());
+        let deadline_ms = deadline_ms(to, body.timeout_seconds);
         to.push(body, summaries, Urgency::Critical);
+        self.prompts.insert(asked.clarification_id.clone(), self.keeps(to, deadline_ms));
     }
 
     /// A prompt has its answer, or will have none.
     fn settles(&mut self, to: &mut Saying<'_>, prompt: &ForeignId, approved: bool, summaries: Summaries) {
-        if !self.prompts.remove(prompt) {
+        if self.prompts.remove(prompt).is_none() {
             return;
         }
         // Going on to the tool is how the protocol says that it was accepted.
@@ -220,6 +229,7 @@ impl Course {
             handoff::HandoffUrgency::High => Level::High,
         });
         to.push(body, summaries, Urgency::Critical);
+        self.handoffs.insert(asked.handoff_id.clone(), self.keeps(to, None));
     }
 }
 
@@ -233,6 +243,11 @@ fn answerer(to: &Saying<'_>, by: &str) -> String {
 fn seconds(given: Option<u64>) -> u32 {
     let seconds = given.unwrap_or(limits::PROMPT_SECONDS_MAX).clamp(1, limits::PROMPT_SECONDS_MAX);
     u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+/// The protocol counts from the timestamp of the prompt.
+fn deadline_ms(to: &Saying<'_>, timeout_seconds: u32) -> Option<i64> {
+    to.millis().checked_add(i64::from(timeout_seconds) * 1_000)
 }
 
 /// A value as people say it: a text without its quotation marks, of an answer what was answered.

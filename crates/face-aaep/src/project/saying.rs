@@ -31,18 +31,25 @@ pub(super) struct Saying<'f> {
     run: RunId,
     sequence: u64,
     millis: i64,
+    /// The part of the next event.
+    part: u64,
     events: Vec<Event>,
 }
 
 impl<'f> Saying<'f> {
     pub(super) fn new(frame: &'f Frame, run: RunId, sequence: u64, millis: i64) -> Self {
-        Saying { frame, run, sequence, millis, events: Vec::new() }
+        Saying { frame, run, sequence, millis, part: 0, events: Vec::new() }
+    }
+
+    /// Begins at a part other than 0.
+    pub(super) fn begin_at_part(&mut self, part: u64) {
+        self.part = part;
     }
 
     pub(super) fn push(&mut self, body: impl Into<Body>, summaries: Summaries, urgency: Urgency) {
         let body = body.into();
-        let part = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
-        let place = Place { run: self.run, sequence: self.sequence, part };
+        let place = Place { run: self.run, sequence: self.sequence, part: self.part };
+        self.part += 1;
         let mut hints = self.frame.hints.clone();
         let texts = [&summaries.terse, &summaries.normal, &summaries.detailed];
         let auto =
@@ -84,6 +91,16 @@ impl<'f> Saying<'f> {
     /// When it is said.
     pub(super) fn millis(&self) -> i64 {
         self.millis
+    }
+
+    /// The event of the log that it comes from.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The event that was made last.
+    pub(super) fn last(&self) -> Option<&Event> {
+        self.events.last()
     }
 
     pub(super) fn end(self) -> Vec<Event> {

@@ -1,37 +1,39 @@
-//! The projection of one run in one language, made by one task while anybody reads it. See [`RunProjection`].
+//! The projection of one run in one language, made by one task while it has readers. See [`RunProjection`].
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use recount_aaep::Event as AaepEvent;
-use recount_aaep::wire::Envelope;
 use recount_engine::{Engine, SharedEvent};
-use recount_event::{ForeignId, RunId};
-use recount_world::{Kind, Shutdown};
+use recount_event::RunId;
+use recount_world::{Clock, Kind, Shutdown};
 use tokio::sync::watch;
 
-use super::projected::{Projected, PromptChange, RunOwner, project, prompt_change};
-use super::tenant::TenantProjection;
-use super::window::{Budget, Window};
 use super::lock;
-use crate::joining;
+use super::projected::{Projected, ProjectedSink, RunOwner, project};
+use super::window::{Budget, Window};
 use crate::limits;
-use crate::project::{Place, Projector};
+use crate::project::{JoinReason, Place, Projector};
 use crate::reply_tokens::ReplyTokens;
-use crate::speech::{Key, Speech};
+use crate::speech::Speech;
 
 /// How far a projection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Level {
+pub(super) struct RunLevel {
     /// The number of the next event.
     pub(super) next: u64,
     /// The sequence after the last event of the log that was projected.
     pub(super) sequence: u64,
-    pub(super) end: End,
+    pub(super) end: RunEnd,
+}
+
+impl RunLevel {
+    fn has(self, sequence: u64) -> bool {
+        self.sequence >= sequence || self.end != RunEnd::Open
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum RunEnd {
     /// More may come.
     Open,
     /// The session has ended.
@@ -42,36 +44,34 @@ pub(super) enum End {
 
 /// See the head of this file.
 pub(crate) struct RunProjection {
-    run: RunId,
     speech: &'static Speech,
     tokens: ReplyTokens,
-    state: Mutex<State>,
-    level: watch::Sender<Level>,
+    clock: Arc<dyn Clock>,
+    state: Mutex<RunFold>,
+    level: watch::Sender<RunLevel>,
     /// Dropped with the projection, which ends its task.
     _alive: watch::Sender<()>,
 }
 
-struct State {
+struct RunFold {
     projector: Projector,
     window: Window,
-    /// Open prompts, as they were shown.
-    prompts: BTreeMap<ForeignId, Arc<Projected>>,
-    /// The envelope and the owner of the last event.
-    last: Option<(Envelope, RunOwner)>,
+    owner: Option<RunOwner>,
+    /// Of the last event of the log that was projected.
+    sequence: Option<u64>,
     /// Projections of all runs that receive this one, from a sequence on.
-    tenants: Vec<(Weak<TenantProjection>, u64)>,
+    tenants: Vec<(Weak<dyn ProjectedSink>, u64)>,
 }
 
 /// Where a run stands, for a subscription that joins it.
 pub(crate) struct Standing {
-    /// Says the state; `None` if nothing has happened yet.
-    pub(crate) summary: Option<AaepEvent>,
+    /// A summary and the open prompts; none before the session has started and after it has ended.
+    pub(crate) lead_in: Vec<AaepEvent>,
     pub(crate) owner: Option<RunOwner>,
-    /// Open prompts, as they were shown.
-    pub(crate) prompts: Vec<Arc<Projected>>,
     /// The number of the next event.
     pub(crate) next: u64,
-    pub(crate) is_over: bool,
+    /// The last event of the log that is part of it.
+    pub(crate) sequence: Option<u64>,
 }
 
 impl RunProjection {
@@ -81,21 +81,25 @@ impl RunProjection {
         speech: &'static Speech,
         tokens: ReplyTokens,
         budget: Arc<Budget>,
-        tenant: Option<(&Arc<TenantProjection>, u64)>,
+        tenant: Option<(&Arc<dyn ProjectedSink>, u64)>,
     ) -> Arc<Self> {
         let (alive, gone) = watch::channel(());
-        let state = State {
+        let state = RunFold {
             projector: Projector::new(run, speech),
             window: Window::new(limits::RUN_WINDOW_BYTES_MAX, budget, tenant.is_none()),
-            prompts: BTreeMap::new(),
-            last: None,
+            owner: None,
+            sequence: None,
             tenants: tenant.map(|(tenant, from)| (Arc::downgrade(tenant), from)).into_iter().collect(),
         };
-        let level = watch::Sender::new(Level { next: 0, sequence: 0, end: End::Open });
+        let level = watch::Sender::new(RunLevel { next: 0, sequence: 0, end: RunEnd::Open });
+        let clock = engine.world().clock.clone();
         let projection =
-            Arc::new(RunProjection { run, speech, tokens, state: Mutex::new(state), level, _alive: alive });
+            Arc::new(RunProjection { speech, tokens, clock, state: Mutex::new(state), level, _alive: alive });
         let (ours, engine_too) = (Arc::downgrade(&projection), engine.clone());
-        engine.world().tasks.spawn(Kind::Connection, move |shutdown| drive(ours, engine_too, run, gone, shutdown));
+        engine
+            .world()
+            .tasks
+            .spawn(Kind::Connection, move |shutdown| drive(ours, engine_too, run, gone, shutdown));
         projection
     }
 
@@ -104,22 +108,26 @@ impl RunProjection {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.level.borrow().end == End::Failed
+        self.level.borrow().end == RunEnd::Failed
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.level.borrow().end != End::Open
+        self.level.borrow().end != RunEnd::Open
     }
 
-    pub(super) fn level(&self) -> watch::Receiver<Level> {
+    pub(super) fn level(&self) -> watch::Receiver<RunLevel> {
         self.level.subscribe()
+    }
+
+    /// Whether everything before a sequence is projected, or no more will be.
+    pub(super) fn is_caught_up(&self, sequence: u64) -> bool {
+        self.level.borrow().has(sequence)
     }
 
     /// Returns when everything before a sequence is projected, or no more will be.
     pub(crate) async fn caught_up(&self, sequence: u64) {
         let mut level = self.level.subscribe();
-        let there = |level: &Level| level.sequence >= sequence || level.end != End::Open;
-        if level.wait_for(there).await.is_err() {
+        if level.wait_for(|level| level.has(sequence)).await.is_err() {
             unreachable!("this holds the sender");
         }
     }
@@ -139,25 +147,21 @@ impl RunProjection {
         lock(&self.state).window.after(place)
     }
 
-    /// Where the run stands now, in a sentence of this kind.
-    pub(crate) fn standing(&self, key: Key) -> Standing {
+    /// Where the run stands now.
+    pub(crate) fn standing(&self, reason: JoinReason) -> Standing {
+        let now = self.clock.now_ms();
         let state = lock(&self.state);
-        let place = self.level.borrow().sequence.checked_sub(1);
-        let summary = state.last.as_ref().zip(place).map(|((envelope, _), sequence)| {
-            let place = Place { run: self.run, sequence, part: joining::SUMMARY_PART };
-            joining::summary(envelope, place, state.projector.state(), self.speech, key)
-        });
+        let lead_in = state.projector.join_summary(now, reason);
         Standing {
-            summary,
-            owner: state.last.as_ref().map(|(_, owner)| *owner),
-            prompts: state.prompts.values().cloned().collect(),
+            lead_in: lead_in.map(|summary| summary.into_events().collect()).unwrap_or_default(),
+            owner: state.owner,
             next: state.window.next(),
-            is_over: state.projector.is_over(),
+            sequence: state.sequence,
         }
     }
 
     /// Hands what comes of the log from a sequence on to a projection of all runs; what is here of it already at once.
-    pub(super) fn hand_on(&self, tenant: &Arc<TenantProjection>, sequence: u64) {
+    pub(super) fn hand_on(&self, tenant: &Arc<dyn ProjectedSink>, sequence: u64) {
         let mut state = lock(&self.state);
         for event in state.window.kept().filter(|event| event.place.sequence >= sequence) {
             tenant.push(event.clone());
@@ -167,22 +171,12 @@ impl RunProjection {
     }
 
     fn take(&self, events: &[Arc<SharedEvent>]) -> bool {
-        let now = recount_world::moment();
         let mut state = lock(&self.state);
         let mut level = *self.level.borrow();
         for event in events {
-            let State { projector, window, .. } = &mut *state;
-            let projected = project(projector, event, &self.tokens, window.next(), Some(now));
-            match prompt_change(event.payload()) {
-                Some(PromptChange::Opens(prompt)) => {
-                    let shown = projected.iter().find(|projected| projected.prompt.is_some());
-                    state.prompts.extend(shown.map(|shown| (prompt.clone(), shown.clone())));
-                }
-                Some(PromptChange::Settles(prompt)) => drop(state.prompts.remove(prompt)),
-                None => {}
-            }
-            for projected in projected {
-                state.last = Some((projected.event.envelope.clone(), projected.owner));
+            let RunFold { projector, window, .. } = &mut *state;
+            for projected in project(projector, event, &self.tokens, window.next()) {
+                state.owner = Some(projected.owner);
                 for (tenant, from) in &state.tenants {
                     if event.sequence >= *from
                         && let Some(tenant) = tenant.upgrade()
@@ -192,25 +186,25 @@ impl RunProjection {
                 }
                 state.window.push(projected);
             }
+            state.sequence = Some(event.sequence);
             level.sequence = event.sequence + 1;
             if state.projector.is_over() {
-                state.prompts.clear();
-                level.end = End::Over;
+                level.end = RunEnd::Over;
                 break;
             }
         }
         level.next = state.window.next();
         drop(state);
         self.level.send_replace(level);
-        level.end == End::Open
+        level.end == RunEnd::Open
     }
 
     /// No more will come, and the session has not ended.
     fn fail(&self) {
         self.level.send_if_modified(|level| {
-            let open = level.end == End::Open;
+            let open = level.end == RunEnd::Open;
             if open {
-                level.end = End::Failed;
+                level.end = RunEnd::Failed;
             }
             open
         });
@@ -218,9 +212,9 @@ impl RunProjection {
 }
 
 /// Tells readers that nothing more comes, however the task ends.
-struct EndOf(Weak<RunProjection>);
+struct RunEndGuard(Weak<RunProjection>);
 
-impl Drop for EndOf {
+impl Drop for RunEndGuard {
     fn drop(&mut self) {
         if let Some(projection) = self.0.upgrade() {
             projection.fail();
@@ -235,7 +229,7 @@ async fn drive(
     mut gone: watch::Receiver<()>,
     mut shutdown: Shutdown,
 ) {
-    let ending = EndOf(projection);
+    let ending = RunEndGuard(projection);
     let mut events = match engine.follow_events(run, None).await {
         Ok(events) => events,
         Err(error) => {

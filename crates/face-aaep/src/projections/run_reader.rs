@@ -6,12 +6,12 @@ use recount_engine::{Engine, Error, Events};
 use recount_event::RunId;
 use tokio::sync::watch;
 
-use super::projected::{Projected, project};
-use super::run::{End, Level, RunProjection, Standing};
 use super::Projections;
-use crate::project::{Place, Projector};
+use super::projected::{Projected, project};
+use super::run::{RunEnd, RunLevel, RunProjection, Standing};
+use crate::project::{JoinReason, Place, Projector};
 use crate::reply_tokens::ReplyTokens;
-use crate::speech::{Key, Speech};
+use crate::speech::Speech;
 
 /// The run cannot be read any further, or was deleted. The log says why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct RunReader {
     run: RunId,
     tokens: ReplyTokens,
     projection: Arc<RunProjection>,
-    level: watch::Receiver<Level>,
+    level: watch::Receiver<RunLevel>,
     /// The number of the next event.
     next: u64,
     /// Events up to here are passed over.
@@ -71,15 +71,23 @@ impl RunReader {
         self.own = None;
     }
 
-    /// Passes over everything up to now, and gives where the run stands instead, in a sentence of this kind. Everything
-    /// before `sequence` is part of it.
-    pub(crate) async fn skip_to_now(&mut self, sequence: u64, key: Key) -> Standing {
+    /// Passes over everything up to now, and returns where the run stands instead. Everything before `sequence` is part
+    /// of it.
+    pub(crate) async fn skip_to_now(&mut self, sequence: u64, reason: JoinReason) -> Standing {
         self.projection.caught_up(sequence).await;
-        let standing = self.projection.standing(key);
+        let standing = self.projection.standing(reason);
         self.next = standing.next;
         self.after = None;
         self.own = None;
         standing
+    }
+
+    /// Whether nothing follows, of a run that has ended before `sequence`.
+    pub(crate) async fn is_at_the_end(&self, sequence: u64) -> bool {
+        self.projection.caught_up(sequence).await;
+        let level = *self.level.borrow();
+        level.end == RunEnd::Over
+            && self.after.and_then(|place| self.projection.after(place)) == Some(level.next)
     }
 
     /// Waits for what comes next: some events, in order, none twice, or none that is new. `None`: the session has ended,
@@ -94,9 +102,9 @@ impl RunReader {
                     return Ok(Some(self.wanted(events)));
                 }
                 Some(_) => match level.end {
-                    End::Over => return Ok(None),
-                    End::Failed => return Err(Broken),
-                    End::Open => {
+                    RunEnd::Over => return Ok(None),
+                    RunEnd::Failed => return Err(Broken),
+                    RunEnd::Open => {
                         self.own = None;
                         if self.level.changed().await.is_err() {
                             unreachable!("the projection is held");
@@ -137,7 +145,7 @@ impl RunReader {
         };
         let mut projected = Vec::new();
         for event in events {
-            let of_one = project(&mut own.projector, &event, &self.tokens, own.next, None);
+            let of_one = project(&mut own.projector, &event, &self.tokens, own.next);
             own.next += of_one.len() as u64;
             projected.extend(of_one.into_iter().filter(|projected| projected.index >= self.next));
         }

@@ -11,7 +11,7 @@ use recount_event::codec::Envelope;
 use recount_world::{Kind, Shutdown};
 use tokio::sync::watch;
 
-use super::projected::Projected;
+use super::projected::{Projected, ProjectedSink};
 use super::run::RunProjection;
 use super::window::Window;
 use super::{Projections, lock};
@@ -20,14 +20,14 @@ use crate::speech::Speech;
 
 /// How far a projection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Level {
+pub(super) struct TenantLevel {
     /// The number of the next event.
     pub(super) next: u64,
-    pub(super) stage: Stage,
+    pub(super) stage: TenantStage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum TenantStage {
     /// The runs that were live before it are not all known.
     Starting,
     Live,
@@ -46,7 +46,7 @@ pub(crate) struct TenantProjection {
     speech: &'static Speech,
     window: Mutex<Window>,
     runs: Mutex<HashMap<RunId, LiveRun>>,
-    level: watch::Sender<Level>,
+    level: watch::Sender<TenantLevel>,
     /// Dropped with the projection, which ends its task.
     _alive: watch::Sender<()>,
 }
@@ -59,10 +59,14 @@ impl TenantProjection {
             speech,
             window: Mutex::new(window),
             runs: Mutex::default(),
-            level: watch::Sender::new(Level { next: 0, stage: Stage::Starting }),
+            level: watch::Sender::new(TenantLevel { next: 0, stage: TenantStage::Starting }),
             _alive: alive,
         });
-        let task = Task { tenant: EndOf(Arc::downgrade(&tenant)), projections: projections.clone(), engine: engine.clone() };
+        let task = Task {
+            tenant: TenantEndGuard(Arc::downgrade(&tenant)),
+            projections: projections.clone(),
+            engine: engine.clone(),
+        };
         engine.world().tasks.spawn(Kind::Connection, move |shutdown| task.drive(gone, shutdown));
         tenant
     }
@@ -72,10 +76,10 @@ impl TenantProjection {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.level.borrow().stage == Stage::Failed
+        self.level.borrow().stage == TenantStage::Failed
     }
 
-    pub(super) fn level(&self) -> watch::Receiver<Level> {
+    pub(super) fn level(&self) -> watch::Receiver<TenantLevel> {
         self.level.subscribe()
     }
 
@@ -92,9 +96,15 @@ impl TenantProjection {
         lock(&self.window).from(number)
     }
 
-    /// Takes an event of one of its runs.
-    pub(super) fn push(&self, event: Arc<Projected>) {
-        let (run, is_last) = (event.owner.run, event.event.kind().is_some_and(recount_aaep::Kind::is_terminal));
+    fn is_full(&self) -> bool {
+        lock(&self.runs).len() >= limits::LIVE_RUNS_MAX
+    }
+}
+
+impl ProjectedSink for TenantProjection {
+    fn push(&self, event: Arc<Projected>) {
+        let (run, is_last) =
+            (event.owner.run, event.event.kind().is_some_and(recount_aaep::Kind::is_terminal));
         let next = {
             let mut window = lock(&self.window);
             window.push(event);
@@ -106,25 +116,21 @@ impl TenantProjection {
             drop(lock(&self.runs).remove(&run));
         }
     }
-
-    fn is_full(&self) -> bool {
-        lock(&self.runs).len() >= limits::LIVE_RUNS_MAX
-    }
 }
 
 /// Tells readers that nothing more comes, however the task ends.
-struct EndOf(Weak<TenantProjection>);
+struct TenantEndGuard(Weak<TenantProjection>);
 
-impl Drop for EndOf {
+impl Drop for TenantEndGuard {
     fn drop(&mut self) {
         if let Some(tenant) = self.0.upgrade() {
-            tenant.level.send_modify(|level| level.stage = Stage::Failed);
+            tenant.level.send_modify(|level| level.stage = TenantStage::Failed);
         }
     }
 }
 
 struct Task {
-    tenant: EndOf,
+    tenant: TenantEndGuard,
     projections: Projections,
     engine: Engine,
 }
@@ -149,7 +155,7 @@ impl Task {
             self.add(run, history);
         }
         if let Some(tenant) = self.tenant.0.upgrade() {
-            tenant.level.send_modify(|level| level.stage = Stage::Live);
+            tenant.level.send_modify(|level| level.stage = TenantStage::Live);
         }
         while let Some(records) = feed.next().await? {
             for (_, envelope) in records {
@@ -168,7 +174,8 @@ impl Task {
         let mut query = ListQuery { limit: limits::RUNS_PAGE, ..ListQuery::default() };
         let mut looked_at = 0;
         loop {
-            let page = self.engine.list_runs_of_interest(&query, &RunFilter::default(), &Default::default()).await?;
+            let page =
+                self.engine.list_runs_of_interest(&query, &RunFilter::default(), &Default::default()).await?;
             looked_at += page.items.len();
             rows.extend(page.items.into_iter().filter(|row| !row.has_ended()));
             if !page.has_more || looked_at >= limits::RUNS_LOOKED_AT_MAX {
@@ -191,7 +198,8 @@ impl Task {
             tracing::warn!(%run, max = limits::LIVE_RUNS_MAX, "too many runs are live; this one is on streams of its own only");
             return;
         }
-        let projection = self.projections.run(&self.engine, run, tenant.speech, Some((&tenant, history)));
+        let sink: Arc<dyn ProjectedSink> = tenant.clone();
+        let projection = self.projections.run(&self.engine, run, tenant.speech, Some((&sink, history)));
         // It may have ended meanwhile; then its last event came before it is listed here.
         if !projection.is_over() {
             lock(&tenant.runs).insert(run, LiveRun { projection: projection.clone(), history });

@@ -1,19 +1,23 @@
 //! A cursor in the projection of all runs of a tenant. See [`TenantReader::next`].
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
 use std::sync::Arc;
 
+use recount_aaep::Kind;
 use recount_engine::{Engine, Narrowing};
 use recount_event::RunId;
 use tokio::sync::watch;
 
+use super::Projections;
 use super::projected::Projected;
 use super::run::Standing;
 use super::run_reader::Broken;
-use super::tenant::{Level, LiveRun, Stage, TenantProjection};
-use super::Projections;
-use crate::speech::{Key, Speech};
+use super::tenant::{LiveRun, TenantLevel, TenantProjection, TenantStage};
+use crate::limits;
+use crate::project::JoinReason;
+use crate::speech::Speech;
 
 /// Reads what happens in the runs that a caller may see, from now on.
 pub(crate) struct TenantReader {
@@ -21,15 +25,15 @@ pub(crate) struct TenantReader {
     engine: Engine,
     narrowing: Narrowing,
     tenant: Arc<TenantProjection>,
-    level: watch::Receiver<Level>,
+    level: watch::Receiver<TenantLevel>,
     /// The number of the next event; `None` before it has joined.
     next: Option<u64>,
     /// Live runs that it has not joined yet.
     joining: VecDeque<(RunId, LiveRun)>,
     /// Of runs that it joins or has joined: the first of their events that it has not had.
     had: HashMap<RunId, u64>,
-    /// The sentence for runs that it joins.
-    key: Key,
+    /// Why it joins them.
+    reason: JoinReason,
 }
 
 /// What comes next.
@@ -38,6 +42,8 @@ pub(crate) enum Next {
     Events(Vec<Arc<Projected>>),
     /// A live run, and where it stands. Events that come after this follow.
     Joined(Box<Standing>),
+    /// Nothing more.
+    Over,
 }
 
 impl TenantReader {
@@ -46,7 +52,7 @@ impl TenantReader {
         engine: &Engine,
         narrowing: Narrowing,
         speech: &'static Speech,
-        key: Key,
+        reason: JoinReason,
     ) -> Self {
         let tenant = projections.tenant(engine, speech);
         TenantReader {
@@ -58,7 +64,7 @@ impl TenantReader {
             next: None,
             joining: VecDeque::new(),
             had: HashMap::new(),
-            key,
+            reason,
         }
     }
 
@@ -70,28 +76,45 @@ impl TenantReader {
                 &self.engine,
                 self.narrowing.clone(),
                 speech,
-                Key::Joined,
+                JoinReason::Joined,
             );
         }
+    }
+
+    /// Begins now, so that nothing that happens from here on is missed.
+    pub(crate) async fn begin(&mut self) -> Result<(), Broken> {
+        let mut level = self.tenant.level();
+        let stage =
+            level.wait_for(|level| level.stage != TenantStage::Starting).await.map(|level| level.stage);
+        if !stage.is_ok_and(|stage| stage == TenantStage::Live) {
+            return Err(Broken);
+        }
+        self.join();
+        Ok(())
     }
 
     /// Waits for what comes next. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Next, Broken> {
         loop {
+            while self.joining.front().is_some_and(|(_, live)| live.projection.is_caught_up(live.history)) {
+                if let Some(standing) = self.joined() {
+                    return Ok(Next::Joined(Box::new(standing)));
+                }
+            }
             let level = *self.level.borrow_and_update();
             match (level.stage, self.next) {
-                (Stage::Failed, _) => return Err(Broken),
-                (Stage::Starting, _) => {}
-                (Stage::Live, None) => self.join(),
-                (Stage::Live, Some(next)) => match self.tenant.from(next) {
+                (TenantStage::Failed, _) => return Err(Broken),
+                (TenantStage::Starting, _) => {}
+                (TenantStage::Live, None) => self.join(),
+                (TenantStage::Live, Some(next)) => match self.tenant.from(next) {
                     Some(events) if !events.is_empty() => {
                         self.next = Some(next + events.len() as u64);
                         return Ok(Next::Events(self.wanted(events)));
                     }
                     Some(_) => {}
-                    // Too far behind: what was missed is said as where the runs stand.
+                    // What is no longer here is summarised by where the runs stand.
                     None => {
-                        self.key = Key::Missed;
+                        self.reason = JoinReason::Missed;
                         self.join();
                     }
                 },
@@ -105,37 +128,47 @@ impl TenantReader {
             };
             tokio::select! {
                 changed = self.level.changed() => if changed.is_err() { return Err(Broken) },
-                () = caught_up => if let Some(standing) = self.joined() {
-                    return Ok(Next::Joined(Box::new(standing)));
-                },
+                () = caught_up => {}
             }
         }
     }
 
     /// Begins here, with every live run.
     fn join(&mut self) {
-        let (next, live) = self.tenant.live();
+        let (next, mut live) = self.tenant.live();
+        // The newest, of so many that a subscription stays small; the others are heard from their next event on.
+        live.make_contiguous().sort_unstable_by_key(|(run, _)| Reverse(*run));
+        live.truncate(limits::RUNS_JOINED_MAX);
         self.next = Some(next);
         self.had = live.iter().map(|(run, _)| (*run, u64::MAX)).collect();
         self.joining = live;
     }
 
-    /// Where the first run stands that was to be joined, if the caller may see it and it goes on.
+    /// Where the first run stands that was to be joined, if the caller may see it. Of one that has ended meanwhile all
+    /// events follow that have happened since.
     fn joined(&mut self) -> Option<Standing> {
         let (run, live) = self.joining.pop_front()?;
-        let standing = live.projection.standing(self.key);
+        let standing = live.projection.standing(self.reason);
+        if standing.lead_in.is_empty() {
+            self.had.remove(&run);
+            return None;
+        }
         self.had.insert(run, standing.next);
         let seen = standing.owner.is_some_and(|owner| self.narrowing.admits(owner.task, owner.session));
-        (seen && !standing.is_over).then_some(standing)
+        seen.then_some(standing)
     }
 
     fn wanted(&mut self, mut events: Vec<Arc<Projected>>) -> Vec<Arc<Projected>> {
         events.retain(|event| {
             let run = event.owner.run;
-            if self.had.get(&run).is_some_and(|had| event.index < *had) {
+            let is_last = event.event.kind().is_some_and(Kind::is_terminal);
+            // The ending of a run that is not joined yet is not part of a summary.
+            if self.had.get(&run).is_some_and(|had| event.index < *had && !is_last) {
                 return false;
             }
-            self.had.remove(&run);
+            if self.had.remove(&run) == Some(u64::MAX) {
+                self.joining.retain(|(joining, _)| *joining != run);
+            }
             self.narrowing.admits(event.owner.task, event.owner.session)
         });
         events

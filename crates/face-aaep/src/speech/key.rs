@@ -98,8 +98,14 @@ keys! {
     CapabilityMissing = "capability-missing" (model, capability);
     Upstream = "upstream" (provider, message);
     Joined = "joined" (agent, state);
+    JoinedRequest = "joined-request" (agent, request, state);
     Missed = "missed" (agent, state);
     AgedOut = "aged-out" ();
+    OpenPrompts = "open-prompts" (prompts);
+    ToolsRunning = "tools-running" (calls);
+    ConfirmationOfOthers = "confirmation-of-others" (action, consequence);
+    ConfirmationOfOthersIrreversible = "confirmation-of-others-irreversible" (action, consequence);
+    ClarificationOfOthers = "clarification-of-others" (question);
     Unnamed = "unnamed" ();
     AgentUnnamed = "agent-unnamed" ();
 }

@@ -7,5 +7,6 @@
 #[path = "../../../face-aap/tests/turns/dice.rs"]
 mod dice;
 mod holds;
+mod joining;
 mod properties;
 mod transcripts;

@@ -14,7 +14,7 @@ fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
 }
 
-fn stories() -> Vec<(String, Vec<Event>)> {
+pub(crate) fn stories() -> Vec<(String, Vec<Event>)> {
     let mut stories: Vec<(String, Vec<Event>)> = std::fs::read_dir(testdata().join("runs"))
         .unwrap()
         .map(|entry| {

@@ -1,9 +1,9 @@
-//! What comes and has to wait: where it is put, and what it is joined to at once.
+//! Where an event is put that has to wait, and what it is merged with at once.
 
 use super::Shaper;
 use crate::kind::Kind;
 use crate::limits;
-use crate::shaping::held::{Held, same_output, succeeds};
+use crate::shaping::held::{Held, same_output};
 use crate::shaping::text::Text;
 use crate::wire::{Body, Event, OutputStreaming, Pace, SessionId, Urgency};
 
@@ -31,10 +31,8 @@ impl Shaper {
     }
 
     fn hold_state(&mut self, event: Event) {
-        let earlier = self
-            .newest(&event.envelope.session_id)
-            .filter(|at| self.held[*at].is_state() && succeeds(&event, &self.held[*at].event));
         let mut held = Held::plain(event);
+        let earlier = self.newest(held.session()).filter(|at| held.succeeds(&self.held[*at]));
         if *self.terms.cognitive_load() == Pace::Low {
             held.ripe = self.now.saturating_add(limits::SHAPED_STATE_MS_LOW);
         }
@@ -51,11 +49,8 @@ impl Shaper {
     }
 
     fn hold_progress(&mut self, event: Event) {
-        let session = &event.envelope.session_id;
-        let earlier = self.held.iter().position(|held| {
-            held.session() == session && held.is_progress() && succeeds(&event, &held.event)
-        });
         let mut held = Held::plain(event);
+        let earlier = self.held.iter().position(|earlier| held.succeeds(earlier));
         let sent = self.tracks.get(held.session()).and_then(|track| track.progress_at);
         if *self.terms.cognitive_load() == Pace::Low
             && let Some(sent) = sent
@@ -66,17 +61,23 @@ impl Shaper {
         match earlier {
             Some(at) if !self.is_pressed(at) => {
                 let earlier = std::mem::replace(&mut self.held[at], held);
-                self.held[at].stand_for(earlier);
+                self.held[at].stand_for(earlier.sources);
             }
-            // It comes behind what came before it.
+            // It comes after what came before it.
             Some(at) => {
                 if let Some(earlier) = self.held.remove(at) {
-                    held.stand_for(earlier);
+                    held.stand_for(earlier.sources);
                 }
                 self.held.push_back(held);
             }
             None => self.held.push_back(held),
         }
+    }
+
+    /// Puts it before everything but other lead-ins.
+    pub(super) fn hold_lead_in(&mut self, event: Event) {
+        let at = self.held.iter().take_while(|held| held.is_lead_in).count();
+        self.held.insert(at, Held::lead_in(event));
     }
 
     /// Answers where the text is now.
@@ -90,10 +91,12 @@ impl Shaper {
         let (id, timestamp) = (event.envelope.event_id.clone(), event.envelope.timestamp.clone());
         let open = self.held.iter().rposition(|held| {
             let open = held.text.as_ref().is_some_and(|text| !text.closed);
-            open && *held.session() == session && same_id(&held.event, &output)
+            open && *held.session() == session && same_id(held, &output)
         });
         let at = match open {
-            Some(at) if same_output(&self.held[at].event, &event) => self.text_at_the_end(at),
+            Some(at) if self.held[at].frame().is_some_and(|frame| same_output(frame, &event)) => {
+                self.text_at_the_end(at)
+            }
             other => {
                 if let Some(text) = other.and_then(|at| self.held[at].text.as_mut()) {
                     text.closed = true;
@@ -117,19 +120,20 @@ impl Shaper {
             return at;
         }
         let held = &mut self.held[at];
+        let Some(frame) = held.frame().cloned() else { return at };
         let Some(text) = &mut held.text else { return at };
         let rest = text.split(&self.legal);
         let done = text.is_done();
-        let event = held.event.clone();
         if done {
             self.held.remove(at);
         }
-        self.held.push_back(Held::output(event, rest));
+        self.held.push_back(Held::output(frame, rest));
         self.held.len() - 1
     }
 }
 
 /// Whether a held text is of this output.
-fn same_id(held: &Event, output: &OutputStreaming) -> bool {
-    matches!(&held.body, Body::OutputStreaming(known) if known.output_id == output.output_id)
+fn same_id(held: &Held, output: &OutputStreaming) -> bool {
+    let frame = held.frame().map(|frame| &frame.body);
+    matches!(frame, Some(Body::OutputStreaming(known)) if known.output_id == output.output_id)
 }

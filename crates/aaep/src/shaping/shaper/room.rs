@@ -1,23 +1,29 @@
-//! What waits, kept within its bounds: what is joined when there is much, and what goes when joining does not help.
+//! Keeps what waits within its bounds: merges it when there is much, and sends it when merging does not help.
+
+use std::collections::VecDeque;
 
 use super::Shaper;
 use crate::limits;
-use crate::shaping::held::{Held, same_output, succeeds};
+use crate::shaping::held::Held;
 use crate::shaping::text::End;
 
 impl Shaper {
     /// Keeps what waits within its bounds.
     pub(super) fn make_room(&mut self) {
-        self.held.iter_mut().for_each(Held::count_frame);
+        self.held.iter_mut().for_each(Held::settle);
+        if self.held.is_empty() && self.held.capacity() > limits::SHAPED_IDLE_CAPACITY {
+            self.held = VecDeque::new();
+        }
         let full = |shaper: &Shaper| {
             shaper.held.len() > limits::SHAPED_HELD_EVENTS_MAX
                 || shaper.held_bytes() > limits::SHAPED_HELD_BYTES_MAX
         };
-        if !full(self) {
-            return;
+        if self.held.len() >= self.merge_at || full(self) {
+            self.collapse_states();
+            self.collapse_texts();
+            self.merge_at = usize::MAX;
         }
-        self.collapse_states();
-        self.collapse_texts();
+        self.merge_at = self.merge_at.min(self.held.len() + limits::SHAPED_MERGE_EVENTS);
         while full(self) {
             if let Some(text) = &mut self.held[0].text
                 && text.place(&self.legal, End::Quiet).is_none()
@@ -50,9 +56,7 @@ impl Shaper {
                 continue;
             }
             let later = &self.held[at];
-            let earlier = self.held.iter().take(at).rposition(|held| {
-                held.session() == later.session() && held.is_state() && succeeds(&later.event, &held.event)
-            });
+            let earlier = self.held.iter().take(at).rposition(|held| later.succeeds(held));
             if let Some(earlier) = earlier
                 && let Some(earlier) = self.held.remove(earlier)
             {
@@ -69,17 +73,16 @@ impl Shaper {
         let mut behind = at + 1;
         while behind < self.held.len() {
             let (one, two) = (&self.held[at], &self.held[behind]);
-            if one.session() != two.session() || !same_output(&one.event, &two.event) {
+            if !one.is_same_output(two) {
                 if !pass && one.session() == two.session() && two.text.is_none() && !two.is_progress() {
                     return;
                 }
                 behind += 1;
                 continue;
             }
-            if let Some(Held { text: Some(more), .. }) = self.held.remove(behind)
-                && let Some(text) = &mut self.held[at].text
-            {
-                text.join(more);
+            if let Some(later) = self.held.remove(behind) {
+                self.held[at].join(later);
+                self.counts.merged += 1;
             }
         }
     }

@@ -1,0 +1,177 @@
+//! What a listener receives that joins a run in its middle: a sentence on where the run stands, and the open prompts again.
+//!
+//! Pure. [`Projector::join_summary`] is the entry point; [`informational`] is a prompt for listeners that cannot reply.
+//! It must not know subscriptions or clocks: the caller passes the time.
+
+use std::sync::Arc;
+
+use recount_aaep::wire::{Producer, StateChanged, Summaries, Timestamp, Urgency};
+use recount_aaep::{Body, Event};
+use recount_event::{ForeignId, RunId};
+
+use super::course::Course;
+use super::open_prompt::OpenPrompt;
+use super::saying::{Frame, Saying};
+use super::state::State;
+use super::{OURS, Place, Projector, Stage, session_id, text};
+use crate::limits;
+use crate::speech::{Arg, Key, Speech};
+
+/// Why a listener has not received the run from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinReason {
+    /// It joins now.
+    Joined,
+    /// It was here before, and events in between are lost to it.
+    Missed,
+}
+
+/// See [`Projector::join_summary`].
+#[derive(Debug, Clone)]
+pub struct JoinSummary {
+    /// A `state.changed` from and to the present state, with a sentence that summarises the run.
+    pub summary: Event,
+    /// The open prompts and handoffs, in the order in which they were asked, each with the time that is left.
+    pub prompts: Vec<RepeatedPrompt>,
+}
+
+/// An open prompt, emitted again.
+#[derive(Debug, Clone)]
+pub struct RepeatedPrompt {
+    pub prompt: ForeignId,
+    pub event: Event,
+}
+
+impl JoinSummary {
+    /// The events in the order in which they are sent.
+    pub fn into_events(self) -> impl Iterator<Item = Event> {
+        std::iter::once(self.summary).chain(self.prompts.into_iter().map(|repeated| repeated.event))
+    }
+}
+
+impl Projector {
+    /// Where the run stands at a time: `None` before the session has started and after it has ended.
+    ///
+    /// The ids are of the parts from [`Place::JOIN_PART`] on. No event of the log has one, so a stream cannot be resumed
+    /// after them and they are sent without an SSE id. What follows is the projection of the next event of the log.
+    pub fn join_summary(&self, now_ms: u64, reason: JoinReason) -> Option<JoinSummary> {
+        if self.stage != Stage::Open {
+            return None;
+        }
+        let millis = self.millis.max(i64::try_from(now_ms).unwrap_or(i64::MAX));
+        let mut to = Saying::new(&self.frame, self.run, self.sequence, millis);
+        to.begin_at_part(Place::JOIN_PART);
+        let state = self.course.state;
+        let summaries = self.course.stands(&to, reason);
+        to.push(StateChanged::new(state.word().into(), state.word().into()), summaries, Urgency::Normal);
+        let summary = to.end().remove(0);
+        let mut open: Vec<(&ForeignId, &OpenPrompt, &Arc<Event>)> = self
+            .course
+            .unsettled()
+            .filter_map(|(id, prompt)| prompt.shown.as_ref().map(|shown| (id, prompt, shown)))
+            .collect();
+        open.sort_by_key(|(_, prompt, _)| prompt.sequence);
+        let prompts = (Place::JOIN_PART + 1..).zip(open).map(|(part, (id, prompt, shown))| {
+            let mut event = Event::clone(shown);
+            event.envelope.event_id = Place { run: self.run, sequence: self.sequence, part }.event_id();
+            event.envelope.timestamp = Timestamp::of_millis(millis);
+            set_seconds_left(&mut event.body, prompt.deadline_ms, millis);
+            RepeatedPrompt { prompt: id.clone(), event }
+        });
+        let prompts = prompts.collect();
+        Some(JoinSummary { summary, prompts })
+    }
+}
+
+impl Course {
+    /// Prompts and handoffs without an outcome.
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = (&ForeignId, &OpenPrompt)> {
+        self.prompts.iter().chain(&self.handoffs)
+    }
+
+    /// Keeps what was just emitted of a prompt, so that it can be emitted again.
+    pub(super) fn keeps(&self, to: &Saying<'_>, deadline_ms: Option<i64>) -> OpenPrompt {
+        let kept = self.unsettled().filter(|(_, prompt)| prompt.shown.is_some()).count();
+        let shown = to.last().filter(|_| kept < limits::PROMPTS_REPEATED_MAX).cloned().map(Arc::new);
+        OpenPrompt { sequence: to.sequence(), deadline_ms, shown }
+    }
+
+    fn stands(&self, to: &Saying<'_>, reason: JoinReason) -> Summaries {
+        let state = self.state_sentence(to);
+        let state = ("state", Arg::Text(&state));
+        let agent = ("agent", Arg::Text(&self.agent));
+        match (reason, &self.request) {
+            (JoinReason::Missed, _) => to.say(Key::Missed, &[agent, state]),
+            (JoinReason::Joined, None) => to.say(Key::Joined, &[agent, state]),
+            (JoinReason::Joined, Some(request)) => {
+                let request = text::ended(request.clone());
+                to.say(Key::JoinedRequest, &[agent, ("request", request.as_str().into()), state])
+            }
+        }
+    }
+
+    fn state_sentence(&self, to: &Saying<'_>) -> String {
+        let mut calls = self.calls.values();
+        match (self.state, calls.next(), calls.len() as u64) {
+            (State::AwaitingInput, ..) if !self.prompts.is_empty() => {
+                to.sentence(Key::OpenPrompts, &[("prompts", (self.prompts.len() as u64).into())])
+            }
+            (State::CallingTool, Some(tool), 0) => {
+                to.sentence(Key::ToolInvoked, &[("tool", text::quoted(tool).as_str().into())])
+            }
+            (State::CallingTool, Some(_), others) => {
+                to.sentence(Key::ToolsRunning, &[("calls", (others + 1).into())])
+            }
+            (state, ..) => to.sentence(state.key(), &[]),
+        }
+    }
+}
+
+/// A prompt counts its seconds from its own timestamp, so one that is emitted again has those that are left.
+fn set_seconds_left(body: &mut Body, deadline_ms: Option<i64>, now_ms: i64) {
+    let Some(deadline_ms) = deadline_ms else { return };
+    let left = u32::try_from(deadline_ms.saturating_sub(now_ms) / 1_000).unwrap_or(0).max(1);
+    match body {
+        Body::AwaitingConfirmation(ask) => ask.timeout_seconds = ask.timeout_seconds.min(left),
+        Body::AwaitingClarification(ask) => ask.timeout_seconds = ask.timeout_seconds.min(left),
+        _ => {}
+    }
+}
+
+/// What a listener receives of a run whose events are not stored any more.
+pub fn aged_out(run: RunId, speech: &'static Speech, now_ms: u64) -> Event {
+    let frame = Frame::new(speech, session_id(run), Producer::named(OURS));
+    let mut to = Saying::new(&frame, run, 0, i64::try_from(now_ms).unwrap_or(i64::MAX));
+    to.begin_at_part(Place::JOIN_PART);
+    let state = State::Idle.word();
+    let summaries = to.say(Key::AgedOut, &[]);
+    to.push(StateChanged::new(state.into(), state.into()), summaries, Urgency::Normal);
+    to.end().remove(0)
+}
+
+/// A prompt for listeners that cannot reply: a sentence that others are asked, without a reply token. `None` for
+/// everything that is not a prompt.
+pub fn informational(prompt: &Event) -> Option<Event> {
+    let tag = prompt.envelope.localization_hints.as_ref().and_then(|hints| hints.primary_language.as_deref());
+    let speech = Speech::of(tag.unwrap_or_default());
+    let summaries = match &prompt.body {
+        Body::AwaitingConfirmation(ask) => {
+            let (action, consequence) =
+                (text::ended(ask.action.clone()), text::ended(ask.consequence.clone()));
+            let args = [("action", action.as_str().into()), ("consequence", consequence.as_str().into())];
+            let irreversible = ask.irreversible == Some(true);
+            let key =
+                if irreversible { Key::ConfirmationOfOthersIrreversible } else { Key::ConfirmationOfOthers };
+            speech.say(key, &args)
+        }
+        Body::AwaitingClarification(ask) => {
+            speech.say(Key::ClarificationOfOthers, &[("question", ask.question.as_str().into())])
+        }
+        _ => return None,
+    };
+    let state = State::AwaitingInput.word();
+    let mut envelope = prompt.envelope.clone();
+    envelope.urgency = Some(Urgency::Normal);
+    let body = StateChanged::new(state.into(), state.into()).into();
+    Some(Event { envelope, summaries, body, other: Vec::new() })
+}
