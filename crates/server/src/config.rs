@@ -8,6 +8,7 @@ mod access;
 mod agents;
 mod file;
 mod options;
+mod rooms;
 mod runs;
 mod table;
 
@@ -23,6 +24,7 @@ pub use self::access::Access;
 pub use self::agents::Agents;
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
+pub(crate) use self::rooms::{RoomAccess, Rooms};
 use self::runs::Folders;
 pub use self::runs::Runs;
 use self::table::{Place, Values};
@@ -55,6 +57,8 @@ pub struct Config {
     pub agents: Agents,
     /// The face for applications.
     pub aap: Aap,
+    /// The rooms of the accessibility face.
+    pub rooms: Rooms,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The same once more, as it was said and where.
@@ -107,6 +111,11 @@ impl Config {
             runs,
             agents,
             aap: aap::settle(&values.base_paths, values.public_meta)?,
+            rooms: Rooms {
+                access: values.rooms,
+                agent: options.conformance_agent,
+                announces_sessions: options.suite_compat,
+            },
             log: values.log,
             log_format: values.log_format,
             settings: look.settings(),

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Gate, Keys};
 use crate::audit::Audit;
 use crate::backup::Backups;
-use crate::config::Aap;
+use crate::config::{Aap, RoomAccess, Rooms};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
 use crate::home::Home;
@@ -36,6 +36,7 @@ use crate::{
 pub(crate) struct Entry {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
+    pub(crate) rooms: Rooms,
     pub(crate) profiles: Arc<Profiles>,
     /// Each configured value and where it comes from, for the audit trail.
     pub(crate) settings: serde_json::Value,
@@ -92,7 +93,7 @@ impl Running {
             });
             tenants.record_in(Audit::open(home, world.clone(), engine.redactor().clone(), facts).await?);
         }
-        let Entry { access, aap, profiles, settings: _ } = entry;
+        let Entry { access, aap, rooms, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
@@ -107,13 +108,13 @@ impl Running {
             connections: connections.clone(),
             places: Places::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
-            listeners: listeners::face(&world, key.as_ref()),
+            listeners: listeners::face(&world, key.as_ref(), &engine, rooms).await?,
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
         let house =
-            ServerContext { router: router(sources, home, &gate), connections, clock: world.clock.clone() };
+            ServerContext { router: router(sources, home, &gate, rooms.access), connections, clock: world.clock.clone() };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }
@@ -146,7 +147,7 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
+fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let worded = (gate.aap.clone(), engine.redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
@@ -159,6 +160,7 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
         .merge(recount_face_aaep::router(sources.listeners.clone()))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
+        .layer(middleware::from_fn_with_state(rooms, listeners::rooms))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))

@@ -26,6 +26,7 @@ mod lost_log;
 mod moving;
 mod offline;
 mod prompts;
+mod public_suite;
 mod readme;
 mod refusals;
 mod replaying;

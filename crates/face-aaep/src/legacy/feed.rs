@@ -101,7 +101,7 @@ impl<F: Feed> RoomFeed<F> {
     }
 
     fn send(&mut self, event: &Event) {
-        self.place.reader.shows(self.prompts.choices());
+        self.place.reader.shows(self.prompts.shown());
         self.out.push_back(Item::Message(compat::for_old_clients(event)));
     }
 

@@ -4,10 +4,11 @@
 
 use std::collections::VecDeque;
 
-use recount_aaep::wire::{Choice, ReplyToken, Timestamp};
+use recount_aaep::wire::{ReplyToken, Timestamp};
 use recount_aaep::{Body, Event};
 use recount_event::RunId;
 
+use super::room::ShownPrompt;
 use crate::limits;
 use crate::project::{informational, run_of};
 
@@ -85,12 +86,14 @@ impl PromptQueue {
         Some(event)
     }
 
-    /// The choices of the prompt that is shown.
-    pub(crate) fn choices(&self) -> &[Choice] {
-        match self.shown.as_ref().map(|shown| &shown.event.body) {
-            Some(Body::AwaitingClarification(asked)) => asked.choices.as_deref().unwrap_or_default(),
-            _ => &[],
-        }
+    /// The prompt that is shown.
+    pub(crate) fn shown(&self) -> Option<ShownPrompt> {
+        let shown = self.shown.as_ref()?;
+        let choices = match &shown.event.body {
+            Body::AwaitingClarification(asked) => asked.choices.clone().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        Some(ShownPrompt { token: shown.token.clone(), choices })
     }
 }
 
@@ -142,7 +145,8 @@ mod tests {
         assert_eq!(token_of(&second), Some(&token(2)));
         let Body::AwaitingClarification(asked) = &second.body else { panic!("{second}") };
         assert_eq!((asked.timeout_seconds, second.envelope.timestamp.millis()), (29, 31_500));
-        assert_eq!(queue.choices().len(), 2);
+        let shown = queue.shown().unwrap();
+        assert_eq!((shown.token, shown.choices.len()), (token(2), 2));
         assert!(queue.concerns(one) && queue.concerns(two) && !queue.concerns(run('C')));
         queue.settle(one, &[]);
         queue.settle(two, &[]);

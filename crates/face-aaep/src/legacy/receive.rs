@@ -71,18 +71,26 @@ impl RoomCaller<'_> {
         self.rooms.find(&self.key)
     }
 
-    /// The reader that a message is from: that of its WebSocket, or of several the first.
-    fn reader(&self) -> Option<Arc<RoomReader>> {
-        self.on.clone().or_else(|| self.room()?.readers().into_iter().next())
+    /// The reader that a reply is from: that of its WebSocket, or the one that was shown the prompt.
+    fn reader(&self, token: &str) -> Option<Arc<RoomReader>> {
+        if self.on.is_some() {
+            return self.on.clone();
+        }
+        let readers = self.room()?.readers();
+        let has_it =
+            |reader: &&Arc<RoomReader>| reader.shown().is_some_and(|shown| shown.token.as_str() == token);
+        readers.iter().find(has_it).or(readers.first()).cloned()
     }
 }
 
 async fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
     // Nothing was asked where nobody reads.
-    let Some(reader) = from.reader() else { return Reply::Taken };
+    let token = sent.get("reply_token").and_then(Value::as_str).unwrap_or_default();
+    let Some(reader) = from.reader(token) else { return Reply::Taken };
     let subscription = &reader.subscription;
     let now_ms = from.engine.world().clock.now_ms();
-    match compat::whole_reply(sent, subscription.id(), now_ms, &reader.choices()) {
+    let choices = reader.shown().map(|shown| shown.choices).unwrap_or_default();
+    match compat::whole_reply(sent, subscription.id(), now_ms, &choices) {
         Some(Message::ConfirmationReply(reply)) => {
             replies::receive(subscription, PromptReply::Confirmation(*reply)).await;
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use recount_aaep::negotiate::Terms;
-use recount_aaep::wire::Choice;
+use recount_aaep::wire::{Choice, ReplyToken};
 use recount_engine::EngineInstance;
 use tokio::sync::{Notify, mpsc};
 
@@ -52,16 +52,22 @@ pub(crate) struct RoomReader {
     messages: mpsc::Sender<Bytes>,
     /// Messages were lost, so its stream ends.
     has_lost: AtomicBool,
-    /// The choices of the prompt that it shows.
-    choices: Mutex<Vec<Choice>>,
+    shown: Mutex<Option<ShownPrompt>>,
+}
+
+/// The prompt that a reader was sent and can reply to.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownPrompt {
+    pub(crate) token: ReplyToken,
+    pub(crate) choices: Vec<Choice>,
 }
 
 impl RoomReader {
     /// A reader, and where its feed finds messages for it.
     pub(crate) fn new(subscription: Arc<Subscription>) -> (Arc<RoomReader>, mpsc::Receiver<Bytes>) {
         let (messages, inbox) = mpsc::channel(limits::ROOM_MESSAGES_MAX);
-        let (has_lost, choices) = (AtomicBool::new(false), Mutex::default());
-        (Arc::new(RoomReader { subscription, messages, has_lost, choices }), inbox)
+        let (has_lost, shown) = (AtomicBool::new(false), Mutex::default());
+        (Arc::new(RoomReader { subscription, messages, has_lost, shown }), inbox)
     }
 
     /// Sends a message on its stream, which ends if too many are unread.
@@ -75,12 +81,12 @@ impl RoomReader {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn choices(&self) -> Vec<Choice> {
-        lock(&self.choices).clone()
+    pub(crate) fn shown(&self) -> Option<ShownPrompt> {
+        lock(&self.shown).clone()
     }
 
-    pub(crate) fn shows(&self, choices: &[Choice]) {
-        *lock(&self.choices) = choices.to_vec();
+    pub(crate) fn shows(&self, prompt: Option<ShownPrompt>) {
+        *lock(&self.shown) = prompt;
     }
 }
 

@@ -57,7 +57,8 @@ mod tests {
         for name in ["", "demo2", "task_1", "run_1"] {
             assert_eq!(of(name, &operator), None, "{name}");
         }
-        let narrow = Caller { narrowing: Narrowing { tasks: [other].into(), ..Narrowing::default() }, ..operator };
+        let mut narrow = operator;
+        narrow.narrowing = Narrowing { tasks: [other].into(), ..Narrowing::default() };
         assert_eq!((of("demo", &narrow), of(&task.to_string(), &narrow)), (None, None));
         assert_eq!(of("all", &narrow).unwrap().narrowing, narrow.narrowing);
         assert_eq!(of(&other.to_string(), &narrow).unwrap().narrowing, narrow.narrowing);

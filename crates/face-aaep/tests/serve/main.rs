@@ -5,6 +5,7 @@
 mod entitlement;
 mod handshake;
 mod resume;
+mod rooms;
 mod stage;
 mod streams;
 mod terms;

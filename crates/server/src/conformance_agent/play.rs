@@ -1,15 +1,27 @@
 //! Plays a script as an external run: reports its events, waits for the outcome of what it asks, and goes on as that
 //! says. See [`Player::play`]. It must not know who listens or replies.
 
+use std::time::Duration;
+
 use recount_aaep::wire::{Level, Reversibility};
 use recount_aaep_kit::scripted::scripts::{Clarify, Confirm, Script, Step, Tool};
 use recount_engine::{Engine, Error, Events, Triple};
 use recount_event::family::approval::Decision;
-use recount_event::{Code, ForeignId, Payload, RunId, door};
+use recount_event::{ForeignId, Payload, RunId, door};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 use crate::limits;
+
+/// Why a script is not played to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BrokenOff {
+    #[error(transparent)]
+    Engine(#[from] Error),
+    #[error("an event of a script is malformed: {0}")]
+    Malformed(String),
+    #[error("the run ended while it waited for an answer")]
+    Ended,
+}
 
 /// What comes of a prompt.
 enum Outcome {
@@ -34,13 +46,12 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) async fn new(engine: &Engine, run: RunId, prompt_wait: Duration) -> Result<Player, Error> {
+        let producer = ForeignId::parse("conformance-agent").unwrap_or_else(|why| unreachable!("letters: {why}"));
         let events = engine.follow_events(run, None).await?;
-        let producer = ForeignId::parse("conformance-agent")
-            .map_err(|why| Error::rejected(Code::BodyMalformed, why.to_string()))?;
         Ok(Player { engine: engine.clone(), run, producer, events, prompt_wait, batches: 0, named: 0 })
     }
 
-    pub(super) async fn play(mut self, script: &Script) -> Result<(), Error> {
+    pub(super) async fn play(mut self, script: &Script) -> Result<(), BrokenOff> {
         self.report(&[("run.started", json!({}))]).await?;
         for step in script.steps {
             match step {
@@ -65,13 +76,14 @@ impl Player {
         self.report(&[("run.finished", json!({ "final_status": "completed" }))]).await
     }
 
-    async fn report(&mut self, events: &[(&str, Value)]) -> Result<(), Error> {
+    async fn report(&mut self, events: &[(&str, Value)]) -> Result<(), BrokenOff> {
         let drafts = events.iter().map(|(name, data)| door::draft(name, &data.to_string()));
         let drafts: Result<Vec<_>, _> = drafts.collect();
-        let drafts = drafts.map_err(|why| Error::rejected(Code::BodyMalformed, why.to_string()))?;
+        let drafts = drafts.map_err(|why| BrokenOff::Malformed(why.to_string()))?;
         let triple = Triple { producer: self.producer.clone(), epoch: 0, seq: self.batches };
         self.batches += 1;
-        self.engine.ingest(self.run, triple, drafts).await.map(drop)
+        self.engine.ingest(self.run, triple, drafts).await?;
+        Ok(())
     }
 
     fn name(&mut self, prefix: &str) -> String {
@@ -79,7 +91,7 @@ impl Player {
         format!("{prefix}_{}", self.named)
     }
 
-    async fn call(&mut self, tool: &Tool, call: &str) -> Result<(), Error> {
+    async fn call(&mut self, tool: &Tool, call: &str) -> Result<(), BrokenOff> {
         let invoked = json!({
             "tool_call_id": call, "tool_name": tool.name, "args_summary": tool.args,
             "risk_level": word(&tool.risk), "irreversible": tool.irreversible,
@@ -98,7 +110,7 @@ impl Player {
     }
 
     /// One text in these pieces; a single piece comes whole.
-    async fn output(&mut self, pieces: &[&str]) -> Result<(), Error> {
+    async fn output(&mut self, pieces: &[&str]) -> Result<(), BrokenOff> {
         let turn = self.named;
         self.named += 1;
         self.report(&[("turn.started", json!({ "turn_index": turn }))]).await?;
@@ -112,7 +124,7 @@ impl Player {
     }
 
     /// A list of things to do, one after the other.
-    async fn progress(&mut self, steps: u64) -> Result<(), Error> {
+    async fn progress(&mut self, steps: u64) -> Result<(), BrokenOff> {
         let call = self.name("call");
         self.report(&[("tool.invoked", json!({ "tool_call_id": call, "tool_name": "todo_write" }))]).await?;
         for step in 0..steps {
@@ -133,7 +145,7 @@ impl Player {
         self.report(&[("tool.completed", completed)]).await
     }
 
-    async fn confirm(&mut self, confirm: &Confirm) -> Result<(), Error> {
+    async fn confirm(&mut self, confirm: &Confirm) -> Result<(), BrokenOff> {
         let (call, prompt) = (self.name("call"), self.name("appr"));
         let irreversible = confirm.reversibility == Reversibility::Irreversible;
         let asked = json!({
@@ -149,7 +161,7 @@ impl Player {
         }
     }
 
-    async fn clarify(&mut self, clarify: &Clarify) -> Result<(), Error> {
+    async fn clarify(&mut self, clarify: &Clarify) -> Result<(), BrokenOff> {
         let prompt = self.name("clar");
         let choice = |(value, label): &(&str, &str)| json!({ "value": value, "label": label });
         let asked = json!({
@@ -165,7 +177,7 @@ impl Player {
     }
 
     /// The run ends with the handoff open, and the ending withdraws it: another system would go on from here.
-    async fn hand_over(&mut self) -> Result<(), Error> {
+    async fn hand_over(&mut self) -> Result<(), BrokenOff> {
         let page = "The customer asks for something that only a person may decide. ".repeat(16);
         let asked = json!({
             "handoff_id": self.name("hand"), "reason": "This is for a person to decide.", "target_kind": "human",
@@ -174,7 +186,7 @@ impl Player {
         self.report(&[("handoff.requested", asked)]).await
     }
 
-    async fn fail(&mut self) -> Result<(), Error> {
+    async fn fail(&mut self) -> Result<(), BrokenOff> {
         let failed = json!({
             "code": "tool_unknown", "message": "The tool that was asked for does not exist.", "retriable": false,
         });
@@ -182,7 +194,7 @@ impl Player {
     }
 
     /// Waits for what comes of a prompt.
-    async fn outcome(&mut self, prompt: &str) -> Result<Outcome, Error> {
+    async fn outcome(&mut self, prompt: &str) -> Result<Outcome, BrokenOff> {
         while let Some(events) = self.events.next().await? {
             for event in events {
                 let (id, outcome) = match event.payload() {
@@ -203,8 +215,7 @@ impl Player {
                 }
             }
         }
-        let why = format!("{} ended while it waited for an answer", self.run);
-        Err(Error::rejected(Code::RunEnded, why))
+        Err(BrokenOff::Ended)
     }
 }
 
