@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use recount_engine::{Engine, Error};
-use recount_event::{RunId, TaskId};
+use recount_event::{RunId, SessionId};
 
 pub(crate) use feed::RoomFeed;
 pub(crate) use receive::{RoomCaller, receive, start};
@@ -29,8 +29,8 @@ pub trait RoomAgent: Send + Sync + 'static {
     /// Where its runs are.
     fn engine(&self) -> &Engine;
 
-    /// The task that all its runs are of.
-    fn task(&self) -> TaskId;
+    /// The session that all its runs are of.
+    fn session(&self) -> SessionId;
 
     /// Begins a run for an input; its first event is durable when this returns.
     fn begin(&self, input: &str) -> Pin<Box<dyn Future<Output = Result<RunId, Error>> + Send + '_>>;

@@ -14,8 +14,9 @@ use recount_aaep_kit::scenario::Scenario;
 use recount_aaep_kit::scripted::scripts;
 use recount_engine::{Engine, Error, NewRun};
 use recount_event::family::run::{Agent, Queued, RunKind};
-use recount_event::{RunId, TaskId};
+use recount_event::{RunId, SessionId};
 use recount_face_aaep::RoomAgent;
+use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 
 use self::play::Player;
@@ -27,19 +28,17 @@ const ROOM: &str = "conformance";
 /// See the head of this file.
 pub(crate) struct ConformanceAgent {
     engine: Engine,
-    task: TaskId,
+    session: SessionId,
 }
 
 impl ConformanceAgent {
-    /// An agent with a task of its own for its runs.
+    /// An agent with a session of its own for its runs, of which several may be at work.
     pub(crate) async fn new(engine: &Engine) -> Result<ConformanceAgent, StartError> {
         let failed = |why: String| StartError::failed(format!("the conformance agent cannot begin: {why}"));
-        let (task, _) = engine
-            .create_task(Some("Conformance".to_owned()), None)
-            .await
-            .map_err(|why| failed(why.to_string()))?;
-        let task = task.id.parse().map_err(|_| failed(format!("{:?} is no id of a task", task.id)))?;
-        Ok(ConformanceAgent { engine: engine.clone(), task })
+        let row = engine.create_session(Some("Conformance".to_owned())).await;
+        let row = row.map_err(|why| failed(why.to_string()))?;
+        let session = row.id.parse().map_err(|_| failed(format!("{:?} is no id of a session", row.id)))?;
+        Ok(ConformanceAgent { engine: engine.clone(), session })
     }
 }
 
@@ -52,8 +51,8 @@ impl RoomAgent for ConformanceAgent {
         &self.engine
     }
 
-    fn task(&self) -> TaskId {
-        self.task
+    fn session(&self) -> SessionId {
+        self.session
     }
 
     fn begin(&self, input: &str) -> Pin<Box<dyn Future<Output = Result<RunId, Error>> + Send + '_>> {
@@ -66,19 +65,30 @@ impl RoomAgent for ConformanceAgent {
                 agent: Some(Agent { name: "recount-conformance".into(), version: None }),
                 ..Queued::new(RunKind::External)
             };
-            let new = NewRun { queued, task: Some(self.task), session: None, resumed_from: None };
+            let new = NewRun { queued, task: None, session: Some(self.session), resumed_from: None };
             let (run, _) = self.engine.create_run(new).await?;
             let player = Player::new(&self.engine, run, prompt_wait).await?;
+            let engine = self.engine.clone();
             self.engine.world().tasks.spawn(Kind::Effect, |mut shutdown| async move {
                 tokio::select! {
                     () = shutdown.requested() => {}
                     played = player.play(&script) => if let Err(error) = played {
-                        tracing::info!(%error, %run, "a run of the conformance agent was broken off");
+                        tracing::warn!(%error, %run, "a script was not played to its end");
+                        cancel(&engine, run).await;
                     }
                 }
             });
             Ok(run)
         })
+    }
+}
+
+/// Ends a run whose script was broken off; nothing else would.
+async fn cancel(engine: &Engine, run: RunId) {
+    let reason = "its script was not played to its end".to_owned();
+    let command = Command::Cancel { by: CancelledBy::System, reason };
+    if let Err(error) = engine.submit(run, command).await {
+        tracing::debug!(%error, %run, "the run has ended already");
     }
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct RoomScope {
 
 impl RoomScope {
     /// The scope of a room: `all`, the id of a run, a task or a session, or the room of an agent, which is given with its
-    /// task. `None` if there is no such room, or none for this caller.
-    pub(crate) fn of(name: &str, agent: Option<(&str, TaskId)>, caller: &Caller) -> Option<RoomScope> {
+    /// session. `None` if there is no such room, or none for this caller.
+    pub(crate) fn of(name: &str, agent: Option<(&str, SessionId)>, caller: &Caller) -> Option<RoomScope> {
         let own = &caller.narrowing;
         let whole = |run| Some(RoomScope { run, narrowing: own.clone() });
         if name == ALL {
@@ -26,12 +26,12 @@ impl RoomScope {
         if let Ok(run) = name.parse::<RunId>() {
             return whole(Some(run));
         }
-        let of_agent = agent.filter(|(room, _)| *room == name).map(|(_, task)| task);
-        if let Some(task) = of_agent.or_else(|| name.parse().ok()) {
+        if let Ok(task) = name.parse::<TaskId>() {
             let narrowing = Narrowing { tasks: [task].into(), ..Narrowing::default() };
             return (own.is_none() || own.tasks.contains(&task)).then_some(RoomScope { run: None, narrowing });
         }
-        let session: SessionId = name.parse().ok()?;
+        let of_agent = agent.filter(|(room, _)| *room == name).map(|(_, session)| session);
+        let session = of_agent.or_else(|| name.parse().ok())?;
         let narrowing = Narrowing { sessions: [session].into(), ..Narrowing::default() };
         (own.is_none() || own.sessions.contains(&session)).then_some(RoomScope { run: None, narrowing })
     }
@@ -46,13 +46,16 @@ mod tests {
         let operator = Caller::operator();
         let task: TaskId = "task_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
         let other: TaskId = "task_01JYYYYYYYYYYYYYYYYYYYYYYY".parse().unwrap();
+        let session: SessionId = "chat_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
         let run = "run_01HZX3Q0M0000000000000000A";
-        let of = |name: &str, caller: &Caller| RoomScope::of(name, Some(("demo", task)), caller);
+        let of = |name: &str, caller: &Caller| RoomScope::of(name, Some(("demo", session)), caller);
         assert_eq!(of("all", &operator), Some(RoomScope { run: None, narrowing: Narrowing::default() }));
         assert_eq!(of(run, &operator).unwrap().run, Some(run.parse().unwrap()));
-        let narrowing = Narrowing { tasks: [task].into(), ..Narrowing::default() };
-        for name in ["demo", &task.to_string()] {
-            assert_eq!(of(name, &operator), Some(RoomScope { run: None, narrowing: narrowing.clone() }));
+        let of_task = Narrowing { tasks: [task].into(), ..Narrowing::default() };
+        assert_eq!(of(&task.to_string(), &operator).unwrap().narrowing, of_task);
+        let of_session = Narrowing { sessions: [session].into(), ..Narrowing::default() };
+        for name in ["demo", &session.to_string()] {
+            assert_eq!(of(name, &operator), Some(RoomScope { run: None, narrowing: of_session.clone() }));
         }
         for name in ["", "demo2", "task_1", "run_1"] {
             assert_eq!(of(name, &operator), None, "{name}");

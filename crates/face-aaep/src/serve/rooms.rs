@@ -26,7 +26,7 @@ pub(super) async fn open(
     if !caller.may(Scope::Read) {
         return Err(Problem::NotFound);
     }
-    let agent = agent(state, requester, name).map(|agent| (agent.room(), agent.task()));
+    let agent = agent(state, requester, name).map(|agent| (agent.room(), agent.session()));
     let scope = RoomScope::of(name, agent, caller).ok_or(Problem::NotFound)?;
     if let Some(run) = scope.run {
         subscribe::find(engine, caller, run).await.map_err(|_| Problem::NotFound)?;

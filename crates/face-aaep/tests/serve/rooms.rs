@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use recount_engine::{Engine, Error, Narrowing, NewRun, Scope, Visitor};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{RunId, TaskId};
+use recount_event::{RunId, SessionId, TaskId};
 use recount_face_aaep::RoomAgent;
 use recount_transport::sse::Decoder;
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ async fn a_room_has_the_runs_of_its_name_and_of_its_caller() {
 /// An agent whose runs only begin.
 struct Beginner {
     engine: Engine,
-    task: TaskId,
+    session: SessionId,
 }
 
 impl RoomAgent for Beginner {
@@ -194,14 +194,14 @@ impl RoomAgent for Beginner {
         &self.engine
     }
 
-    fn task(&self) -> TaskId {
-        self.task
+    fn session(&self) -> SessionId {
+        self.session
     }
 
     fn begin(&self, input: &str) -> Pin<Box<dyn Future<Output = Result<RunId, Error>> + Send + '_>> {
         let queued = Queued { title: Some(input.to_owned()), ..Queued::new(RunKind::External) };
         Box::pin(async move {
-            let new = NewRun { queued, task: Some(self.task), session: None, resumed_from: None };
+            let new = NewRun { queued, task: None, session: Some(self.session), resumed_from: None };
             Ok(self.engine.create_run(new).await?.0)
         })
     }
@@ -210,8 +210,8 @@ impl RoomAgent for Beginner {
 #[tokio::test]
 async fn an_input_begins_a_run_of_the_agent_and_the_id_of_its_session_comes_before_it() {
     let stage = Stage::new().await;
-    let (task, _) = stage.engine.create_task(None, None).await.unwrap();
-    let agent = Beginner { engine: stage.engine.clone(), task: task.id.parse().unwrap() };
+    let session = stage.engine.create_session(None).await.unwrap();
+    let agent = Beginner { engine: stage.engine.clone(), session: session.id.parse().unwrap() };
     let stage = stage.with_agent(Arc::new(agent), true);
     let operator = stage.operator();
     let mut room = Room::enter(&stage, &operator, "beginner").await;

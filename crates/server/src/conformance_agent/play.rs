@@ -86,9 +86,10 @@ impl Player {
         Ok(())
     }
 
+    /// A name that no other run has: prompts are named uniquely in a store.
     fn name(&mut self, prefix: &str) -> String {
         self.named += 1;
-        format!("{prefix}_{}", self.named)
+        format!("{prefix}_{}_{}", self.run.ulid(), self.named)
     }
 
     async fn call(&mut self, tool: &Tool, call: &str) -> Result<(), BrokenOff> {
