@@ -1,4 +1,5 @@
-//! One connection: HTTP until a client asks for an event stream, then the stream, then HTTP again.
+//! One connection: HTTP until a client asks for an event stream, then the stream, then HTTP again; or until it becomes a
+//! WebSocket.
 //!
 //! While a stream is sent, the HTTP library does not have the connection: there are no buffers and no state machine
 //! between a frame and the socket. See `recount_transport::Handover` and `docs/decisions/0010`. HTTP/1.0 requests,
@@ -96,12 +97,12 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
 
 /// Answers requests until one asks for a stream; `None` when the connection is over.
 async fn speak_http(
-    socket: Socket,
+    mut socket: Socket,
     peer: SocketAddr,
     house: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
 ) -> Option<(Socket, Stream)> {
-    let waiting = socket.waiting();
+    let (waiting, dropped) = (socket.waiting(), socket.dropped());
     let asked = Asked::default();
     let answering = Answering { house: house.clone(), peer, asked: asked.clone() };
     let mut connection = http1::Builder::new()
@@ -110,8 +111,9 @@ async fn speak_http(
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEADERS_MAX)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(socket), answering);
-    let turn = |connection: &mut http1::Connection<_, _>, cx: &mut Context<'_>| {
+        .serve_connection(TokioIo::new(socket), answering)
+        .with_upgrades();
+    let turn = |connection: &mut http1::UpgradeableConnection<_, _>, cx: &mut Context<'_>| {
         match Pin::new(connection).poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(Err(outcome)),
             // What was answered before has to be out first.
@@ -133,12 +135,17 @@ async fn speak_http(
     match spoken {
         Ok(stream) => {
             // The library has answered everything that was asked before, and has nothing left to write.
-            let parts = connection.into_parts();
+            let parts = connection.into_parts()?;
             let mut socket = parts.io.into_inner();
             socket.give_back(&parts.read_buf);
             Some((socket, stream))
         }
         Err(outcome) => {
+            if connection.into_parts().is_none() {
+                // A WebSocket has it, and keeps its place among the connections.
+                until_drained(dropped, shutdown).await;
+                return None;
+            }
             if let Err(error) = outcome {
                 if is_stall(&error) {
                     house.connections.cut();
