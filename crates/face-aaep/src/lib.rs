@@ -17,5 +17,6 @@ mod subscription;
 
 pub use error::refusal_response;
 pub use recount_aaep_host::MANIFEST;
+pub use replies::{AttemptLog, Outcome, ReplyAttempt};
 pub use reply_tokens::TokenKey;
 pub use serve::{FaceState, router};

@@ -18,6 +18,7 @@ use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
 use self::feed::Stream;
+use crate::replies::{AttemptLog, Unlogged};
 use crate::reply_tokens::{ReplyTokens, Surface, TokenKey};
 use crate::subscription::Subscriptions;
 use crate::{limits, manifest};
@@ -29,6 +30,7 @@ pub struct FaceState {
     tokens: ReplyTokens,
     subscriptions: Subscriptions,
     subscriptions_max: usize,
+    attempts: Arc<dyn AttemptLog>,
 }
 
 impl FaceState {
@@ -46,7 +48,12 @@ impl FaceState {
             }
         });
         let tokens = ReplyTokens::new(key, Surface::Versioned);
-        FaceState { world, tokens, subscriptions, subscriptions_max }
+        FaceState { world, tokens, subscriptions, subscriptions_max, attempts: Arc::new(Unlogged) }
+    }
+
+    /// Records attempts to reply in a trail.
+    pub fn with_attempt_log(self, attempts: Arc<dyn AttemptLog>) -> Self {
+        FaceState { attempts, ..self }
     }
 
     /// Subscriptions at the moment.
@@ -133,7 +140,7 @@ impl Producer for Served {
     }
 
     async fn receive(&self, requester: &Requester, source: Source<'_, Stream>, text: &str) -> Reply {
-        receive::receive(&self.state, requester, source, text).await
+        receive::receive(&self.state, requester, source, text)
     }
 
     fn health(&self) -> Value {

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::limits;
+use crate::replies::ReplyState;
 use crate::reply_tokens::ReplyTokens;
 use crate::request::Wish;
 
@@ -24,6 +25,7 @@ pub(crate) struct Subscription {
     caller: Caller,
     wish: Wish,
     tokens: ReplyTokens,
+    replies: ReplyState,
     terms: Mutex<Terms>,
     control: watch::Sender<Control>,
     /// Since when it has no stream; `None` while it has one.
@@ -62,6 +64,10 @@ impl Subscription {
     /// What the reply tokens of its prompts are made with.
     pub(crate) fn tokens(&self) -> &ReplyTokens {
         &self.tokens
+    }
+
+    pub(crate) fn replies(&self) -> &ReplyState {
+        &self.replies
     }
 
     pub(crate) fn terms(&self) -> Terms {
@@ -115,6 +121,7 @@ pub(crate) struct NewSubscription {
     pub(crate) caller: Caller,
     pub(crate) wish: Wish,
     pub(crate) tokens: ReplyTokens,
+    pub(crate) replies: ReplyState,
     pub(crate) terms: Terms,
 }
 
@@ -133,13 +140,14 @@ impl Subscriptions {
     }
 
     pub(crate) fn add(&self, new: NewSubscription, place: Place) -> Arc<Subscription> {
-        let NewSubscription { id, engine, caller, wish, tokens, terms } = new;
+        let NewSubscription { id, engine, caller, wish, tokens, replies, terms } = new;
         let subscription = Arc::new(Subscription {
             id: id.clone(),
             engine,
             caller,
             wish,
             tokens,
+            replies,
             terms: Mutex::new(terms),
             control: watch::Sender::new(Control::default()),
             left_at: Mutex::new(Some(recount_world::moment())),

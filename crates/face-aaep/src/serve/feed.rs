@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use recount_aaep::shaping::Shaper;
+use recount_aaep::{Event, Kind as EventKind};
 use recount_aaep_host::{Close, Feed, Item, Problem};
-use recount_engine::{Caller, Events};
+use recount_engine::{Caller, Events, Scope};
 use recount_event::RunId;
 use recount_world::{Kind, Shutdown};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::FaceState;
-use crate::project::{Place, Projector};
+use crate::project::{Place, Projector, informational};
+use crate::replies;
 use crate::speech::Speech;
 use crate::subscription::{Control, Subscription};
 
@@ -92,6 +94,33 @@ impl Stream {
         None
     }
 
+    /// A prompt as this subscription may see it: with a token of its own, or as a sentence when it cannot reply.
+    fn seen(&self, mut event: Event) -> Event {
+        let Some(kind) = event.kind() else { return event };
+        if matches!(kind, EventKind::AwaitingConfirmation | EventKind::AwaitingClarification) {
+            let replies = self.caller.may(Scope::Approve) && self.subscription.terms().replies(kind);
+            if !replies {
+                return informational(&event).unwrap_or(event);
+            }
+            replies::show(&self.subscription, &mut event);
+        }
+        event
+    }
+
+    /// What tells the time of prompts goes out beside the events of the log.
+    async fn count_down(&mut self) {
+        for event in replies::take_countdowns(&self.subscription).await {
+            self.out.push_back(Item::Event { id: None, text: Bytes::from(event.to_json()) });
+        }
+    }
+
+    /// How long until a prompt tells its time.
+    fn countdown_wait(&self) -> Option<Duration> {
+        let due_ms = replies::next_countdown_ms(&self.subscription)?;
+        let now_ms = self.subscription.engine().world().clock.now_ms();
+        Some(Duration::from_millis(due_ms.saturating_sub(now_ms)))
+    }
+
     fn pump(&mut self) {
         let now = self.now_ms();
         for event in self.shaper.due(now) {
@@ -121,6 +150,13 @@ impl Feed for Stream {
                     None => pending().await,
                 }
             };
+            let countdown = self.countdown_wait();
+            let is_countdown_due = async {
+                match countdown {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Item::End(Close::Clean),
@@ -133,6 +169,7 @@ impl Feed for Stream {
                         for event in events {
                             for told in self.projector.event(&event, &|prompt| tokens.of(run, prompt)) {
                                 let place = Place::parse(told.envelope.event_id.as_str());
+                                let told = self.seen(told);
                                 if place > self.after {
                                     self.shaper.push(told, now);
                                 }
@@ -146,6 +183,7 @@ impl Feed for Stream {
                     }
                 },
                 () = is_due => {}
+                () = is_countdown_due => self.count_down().await,
             }
         }
     }

@@ -9,6 +9,7 @@ use recount_engine::{Caller, Engine, Error, RunRow, Scope};
 use recount_event::RunId;
 
 use super::{FaceState, Requester};
+use crate::replies::ReplyState;
 use crate::request::{Redaction, Wish};
 use crate::subscription::NewSubscription;
 use crate::{limits, manifest};
@@ -68,6 +69,7 @@ async fn accepted(
         caller: caller.clone(),
         wish,
         tokens: state.tokens.clone(),
+        replies: ReplyState::new(state.attempts.clone()),
         terms,
     };
     state.subscriptions.add(new, place);

@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
+mod replies;
 mod stage;
 mod streams;
