@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use recount_aaep::Event;
 use recount_world::Kind;
 
-pub use self::attempt::{AttemptLog, Outcome, ReplyAttempt};
 pub(crate) use self::attempt::Unlogged;
+pub use self::attempt::{AttemptLog, Outcome, ReplyAttempt};
 pub(crate) use self::countdown::{next_countdown_ms, take_countdowns};
 use self::inbox::{Inbox, Received};
 pub(crate) use self::message::{OwnMessage, PromptReply};
@@ -37,12 +37,7 @@ pub(crate) struct ReplyState {
 
 impl ReplyState {
     pub(crate) fn new(log: Arc<dyn AttemptLog>) -> Self {
-        ReplyState {
-            shown: Mutex::default(),
-            inbox: Mutex::default(),
-            log,
-            refused: AtomicU64::new(0),
-        }
+        ReplyState { shown: Mutex::default(), inbox: Mutex::default(), log, refused: AtomicU64::new(0) }
     }
 
     fn shown(&self) -> MutexGuard<'_, ShownPrompts> {

@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn each_subscription_has_tokens_of_its_own() {
         let tokens = ReplyTokens::new(TokenKey::derive(b"a"), Surface::Versioned);
-        let first = tokens.of("run_01HZX3Q0M0000000000000000A".parse().unwrap(), &ForeignId::parse("appr_1").unwrap());
+        let first = tokens
+            .of("run_01HZX3Q0M0000000000000000A".parse().unwrap(), &ForeignId::parse("appr_1").unwrap());
         let bound = |id: &str| tokens.bound(&SubscriptionId::new(id).unwrap(), &first);
         assert_eq!(bound("sub_1"), bound("sub_1"));
         assert_ne!(bound("sub_1"), bound("sub_2"));

@@ -4,8 +4,8 @@
 //! a sentence that says what was decided and by whom, and comes back when another prompt is still open.
 
 use recount_aaep::wire::{
-    AwaitingClarification, AwaitingConfirmation, Body, Choice, Decision, HandoffRequested, HandoffTarget, Level,
-    Reversibility, Summaries, Urgency,
+    AwaitingClarification, AwaitingConfirmation, Body, Choice, Decision, HandoffRequested, HandoffTarget,
+    Level, Reversibility, Summaries, Urgency,
 };
 use recount_event::family::{approval, clarification, handoff};
 use recount_event::{ForeignId, Json, Payload, time};
@@ -174,8 +174,7 @@ impl Course {
             }
             None => to.say(Key::Clarification, &[("question", question.as_str().into())]),
         };
-        let (kinds, choices) =
-            answers(asked.accepted_response_kinds.as_deref(), asked.choices.as_deref());
+        let (kinds, choices) = answers(asked.accepted_response_kinds.as_deref(), asked.choices.as_deref());
         let token = tokens(&asked.clarification_id);
         let mut body = AwaitingClarification::new(question, token, seconds(asked.timeout_seconds));
         body.accepted_response_kinds = Some(kinds);
@@ -312,7 +311,10 @@ fn spoken(value: &Json) -> String {
 }
 
 /// The kinds of answers that a question takes, in the words of the protocol, and its choices.
-pub(crate) fn answers(kinds: Option<&[String]>, given: Option<&[Json]>) -> (Vec<String>, Option<Vec<Choice>>) {
+pub(crate) fn answers(
+    kinds: Option<&[String]>,
+    given: Option<&[Json]>,
+) -> (Vec<String>, Option<Vec<Choice>>) {
     let choices = choices(given.unwrap_or_default());
     let known = ["freetext", "yes_no", "numeric"];
     let mut kinds: Vec<String> = kinds.unwrap_or_default().to_vec();

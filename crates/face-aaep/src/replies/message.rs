@@ -104,9 +104,14 @@ mod tests {
 
     #[test]
     fn own_messages_are_closed_objects() {
-        let extend = r#"{"type":"recount.extend","subscription_id":"sub_1","reply_token":"rpl_1","seconds":60}"#;
-        let control = r#"{"type":"recount.control","subscription_id":"sub_1","session_id":"sess_1","action":"cancel"}"#;
-        assert!(matches!(OwnMessage::parse(extend), Some(Ok(OwnMessage::Extend(Extend { seconds: 60, .. })))));
+        let extend =
+            r#"{"type":"recount.extend","subscription_id":"sub_1","reply_token":"rpl_1","seconds":60}"#;
+        let control =
+            r#"{"type":"recount.control","subscription_id":"sub_1","session_id":"sess_1","action":"cancel"}"#;
+        assert!(matches!(
+            OwnMessage::parse(extend),
+            Some(Ok(OwnMessage::Extend(Extend { seconds: 60, .. })))
+        ));
         let parsed = OwnMessage::parse(control).unwrap().unwrap();
         assert!(matches!(parsed, OwnMessage::Control(Control { reason: None, .. })));
         for unfit in [

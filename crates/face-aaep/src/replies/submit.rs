@@ -123,10 +123,8 @@ fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Op
             }
         }
         (PromptReply::Clarification(reply), OpenRow::Clarification(row)) => {
-            let question = Question {
-                kinds: row.accepted_response_kinds.as_deref(),
-                choices: row.choices.as_deref(),
-            };
+            let question =
+                Question { kinds: row.accepted_response_kinds.as_deref(), choices: row.choices.as_deref() };
             let response = check::response(&question, &reply.response)?;
             let clarification_id = id.clone();
             Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None }

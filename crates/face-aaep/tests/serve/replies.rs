@@ -247,12 +247,14 @@ async fn of_all_faces_the_first_answer_wins_and_everyone_hears_it() {
         };
         let (one, two) =
             (first.reply(tokens.0.as_str(), "accept"), second.reply(tokens.1.as_str(), "accept"));
-        let (native, (), ()) =
-            tokio::join!(native, scene.send(&operator, &one), scene.send(&operator, &two));
+        let (native, (), ()) = tokio::join!(native, scene.send(&operator, &one), scene.send(&operator, &two));
         let outcomes = scene.outcomes(2).await;
         let accepted = outcomes.iter().filter(|outcome| **outcome == Outcome::Accepted).count();
         assert_eq!(accepted + usize::from(native.is_ok()), 1, "{outcomes:?} and {native:?}");
-        assert!(outcomes.iter().all(|it| matches!(it, Outcome::Accepted | Outcome::NotPending)), "{outcomes:?}");
+        assert!(
+            outcomes.iter().all(|it| matches!(it, Outcome::Accepted | Outcome::NotPending)),
+            "{outcomes:?}"
+        );
         let row = scene.approval().await;
         let wanted = if native.is_ok() { ("rejected", "console") } else { ("approved", "operator") };
         assert_eq!((row.status.as_str(), row.decided_by.as_deref()), (wanted.0, Some(wanted.1)));
@@ -398,7 +400,10 @@ async fn only_those_who_may_answer_are_shown_a_token() {
         let told = |body: &Body| matches!(body, Body::StateChanged(changed) if changed.from_state == changed.to_state);
         let heard: Vec<Heard> = follower.listener.until(told).await;
         let last = &heard.last().unwrap().event;
-        assert!(last.summaries.normal.as_ref().is_some_and(|said| said.contains("Delete the folder")), "{last}");
+        assert!(
+            last.summaries.normal.as_ref().is_some_and(|said| said.contains("Delete the folder")),
+            "{last}"
+        );
         assert!(heard.iter().all(|heard| !heard.event.to_json().contains("rpl_")));
         let visitor = follower.visitor.clone();
         scene.send(&visitor, &follower.reply(token.as_str(), "accept")).await;
@@ -455,7 +460,8 @@ async fn a_listener_cancels_the_run_that_it_covers() {
     let scene = Scene::new().await;
     let (run, other) = (scene.stage.run().await, scene.stage.run().await);
     let operator = scene.stage.operator();
-    let (reader, _valid) = scene.stage.visitor("tok_reader", &[Scope::Read, Scope::Approve], Narrowing::default());
+    let (reader, _valid) =
+        scene.stage.visitor("tok_reader", &[Scope::Read, Scope::Approve], Narrowing::default());
     let mut follower = scene.follow(&operator, run.id).await;
     let helpless = scene.follow(&reader, run.id).await;
     scene.send(&operator, &follower.control(other.id)).await;

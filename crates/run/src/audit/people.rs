@@ -194,7 +194,8 @@ impl Reading {
         }
         self.calls.ask_for(call);
         let deadline = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_ref());
-        let asked = AuditedPrompt { call: Some(call.clone()), approves_itself, deadline, default_response: None };
+        let asked =
+            AuditedPrompt { call: Some(call.clone()), approves_itself, deadline, default_response: None };
         self.people.pending.insert(name, asked);
         Ok(())
     }
@@ -226,9 +227,7 @@ impl Reading {
         let before = self.people.find(&name, call)?.deadline;
         let until = time::parse_ms(expires_at);
         let moves = match (before, until) {
-            (Some(before), Some(until)) => {
-                until > before && until - before == seconds.saturating_mul(1_000)
-            }
+            (Some(before), Some(until)) => until > before && until - before == seconds.saturating_mul(1_000),
             _ => false,
         };
         if !moves {

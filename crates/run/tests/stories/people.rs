@@ -303,7 +303,11 @@ fn handoff_extended() -> Story {
         r#"{"handoff_id":"@hand.off","expires_at":"@at.90000650","seconds":3600,"by":"dana","tool_call_id":"@call.off"}"#,
     );
     let at = 89_000_000;
-    story.say(at, "handoff.acknowledged", r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off"}"#);
+    story.say(
+        at,
+        "handoff.acknowledged",
+        r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off"}"#,
+    );
     story.say(at, "run.continued", r#"{"by":"dana"}"#);
     story.tool(at, "tool.invoked", "off", r#""executor":"server""#);
     story.tool(at, "tool.completed", "off", r#""summary":"dana took over""#);
