@@ -230,6 +230,8 @@ joined-request = { $agent } is at work on this: { $request } { $state }
     .terse = { $state }
 missed = Some of what { $agent } did was not received here. { $state }
     .terse = Some was missed. { $state }
+aged-out = What happened in this run is no longer stored.
+    .terse = No longer stored.
 open-prompts = { $prompts ->
         [one] One question is waiting for your answer.
        *[other] { $prompts } questions are waiting for your answer.

@@ -23,7 +23,8 @@ use recount_event::{Event, ForeignId, Payload, RunId};
 use crate::speech::{Key, Speech};
 use course::Course;
 pub use id::{Place, run_of, session_id};
-pub use join::{JoinReason, JoinSummary, RepeatedPrompt, informational};
+pub(crate) use id::{digits, number};
+pub use join::{JoinReason, JoinSummary, RepeatedPrompt, aged_out, informational};
 pub(crate) use prompts::answers;
 use saying::{Frame, Saying};
 

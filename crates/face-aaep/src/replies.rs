@@ -16,18 +16,22 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recount_aaep::Event;
+use recount_aaep::wire::SubscriptionId;
 use recount_world::Kind;
 
 pub(crate) use self::attempt::Unlogged;
 pub use self::attempt::{AttemptLog, Outcome, ReplyAttempt};
-pub(crate) use self::countdown::{next_countdown_ms, take_countdowns};
+pub(crate) use self::countdown::take_countdowns;
 use self::inbox::{Inbox, Received};
 pub(crate) use self::message::{OwnMessage, PromptReply};
 use self::shown::ShownPrompts;
+use crate::reply_tokens::ReplyTokens;
 use crate::subscription::Subscription;
 
 /// What a subscription keeps for its replies.
 pub(crate) struct ReplyState {
+    subscription: SubscriptionId,
+    tokens: ReplyTokens,
     shown: Mutex<ShownPrompts>,
     inbox: Mutex<Inbox>,
     log: Arc<dyn AttemptLog>,
@@ -36,20 +40,39 @@ pub(crate) struct ReplyState {
 }
 
 impl ReplyState {
-    pub(crate) fn new(log: Arc<dyn AttemptLog>) -> Self {
-        ReplyState { shown: Mutex::default(), inbox: Mutex::default(), log, refused: AtomicU64::new(0) }
+    pub(crate) fn new(
+        subscription: SubscriptionId,
+        tokens: ReplyTokens,
+        log: Arc<dyn AttemptLog>,
+    ) -> Arc<Self> {
+        Arc::new(ReplyState {
+            subscription,
+            tokens,
+            shown: Mutex::default(),
+            inbox: Mutex::default(),
+            log,
+            refused: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn subscription(&self) -> &SubscriptionId {
+        &self.subscription
+    }
+
+    /// Prepares an event before it is sent: a prompt gets the token that only this subscription can use, and can be
+    /// answered from now on.
+    pub(crate) fn show(&self, event: &mut Event) {
+        self.shown().show(event, |first| self.tokens.bound(&self.subscription, first));
+    }
+
+    /// When a prompt tells its time next, in milliseconds since 1970.
+    pub(crate) fn next_countdown_ms(&self) -> Option<u64> {
+        self.shown().next_due_ms()
     }
 
     fn shown(&self) -> MutexGuard<'_, ShownPrompts> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Prepares an event for this subscription, before it is sent: a prompt gets the token that only this subscription can
-/// use, and can be answered from now on.
-pub(crate) fn show(subscription: &Subscription, event: &mut Event) {
-    let tokens = subscription.tokens();
-    subscription.replies().shown().show(event, |first| tokens.bound(subscription.id(), first));
 }
 
 /// Takes a message that was sent by the caller of this subscription.

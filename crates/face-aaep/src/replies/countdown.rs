@@ -8,11 +8,6 @@ use super::submit;
 use crate::speech::{Key, Speech};
 use crate::subscription::Subscription;
 
-/// When to look next, in milliseconds since 1970.
-pub(crate) fn next_countdown_ms(subscription: &Subscription) -> Option<u64> {
-    subscription.replies().shown().next_due_ms()
-}
-
 /// What is due now, of prompts that are still open. Nothing is lost when it is dropped while it waits.
 pub(crate) async fn take_countdowns(subscription: &Subscription) -> Vec<Event> {
     let now_ms = subscription.engine().world().clock.now_ms();

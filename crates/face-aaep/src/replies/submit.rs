@@ -149,7 +149,8 @@ pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Opt
         PromptShape::Clarification => &run.pending_clarifications,
     };
     let mut ids = pending.iter().filter_map(|id| ForeignId::parse(id).ok());
-    let Some(id) = ids.find(|id| subscription.tokens().of(shown.run, id).as_str() == shown.first) else {
+    let Some(id) = ids.find(|id| subscription.replies().tokens.of(shown.run, id).as_str() == shown.first)
+    else {
         return Some(None);
     };
     let row = match shown.shape {

@@ -377,7 +377,7 @@ async fn after_a_restart_a_prompt_is_answered_on_a_new_subscription() {
     let mut again = Follower::of(&stage, &operator, run.id).await;
     let token = again.prompt().await.reply_token;
     assert_ne!(token, before);
-    assert_eq!(stage.state.subscriptions(), 1, "the former subscription is gone");
+    assert_eq!(stage.state.figures().subscriptions, 1, "the former subscription is gone");
     send(&stage, &operator, &again.reply(before.as_str(), "accept")).await;
     assert_eq!(scene.approval().await.status, "pending");
     send(&stage, &operator, &again.reply(token.as_str(), "reject")).await;
@@ -397,7 +397,7 @@ async fn only_those_who_may_answer_are_shown_a_token() {
     asks(&mut run, 60).await;
     let token = able.prompt().await.reply_token;
     for mut follower in [unable, not_allowed] {
-        let told = |body: &Body| matches!(body, Body::StateChanged(changed) if changed.from_state == changed.to_state);
+        let told = |body: &Body| matches!(body, Body::StateChanged(changed) if changed.from_state == "awaiting_input" && changed.to_state == "awaiting_input");
         let heard: Vec<Heard> = follower.listener.until(told).await;
         let last = &heard.last().unwrap().event;
         assert!(
