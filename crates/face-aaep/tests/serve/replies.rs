@@ -509,3 +509,31 @@ async fn a_long_prompt_tells_its_time_at_a_half_and_a_tenth_while_it_is_open() {
     let heard = follower.listener.rest().await;
     assert!(!heard.iter().any(|heard| is_progress(&heard.event.body)), "{heard:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_leaves_decides_nothing() {
+    let scene = Scene::new().await;
+    let mut run = scene.stage.run().await;
+    let operator = scene.stage.operator();
+    let mut follower = scene.follow(&operator, run.id).await;
+    asks(&mut run, 600).await;
+    let token = follower.prompt().await.reply_token;
+    let reply = follower.reply(token.as_str(), "accept");
+    let close = json!({ "type": "subscription.close", "subscription_id": follower.id });
+    scene.send(&operator, &close).await;
+    follower.listener.rest().await;
+    drop(follower);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(scene.approval().await.status, "pending");
+    // Its token went with it.
+    scene.send(&operator, &reply).await;
+    let native = Command::ResolveApproval {
+        approval_id: id("a1"),
+        approve: true,
+        by: "console".into(),
+        comment: None,
+        remember: None,
+    };
+    scene.stage.engine.submit(run.id, native).await.unwrap();
+    assert_eq!(scene.approval().await.decided_by.as_deref(), Some("console"));
+}
