@@ -155,6 +155,29 @@ approval-timed-out-rejected = Nobody answered in time. It is not done.
 approval-timed-out-approved = Nobody answered in time. It is done, as was announced.
     .terse = No answer, done.
 
+## The time to answer
+
+extended-seconds = { $by } asked for more time: { $seconds ->
+        [one] one more second
+       *[other] { $seconds } more seconds
+    } to answer.
+    .terse = More time.
+extended-minutes = { $by } asked for more time: { $minutes ->
+        [one] one more minute
+       *[other] { $minutes } more minutes
+    } to answer.
+    .terse = More time.
+seconds-left = { $seconds ->
+        [one] One second is
+       *[other] { $seconds } seconds are
+    } left to answer.
+    .terse = { $seconds } s left.
+minutes-left = { $minutes ->
+        [one] One minute is
+       *[other] { $minutes } minutes are
+    } left to answer.
+    .terse = { $minutes } min left.
+
 ## Questions
 
 clarification = { $question }

@@ -12,6 +12,7 @@ mod prompts;
 mod saying;
 mod state;
 mod text;
+pub(crate) mod token;
 mod tools;
 
 use recount_aaep::Event as Told;
@@ -24,6 +25,7 @@ use course::Course;
 pub use id::{Place, run_of, session_id};
 pub(crate) use id::{digits, number};
 pub use join::{JoinReason, JoinSummary, RepeatedPrompt, aged_out, informational};
+pub(crate) use prompts::answers;
 use saying::{Frame, Saying};
 
 /// Gives the reply token of a prompt. It holds the key, which is not seen here.

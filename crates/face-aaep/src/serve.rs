@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use self::feed::Stream;
 use crate::legacy::{RoomAgent, RoomFeed, Rooms};
 use crate::projections::Projections;
+use crate::replies::{AttemptLog, Unlogged};
 use crate::reply_tokens::{ReplyTokens, Surface, TokenKey};
 use crate::subscription::Subscriptions;
 use crate::traffic::Traffic;
@@ -41,6 +42,7 @@ pub struct FaceState {
     /// The agent of one room, if there is one.
     agent: Option<Arc<dyn RoomAgent>>,
     announces_sessions: bool,
+    attempts: Arc<dyn AttemptLog>,
 }
 
 /// Figures of the face, for metrics.
@@ -77,10 +79,16 @@ impl FaceState {
             subscriptions,
             subscriptions_max,
             traffic: Traffic::default(),
+            attempts: Arc::new(Unlogged),
             rooms: Rooms::default(),
             agent: None,
             announces_sessions: false,
         }
+    }
+
+    /// Records attempts to reply in a trail.
+    pub fn with_attempt_log(self, attempts: Arc<dyn AttemptLog>) -> Self {
+        FaceState { attempts, ..self }
     }
 
     /// Gives one room an agent. With `announces_sessions` a message with the id of each session comes before it on
@@ -238,7 +246,7 @@ impl Producer for Served {
             (Source::Messages, Ok(name)) => rooms::receive(state, requester, name, on, text).await,
             (Source::Sessions, Ok(name)) => rooms::start(state, requester, name, text).await,
             (Source::Messages | Source::Sessions, Err(problem)) => Reply::Refused(problem),
-            (source, _) => receive::receive(state, requester, source, text).await,
+            (source, _) => receive::receive(state, requester, source, text),
         }
     }
 

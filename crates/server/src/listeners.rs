@@ -2,6 +2,8 @@
 //!
 //! Look at [`face`] and [`word`]. It must never know the replies of the face.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -9,9 +11,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_engine::{Engine, Redactor, SEAL_KEY_BYTES};
 use recount_event::Code;
-use recount_face_aaep::{FaceState, TokenKey};
+use recount_face_aaep::{AttemptLog, FaceState, Outcome, ReplyAttempt, TokenKey};
 use recount_face_aep::Refusal;
 use recount_world::World;
+use serde_json::json;
+
+use crate::audit::{Audit, What};
 
 use crate::StartError;
 use crate::config::{RoomAccess, Rooms};
@@ -32,18 +37,24 @@ pub(crate) const PATHS: [&str; 10] = [
     "/aaep/legacy/{room}/ws",
 ];
 
-/// The state of the face. Without a key of the data folder, reply tokens are good until the server ends.
+/// The state of the face. Without a key of the data folder, reply tokens are good until the server ends. Attempts to reply
+/// are recorded in the trail, if there is one.
 pub(crate) async fn face(
     world: &World,
     key: Option<&[u8; SEAL_KEY_BYTES]>,
     engine: &Engine,
     rooms: Rooms,
+    audit: Option<Audit>,
 ) -> Result<FaceState, StartError> {
     let token_key = match key {
         Some(key) => TokenKey::derive(key),
         None => TokenKey::derive(&world.entropy.draw().to_le_bytes()),
     };
     let face = FaceState::new(world.clone(), token_key, recount_face_aaep::limits::SUBSCRIPTIONS_MAX);
+    let face = match audit {
+        Some(audit) => face.with_attempt_log(Arc::new(ReplyTrail(audit))),
+        None => face,
+    };
     if !rooms.agent {
         return Ok(face);
     }
@@ -72,6 +83,29 @@ pub(crate) async fn rooms(State(access): State<RoomAccess>, request: Request, ne
             let detail = "rooms are switched off; use /aaep/v1, or set aaep.rooms to loopback";
             Refusal::new(Code::RouteNotFound, detail).into_response()
         }
+    }
+}
+
+/// Attempts to reply, in the audit trail.
+struct ReplyTrail(Audit);
+
+impl AttemptLog for ReplyTrail {
+    fn record<'a>(&'a self, attempt: ReplyAttempt) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let facts = json!({
+            "message": attempt.message,
+            "outcome": attempt.outcome.word(),
+            "subscription_id": attempt.subscription,
+            "by": attempt.by,
+            "caller_id": attempt.caller_id,
+            "decided_by": attempt.decided_by,
+            "run_id": attempt.run.map(|run| run.to_string()),
+            "prompt_id": attempt.prompt.map(|prompt| prompt.to_string()),
+        });
+        Box::pin(self.0.record(What::ReplyReceived, facts))
+    }
+
+    fn count(&self, _: Outcome) {
+        self.0.refused("reply_refused", None);
     }
 }
 

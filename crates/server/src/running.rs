@@ -108,7 +108,7 @@ impl Running {
             connections: connections.clone(),
             places: Places::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
-            listeners: listeners::face(&world, key.as_ref(), &engine, rooms).await?,
+            listeners: listeners::face(&world, key.as_ref(), &engine, rooms, gate.tenants.audit().cloned()).await?,
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),

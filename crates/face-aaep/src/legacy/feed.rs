@@ -121,13 +121,13 @@ impl<F: Feed> RoomFeed<F> {
     /// The reply tokens of a run's open prompts.
     async fn open_tokens(&self, run: RunId) -> Result<Vec<ReplyToken>, Error> {
         let subscription = &self.place.reader.subscription;
-        let (engine, tokens) = (subscription.engine(), subscription.tokens());
+        let (engine, replies) = (subscription.engine(), subscription.replies());
         let mut query =
             ListQuery { after: None, limit: limits::ROOM_PROMPTS_PAGE, status: Some("pending".into()) };
         let (of, mut open) = (run.to_string(), Vec::new());
         let mut note = |run_id: &str, id: &str| {
             let id = recount_event::ForeignId::parse(id).ok().filter(|_| run_id == of);
-            open.extend(id.map(|id| tokens.of(run, &id)));
+            open.extend(id.map(|id| replies.token_of(run, &id)));
         };
         loop {
             let page = engine.list_approvals(&query).await?;

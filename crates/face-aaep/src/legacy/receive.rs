@@ -38,7 +38,7 @@ pub(crate) async fn receive(from: RoomCaller<'_>, text: &str) -> Reply {
     };
     let word = |name: &str| sent.get(name).and_then(Value::as_str).unwrap_or_default();
     match (word("type"), word("kind")) {
-        (kind, _) if compat::is_reply(kind) => reply(&from, &sent).await,
+        (kind, _) if compat::is_reply(kind) => reply(&from, &sent),
         ("subscription.request", _) => handshake(&from, |offer, _| negotiate::answer_text(offer, text)),
         ("subscription.renegotiate", _) => match Message::parse(text) {
             Ok(Message::SubscriptionRenegotiate(wish)) => handshake(&from, |offer, terms| {
@@ -83,7 +83,7 @@ impl RoomCaller<'_> {
     }
 }
 
-async fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
+fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
     // Nothing was asked where nobody reads.
     let token = sent.get("reply_token").and_then(Value::as_str).unwrap_or_default();
     let Some(reader) = from.reader(token) else { return Reply::Taken };
@@ -92,10 +92,10 @@ async fn reply(from: &RoomCaller<'_>, sent: &Map<String, Value>) -> Reply {
     let choices = reader.shown().map(|shown| shown.choices).unwrap_or_default();
     match compat::whole_reply(sent, subscription.id(), now_ms, &choices) {
         Some(Message::ConfirmationReply(reply)) => {
-            replies::receive(subscription, PromptReply::Confirmation(*reply)).await;
+            replies::receive(subscription, PromptReply::Confirmation(*reply));
         }
         Some(Message::ClarificationReply(reply)) => {
-            replies::receive(subscription, PromptReply::Clarification(*reply)).await;
+            replies::receive(subscription, PromptReply::Clarification(*reply));
         }
         _ => tracing::debug!("a reply in a room has no use"),
     }

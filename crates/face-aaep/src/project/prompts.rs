@@ -4,17 +4,18 @@
 //! a sentence that says what was decided and by whom, and comes back when another prompt is still open.
 
 use recount_aaep::wire::{
-    AwaitingClarification, AwaitingConfirmation, Choice, Decision, HandoffRequested, HandoffTarget, Level,
-    Reversibility, Summaries, Urgency,
+    AwaitingClarification, AwaitingConfirmation, Body, Choice, Decision, HandoffRequested, HandoffTarget,
+    Level, Reversibility, Summaries, Urgency,
 };
 use recount_event::family::{approval, clarification, handoff};
-use recount_event::{ForeignId, Json, Payload};
+use recount_event::{ForeignId, Json, Payload, time};
 use serde_json::{Map, Value};
 
 use super::course::Course;
+use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
-use super::{Tokens, id, text, tools};
+use super::{Tokens, id, text, token, tools};
 use crate::limits;
 use crate::speech::{Arg, Key};
 
@@ -39,6 +40,17 @@ impl Course {
                     }
                 };
                 self.settles(to, &said.approval_id, approved, summaries);
+            }
+            Payload::ApprovalExtended(more) => {
+                self.gives_time(to, &more.approval_id, &more.by, more.seconds, &more.expires_at);
+            }
+            Payload::ClarificationExtended(more) => {
+                self.gives_time(to, &more.clarification_id, &more.by, more.seconds, &more.expires_at);
+            }
+            // The protocol gives handoffs no time.
+            Payload::HandoffExtended(more) => {
+                let summaries = more_time(to, &more.by, more.seconds);
+                self.changes(to, self.state, summaries, Urgency::Normal);
             }
             Payload::ApprovalTimedOut(late) => {
                 let approved = late.decision == Some(approval::Decision::Approved);
@@ -162,18 +174,7 @@ impl Course {
             }
             None => to.say(Key::Clarification, &[("question", question.as_str().into())]),
         };
-        let choices = choices(asked.choices.as_deref().unwrap_or_default());
-        let mut kinds: Vec<String> = asked.accepted_response_kinds.clone().unwrap_or_default();
-        let known = ["freetext", "yes_no", "numeric"];
-        kinds.retain(|kind| known.contains(&kind.as_str()));
-        kinds.sort_unstable();
-        kinds.dedup();
-        if choices.is_some() {
-            kinds.push("multiple_choice".into());
-        }
-        if kinds.is_empty() {
-            kinds.push("freetext".into());
-        }
+        let (kinds, choices) = answers(asked.accepted_response_kinds.as_deref(), asked.choices.as_deref());
         let token = tokens(&asked.clarification_id);
         let mut body = AwaitingClarification::new(question, token, seconds(asked.timeout_seconds));
         body.accepted_response_kinds = Some(kinds);
@@ -198,6 +199,42 @@ impl Course {
             let summaries = to.say(Key::StillAwaitingInput, &[("prompts", open.into())]);
             self.changes(to, State::AwaitingInput, summaries, Urgency::Normal);
         }
+    }
+
+    /// The deadline of a prompt has moved. A prompt states its time once, so it is withdrawn and asked again with the
+    /// time that is left now, under a token of its own.
+    fn gives_time(&mut self, to: &mut Saying<'_>, prompt: &ForeignId, by: &str, seconds: u64, until: &str) {
+        let Some(open) = self.prompts.remove(prompt) else { return };
+        let summaries = more_time(to, by, seconds);
+        self.changes(to, self.after_prompts(), summaries, Urgency::Normal);
+        self.enters(to, State::AwaitingInput);
+        let deadline_ms = time::parse_ms(until).and_then(|at_ms| i64::try_from(at_ms).ok());
+        let asked_again = open.shown.as_deref().map(|shown| {
+            let mut body = shown.body.clone();
+            let left = deadline_ms.map_or(limits::PROMPT_SECONDS_MAX, |at_ms| {
+                u64::try_from(at_ms.saturating_sub(to.millis()) / 1_000).unwrap_or(0)
+            });
+            match &mut body {
+                Body::AwaitingConfirmation(ask) => {
+                    ask.timeout_seconds = self::seconds(Some(left));
+                    ask.reply_token = token::next(&ask.reply_token);
+                }
+                Body::AwaitingClarification(ask) => {
+                    ask.timeout_seconds = self::seconds(Some(left));
+                    ask.reply_token = token::next(&ask.reply_token);
+                }
+                _ => {}
+            }
+            (body, shown.summaries.clone())
+        });
+        let kept = match asked_again {
+            Some((body, summaries)) => {
+                to.push(body, summaries, Urgency::Critical);
+                self.keeps(to, deadline_ms)
+            }
+            None => OpenPrompt { deadline_ms, ..open },
+        };
+        self.prompts.insert(prompt.clone(), kept);
     }
 
     fn hands_over(&mut self, to: &mut Saying<'_>, asked: &handoff::Requested) {
@@ -240,6 +277,15 @@ fn answerer(to: &Saying<'_>, by: &str) -> String {
     }
 }
 
+fn more_time(to: &Saying<'_>, by: &str, seconds: u64) -> Summaries {
+    let by = answerer(to, by);
+    let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
+    match seconds {
+        0..=119 => to.say(Key::ExtendedSeconds, &[by, ("seconds", seconds.into())]),
+        _ => to.say(Key::ExtendedMinutes, &[by, ("minutes", (seconds / 60).into())]),
+    }
+}
+
 fn seconds(given: Option<u64>) -> u32 {
     let seconds = given.unwrap_or(limits::PROMPT_SECONDS_MAX).clamp(1, limits::PROMPT_SECONDS_MAX);
     u32::try_from(seconds).unwrap_or(u32::MAX)
@@ -262,6 +308,26 @@ fn spoken(value: &Json) -> String {
         }
         _ => value.text().to_owned(),
     }
+}
+
+/// The kinds of answers that a question takes, in the words of the protocol, and its choices.
+pub(crate) fn answers(
+    kinds: Option<&[String]>,
+    given: Option<&[Json]>,
+) -> (Vec<String>, Option<Vec<Choice>>) {
+    let choices = choices(given.unwrap_or_default());
+    let known = ["freetext", "yes_no", "numeric"];
+    let mut kinds: Vec<String> = kinds.unwrap_or_default().to_vec();
+    kinds.retain(|kind| known.contains(&kind.as_str()));
+    kinds.sort_unstable();
+    kinds.dedup();
+    if choices.is_some() {
+        kinds.push("multiple_choice".into());
+    }
+    if kinds.is_empty() {
+        kinds.push("freetext".into());
+    }
+    (kinds, choices)
 }
 
 /// Choices as the protocol has them, or none when they are not what it can carry.

@@ -13,6 +13,7 @@ use crate::legacy::{self, RoomAgent, RoomCaller, RoomFeed, RoomKey, RoomReader, 
 use crate::manifest;
 use crate::project::JoinReason;
 use crate::projections::Broken;
+use crate::replies::ReplyState;
 use crate::request::Wish;
 use crate::subscription::{Kept, NewSubscription, Subscription};
 
@@ -41,7 +42,7 @@ pub(super) async fn open(
         engine: engine.clone(),
         caller: within,
         wish: Wish { run: scope.run, ..Wish::default() },
-        tokens: state.tokens.clone(),
+        replies: ReplyState::new(id.clone(), state.tokens.clone(), state.attempts.clone()),
         terms: Terms::implied(&manifest::offer()),
         on_socket: false,
     };

@@ -80,6 +80,10 @@ keys! {
     ApprovalWithdrawn = "approval-withdrawn" ();
     ApprovalTimedOutRejected = "approval-timed-out-rejected" ();
     ApprovalTimedOutApproved = "approval-timed-out-approved" ();
+    ExtendedSeconds = "extended-seconds" (by, seconds);
+    ExtendedMinutes = "extended-minutes" (by, minutes);
+    SecondsLeft = "seconds-left" (seconds);
+    MinutesLeft = "minutes-left" (minutes);
     Clarification = "clarification" (question);
     ClarificationInContext = "clarification-in-context" (question, context);
     Answered = "answered" (by, answer);
