@@ -10,7 +10,8 @@ use std::sync::{Arc, LazyLock};
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Json};
 
-use crate::{ClientTool, Engine, Order, Purpose, Unacceptable};
+use crate::catalogue::handle::CatalogueHandle;
+use crate::{ClientTool, Order, Purpose, Unacceptable};
 
 /// An agent by its configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -347,10 +348,10 @@ impl Profiles {
     }
 }
 
-impl Engine {
+impl CatalogueHandle {
     /// The agents that applications may work with. The first to say so is right.
     pub fn introduce(&self, profiles: Arc<Profiles>) {
-        if self.tools.profiles.set(profiles).is_err() {
+        if self.profiles.set(profiles).is_err() {
             tracing::warn!("agents were introduced before; those stay");
         }
     }
@@ -358,7 +359,7 @@ impl Engine {
     /// The agents that were introduced; none before that.
     pub fn profiles(&self) -> &Profiles {
         static NONE: LazyLock<Profiles> = LazyLock::new(Profiles::default);
-        self.tools.profiles.get().map_or(&NONE, |profiles| profiles)
+        self.profiles.get().map_or(&NONE, |profiles| profiles)
     }
 }
 

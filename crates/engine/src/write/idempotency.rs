@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::prompt_rows::PromptRow;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
-use crate::{ApprovalRow, ClarificationRow, Engine, Error, HandoffRow, RunRow, limits};
+use crate::write::handle::WriteHandle;
+use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, RunRow, limits};
 
 /// One request that is to be done once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,16 +146,16 @@ impl Drop for UnderWay {
     }
 }
 
-impl Engine {
+impl WriteHandle {
     /// Takes up a request, or says why not. Forgets some of those that are too old, whatever face they came through.
     pub async fn take_up(&self, once: &Once) -> Result<Standing, Error> {
         let key = once.key.clone();
-        if !self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+        if !self.room.in_flight.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
             return Ok(Standing::Busy);
         }
-        let under_way = UnderWay { doing: self.doing.clone(), key };
-        let now = self.world().clock.now_ms();
-        let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
+        let under_way = UnderWay { doing: self.room.in_flight.clone(), key };
+        let now = self.ground().world.clock.now_ms();
+        let row: Option<OnceRow> = self.catalogue().row(rows::ONCE, &once.key).await?;
         let row = row.filter(|row| row.until_ms > now);
         if row.is_none()
             && let Err(error) = self.forget_old_requests().await
@@ -178,24 +179,24 @@ impl Engine {
     /// Remembers what was answered.
     pub async fn keep_answer(&self, once: &Once, answer: KeptAnswer) -> Result<(), Error> {
         // What it made is known for longer than what was answered: see `forget_answers`.
-        let now = self.world().clock.now_ms();
-        let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
+        let now = self.ground().world.clock.now_ms();
+        let row: Option<OnceRow> = self.catalogue().row(rows::ONCE, &once.key).await?;
         let made = row.filter(|row| row.until_ms > now && row.body == once.body).and_then(|row| row.made);
         let rows = self.once_rows(once, made, Some(answer));
-        self.store().append(Append { rows, ..Append::default() }).await?;
+        self.ground().store().append(Append { rows, ..Append::default() }).await?;
         Ok(())
     }
 
     async fn forget_old_requests(&self) -> Result<(), Error> {
         let rows = self.too_old().await?;
         if !rows.is_empty() {
-            self.store().append(Append { rows, ..Append::default() }).await?;
+            self.ground().store().append(Append { rows, ..Append::default() }).await?;
         }
         Ok(())
     }
 
     fn once_rows(&self, once: &Once, made: Option<String>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
-        once.rows(self.world().clock.now_ms(), made, answer)
+        once.rows(self.ground().world.clock.now_ms(), made, answer)
     }
 
     /// Forgets what was answered, though not what was made, since answers may tell of what is being erased. A
@@ -210,7 +211,7 @@ impl Engine {
                 backwards: false,
                 limit: limits::PAGE_EVENTS,
             };
-            let page = self.store().rows(range).await?;
+            let page = self.ground().store().rows(range).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.key.clone());
             let mut changed = Vec::new();
@@ -222,7 +223,7 @@ impl Engine {
                 }
             }
             if !changed.is_empty() {
-                self.store().append(taking_away(changed)).await?;
+                self.ground().store().append(taking_away(changed)).await?;
             }
         }
     }
@@ -230,7 +231,7 @@ impl Engine {
     /// What takes away the requests that nobody may send again, a few at a time: more than come. One that is under way
     /// is left to a later call.
     async fn too_old(&self) -> Result<Vec<RowPut>, Error> {
-        let now = self.world().clock.now_ms();
+        let now = self.ground().world.clock.now_ms();
         let range = RowRange {
             space: rows::ONCE_DUE.into(),
             prefix: "".into(),
@@ -239,15 +240,15 @@ impl Engine {
             limit: limits::ONCE_FORGOTTEN_AT_A_TIME,
         };
         let mut gone = Vec::new();
-        for due in self.store().rows(range).await? {
+        for due in self.ground().store().rows(range).await? {
             if &*due.key >= rows::due_key(now, "").as_str() {
                 break;
             }
             let key: String = crate::catalogue::table::read_row(rows::ONCE_DUE, &due.key, &due.value)?;
-            if self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+            if self.room.in_flight.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
                 continue;
             }
-            let row: Option<OnceRow> = self.row(rows::ONCE, &key).await?;
+            let row: Option<OnceRow> = self.catalogue().row(rows::ONCE, &key).await?;
             // It may have been used again since.
             if row.is_some_and(|row| row.until_ms <= now) {
                 gone.push(rows::delete(rows::ONCE, key));

@@ -11,7 +11,8 @@ use recount_redact::Redactor;
 use crate::catalogue::artifact_rows::{HASH_PREFIX, Indexed, blob_of};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Engine, Error, RunRow, limits};
+use crate::write::handle::WriteHandle;
+use crate::{Error, RunRow, limits};
 
 /// What the ids of artifacts begin with that we make.
 pub(crate) const ID_PREFIX: &str = "art_";
@@ -56,20 +57,22 @@ pub struct Kept {
     pub truncated: bool,
 }
 
-impl Engine {
+impl WriteHandle {
     /// Keeps bytes for a run. They are durable when this answers; that they are there, whoever asked reports with
     /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
     pub async fn keep(&self, run: RunId, thing: Keep) -> Result<Kept, Error> {
-        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
         let came = thing.bytes.len() as u64;
-        let redaction = self.tools.redaction_of(run).await?;
+        let redaction = self.room.redaction_of(run).await?;
         let (bytes, masked) = kept_bytes(&redaction.redactor, &thing.mime, &thing.bytes);
         let original = thing.original_size_bytes.unwrap_or(came).max(came);
         let truncated = original > bytes.len() as u64;
-        self.tools.quotas.take(self, &row, bytes.len() as u64).await?;
+        self.room.quotas.take(self, &row, bytes.len() as u64).await?;
         let size_bytes = bytes.len() as u64;
-        let hash = self.tools.blobs.put(bytes, Some(run)).await?;
-        let id = ForeignId::minted(ID_PREFIX, self.mint(self.stamp()));
+        let hash = self.room.blobs.put(bytes, Some(run)).await?;
+        let id = ForeignId::minted(ID_PREFIX, self.ground().mint(self.ground().stamp()));
         let mut created = Created::new(id.clone(), thing.kind);
         created.size_bytes = Some(size_bytes);
         created.summary = thing.summary;
@@ -95,25 +98,27 @@ impl Engine {
     /// Makes what is called so a thing of a run: what was sent in becomes an artifact of it, what another run made
     /// is referred to. The event in the answer says so, and is to be reported.
     pub async fn attach(&self, run: RunId, id: &ForeignId) -> Result<Kept, Error> {
-        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
         let kept = |created: Payload| Kept {
             id: id.clone(),
             created: created.into(),
             masked: false,
             truncated: false,
         };
-        if let Some(upload) = self.uploaded(id).await? {
-            self.tools.quotas.take(self, &row, upload.size_bytes).await?;
+        if let Some(upload) = self.catalogue().uploaded(id).await? {
+            self.room.quotas.take(self, &row, upload.size_bytes).await?;
             if let Some(hash) = blob_of(&upload.hash) {
-                self.tools.blobs.hold(hash, run);
+                self.room.blobs.hold(hash, run);
             }
             // It may have been forgotten before it was held.
-            if self.uploaded(id).await?.is_some() {
+            if self.catalogue().uploaded(id).await?.is_some() {
                 return Ok(kept(Payload::ArtifactCreated(Box::new(upload.created(id.clone())))));
             }
         }
-        if self.artifacts_called(id).await?.is_empty() {
-            return Err(self.missing_artifact(id).await);
+        if self.read().artifacts_called(id).await?.is_empty() {
+            return Err(self.read().missing_artifact(id).await);
         }
         let referenced = Referenced::new(id.clone(), "attached".into());
         Ok(kept(Payload::ArtifactReferenced(Box::new(referenced))))
@@ -159,7 +164,7 @@ pub(crate) struct Quotas(tokio::sync::Mutex<HashMap<String, (u64, usize)>>);
 
 impl Quotas {
     /// Takes its share of what the task of a run may keep, or refuses.
-    async fn take(&self, engine: &Engine, run: &RunRow, bytes: u64) -> Result<(), Error> {
+    async fn take(&self, write: &WriteHandle, run: &RunRow, bytes: u64) -> Result<(), Error> {
         let owner = run.task_id.as_ref().unwrap_or(&run.id);
         let space = if run.task_id.is_some() { rows::TASK_ARTIFACTS } else { rows::RUN_ARTIFACTS };
         let mut kept = self.0.lock().await;
@@ -168,7 +173,7 @@ impl Quotas {
         }
         let (sum, count) = match kept.get(owner) {
             Some(known) => *known,
-            None => engine.kept_by(space, owner).await?,
+            None => write.kept_by(space, owner).await?,
         };
         let (most, count_most) = (limits::TASK_ARTIFACT_BYTES_MAX, limits::TASK_ARTIFACTS_MAX);
         if sum.saturating_add(bytes) > most || count >= count_most {
@@ -189,7 +194,7 @@ impl Quotas {
     }
 }
 
-impl Engine {
+impl WriteHandle {
     /// How many bytes, and in how many artifacts; not counted beyond what may be.
     async fn kept_by(&self, space: &str, owner: &str) -> Result<(u64, usize), Error> {
         let (mut sum, mut count, mut after) = (0_u64, 0, None);
@@ -201,7 +206,7 @@ impl Engine {
                 backwards: false,
                 limit: limits::PAGE_EVENTS,
             };
-            let page = self.store().rows(range).await?;
+            let page = self.ground().store().rows(range).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.key.clone());
             for row in &page {
