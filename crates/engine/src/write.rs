@@ -5,7 +5,9 @@
 
 pub(crate) mod admission;
 pub(crate) mod allowances;
+mod artifact_uses;
 pub(crate) mod artifacts;
+pub(crate) mod blobs;
 pub(crate) mod commit;
 pub(crate) mod deadlines;
 pub(crate) mod ended_run;
@@ -16,11 +18,14 @@ pub(crate) mod ingest;
 pub(crate) mod loaded_run;
 pub(crate) mod new_run;
 pub(crate) mod new_runs;
+mod once;
 pub(crate) mod owed_runs;
+pub(crate) mod quotas;
 pub(crate) mod redaction;
 pub(crate) mod removal;
 pub(crate) mod request;
 pub(crate) mod room;
+mod run_start;
 pub(crate) mod run_writer;
 mod say;
 pub(crate) mod seal;

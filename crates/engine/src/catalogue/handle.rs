@@ -1,6 +1,6 @@
 //! The handle of the catalogue.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::Profiles;
 use crate::ground::context::Ground;
@@ -9,7 +9,7 @@ use crate::ground::context::Ground;
 #[derive(Clone)]
 pub struct CatalogueHandle {
     ground: Arc<Ground>,
-    pub(super) profiles: Arc<OnceLock<Arc<Profiles>>>,
+    profiles: Arc<OnceLock<Arc<Profiles>>>,
 }
 
 impl CatalogueHandle {
@@ -19,5 +19,18 @@ impl CatalogueHandle {
 
     pub(crate) fn ground(&self) -> &Arc<Ground> {
         &self.ground
+    }
+
+    /// The agents that applications may work with. The first to say so is right.
+    pub fn introduce(&self, profiles: Arc<Profiles>) {
+        if self.profiles.set(profiles).is_err() {
+            tracing::warn!("agents were introduced before; those stay");
+        }
+    }
+
+    /// The agents that were introduced; none before that.
+    pub fn profiles(&self) -> &Profiles {
+        static NONE: LazyLock<Profiles> = LazyLock::new(Profiles::default);
+        self.profiles.get().map_or(&NONE, |profiles| profiles)
     }
 }

@@ -8,13 +8,13 @@ use recount_event::family::run::Driver;
 use recount_log::RowPut;
 use recount_run::Command;
 
-use crate::write::artifacts::{blobs, uploads};
 use crate::write::commit::Commit;
 use crate::write::ingest;
 use crate::write::ingest::{Landing, Standing};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::request::{Ingest, Job, ReplyTo, Report, Request, Submit, Tick};
 use crate::write::run_writer::Writer;
+use crate::write::{artifact_uses, blobs};
 use crate::{Error, Failure, Receipt, limits};
 
 /// An append in the making.
@@ -199,7 +199,7 @@ impl Writer {
     async fn used(&self, driver: Driver, events: &[Event]) -> Vec<RowPut> {
         let mut changes = Vec::new();
         for event in events {
-            match uploads::used(self.room.ground.store(), &self.room.blobs, driver, event).await {
+            match artifact_uses::used(self.room.ground.store(), &self.room.blobs, driver, event).await {
                 Ok(rows) => changes.extend(rows),
                 Err(error) => {
                     tracing::warn!(run = %self.run, %error, "what was sent in still counts as waiting")

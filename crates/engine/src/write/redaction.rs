@@ -24,7 +24,6 @@ use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
 use recount_run::{Rejection, State};
 
 use crate::Error;
-use crate::write::handle::WriteHandle;
 use texts::{Name, Piece, Texts};
 
 /// Masks what is about to be appended. Cheap to clone.
@@ -320,11 +319,4 @@ fn right_digest(state: &State, before: &[Draft], asked: &Requested) -> Option<St
 fn proposal<'a>(state: &'a State, call: &ForeignId) -> Option<(&'a str, &'a Json)> {
     let call = state.call(call)?;
     Some((call.tool_name.as_deref()?, call.input.as_deref()?))
-}
-
-impl WriteHandle {
-    /// What is masked before it is appended, for all who put what they were told into words elsewhere.
-    pub fn redactor(&self) -> &Arc<Redactor> {
-        &self.room.redaction.redactor
-    }
 }

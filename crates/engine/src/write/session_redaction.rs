@@ -2,8 +2,10 @@
 //! not know how text is masked. Begin with [`WriteRoom::redaction_in`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use recount_event::{Code, RunId, SessionId};
+use recount_redact::Redactor;
 
 use crate::catalogue::setups::option_key;
 use crate::catalogue::table::read_row;
@@ -66,6 +68,11 @@ impl WriteRoom {
 }
 
 impl WriteHandle {
+    /// What is masked before it is appended, for all who put what they were told into words elsewhere.
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.room.redaction.redactor
+    }
+
     /// What masks in a session that is being given these secrets.
     pub(crate) async fn redaction_given(
         &self,

@@ -8,11 +8,11 @@ use recount_log::{Guard, RowPut};
 use recount_run::{Command, Status};
 
 use crate::ground::rows;
-use crate::write::artifacts::blobs;
+use crate::write::blobs;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::loaded_run::LoadedRun;
+use crate::write::run_start::{RunStart, RunStartGuard};
 use crate::write::run_writer::Writer;
-use crate::write::start::{RunStart, RunStartGuard};
 use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Once, Receipt};
 
 /// See the file's head.
