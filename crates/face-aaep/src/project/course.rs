@@ -1,7 +1,7 @@
 //! The course of a session: its states, its texts, its sentences, its beginning and end. Prompts and calls have files of
 //! their own. Knows no envelopes: [`Saying`] has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recount_aaep::wire::{
     Boundary, CancelledBy, ErrorCategory, OutputStreaming, SessionCancelled, SessionCompleted,
@@ -12,6 +12,7 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::{assistant, run};
 use recount_event::{ForeignId, Payload};
 
+use super::open_call::OpenCall;
 use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
@@ -31,8 +32,10 @@ pub(super) struct Course {
     pub(super) prompts: BTreeMap<ForeignId, OpenPrompt>,
     /// Handoffs that nobody has taken or declined.
     pub(super) handoffs: BTreeMap<ForeignId, OpenPrompt>,
-    /// Open calls, with the names of their tools.
-    pub(super) calls: BTreeMap<ForeignId, String>,
+    /// Open calls.
+    pub(super) calls: BTreeMap<ForeignId, OpenCall>,
+    /// Calls that a question or a handoff names and that have not been invoked yet.
+    pub(super) asking_calls: BTreeSet<ForeignId>,
     pub(super) calls_started: u64,
     /// Characters told of each open text, by turn and block.
     outputs: BTreeMap<(u64, u64), u64>,
@@ -51,6 +54,7 @@ impl Course {
             prompts: BTreeMap::new(),
             handoffs: BTreeMap::new(),
             calls: BTreeMap::new(),
+            asking_calls: BTreeSet::new(),
             calls_started: 0,
             outputs: BTreeMap::new(),
             answer: None,
@@ -117,9 +121,8 @@ impl Course {
             Payload::AssistantToolCallProposed(_) => self.goes_to(to, State::Deciding),
             Payload::AssistantFinalAnswer(answer) => self.answer = text::some_field(Some(&answer.summary)),
             Payload::ContextCompacted(_) => self.sentence(to, Key::Compacted, &[]),
-            Payload::ContextTrimmed(trimmed) => {
-                self.sentence(to, Key::Trimmed, &[("results", (trimmed.results.len() as u64).into())]);
-            }
+            // Its message is the message of the ending, which follows.
+            Payload::WorkspaceFailed(_) => self.sentence(to, Key::WorkspaceFailed, &[]),
             Payload::CostBudgetWarning(warning) => {
                 self.sentence(to, Key::BudgetWarning, &[("percent", warning.threshold_pct.into())]);
             }
@@ -286,7 +289,11 @@ impl Course {
 
     /// What the agent does when no prompt is open.
     pub(super) fn after_prompts(&self) -> State {
-        if self.calls.is_empty() { State::Thinking } else { State::CallingTool }
+        match (self.calls.is_empty(), self.handoffs.is_empty()) {
+            (false, _) => State::CallingTool,
+            (true, false) => State::HandingOff,
+            (true, true) => State::Thinking,
+        }
     }
 }
 

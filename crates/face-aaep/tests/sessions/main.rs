@@ -6,7 +6,10 @@
 // The same generator of runs that the face for applications is held against.
 #[path = "../../../face-aap/tests/turns/dice.rs"]
 mod dice;
+mod external;
 mod holds;
 mod joining;
+mod minting;
 mod properties;
+mod rows;
 mod transcripts;
