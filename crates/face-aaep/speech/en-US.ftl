@@ -115,9 +115,9 @@ tool-running-saying = { $tool } has been running for { $seconds ->
        *[other] { $seconds } seconds
     }: { $line }
     .terse = { $tool } is still running.
-tool-succeeded = { $tool } is done.
+tool-succeeded = { $tool } finished.
     .terse = Done.
-tool-succeeded-saying = { $tool } is done: { $summary }
+tool-succeeded-saying = { $tool } finished: { $summary }
     .terse = Done.
 tool-failed = { $tool } failed: { $error }
     .terse = { $tool } failed.

@@ -40,6 +40,10 @@ pub(super) struct Course {
     /// Characters told of each open text, by turn and block.
     outputs: BTreeMap<(u64, u64), u64>,
     answer: Option<String>,
+    /// The text that was completed last.
+    last_text: Option<String>,
+    /// Whether the answer was heard as text, so that the ending need not repeat it.
+    answer_was_heard: bool,
     /// When it began, in milliseconds since 1970.
     began: i64,
 }
@@ -58,6 +62,8 @@ impl Course {
             calls_started: 0,
             outputs: BTreeMap::new(),
             answer: None,
+            last_text: None,
+            answer_was_heard: false,
             began: 0,
         }
     }
@@ -119,7 +125,10 @@ impl Course {
             Payload::AssistantTextDelta(piece) => self.writes(to, piece),
             Payload::AssistantTextComplete(whole) => self.has_written(to, whole),
             Payload::AssistantToolCallProposed(_) => self.goes_to(to, State::Deciding),
-            Payload::AssistantFinalAnswer(answer) => self.answer = text::some_field(Some(&answer.summary)),
+            Payload::AssistantFinalAnswer(answer) => {
+                self.answer = text::some_field(Some(&answer.summary));
+                self.answer_was_heard = self.answer.is_some() && self.answer == self.last_text;
+            }
             Payload::ContextCompacted(_) => self.sentence(to, Key::Compacted, &[]),
             // Its message is the message of the ending, which follows.
             Payload::WorkspaceFailed(_) => self.sentence(to, Key::WorkspaceFailed, &[]),
@@ -190,6 +199,7 @@ impl Course {
         if told.is_some() || !rest.is_empty() {
             self.tells(to, block, rest, true);
         }
+        self.last_text = text::some_field(Some(&whole.text));
         if whole.aborted == Some(true) {
             self.sentence(to, Key::TextCut, &[]);
         }
@@ -229,11 +239,11 @@ impl Course {
             ("calls", self.calls_started.into()),
         ];
         let summaries = match &answer {
-            Some(answer) => {
+            Some(answer) if !self.answer_was_heard => {
                 args.push(("answer", answer.as_str().into()));
                 to.say(Key::SessionCompletedSaying, &args)
             }
-            None => to.say(Key::SessionCompleted, &args),
+            _ => to.say(Key::SessionCompleted, &args),
         };
         let mut body = SessionCompleted::new();
         body.duration_ms = finished.duration_ms.filter(|duration| *duration <= DAY_MS);

@@ -112,12 +112,14 @@ impl Course {
                 None => to.sentence(Key::ConsequenceUnknown, &[]),
             }
         });
-        let preview = text::some_field(asked.preview.as_deref()).unwrap_or_default();
+        // Code marks are for the eye, and what the action shows already is not repeated.
+        let spoken_action = text::ended(action.replace('`', ""));
+        let preview = text::some_field(asked.preview.as_deref());
+        let preview = preview.filter(|preview| !action.contains(preview.as_str())).unwrap_or_default();
         let irreversible = asked.irreversible == Some(true)
             || asked.reversibility == Some(approval::Reversibility::Irreversible);
         let key = if irreversible { Key::ConfirmationIrreversible } else { Key::Confirmation };
-        let (spoken_action, spoken_consequence) =
-            (text::ended(action.clone()), text::ended(consequence.clone()));
+        let spoken_consequence = text::ended(consequence.clone());
         let args = [
             ("action", spoken_action.as_str().into()),
             ("consequence", spoken_consequence.as_str().into()),

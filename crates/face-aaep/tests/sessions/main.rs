@@ -9,6 +9,7 @@ mod dice;
 mod external;
 mod holds;
 mod joining;
+mod listening;
 mod minting;
 mod properties;
 mod rows;
