@@ -68,7 +68,7 @@ fn projected(bench: &Bench, runs: &[Vec<Event>], language: &str) -> Result<(f64,
     let mut passes = 0;
     while taken < bench.short_seconds() || passes < 2 {
         let (mut read, mut emitted) = (0, 0);
-        let begun = thread_seconds();
+        let started = thread_seconds();
         for run in runs.iter().cycle().take(repeats * runs.len()) {
             let first = run.first().context("a recorded run is empty")?;
             let mut projector = Projector::new(first.run_id, speech);
@@ -79,7 +79,7 @@ fn projected(bench: &Bench, runs: &[Vec<Event>], language: &str) -> Result<(f64,
             read += run.len();
             ensure!(projector.is_over(), "the session of {} has not ended", first.run_id);
         }
-        let seconds = thread_seconds() - begun;
+        let seconds = thread_seconds() - started;
         taken += seconds;
         passes += 1;
         best = (best.0.max(read as f64 / seconds), best.1.max(emitted as f64 / seconds));

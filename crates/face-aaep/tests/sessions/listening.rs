@@ -126,7 +126,7 @@ fn every_listener_hears_prompts_outcomes_texts_and_the_ending() {
                 "rm -r old",
                 "Shall I write down what was changed?",
                 "It passes.",
-                "the check passes, and every step stands in the account of this run.",
+                "the check passes, and the log of this run has every step.",
             ] {
                 assert!(all.iter().any(|line| line.contains(wanted)), "{language} {verbosity}: {wanted}");
             }

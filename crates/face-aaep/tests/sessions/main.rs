@@ -13,4 +13,5 @@ mod listening;
 mod minting;
 mod properties;
 mod rows;
+mod simulated;
 mod transcripts;
