@@ -81,6 +81,10 @@ impl Narrator {
         self.subscription = subscription;
     }
 
+    pub fn is_subscribed(&self) -> bool {
+        self.subscription.is_some()
+    }
+
     /// Something in the narrator's own words, such as that the connection is lost.
     pub fn announce(&mut self, priority: SpeechPriority, text: &str) -> Vec<NarratorEffect> {
         self.say_own(priority, text);

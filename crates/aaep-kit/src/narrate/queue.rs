@@ -42,7 +42,7 @@ impl SpeechQueue {
     }
 
     /// The next utterance, if nothing is being spoken. It counts as spoken until [`SpeechQueue::ended`].
-    pub fn next(&mut self) -> Option<Utterance> {
+    pub fn take_next(&mut self) -> Option<Utterance> {
         if self.speaking.is_some() {
             return None;
         }
@@ -102,7 +102,7 @@ mod tests {
 
     fn spoken(queue: &mut SpeechQueue) -> Vec<String> {
         let mut texts = Vec::new();
-        while let Some(next) = queue.next() {
+        while let Some(next) = queue.take_next() {
             texts.push(next.text);
             queue.ended();
         }
@@ -140,11 +140,11 @@ mod tests {
         ] {
             let mut queue = SpeechQueue::default();
             assert!(!queue.push(utterance(now, "a", 1)));
-            assert_eq!(queue.next().unwrap().text, "a");
+            assert_eq!(queue.take_next().unwrap().text, "a");
             assert_eq!(queue.push(utterance(then, "b", 1)), cuts, "{now:?} {then:?}");
-            assert_eq!(queue.next(), None, "one at a time");
+            assert_eq!(queue.take_next(), None, "one at a time");
             queue.ended();
-            assert_eq!(queue.next().unwrap().text, "b");
+            assert_eq!(queue.take_next().unwrap().text, "b");
             assert_eq!(queue.skipped(), u64::from(cuts));
         }
     }
@@ -155,7 +155,7 @@ mod tests {
         for (priority, text) in [(Text, "a"), (Text, "b"), (Message, "m")] {
             assert!(!queue.push(utterance(priority, text, 1)));
         }
-        assert_eq!(queue.next().unwrap().text, "m");
+        assert_eq!(queue.take_next().unwrap().text, "m");
         assert!(!queue.push(utterance(Message, "keys", 1)));
         assert!(queue.silence());
         queue.ended();
