@@ -15,6 +15,7 @@ pub mod replay;
 pub mod scenario;
 pub mod scripted;
 pub mod scripted_subscriber;
+pub mod stdio;
 pub mod trace;
 pub mod validate;
 
