@@ -36,6 +36,7 @@ mod start;
 mod tenant_folder;
 mod tenants;
 mod tokens;
+mod upgradable;
 pub mod verify;
 mod web;
 
