@@ -242,6 +242,8 @@ joined-request = { $agent } يعمل الآن على ما يلي: { $request } {
     .terse = { $state }
 missed = لم يصل إلى هنا بعض ما قام به { $agent }. { $state }
     .terse = فات بعض ما جرى. { $state }
+aged-out = لم يعد ما جرى في هذا العمل محفوظًا.
+    .terse = لم يعد محفوظًا.
 open-prompts = { $prompts ->
         [zero] لا يوجد سؤال ينتظر جوابك.
         [one] سؤال واحد ينتظر جوابك.

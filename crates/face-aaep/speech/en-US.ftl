@@ -215,6 +215,8 @@ joined-request = { $agent } is at work on this: { $request } { $state }
     .terse = { $state }
 missed = Some events of { $agent } were missed. { $state }
     .terse = Some was missed. { $state }
+aged-out = What happened in this run is no longer stored.
+    .terse = No longer stored.
 open-prompts = { $prompts ->
         [one] One question is waiting for your answer.
        *[other] { $prompts } questions are waiting for your answer.

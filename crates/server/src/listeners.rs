@@ -12,6 +12,8 @@ use recount_face_aaep::{FaceState, TokenKey};
 use recount_face_aep::Refusal;
 use recount_world::World;
 
+use crate::config::Aaep;
+
 /// The face's routes, for who counts requests.
 pub(crate) const PATHS: [&str; 5] = [
     "/aaep/v1/subscriptions",
@@ -22,12 +24,12 @@ pub(crate) const PATHS: [&str; 5] = [
 ];
 
 /// The state of the face. Without a key of the data folder, reply tokens are good until the server ends.
-pub(crate) fn face(world: &World, key: Option<&[u8; SEAL_KEY_BYTES]>) -> FaceState {
+pub(crate) fn face(world: &World, key: Option<&[u8; SEAL_KEY_BYTES]>, settings: Aaep) -> FaceState {
     let token_key = match key {
         Some(key) => TokenKey::derive(key),
         None => TokenKey::derive(&world.entropy.draw().to_le_bytes()),
     };
-    FaceState::new(world.clone(), token_key, recount_face_aaep::limits::SUBSCRIPTIONS_MAX)
+    FaceState::new(world.clone(), token_key, settings.subscriptions_max)
 }
 
 /// Words what is refused before the face is reached, as the protocol does.

@@ -103,6 +103,7 @@ keys! {
     Joined = "joined" (agent, state);
     JoinedRequest = "joined-request" (agent, request, state);
     Missed = "missed" (agent, state);
+    AgedOut = "aged-out" ();
     OpenPrompts = "open-prompts" (prompts);
     ToolsRunning = "tools-running" (calls);
     ConfirmationOfOthers = "confirmation-of-others" (action, consequence);

@@ -59,6 +59,10 @@ impl Stage {
         Stage { engine: self.engine.clone(), world: self.world.clone(), router: router(state.clone()), state }
     }
 
+    pub(crate) async fn task(&self) -> TaskId {
+        self.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap()
+    }
+
     /// An external run that has started.
     pub(crate) async fn run(&self) -> Run {
         self.run_in(&self.engine, None).await
@@ -170,6 +174,15 @@ impl Run {
         self.report(&[("assistant.text_delta", data)]).await;
     }
 
+    /// A question that waits for an answer.
+    pub(crate) async fn asks(&mut self, id: &str) {
+        let question = json!({
+            "clarification_id": id, "question": "Which one?", "context": "Two fit.", "choices": ["a", "b"],
+            "default_response": "a", "timeout_seconds": 600,
+        });
+        self.report(&[("clarification.requested", question)]).await;
+    }
+
     pub(crate) async fn finishes(&mut self) {
         let said = std::mem::take(&mut self.said);
         let mut events = Vec::new();
@@ -183,7 +196,7 @@ impl Run {
     }
 }
 
-/// A request for all defaults, with replies.
+/// A request.
 pub(crate) fn request(capabilities: Value, own: Value) -> Value {
     json!({
         "type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "reader",
@@ -254,6 +267,11 @@ impl Listener {
         heard
     }
 
+    /// The next event, of a stream that goes on.
+    pub(crate) async fn one(&mut self) -> Heard {
+        self.next().await.expect("the stream goes on")
+    }
+
     /// Everything up to the first event that this holds for.
     pub(crate) async fn until(&mut self, is_it: impl Fn(&Said) -> bool) -> Vec<Heard> {
         let mut heard = Vec::new();
@@ -266,6 +284,11 @@ impl Listener {
             }
         }
     }
+}
+
+/// The summary of an event.
+pub(crate) fn summary(heard: &Heard) -> &str {
+    heard.event.summaries.normal.as_deref().unwrap_or_default()
 }
 
 /// The names of the events' types.
