@@ -413,6 +413,26 @@ async fn only_those_who_may_answer_are_shown_a_token() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_subscription_to_all_runs_answers_what_it_is_shown() {
+    let scene = Scene::new().await;
+    let operator = scene.stage.operator();
+    let able = json!({ "supports_confirmation_reply": true });
+    let location = scene.stage.subscribe(&operator, &request(able, json!({}))).await;
+    let listener = scene.stage.listen(&operator, &location, None).await;
+    let (_, subscription) = location.split_once("subscription_id=").unwrap();
+    let mut follower = Follower { id: subscription.to_owned(), visitor: operator.clone(), listener };
+    let mut run = scene.stage.run().await;
+    asks(&mut run, 60).await;
+    let token = follower.prompt().await.reply_token;
+    scene.send(&operator, &follower.reply(token.as_str(), "accept")).await;
+    assert_eq!(scene.outcomes(1).await, [Outcome::Accepted]);
+    follower.withdrawal().await;
+    assert_eq!(scene.approval().await.status, "approved");
+    scene.send(&operator, &follower.control(run.id)).await;
+    assert_eq!(scene.outcomes(2).await[1], Outcome::Accepted);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_changed_action_is_a_rejection() {
     let scene = Scene::new().await;
     let mut run = scene.stage.run().await;
