@@ -23,5 +23,6 @@ mod view;
 
 pub use error::refusal_response;
 pub use recount_aaep_host::MANIFEST;
+pub use replies::{AttemptLog, Outcome, ReplyAttempt};
 pub use reply_tokens::TokenKey;
 pub use serve::{FaceFigures, FaceState, router};

@@ -44,6 +44,22 @@ pub const HANDOVER_WAIT: Duration = Duration::from_secs(1);
 /// How often it is looked for subscriptions whose time is up.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
+/// Prompts that a subscription can reply to; when it is shown one more, it can no longer reply to the first of them.
+pub const PROMPTS_SHOWN_MAX: usize = 128;
+
+/// Messages of a subscription that wait to be handled; one more is dropped and counted.
+pub const REPLIES_WAITING_MAX: usize = 16;
+
+/// Attempts without effect of one subscription that are recorded each by itself; later ones are only counted.
+pub const REPLIES_REFUSED_RECORDED_MAX: u64 = 16;
+
+/// How far the time that a reply names may be from the server's; a reply that is further off has no effect. Whether it is
+/// late is decided by the server's time alone.
+pub const REPLY_CLOCK_SKEW_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// Prompts with more seconds than this tell at a half and at a tenth of their time how much is left.
+pub const COUNTED_DOWN_SECONDS: u32 = 60;
+
 /// Bytes of a message from a subscriber; a longer one is refused with 413, or its WebSocket is closed.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 

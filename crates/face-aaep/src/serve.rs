@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use self::feed::Stream;
 use crate::projections::Projections;
+use crate::replies::{AttemptLog, Unlogged};
 use crate::reply_tokens::{ReplyTokens, Surface, TokenKey};
 use crate::subscription::Subscriptions;
 use crate::traffic::Traffic;
@@ -35,6 +36,7 @@ pub struct FaceState {
     subscriptions: Subscriptions,
     subscriptions_max: usize,
     traffic: Traffic,
+    attempts: Arc<dyn AttemptLog>,
 }
 
 /// Figures of the face, for metrics.
@@ -71,7 +73,13 @@ impl FaceState {
             subscriptions,
             subscriptions_max,
             traffic: Traffic::default(),
+            attempts: Arc::new(Unlogged),
         }
+    }
+
+    /// Records attempts to reply in a trail.
+    pub fn with_attempt_log(self, attempts: Arc<dyn AttemptLog>) -> Self {
+        FaceState { attempts, ..self }
     }
 
     pub fn figures(&self) -> FaceFigures {
@@ -161,7 +169,7 @@ impl Producer for Served {
     }
 
     async fn receive(&self, requester: &Requester, source: Source<'_, Stream>, text: &str) -> Reply {
-        receive::receive(&self.state, requester, source, text).await
+        receive::receive(&self.state, requester, source, text)
     }
 
     fn health(&self) -> Value {

@@ -109,7 +109,7 @@ impl Running {
             connections: connections.clone(),
             places: Places::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
-            listeners: listeners::face(&world, key.as_ref(), aaep),
+            listeners: listeners::face(&world, key.as_ref(), aaep, gate.tenants.audit().cloned()),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),

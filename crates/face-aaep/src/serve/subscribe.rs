@@ -11,6 +11,7 @@ use recount_event::RunId;
 use super::{FaceState, Requester, join};
 use crate::project::JoinReason;
 use crate::projections::Broken;
+use crate::replies::ReplyState;
 use crate::request::{Redaction, Wish};
 use crate::subscription::{Kept, NewSubscription, Subscription};
 use crate::{limits, manifest};
@@ -75,7 +76,7 @@ async fn accepted(
         engine: engine.clone(),
         caller: caller.clone(),
         wish,
-        tokens: state.tokens.clone(),
+        replies: ReplyState::new(id.clone(), state.tokens.clone(), state.attempts.clone()),
         terms,
         on_socket,
     };

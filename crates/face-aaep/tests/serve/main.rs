@@ -4,6 +4,7 @@
 
 mod entitlement;
 mod handshake;
+mod replies;
 mod resume;
 mod stage;
 mod streams;

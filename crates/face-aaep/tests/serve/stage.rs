@@ -14,7 +14,7 @@ use recount_aaep::{Body as Said, Event as Told};
 use recount_engine::{Caller, Engine, Framing, Narrowing, NewRun, Scope, Triple, Visitor};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{ForeignId, RunId, TaskId, door};
-use recount_face_aaep::{FaceState, TokenKey, router};
+use recount_face_aaep::{AttemptLog, FaceState, TokenKey, router};
 use recount_log::MemoryStore;
 use recount_transport::sse::Decoder;
 use recount_world::World;
@@ -50,6 +50,14 @@ impl Stage {
         let world = World::real();
         let engine = tenant(&world).await;
         let state = FaceState::new(world.clone(), TokenKey::derive(b"a secret of a test"), subscriptions_max);
+        Stage { engine, world, router: router(state.clone()), state }
+    }
+
+    /// In a world whose time a test may pause, with a log of attempts to reply.
+    pub(crate) async fn logging(world: World, log: Arc<dyn AttemptLog>) -> Stage {
+        let engine = tenant(&world).await;
+        let key = TokenKey::derive(b"a secret of a test");
+        let state = FaceState::new(world.clone(), key, 100).with_attempt_log(log);
         Stage { engine, world, router: router(state.clone()), state }
     }
 
