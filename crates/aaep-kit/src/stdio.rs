@@ -1,242 +1,236 @@
-//! A producer over standard input and output: JSON-RPC 2.0, one object a line, passed on to a producer at an address. For
-//! subscribers that start a program rather than connect to one.
+//! Serves a producer that is reached over HTTP to a program that speaks JSON-RPC 2.0 through its standard output and input,
+//! one object a line. A broken connection to the producer is made again after the last event that was written.
 //!
-//! [`relay`] is the entry point. It must not know what events say.
+//! It passes messages on and reads no more of them than `type`. It must not know which producer it is. See [`serve`].
 
-use std::collections::VecDeque;
-use std::time::Duration;
+mod lines;
 
-use recount_aaep::MessageKind;
+use recount_aaep::negotiate::{Reason, Refusal};
+use recount_aaep::wire::{SubscriptionClose, SubscriptionId};
 use recount_world::World;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::Duration;
 
+use self::lines::{Line, Lines};
 use crate::limits;
-use crate::link::{Dial, Link, LinkError, Target};
+use crate::link::{Dial, Heard, Link, LinkError, Target};
 
-/// Where requests are passed on to.
-#[derive(Debug, Clone)]
-pub struct Upstream {
-    pub target: Target,
-    pub token: Option<String>,
-    pub patience: Duration,
-}
+/// Codes of JSON-RPC.
+const PARSE_ERROR: i64 = -32_700;
+const INVALID_REQUEST: i64 = -32_600;
+const METHOD_NOT_FOUND: i64 = -32_601;
+const INVALID_PARAMS: i64 = -32_602;
 
-/// Why the relay ended before its input did.
-#[derive(Debug, thiserror::Error)]
-pub enum RelayError {
-    #[error("standard input cannot be read: {0}")]
-    Input(std::io::Error),
-    #[error("standard output cannot be written: {0}")]
-    Output(std::io::Error),
-    #[error("a line on standard input is longer than {limit} bytes; send shorter messages")]
-    TooLong { limit: usize },
-}
-
-/// A line of the subscriber.
+/// One line of the program.
 #[derive(Deserialize)]
-struct Request<'l> {
-    #[serde(borrow, default)]
-    method: Option<&'l str>,
+struct Call<'l> {
+    #[serde(borrow)]
+    method: std::borrow::Cow<'l, str>,
     #[serde(borrow, default)]
     id: Option<&'l RawValue>,
     #[serde(borrow, default)]
     params: Option<&'l RawValue>,
 }
 
-/// Codes of JSON-RPC.
-const NOT_JSON: i64 = -32700;
-const NOT_A_REQUEST: i64 = -32600;
-const METHOD_UNKNOWN: i64 = -32601;
-/// Ours: the producer cannot be reached, or the connection to it is lost.
-const NO_PRODUCER: i64 = -32000;
-
-/// Passes requests on until the input ends.
-pub async fn relay(
+/// Serves until the input ends. The subscription is closed then.
+pub async fn serve(
     world: &World,
-    upstream: &Upstream,
-    input: impl AsyncBufRead + Unpin,
+    target: &Target,
+    token: Option<&str>,
+    input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
-) -> Result<(), RelayError> {
-    let mut input = Lines { input, read: Vec::new() };
-    let mut relay = Relay { world, upstream, output, link: None, asked: VecDeque::new() };
+) -> std::io::Result<()> {
+    let dial = Dial { token: token.map(str::to_owned), ..Dial::to(target.clone()) };
+    let mut bridge = Bridge { world, dial, output, subscribed: None };
+    let mut lines = Lines::new(input);
     loop {
         let heard = async {
-            match &mut relay.link {
-                Some(link) => link.next().await,
+            match &mut bridge.subscribed {
+                Some(subscribed) => subscribed.link.next().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            line = input.next() => match line? {
-                Some(line) => relay.take(&line).await?,
-                None => break,
+            line = lines.next() => match line? {
+                Line::Text(line) => bridge.take(&line).await?,
+                Line::TooLong => {
+                    let message = format!("a line is longer than {} bytes", limits::MESSAGE_BYTES_MAX);
+                    bridge.fail(None, PARSE_ERROR, &message).await?;
+                }
+                Line::End => break,
             },
-            heard = heard => match heard {
-                Ok(Some(heard)) => relay.pass_on(&heard.text).await?,
-                Ok(None) => relay.has_ended("the producer ended the subscription").await?,
-                Err(why) => relay.has_ended(&why.to_string()).await?,
-            },
+            heard = heard => bridge.pass_on(heard).await?,
         }
     }
-    if let Some(link) = relay.link {
-        link.close().await;
+    if let Some(mut subscribed) = bridge.subscribed.take() {
+        let close = close(&subscribed, "subscriber_shutdown", "the input has ended");
+        // The subscription ends by itself soon, if this is lost.
+        subscribed.link.send(&close).await.ok();
     }
     Ok(())
 }
 
-struct Relay<'r, W> {
-    world: &'r World,
-    upstream: &'r Upstream,
+struct Bridge<'w, W> {
+    world: &'w World,
+    dial: Dial,
     output: W,
-    /// The one subscription.
-    link: Option<Link>,
-    /// Ids of renegotiations without an answer.
-    asked: VecDeque<String>,
+    subscribed: Option<Subscribed>,
 }
 
-impl<W: AsyncWrite + Unpin> Relay<'_, W> {
-    async fn take(&mut self, line: &str) -> Result<(), RelayError> {
-        let Ok(request) = serde_json::from_str::<Request<'_>>(line) else {
-            return self.refuse(Some("null"), NOT_JSON, "the line is not a JSON-RPC object").await;
-        };
-        let id = request.id.map(RawValue::get);
-        let params = request.params.map_or("{}", RawValue::get);
-        match (request.method, id) {
-            (Some("aaep.subscribe"), Some(id)) => self.subscribe(id, params).await,
-            (Some("aaep.renegotiate"), Some(id)) => match self.send(params).await {
-                Ok(()) => {
-                    self.asked.push_back(id.to_owned());
-                    Ok(())
-                }
-                Err(why) => self.refuse(Some(id), NO_PRODUCER, &why).await,
-            },
-            (Some("aaep.ping"), Some(id)) => self.write(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).await,
-            (Some("aaep.reply" | "aaep.user_input"), None) => {
-                // A notification has no answer, whatever comes of it.
-                self.send(params).await.ok();
-                Ok(())
-            }
-            (Some("aaep.close"), None) => {
-                self.send(params).await.ok();
-                if let Some(link) = self.link.take() {
-                    link.close().await;
-                }
-                Ok(())
-            }
-            (Some(_), None) => Ok(()),
-            (Some(method), id) => {
-                let known = "aaep.subscribe, aaep.renegotiate and aaep.ping are requests";
-                self.refuse(id, METHOD_UNKNOWN, &format!("{method} is no request of a subscriber; {known}")).await
-            }
-            (None, id) => self.refuse(id.or(Some("null")), NOT_A_REQUEST, "the object has no method").await,
-        }
+struct Subscribed {
+    link: Link,
+    id: String,
+    last_event_id: Option<String>,
+    /// Connections in a row that brought nothing.
+    in_vain: u32,
+}
+
+impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
+    async fn write(&mut self, object: Value) -> std::io::Result<()> {
+        self.write_text(&object.to_string()).await
     }
 
-    async fn subscribe(&mut self, id: &str, request: &str) -> Result<(), RelayError> {
-        if let Some(link) = self.link.take() {
-            link.close().await;
-        }
-        let dial = Dial {
-            token: self.upstream.token.clone(),
-            request: Some(request.to_owned()),
-            patience: self.upstream.patience,
-            ..Dial::to(self.upstream.target.clone())
-        };
-        match Link::open(self.world, &dial).await {
-            Ok(link) => {
-                let answer = link.answer().unwrap_or("null").to_owned();
-                if link.is_rejected() {
-                    link.close().await;
-                } else {
-                    self.link = Some(link);
-                }
-                self.write(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{answer}}}"#)).await
-            }
-            Err(why) => self.refuse(Some(id), NO_PRODUCER, &why.to_string()).await,
-        }
+    async fn write_text(&mut self, text: &str) -> std::io::Result<()> {
+        self.output.write_all(text.as_bytes()).await?;
+        self.output.write_all(b"\n").await?;
+        self.output.flush().await
     }
 
-    async fn send(&mut self, text: &str) -> Result<(), String> {
-        let Some(link) = &mut self.link else {
-            return Err("there is no subscription; send aaep.subscribe first".to_owned());
-        };
-        link.send(text).await.map(drop).map_err(|why: LinkError| why.to_string())
+    /// An error; of a notification nobody waits for one.
+    async fn fail(&mut self, id: Option<&RawValue>, code: i64, message: &str) -> std::io::Result<()> {
+        let error = json!({ "code": code, "message": message });
+        self.write(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await
     }
 
-    /// An event becomes a notification, the answer to a renegotiation its result.
-    async fn pass_on(&mut self, text: &str) -> Result<(), RelayError> {
-        let kind = serde_json::from_str::<Value>(text).ok();
-        let kind = kind.as_ref().and_then(|message| message.get("type")).and_then(Value::as_str);
-        let answers = [MessageKind::SubscriptionAccepted, MessageKind::SubscriptionRejected];
-        if answers.iter().any(|answer| Some(answer.name()) == kind)
-            && let Some(id) = self.asked.pop_front()
-        {
-            return self.write(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#)).await;
-        }
-        self.write(&format!(r#"{{"jsonrpc":"2.0","method":"aaep.event","params":{text}}}"#)).await
-    }
-
-    async fn has_ended(&mut self, why: &str) -> Result<(), RelayError> {
-        let Some(link) = self.link.take() else { return Ok(()) };
-        let close = serde_json::json!({
-            "type": "subscription.close", "subscription_id": link.subscription(), "reason_code": "stream_ended",
-            "reason_message": why,
-        });
-        link.close().await;
-        for id in std::mem::take(&mut self.asked) {
-            self.refuse(Some(&id), NO_PRODUCER, why).await?;
-        }
-        self.write(&format!(r#"{{"jsonrpc":"2.0","method":"aaep.close","params":{close}}}"#)).await
-    }
-
-    async fn refuse(&mut self, id: Option<&str>, code: i64, message: &str) -> Result<(), RelayError> {
+    async fn succeed(&mut self, id: Option<&RawValue>, result: &str) -> std::io::Result<()> {
         let Some(id) = id else { return Ok(()) };
-        let error = serde_json::json!({ "code": code, "message": message });
-        self.write(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)).await
+        match serde_json::from_str::<&RawValue>(result) {
+            Ok(result) => {
+                self.write_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)).await
+            }
+            Err(_) => self.fail(Some(id), INVALID_REQUEST, "the producer answered with no JSON").await,
+        }
     }
 
-    async fn write(&mut self, line: &str) -> Result<(), RelayError> {
-        let written = async {
-            self.output.write_all(line.as_bytes()).await?;
-            self.output.write_all(b"\n").await?;
-            self.output.flush().await
+    /// Takes a line of the program.
+    async fn take(&mut self, line: &str) -> std::io::Result<()> {
+        let call: Call<'_> = match serde_json::from_str(line) {
+            Ok(call) => call,
+            Err(why) => {
+                let message = format!("the line is not a JSON-RPC request: {why}");
+                return self.fail(None, PARSE_ERROR, &message).await;
+            }
         };
-        written.await.map_err(RelayError::Output)
-    }
-}
-
-/// Lines of bounded length.
-struct Lines<R> {
-    input: R,
-    read: Vec<u8>,
-}
-
-impl<R: AsyncBufRead + Unpin> Lines<R> {
-    /// The next line that is not blank; `None` at the end. Dropping the future loses nothing.
-    async fn next(&mut self) -> Result<Option<String>, RelayError> {
-        loop {
-            let there = self.input.fill_buf().await.map_err(RelayError::Input)?;
-            let is_over = there.is_empty();
-            let end = there.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(there.len(), |end| end + 1);
-            self.read.extend_from_slice(&there[..taken]);
-            self.input.consume(taken);
-            if self.read.len() > limits::MESSAGE_BYTES_MAX {
-                return Err(RelayError::TooLong { limit: limits::MESSAGE_BYTES_MAX });
+        let (id, params) = (call.id, call.params.map(RawValue::get));
+        match (&*call.method, params) {
+            ("aaep.ping", _) => self.succeed(id, "{}").await,
+            ("aaep.subscribe", Some(request)) if self.subscribed.is_none() => {
+                self.subscribe(id, request).await
             }
-            if end.is_none() && !is_over {
-                continue;
+            ("aaep.subscribe", Some(_)) => {
+                self.fail(id, INVALID_REQUEST, "there is a subscription already; close it first").await
             }
-            let line = String::from_utf8_lossy(&std::mem::take(&mut self.read)).trim().to_owned();
-            if !line.is_empty() {
-                return Ok(Some(line));
+            ("aaep.renegotiate" | "aaep.reply" | "aaep.close", Some(message)) => {
+                self.send(&call.method, id, message).await
             }
-            if is_over {
-                return Ok(None);
+            ("aaep.subscribe" | "aaep.renegotiate" | "aaep.reply" | "aaep.close", None) => {
+                self.fail(id, INVALID_PARAMS, "`params` is missing; it is the message of the protocol").await
+            }
+            (_, _) if id.is_none() => Ok(()),
+            (method, _) => {
+                let message = format!("method {method:?} is unknown");
+                self.fail(id, METHOD_NOT_FOUND, &message).await
             }
         }
     }
+
+    async fn subscribe(&mut self, id: Option<&RawValue>, request: &str) -> std::io::Result<()> {
+        let dial = Dial { request: Some(request.to_owned()), ..self.dial.clone() };
+        let link = match Link::open(self.world, &dial).await {
+            Ok(link) => link,
+            Err(LinkError::Unusable(why)) => return self.fail(id, INVALID_PARAMS, &why).await,
+            // A rejection is a result.
+            Err(why) => {
+                let refusal = Refusal::new(Reason::TransportUnavailable, why.to_string());
+                let rejected = serde_json::to_string(&refusal.to_message())?;
+                return self.succeed(id, &rejected).await;
+            }
+        };
+        let answer = link.answer().unwrap_or("null").to_owned();
+        if let Some(subscription) = link.subscription().filter(|_| !link.is_rejected()) {
+            let id = subscription.to_owned();
+            self.subscribed = Some(Subscribed { link, id, last_event_id: None, in_vain: 0 });
+        }
+        self.succeed(id, &answer).await
+    }
+
+    /// Sends a message of the program to the producer.
+    async fn send(&mut self, method: &str, id: Option<&RawValue>, message: &str) -> std::io::Result<()> {
+        let Some(subscribed) = &mut self.subscribed else {
+            return self
+                .fail(id, INVALID_REQUEST, "there is no subscription; send aaep.subscribe first")
+                .await;
+        };
+        let sent = subscribed.link.send(message).await;
+        if method == "aaep.close" {
+            self.subscribed = None;
+        }
+        match sent {
+            Ok(sent) if sent.body.is_empty() => self.succeed(id, "{}").await,
+            Ok(sent) => {
+                let rejects = !sent.status.is_some_and(|status| (200..300).contains(&status));
+                let body = String::from_utf8_lossy(&sent.body).into_owned();
+                match rejects {
+                    true => self.fail(id, INVALID_PARAMS, &body).await,
+                    false => self.succeed(id, &body).await,
+                }
+            }
+            Err(why) => self.fail(id, INVALID_REQUEST, &why.to_string()).await,
+        }
+    }
+
+    /// Passes on what came from the producer.
+    async fn pass_on(&mut self, heard: Result<Option<Heard>, LinkError>) -> std::io::Result<()> {
+        let Some(subscribed) = &mut self.subscribed else { return Ok(()) };
+        if let Ok(Some(heard)) = heard {
+            subscribed.in_vain = 0;
+            subscribed.last_event_id = heard.id.or(subscribed.last_event_id.take());
+            let event = &heard.text;
+            return self
+                .write_text(&format!(r#"{{"jsonrpc":"2.0","method":"aaep.event","params":{event}}}"#))
+                .await;
+        }
+        let refused = loop {
+            if subscribed.in_vain >= limits::RECONNECTS_IN_VAIN_MAX {
+                break "the producer cannot be reached any more".to_owned();
+            }
+            if subscribed.in_vain > 0 {
+                tokio::time::sleep(Duration::from_millis(limits::RECONNECT_WAIT_MS)).await;
+            }
+            subscribed.in_vain += 1;
+            match subscribed.link.reopen(subscribed.last_event_id.as_deref()).await {
+                Ok(()) => return Ok(()),
+                Err(LinkError::Refused { status: 404, .. }) => break "the subscription has ended".to_owned(),
+                Err(LinkError::Refused { status: 401 | 403, .. }) => {
+                    break "the token is not valid".to_owned();
+                }
+                Err(_) => {}
+            }
+        };
+        let close = close(subscribed, "ended", &refused);
+        self.subscribed = None;
+        self.write_text(&format!(r#"{{"jsonrpc":"2.0","method":"aaep.close","params":{close}}}"#)).await
+    }
+}
+
+/// The message that ends a subscription.
+fn close(subscribed: &Subscribed, code: &str, message: &str) -> String {
+    let Ok(id) = SubscriptionId::new(subscribed.id.clone()) else { return "{}".to_owned() };
+    let mut close = SubscriptionClose::new(id);
+    close.reason_code = Some(code.to_owned());
+    close.reason_message = Some(message.to_owned());
+    serde_json::to_string(&close).unwrap_or_default()
 }

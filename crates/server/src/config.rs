@@ -2,6 +2,7 @@
 //!
 //! A setting is a row of `table.rs`. This file gives the checked values to the parts that use them.
 
+mod aaep;
 mod aap;
 mod accepts;
 mod access;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use recount_engine::Policy;
 use recount_log_sqlite::Durability;
 
+pub use self::aaep::Aaep;
 pub use self::aap::Aap;
 pub use self::access::Access;
 pub use self::agents::Agents;
@@ -57,8 +59,8 @@ pub struct Config {
     pub agents: Agents,
     /// The face for applications.
     pub aap: Aap,
-    /// The rooms of the accessibility face.
-    pub rooms: Rooms,
+    /// The face for accessibility tools.
+    pub aaep: Aaep,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The same once more, as it was said and where.
@@ -111,10 +113,13 @@ impl Config {
             runs,
             agents,
             aap: aap::settle(&values.base_paths, values.public_meta)?,
-            rooms: Rooms {
-                access: values.rooms,
-                agent: options.conformance_agent,
-                announces_sessions: options.suite_compat,
+            aaep: Aaep {
+                subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX),
+                rooms: Rooms {
+                    access: values.rooms,
+                    agent: options.conformance_agent,
+                    announces_sessions: options.suite_compat,
+                },
             },
             log: values.log,
             log_format: values.log_format,

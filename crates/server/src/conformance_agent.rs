@@ -13,7 +13,7 @@ use std::time::Duration;
 use recount_aaep_kit::scenario::Scenario;
 use recount_aaep_kit::scripted::scripts;
 use recount_engine::{Engine, Error, NewRun};
-use recount_event::family::run::{Agent, Queued, RunKind};
+use recount_event::family::run::{Queued, RunKind};
 use recount_event::{RunId, SessionId};
 use recount_face_aaep::RoomAgent;
 use recount_run::{CancelledBy, Command};
@@ -35,7 +35,7 @@ impl ConformanceAgent {
     /// An agent with a session of its own for its runs, of which several may be at work.
     pub(crate) async fn new(engine: &Engine) -> Result<ConformanceAgent, StartError> {
         let failed = |why: String| StartError::failed(format!("the conformance agent cannot begin: {why}"));
-        let row = engine.create_session(Some("Conformance".to_owned())).await;
+        let row = engine.write().create_session(Some("Conformance".to_owned())).await;
         let row = row.map_err(|why| failed(why.to_string()))?;
         let session = row.id.parse().map_err(|_| failed(format!("{:?} is no id of a session", row.id)))?;
         Ok(ConformanceAgent { engine: engine.clone(), session })
@@ -62,11 +62,10 @@ impl RoomAgent for ConformanceAgent {
             // The input is nowhere in the run: suites put secrets into it.
             let queued = Queued {
                 title: Some(script.begins.to_owned()),
-                agent: Some(Agent { name: "recount-conformance".into(), version: None }),
                 ..Queued::new(RunKind::External)
             };
             let new = NewRun { queued, task: None, session: Some(self.session), resumed_from: None };
-            let (run, _) = self.engine.create_run(new).await?;
+            let (run, _) = self.engine.write().create_run(new).await?;
             let player = Player::new(&self.engine, run, prompt_wait).await?;
             let engine = self.engine.clone();
             self.engine.world().tasks.spawn(Kind::Effect, |mut shutdown| async move {
@@ -87,7 +86,7 @@ impl RoomAgent for ConformanceAgent {
 async fn cancel(engine: &Engine, run: RunId) {
     let reason = "its script was not played to its end".to_owned();
     let command = Command::Cancel { by: CancelledBy::System, reason };
-    if let Err(error) = engine.submit(run, command).await {
+    if let Err(error) = engine.write().submit(run, command).await {
         tracing::debug!(%error, %run, "the run has ended already");
     }
 }

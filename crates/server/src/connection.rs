@@ -1,5 +1,4 @@
-//! One connection: HTTP until a client asks for an event stream, then the stream, then HTTP again; or until it becomes a
-//! WebSocket.
+//! One connection: HTTP until a client asks for an event stream, then the stream, then HTTP again.
 //!
 //! While a stream is sent, the HTTP library does not have the connection: there are no buffers and no state machine
 //! between a frame and the socket. See `recount_transport::Handover` and `docs/decisions/0010`. HTTP/1.0 requests,
@@ -33,6 +32,7 @@ use tower::ServiceExt as _;
 use crate::connection_limits::ConnectionLimits;
 use crate::limits;
 use crate::peer::Peer;
+use crate::upgradable::upgradable;
 
 type Socket = StallGuard<TcpStream>;
 
@@ -97,13 +97,14 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
 
 /// Answers requests until one asks for a stream; `None` when the connection is over.
 async fn speak_http(
-    mut socket: Socket,
+    socket: Socket,
     peer: SocketAddr,
     house: &Arc<ServerContext>,
     shutdown: &mut Shutdown,
 ) -> Option<(Socket, Stream)> {
-    let (waiting, dropped) = (socket.waiting(), socket.dropped());
+    let waiting = socket.waiting();
     let asked = Asked::default();
+    let (socket, dropped) = upgradable(socket);
     let answering = Answering { house: house.clone(), peer, asked: asked.clone() };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -136,16 +137,14 @@ async fn speak_http(
         Ok(stream) => {
             // The library has answered everything that was asked before, and has nothing left to write.
             let parts = connection.into_parts()?;
-            let mut socket = parts.io.into_inner();
+            let mut socket = parts.io.into_inner().into_inner();
             socket.give_back(&parts.read_buf);
             Some((socket, stream))
         }
         Err(outcome) => {
-            if connection.into_parts().is_none() {
-                // A WebSocket has it, and keeps its place among the connections.
-                until_drained(dropped, shutdown).await;
-                return None;
-            }
+            drop(connection);
+            // A WebSocket keeps the place of its connection.
+            until_drained(dropped.wait(), shutdown).await;
             if let Err(error) = outcome {
                 if is_stall(&error) {
                     house.connections.cut();

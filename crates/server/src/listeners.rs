@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::audit::{Audit, What};
 
 use crate::StartError;
-use crate::config::{RoomAccess, Rooms};
+use crate::config::{Aaep, RoomAccess};
 use crate::conformance_agent::ConformanceAgent;
 use crate::peer::Peer;
 
@@ -43,23 +43,23 @@ pub(crate) async fn face(
     world: &World,
     key: Option<&[u8; SEAL_KEY_BYTES]>,
     engine: &Engine,
-    rooms: Rooms,
+    settings: Aaep,
     audit: Option<Audit>,
 ) -> Result<FaceState, StartError> {
     let token_key = match key {
         Some(key) => TokenKey::derive(key),
         None => TokenKey::derive(&world.entropy.draw().to_le_bytes()),
     };
-    let face = FaceState::new(world.clone(), token_key, recount_face_aaep::limits::SUBSCRIPTIONS_MAX);
+    let face = FaceState::new(world.clone(), token_key, settings.subscriptions_max);
     let face = match audit {
         Some(audit) => face.with_attempt_log(Arc::new(ReplyTrail(audit))),
         None => face,
     };
-    if !rooms.agent {
+    if !settings.rooms.agent {
         return Ok(face);
     }
     let agent = ConformanceAgent::new(engine).await?;
-    Ok(face.with_agent(Arc::new(agent), rooms.announces_sessions))
+    Ok(face.with_agent(Arc::new(agent), settings.rooms.announces_sessions))
 }
 
 /// Refuses rooms to clients that may not reach them.

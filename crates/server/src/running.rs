@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Gate, Keys};
 use crate::audit::Audit;
 use crate::backup::Backups;
-use crate::config::{Aap, RoomAccess, Rooms};
+use crate::config::{Aaep, Aap, RoomAccess};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
 use crate::home::Home;
@@ -36,7 +36,7 @@ use crate::{
 pub(crate) struct Entry {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
-    pub(crate) rooms: Rooms,
+    pub(crate) aaep: Aaep,
     pub(crate) profiles: Arc<Profiles>,
     /// Each configured value and where it comes from, for the audit trail.
     pub(crate) settings: serde_json::Value,
@@ -91,9 +91,10 @@ impl Running {
             let facts = json!({
                 "version": env!("CARGO_PKG_VERSION"), "address": address.to_string(), "settings": entry.settings,
             });
-            tenants.record_in(Audit::open(home, world.clone(), engine.redactor().clone(), facts).await?);
+            tenants
+                .record_in(Audit::open(home, world.clone(), engine.write().redactor().clone(), facts).await?);
         }
-        let Entry { access, aap, rooms, profiles, settings: _ } = entry;
+        let Entry { access, aap, aaep, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
@@ -108,13 +109,13 @@ impl Running {
             connections: connections.clone(),
             places: Places::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
-            listeners: listeners::face(&world, key.as_ref(), &engine, rooms, gate.tenants.audit().cloned()).await?,
+            listeners: listeners::face(&world, key.as_ref(), &engine, aaep, gate.tenants.audit().cloned()).await?,
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
         let house =
-            ServerContext { router: router(sources, home, &gate, rooms.access), connections, clock: world.clock.clone() };
+            ServerContext { router: router(sources, home, &gate, aaep.rooms.access), connections, clock: world.clock.clone() };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }
@@ -149,7 +150,7 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
 
 fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
-    let worded = (gate.aap.clone(), engine.redactor().clone());
+    let worded = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
     let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(house(
         &sources,
@@ -164,9 +165,9 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) 
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))
-        .layer(middleware::from_fn_with_state(engine.redactor().clone(), listeners::word))
+        .layer(middleware::from_fn_with_state(engine.write().redactor().clone(), listeners::word))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
-    recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
+    recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone())
 }
 
 /// What stands in [`HOUSE_ROUTES`].
@@ -231,5 +232,5 @@ fn full(places_max: usize, engine: &Engine) -> Router {
         Refusal { retry_after: Some(limits::CONNECTIONS_RETRY), ..refusal }.into_response()
     };
     let router = Router::new().fallback(refuse);
-    recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
+    recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone())
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 /// A connection whose writes fail with [`io::ErrorKind::TimedOut`] when the peer takes nothing for too long.
@@ -25,14 +24,12 @@ pub struct StallGuard<IO> {
     timer: Option<Pin<Box<Sleep>>>,
     /// What was read from the peer and given back; it is read again first.
     given_back: BytesMut,
-    /// Dropped with the connection.
-    alive: Option<oneshot::Sender<()>>,
 }
 
 impl<IO> StallGuard<IO> {
     /// To be used within the runtime, whose timer it needs.
     pub fn new(io: IO, limit: Duration) -> Self {
-        StallGuard { io, limit, waiting: Arc::default(), timer: None, given_back: BytesMut::new(), alive: None }
+        StallGuard { io, limit, waiting: Arc::default(), timer: None, given_back: BytesMut::new() }
     }
 
     pub fn get_ref(&self) -> &IO {
@@ -42,16 +39,6 @@ impl<IO> StallGuard<IO> {
     /// Tells whether a write waits for the peer, also when the connection is in other hands.
     pub fn waiting(&self) -> Arc<AtomicBool> {
         self.waiting.clone()
-    }
-
-    /// Resolves when the connection is dropped, also when another task has it. Only the last of these does.
-    pub fn dropped(&mut self) -> impl Future<Output = ()> + Send + use<IO> {
-        let (alive, dropped) = oneshot::channel();
-        self.alive = Some(alive);
-        async move {
-            // Nothing is ever sent.
-            dropped.await.ok();
-        }
     }
 
     /// Takes back bytes that were read last, to be read again.

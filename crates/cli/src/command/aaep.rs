@@ -1,5 +1,5 @@
-//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make. Only
-//! `stdio` asks our own server; one file a verb.
+//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make, and the
+//! events of our own server for programs that start their producer. One file a verb.
 
 mod capture;
 mod conformance;
@@ -26,7 +26,7 @@ enum Verb {
     Capture(Box<capture::Capture>),
     /// Say a recording again, to subscribers
     Replay(replay::Again),
-    /// Be a producer over standard input and output, for the runs of a server
+    /// Serve the server's events as JSON-RPC on standard input and output
     Stdio(stdio::Stdio),
     /// Check files of events against the rules of the protocol
     Validate(validate::Validate),

@@ -130,7 +130,7 @@ impl<F: Feed> RoomFeed<F> {
             open.extend(id.map(|id| replies.token_of(run, &id)));
         };
         loop {
-            let page = engine.list_approvals(&query).await?;
+            let page = engine.read().list_approvals(&query).await?;
             page.items.iter().for_each(|row| note(&row.run_id, &row.id));
             query.after = page.next;
             if query.after.is_none() || !page.has_more {
@@ -139,7 +139,7 @@ impl<F: Feed> RoomFeed<F> {
         }
         query.after = None;
         loop {
-            let page = engine.list_clarifications(&query).await?;
+            let page = engine.read().list_clarifications(&query).await?;
             page.items.iter().for_each(|row| note(&row.run_id, &row.id));
             query.after = page.next;
             if query.after.is_none() || !page.has_more {

@@ -40,7 +40,7 @@ pub(super) fn decision(reply: &ConfirmationReply) -> Decided {
 /// The answer as it is recorded; `None` if the question does not take it.
 pub(super) fn response(question: &Question<'_>, response: &Response) -> Option<Json> {
     let (kinds, choices) = answers(question.kinds, question.choices);
-    let takes = |kind: &str| kinds.iter().any(|known| known == kind);
+    let takes = |kind: &str| kinds.contains(kind);
     let value = match response {
         Response::Bool(yes) => takes("yes_no").then(|| Value::from(*yes)),
         Response::Number(number) => takes("numeric").then(|| whole(*number)).flatten(),

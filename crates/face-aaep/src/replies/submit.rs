@@ -103,7 +103,7 @@ async fn answer(
     }
     let by = subscription.caller().name.clone();
     let command = command(reply, &row, &id, by).ok_or_else(|| stopped(Outcome::Invalid, Some(id.clone())))?;
-    match subscription.engine().submit(shown.run, command).await {
+    match subscription.engine().write().submit(shown.run, command).await {
         Ok(_) => Ok((shown.run, Some(id))),
         Err(error) => Err(stopped(outcome(&error), Some(id))),
     }
@@ -143,7 +143,7 @@ fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Op
 /// The prompt in the catalogue, if it has no outcome yet. The outer `None`: the store does not answer.
 pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Option<Option<OpenRow>> {
     let engine = subscription.engine();
-    let Some(run) = engine.run(shown.run).await.ok()? else { return Some(None) };
+    let Some(run) = engine.catalogue().run(shown.run).await.ok()? else { return Some(None) };
     let pending = match shown.shape {
         PromptShape::Confirmation => &run.pending_approvals,
         PromptShape::Clarification => &run.pending_clarifications,
@@ -154,8 +154,10 @@ pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Opt
         return Some(None);
     };
     let row = match shown.shape {
-        PromptShape::Confirmation => engine.approval(&id).await.ok()?.map(OpenRow::Approval),
-        PromptShape::Clarification => engine.clarification(&id).await.ok()?.map(OpenRow::Clarification),
+        PromptShape::Confirmation => engine.read().approval(&id).await.ok()?.map(OpenRow::Approval),
+        PromptShape::Clarification => {
+            engine.read().clarification(&id).await.ok()?.map(OpenRow::Clarification)
+        }
     };
     Some(row.filter(OpenRow::is_pending))
 }
@@ -199,7 +201,7 @@ async fn cancel(
     if subscription.wish().run.is_some_and(|wished| wished != run) {
         return Err(stopped(Outcome::RunForeign));
     }
-    let row = subscription.engine().run(run).await.map_err(|_| stopped(Outcome::Failed))?;
+    let row = subscription.engine().catalogue().run(run).await.map_err(|_| stopped(Outcome::Failed))?;
     let seen = row.is_some_and(|row| {
         let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
         let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
@@ -211,7 +213,7 @@ async fn cancel(
     let reason = control.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
     let reason = reason.map_or_else(|| format!("cancelled by {}", caller.name), str::to_owned);
     let command = Command::Cancel { by: CancelledBy::Operator, reason };
-    match subscription.engine().submit(run, command).await {
+    match subscription.engine().write().submit(run, command).await {
         Ok(_) => Ok((run, None)),
         Err(error) => Err(stopped(outcome(&error))),
     }

@@ -69,7 +69,7 @@ impl Scene {
     }
 
     async fn approval(&self) -> ApprovalRow {
-        self.stage.engine.approval(&id("a1")).await.unwrap().unwrap()
+        self.stage.engine.read().approval(&id("a1")).await.unwrap().unwrap()
     }
 
     async fn send(&self, visitor: &Visitor, message: &Value) {
@@ -243,7 +243,7 @@ async fn of_all_faces_the_first_answer_wins_and_everyone_hears_it() {
             for _ in 0..round {
                 tokio::task::yield_now().await;
             }
-            scene.stage.engine.submit(run.id, native).await
+            scene.stage.engine.write().submit(run.id, native).await
         };
         let (one, two) =
             (first.reply(tokens.0.as_str(), "accept"), second.reply(tokens.1.as_str(), "accept"));
@@ -289,7 +289,7 @@ async fn of_a_hundred_replies_one_counts() {
     }
     let handled = handled();
     assert_eq!(handled.iter().filter(|outcome| **outcome == Outcome::Accepted).count(), 1);
-    let events = scene.stage.engine.read_run(run.id, None, 100).await.unwrap();
+    let events = scene.stage.engine.read().read_run(run.id, None, 100).await.unwrap();
     let text = format!("{events:?}");
     assert_eq!(text.matches("approval.resolved").count(), 1, "{text}");
     // Of many without effect only the first are recorded one by one.
@@ -316,10 +316,10 @@ async fn a_reply_is_good_once_and_not_after_the_prompt_is_gone() {
     run.report(&[("approval.requested", asked)]).await;
     let token = follower.prompt().await.reply_token;
     let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
-    scene.stage.engine.submit(run.id, cancel).await.unwrap();
+    scene.stage.engine.write().submit(run.id, cancel).await.unwrap();
     scene.send(&operator, &follower.reply(token.as_str(), "accept")).await;
     assert_eq!(scene.outcomes(3).await[2], Outcome::NotPending);
-    let row = scene.stage.engine.approval(&id("a2")).await.unwrap().unwrap();
+    let row = scene.stage.engine.read().approval(&id("a2")).await.unwrap().unwrap();
     assert_eq!(row.status, "cancelled");
 }
 
@@ -413,6 +413,26 @@ async fn only_those_who_may_answer_are_shown_a_token() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_subscription_to_all_runs_answers_what_it_is_shown() {
+    let scene = Scene::new().await;
+    let operator = scene.stage.operator();
+    let able = json!({ "supports_confirmation_reply": true });
+    let location = scene.stage.subscribe(&operator, &request(able, json!({}))).await;
+    let listener = scene.stage.listen(&operator, &location, None).await;
+    let (_, subscription) = location.split_once("subscription_id=").unwrap();
+    let mut follower = Follower { id: subscription.to_owned(), visitor: operator.clone(), listener };
+    let mut run = scene.stage.run().await;
+    asks(&mut run, 60).await;
+    let token = follower.prompt().await.reply_token;
+    scene.send(&operator, &follower.reply(token.as_str(), "accept")).await;
+    assert_eq!(scene.outcomes(1).await, [Outcome::Accepted]);
+    follower.withdrawal().await;
+    assert_eq!(scene.approval().await.status, "approved");
+    scene.send(&operator, &follower.control(run.id)).await;
+    assert_eq!(scene.outcomes(2).await[1], Outcome::Accepted);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_changed_action_is_a_rejection() {
     let scene = Scene::new().await;
     let mut run = scene.stage.run().await;
@@ -450,7 +470,7 @@ async fn a_question_stays_open_until_an_answer_fits() {
     }
     scene.send(&operator, &follower.answer(token, json!(67))).await;
     assert_eq!(scene.outcomes(4).await, [[Outcome::Invalid; 3].as_slice(), &[Outcome::Accepted]].concat());
-    let row = scene.stage.engine.clarification(&id("q1")).await.unwrap().unwrap();
+    let row = scene.stage.engine.read().clarification(&id("q1")).await.unwrap().unwrap();
     assert_eq!(row.response.unwrap().text(), "67");
     assert_eq!(row.answered_by.as_deref(), Some("operator"));
 }
@@ -472,7 +492,7 @@ async fn a_listener_cancels_the_run_that_it_covers() {
     assert_eq!(scene.outcomes(3).await[2], Outcome::Accepted);
     let heard = follower.listener.rest().await;
     assert!(matches!(heard.last().unwrap().event.body, Body::SessionCancelled(_)), "{heard:?}");
-    assert!(scene.stage.engine.run(other.id).await.unwrap().unwrap().ended_at.is_none());
+    assert!(scene.stage.engine.catalogue().run(other.id).await.unwrap().unwrap().ended_at.is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -534,6 +554,6 @@ async fn a_listener_that_leaves_decides_nothing() {
         comment: None,
         remember: None,
     };
-    scene.stage.engine.submit(run.id, native).await.unwrap();
+    scene.stage.engine.write().submit(run.id, native).await.unwrap();
     assert_eq!(scene.approval().await.decided_by.as_deref(), Some("console"));
 }

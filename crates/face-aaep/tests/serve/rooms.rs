@@ -157,7 +157,7 @@ async fn a_room_has_the_runs_of_its_name_and_of_its_caller() {
     let task = |title: &str| {
         let title = title.to_owned();
         let engine = stage.engine.clone();
-        async move { engine.create_task(Some(title), None).await.unwrap().0.id.parse::<TaskId>().unwrap() }
+        async move { engine.write().create_task(Some(title), None).await.unwrap().0.id.parse::<TaskId>().unwrap() }
     };
     let (ours, other) = (task("ours").await, task("other").await);
     let narrowing = Narrowing { tasks: [ours].into(), ..Narrowing::default() };
@@ -202,7 +202,7 @@ impl RoomAgent for Beginner {
         let queued = Queued { title: Some(input.to_owned()), ..Queued::new(RunKind::External) };
         Box::pin(async move {
             let new = NewRun { queued, task: None, session: Some(self.session), resumed_from: None };
-            Ok(self.engine.create_run(new).await?.0)
+            Ok(self.engine.write().create_run(new).await?.0)
         })
     }
 }
@@ -210,7 +210,7 @@ impl RoomAgent for Beginner {
 #[tokio::test]
 async fn an_input_begins_a_run_of_the_agent_and_the_id_of_its_session_comes_before_it() {
     let stage = Stage::new().await;
-    let session = stage.engine.create_session(None).await.unwrap();
+    let session = stage.engine.write().create_session(None).await.unwrap();
     let agent = Beginner { engine: stage.engine.clone(), session: session.id.parse().unwrap() };
     let stage = stage.with_agent(Arc::new(agent), true);
     let operator = stage.operator();

@@ -47,7 +47,7 @@ pub(super) struct Player {
 impl Player {
     pub(super) async fn new(engine: &Engine, run: RunId, prompt_wait: Duration) -> Result<Player, Error> {
         let producer = ForeignId::parse("conformance-agent").unwrap_or_else(|why| unreachable!("letters: {why}"));
-        let events = engine.follow_events(run, None).await?;
+        let events = engine.read().follow_events(run, None).await?;
         Ok(Player { engine: engine.clone(), run, producer, events, prompt_wait, batches: 0, named: 0 })
     }
 
@@ -82,7 +82,7 @@ impl Player {
         let drafts = drafts.map_err(|why| BrokenOff::Malformed(why.to_string()))?;
         let triple = Triple { producer: self.producer.clone(), epoch: 0, seq: self.batches };
         self.batches += 1;
-        self.engine.ingest(self.run, triple, drafts).await?;
+        self.engine.write().ingest(self.run, triple, drafts).await?;
         Ok(())
     }
 
