@@ -12,6 +12,10 @@ pub const QUOTED_CHARS_MAX: usize = 400;
 /// says so. The protocol allows 16,384; its events should stay below 64 KiB.
 pub const FIELD_CHARS_MAX: usize = 4_000;
 
+/// Bytes of the texts and the packaged context of a handoff together; a context that would be more is left out. The
+/// protocol asks for events of at most 64 KiB, with everything around these.
+pub const HANDOFF_BYTES_MAX: usize = 62_000;
+
 /// Seconds that a prompt says when the log names no time: the most that the protocol allows.
 pub const PROMPT_SECONDS_MAX: u64 = 86_400;
 

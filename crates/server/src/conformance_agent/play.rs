@@ -179,10 +179,13 @@ impl Player {
 
     /// The run ends with the handoff open, and the ending withdraws it: another system would go on from here.
     async fn hand_over(&mut self) -> Result<(), BrokenOff> {
-        let page = "The customer asks for something that only a person may decide. ".repeat(16);
+        // What was said so far travels with it: an event as large as every transport must carry.
+        let page = "The customer asks for something that only a person may decide. "
+            .repeat(recount_aaep_kit::limits::SCRIPTED_PAGE_SENTENCES);
+        let transcript = vec![page; recount_aaep_kit::limits::SCRIPTED_PAGES];
         let asked = json!({
             "handoff_id": self.name("hand"), "reason": "This is for a person to decide.", "target_kind": "human",
-            "packaged_context": { "transcript": [page] }, "urgency_for_handoff": "medium",
+            "packaged_context": { "transcript": transcript }, "urgency_for_handoff": "medium",
         });
         self.report(&[("handoff.requested", asked)]).await
     }
