@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::invocation::{self, Invocation};
 use super::partial::Partial;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::place::{Place, Runs};
@@ -20,16 +20,16 @@ use crate::render::clean;
 /// Export whole runs to a file
 #[derive(Args)]
 pub(super) struct Export {
-    /// The runs' ids
+    /// Ids of the runs
     #[arg(value_name = "RUN", required_unless_present = "all", conflicts_with = "all")]
     runs: Vec<String>,
-    /// All runs, oldest first. Runs that are damaged, or erased meanwhile, are left out and named
+    /// Export all runs, oldest first; damaged or erased runs are skipped and listed
     #[arg(long)]
     all: bool,
-    /// Where to write, when the export is whole; with runs left out, FILE.partial. - is standard output
+    /// File to write; if runs were skipped, FILE.partial instead; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Read this data folder, while no server uses it
+    /// Read this data folder, which no server may be using
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -103,7 +103,7 @@ impl Export {
         }
         if let Some(partly) = &partly {
             let (partly, file) = (partly.display(), self.output.display());
-            note(&format!("what could be exported is in {partly}; {file} was not written"));
+            note(&format!("the partial export is in {partly}; {file} was not written"));
         }
         if is_whole { Ok(()) } else { Err(Failure::No) }
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (is, why, advice) = match self {
             Why::Damaged(why) => ("is damaged", why.as_deref(), "; recount salvage saves what is left of it"),
-            Why::Gone(why) => ("went while the others were exported", Some(&**why), ""),
+            Why::Gone(why) => ("was removed during the export", Some(&**why), ""),
         };
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         write!(f, "{is} and was left out{why}{advice}")

@@ -6,9 +6,9 @@ use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::reply;
 use recount_client::request::{AcknowledgeHandoff, RejectHandoff};
 
-use super::gather;
 use super::invocation::{Asking, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::render::{clean, list};
 
 /// List the handoffs of runs, and accept or decline one
@@ -20,33 +20,33 @@ pub(super) struct Handoff {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List the handoffs that nobody has answered
+    /// List open handoffs
     Ls {
-        /// List those that were answered, too
+        /// Also list answered handoffs
         #[arg(long)]
         all: bool,
-        /// At most so many
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
-    /// Tell a handoff, with what was packed for who takes over
+    /// Show a handoff and its context for the person who takes over
     Show {
-        /// The handoff's id
+        /// Id of the handoff
         handoff: String,
     },
-    /// Take over
+    /// Accept a handoff
     Ack {
-        /// The handoff's id
+        /// Id of the handoff
         handoff: String,
-        /// Words for the account
+        /// Comment to record with the answer
         #[arg(long)]
         comment: Option<String>,
     },
-    /// Say that nobody will take over
+    /// Decline a handoff
     Reject {
-        /// The handoff's id
+        /// Id of the handoff
         handoff: String,
-        /// Why, in your words; it becomes part of the account
+        /// Reason to record in the run
         #[arg(long)]
         reason: Option<String>,
     },

@@ -7,9 +7,9 @@ use recount_client::reply::Allowance;
 use recount_client::request::AllowanceScope;
 
 use super::approve::scope;
-use super::gather;
 use super::invocation::{Asking, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::render::clean;
 
 /// List and revoke allowances: calls that need no further approval
@@ -21,25 +21,25 @@ pub(super) struct Policy {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List the calls that are always allowed, newest first
+    /// List allowances, newest first
     #[command(alias = "list")]
     Ls {
-        /// Only those that reach so far: run, session or workspace
+        /// Only allowances with this scope: run, session or workspace
         #[arg(long, value_parser = scope)]
         scope: Option<AllowanceScope>,
-        /// Only those that were given in this run
+        /// Only allowances given in this run
         #[arg(long)]
         run: Option<String>,
-        /// Only those that were given in a run of this session
+        /// Only allowances given in a run of this session
         #[arg(long)]
         session: Option<String>,
-        /// At most so many
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
-    /// Take an allowance back: the call is asked about again
+    /// Revoke an allowance
     Forget {
-        /// The allowance's id, which begins with allow_
+        /// Id of the allowance, which begins with allow_
         allowance: String,
     },
 }

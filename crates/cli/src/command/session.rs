@@ -5,9 +5,9 @@ use recount_client::Listing;
 use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::request::CreateSession;
 
-use super::gather;
 use super::invocation::{Asking, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::render::{clean, list};
 
 /// Create, list, show and delete sessions
@@ -19,30 +19,30 @@ pub(super) struct Session {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Begin a session; its id is told
+    /// Create a session and print its id
     New {
-        /// What it is called
+        /// Title of the session
         title: Option<String>,
     },
     /// List sessions, newest first
     Ls {
-        /// At most so many
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
-    /// Tell a session, and its runs, newest first
+    /// Show a session and its runs, newest first
     Show {
-        /// The session's id
+        /// Id of the session
         session: String,
-        /// At most so many runs
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N runs
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
     /// Delete a session and erase its runs
     Rm {
-        /// The session's id
+        /// Id of the session
         session: String,
-        /// Do it: what is erased cannot be had back
+        /// Confirm the deletion, which cannot be undone
         #[arg(long)]
         yes: bool,
     },
@@ -76,7 +76,7 @@ impl Session {
             Verb::Rm { session, yes: false } => {
                 let session = client.get_session(&session).await?;
                 Err(Failure::Usage(format!(
-                    "{} has {}; they would be erased and cannot be had back: say --yes to do it",
+                    "{} has {}; they would be erased permanently; confirm with --yes",
                     session.id,
                     list::count_of_runs(session.runs)
                 )))

@@ -15,14 +15,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use super::answers::Reply;
-use super::reach::Reached;
 use super::stdin::Typed;
 use crate::command::answer;
-use crate::command::tail::damage_words;
-use crate::exit::Failure;
+use crate::command::reach::Reached;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
+use crate::render::damage::damage_words;
 use crate::render::live::{Ending, Kind, Live, Paint, Prompt};
 use crate::render::pulse::{Beat, Pulse, Style};
 
@@ -38,6 +38,20 @@ pub(crate) struct View {
     pub(crate) json: bool,
     /// In words alone: no colours, no signs, nothing drawn anew.
     pub(crate) plain: bool,
+}
+
+impl View {
+    pub(crate) fn paint(self, out: &Output) -> Paint {
+        Paint(!self.json && !self.plain && out.may_be_coloured())
+    }
+
+    pub(crate) fn pulse(self, out: &Output) -> Pulse {
+        Pulse::new(match (self.json, self.plain) {
+            (true, _) => Style::None,
+            (false, false) if out.may_be_redrawn() => Style::Line,
+            (false, _) => Style::Notes,
+        })
+    }
 }
 
 /// What is under way beside the reading of events.
@@ -89,20 +103,14 @@ impl Following {
         unattended: Option<Unattended>,
     ) -> Self {
         let out = Output::new();
-        let View { json, plain } = view;
-        let colours = !json && !plain && out.may_be_coloured();
-        let style = match (json, plain) {
-            (true, _) => Style::None,
-            (false, false) if out.may_be_redrawn() => Style::Line,
-            (false, _) => Style::Notes,
-        };
         Following {
             client: reached.client.clone(),
             run: run.to_owned(),
             address: reached.address.clone(),
-            json,
+            json: view.json,
             goes_on_unread: reached.is_inside(),
-            live: Live::new(Paint(colours)).plain(plain),
+            live: Live::new(view.paint(&out)).plain(view.plain),
+            pulse: view.pulse(&out),
             out,
             typed: Typed::open(even_from_a_pipe),
             prompts: VecDeque::new(),
@@ -111,7 +119,6 @@ impl Following {
             cancelling: None,
             was_interrupted: false,
             is_away: false,
-            pulse: Pulse::new(style),
             release_due: None,
         }
     }
@@ -205,13 +212,11 @@ impl Following {
     async fn told(&mut self, told: Told) -> Result<(), Failure> {
         match told {
             Told::Event { envelope, .. } => self.event(&envelope).await?,
-            Told::Gap { first, last } => {
-                self.note(&format!("events {first} to {last} were pruned and are not here"))
-            }
+            Told::Gap { first, last } => self.note(&format!("events {first} to {last} were pruned")),
             Told::Damaged(damaged) => self.note(&damage_words(&damaged)),
             Told::CaughtUp { .. } => {
                 if std::mem::take(&mut self.is_away) {
-                    self.note("connected again");
+                    self.note("reconnected");
                 }
             }
             Told::Disconnected { reason, .. } => {

@@ -7,7 +7,7 @@ use recount_client::request::{AgentName, CreateRun, CreateTask, FileOrder};
 use serde_json::value::RawValue;
 
 use super::Run;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::render::title;
 
 impl Run {

@@ -6,9 +6,9 @@
 use std::io::IsTerminal as _;
 
 use super::follow::{Following, View};
-use super::reach::Reached;
 use super::stdin::Typed;
-use crate::exit::Failure;
+use crate::command::reach::Reached;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 use crate::render::clean;
