@@ -17,11 +17,11 @@ use crate::failure::Failure;
 #[derive(Args)]
 pub(super) struct Aaep {
     #[command(subcommand)]
-    verb: Verb,
+    verb: AaepVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum AaepVerb {
     /// Record the events of a producer
     Capture(Box<capture::Capture>),
     /// Serve a recording to subscribers
@@ -71,11 +71,11 @@ impl Profile {
 impl Aaep {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         match self.verb {
-            Verb::Capture(capture) => capture.run(invocation),
-            Verb::Replay(replay) => replay.run(invocation),
-            Verb::Validate(validate) => validate.run(invocation),
-            Verb::Visualize(visualize) => visualize.run(invocation),
-            Verb::Conformance(conformance) => conformance.run(invocation),
+            AaepVerb::Capture(capture) => capture.run(invocation),
+            AaepVerb::Replay(replay) => replay.run(invocation),
+            AaepVerb::Validate(validate) => validate.run(invocation),
+            AaepVerb::Visualize(visualize) => visualize.run(invocation),
+            AaepVerb::Conformance(conformance) => conformance.run(invocation),
         }
     }
 }

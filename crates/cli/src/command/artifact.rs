@@ -20,11 +20,11 @@ use crate::render::{clean, list};
 #[derive(Args)]
 pub(super) struct Artifact {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ArtifactVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum ArtifactVerb {
     /// List artifacts, newest first
     #[command(alias = "ls")]
     List {
@@ -67,18 +67,18 @@ impl Artifact {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            Verb::List { run, task, kind, status, limit } => {
+            ArtifactVerb::List { run, task, kind, status, limit } => {
                 let fetch = async |listing: Listing| {
                     let listing = Listing { kind: kind.clone(), ..listing };
                     client.list_artifacts(&listing, run.as_deref(), task.as_deref()).await
                 };
                 asking.things(&gather(fetch, limit, status).await?, list::artifacts)
             }
-            Verb::Show { artifact } => {
+            ArtifactVerb::Show { artifact } => {
                 let artifact = client.get_artifact(&artifact).await?;
                 if asking.json { asking.out.value(&artifact) } else { asking.out.lines(&told(&artifact)) }
             }
-            Verb::Get { artifact, output } => {
+            ArtifactVerb::Get { artifact, output } => {
                 let bytes = client.read_artifact(&artifact).await?;
                 let Some(file) = output else { return asking.out.bytes(&bytes) };
                 write_new(&file, &bytes)?;

@@ -50,8 +50,8 @@ impl Export {
             false => Runs { ids: named, erased: 0, damaged_rows: BTreeSet::new() },
         };
         let mut sink = match self.output.to_str() {
-            Some("-") => Sink::Stdout(Output::new()),
-            _ => Sink::File(Partial::begin(&self.output)?),
+            Some("-") => ExportSink::Stdout(Output::new()),
+            _ => ExportSink::File(Partial::begin(&self.output)?),
         };
         // The runs that are left out, and why.
         let mut left_out: Vec<(String, Why)> = Vec::new();
@@ -75,7 +75,7 @@ impl Export {
         place.close().await?;
         let is_whole = left_out.is_empty() && damaged_rows.is_empty() && unread.is_none();
         let mut partly = None;
-        if let Sink::File(partial) = sink {
+        if let ExportSink::File(partial) = sink {
             match is_whole {
                 true => partial.finish()?,
                 false => partly = Some(partial.finish_incomplete()?),
@@ -123,35 +123,35 @@ impl fmt::Display for Why {
             Why::Gone(why) => ("was removed during the export", Some(&**why), ""),
         };
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-        write!(f, "{is} and was left out{why}{advice}")
+        write!(f, "{is} and was skipped{why}{advice}")
     }
 }
 
-enum Sink {
+enum ExportSink {
     Stdout(Output),
     File(Partial),
 }
 
-impl Sink {
+impl ExportSink {
     fn line(&mut self, line: &str) -> Result<(), Failure> {
         match self {
-            Sink::Stdout(out) => out.json(line),
-            Sink::File(file) => file.line(line),
+            ExportSink::Stdout(out) => out.json(line),
+            ExportSink::File(file) => file.line(line),
         }
     }
 
     /// How much of a file was written so far; what is on standard output cannot be taken back.
     fn length(&mut self) -> Result<Option<u64>, Failure> {
         match self {
-            Sink::Stdout(_) => Ok(None),
-            Sink::File(file) => file.length().map(Some),
+            ExportSink::Stdout(_) => Ok(None),
+            ExportSink::File(file) => file.length().map(Some),
         }
     }
 }
 
 /// Writes a run up to what its digest covers. Nothing of it is written before all of it was read and added up, so that
 /// a run that cannot be read leaves no part of itself. A run longer than [`limits::EXPORT_HELD_BYTES_MAX`] is read twice.
-async fn write(place: &Place, run: &str, sink: &mut Sink) -> Result<Header, Failure> {
+async fn write(place: &Place, run: &str, sink: &mut ExportSink) -> Result<Header, Failure> {
     let (header, held) = hold(place, run).await?;
     let begun_at = sink.length()?;
     sink.line(&header.line())?;
@@ -161,7 +161,7 @@ async fn write(place: &Place, run: &str, sink: &mut Sink) -> Result<Header, Fail
     }
     let Err(why) = read(place, &header, |line| sink.line(line)).await else { return Ok(header) };
     match (sink, begun_at, why) {
-        (Sink::File(file), Some(begun_at), why) => {
+        (ExportSink::File(file), Some(begun_at), why) => {
             file.cut(begun_at)?;
             Err(why)
         }

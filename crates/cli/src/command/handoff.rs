@@ -15,11 +15,11 @@ use crate::render::{clean, list};
 #[derive(Args)]
 pub(super) struct Handoff {
     #[command(subcommand)]
-    verb: Verb,
+    verb: HandoffVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum HandoffVerb {
     /// List open handoffs
     Ls {
         /// Also list answered handoffs
@@ -60,22 +60,22 @@ impl Handoff {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         let answered = match self.verb {
-            Verb::Ls { all, limit } => {
+            HandoffVerb::Ls { all, limit } => {
                 let status = (!all).then(|| "pending".to_owned());
                 let fetch = async |listing: Listing| client.list_handoffs(&listing).await;
                 return asking.things(&gather(fetch, limit, status).await?, list::handoffs);
             }
-            Verb::Show { handoff } => {
+            HandoffVerb::Show { handoff } => {
                 let handoff = client.get_handoff(&handoff).await?;
                 if asking.json {
                     return asking.out.value(&handoff);
                 }
                 return asking.out.lines(&told(&handoff));
             }
-            Verb::Ack { handoff, comment } => {
+            HandoffVerb::Ack { handoff, comment } => {
                 client.acknowledge_handoff(&handoff, &AcknowledgeHandoff { comment }).await?
             }
-            Verb::Reject { handoff, reason } => {
+            HandoffVerb::Reject { handoff, reason } => {
                 client.reject_handoff(&handoff, &RejectHandoff { reason }).await?
             }
         };

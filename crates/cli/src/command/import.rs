@@ -39,7 +39,7 @@ impl Import {
             None => Place::server(invocation.client()?),
         };
         let mut blocks = Blocks::new(input, RUN_BYTES_MAX);
-        let (mut tally, mut export) = (Tally::default(), Section::default());
+        let (mut tally, mut export) = (ImportTally::default(), Section::default());
         let mut out = Output::new();
         while let Some(block) =
             blocks.next().map_err(|why| Failure::Own(format!("the input cannot be read: {why}")))?
@@ -117,13 +117,13 @@ impl Section {
 }
 
 #[derive(Default)]
-struct Tally {
+struct ImportTally {
     imported: usize,
     here_already: usize,
     refused: usize,
 }
 
-impl Tally {
+impl ImportTally {
     /// `name` is a run's id, or a place in the file.
     fn tell(
         &mut self,
@@ -161,7 +161,7 @@ impl Tally {
     }
 
     fn verdict(self) -> Result<(), Failure> {
-        let Tally { imported, here_already, refused } = self;
+        let ImportTally { imported, here_already, refused } = self;
         note(&format!("{imported} imported, {here_already} already present, {refused} refused"));
         if refused == 0 { Ok(()) } else { Err(Failure::No) }
     }

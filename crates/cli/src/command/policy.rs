@@ -16,11 +16,11 @@ use crate::render::clean;
 #[derive(Args)]
 pub(super) struct Policy {
     #[command(subcommand)]
-    verb: Verb,
+    verb: PolicyVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum PolicyVerb {
     /// List allowances, newest first
     #[command(alias = "list")]
     Ls {
@@ -52,14 +52,14 @@ impl Policy {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            Verb::Ls { scope, run, session, limit } => {
+            PolicyVerb::Ls { scope, run, session, limit } => {
                 let scope = scope.map(AllowanceScope::as_str);
                 let fetch = async |listing: Listing| {
                     client.list_allowances(&listing, scope, run.as_deref(), session.as_deref()).await
                 };
                 asking.things(&gather(fetch, limit, None).await?, lines)
             }
-            Verb::Forget { allowance } => {
+            PolicyVerb::Forget { allowance } => {
                 let gone = client.take_back_allowance(&allowance).await?;
                 if asking.json {
                     return asking.out.value(&gone);

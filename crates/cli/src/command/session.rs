@@ -14,11 +14,11 @@ use crate::render::{clean, list};
 #[derive(Args)]
 pub(super) struct Session {
     #[command(subcommand)]
-    verb: Verb,
+    verb: SessionVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum SessionVerb {
     /// Create a session and print its id
     New {
         /// Title of the session
@@ -56,24 +56,24 @@ impl Session {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            Verb::New { title } => {
+            SessionVerb::New { title } => {
                 let session = client.create_session(&CreateSession { title }).await?;
                 if asking.json {
                     return asking.out.value(&session);
                 }
                 asking.out.line(&clean::line(&session.id))
             }
-            Verb::Ls { limit } => {
+            SessionVerb::Ls { limit } => {
                 let fetch = async |listing: Listing| client.list_sessions(&listing).await;
                 asking.things(&gather(fetch, limit, None).await?, list::sessions)
             }
-            Verb::Show { session, limit } => {
+            SessionVerb::Show { session, limit } => {
                 let shown = client.get_session(&session).await?;
                 asking.things(&[shown], list::sessions)?;
                 let fetch = async |listing: Listing| client.list_session_runs(&session, &listing).await;
                 asking.things(&gather(fetch, limit, None).await?, list::runs)
             }
-            Verb::Rm { session, yes: false } => {
+            SessionVerb::Rm { session, yes: false } => {
                 let session = client.get_session(&session).await?;
                 Err(Failure::Usage(format!(
                     "{} has {}; they would be erased permanently; confirm with --yes",
@@ -81,7 +81,7 @@ impl Session {
                     list::count_of_runs(session.runs)
                 )))
             }
-            Verb::Rm { session, yes: true } => {
+            SessionVerb::Rm { session, yes: true } => {
                 let deleted = client.delete_session(&session).await?;
                 if asking.json {
                     return asking.out.value(&deleted);

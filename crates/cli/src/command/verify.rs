@@ -84,7 +84,7 @@ impl Verify {
             }
         }
         let is_many = self.all || self.digests.is_some();
-        let mut tally = Tally::default();
+        let mut tally = VerifyTally::default();
         for row in damaged_rows.into_inner() {
             tally.unlisted(&mut asking.out, asking.json, &row)?;
         }
@@ -113,7 +113,7 @@ impl Verify {
 pub(super) fn offline(data: &Path, noted: &[Noted], json: bool) -> Result<(), Failure> {
     let survey = recount_server::verify::offline(data, noted)?;
     let mut out = Output::new();
-    let mut tally = Tally::default();
+    let mut tally = VerifyTally::default();
     for report in &survey.reports {
         tally.tell(&mut out, json, report)?;
     }
@@ -273,12 +273,12 @@ async fn lost_bytes(client: &Client, run: &str) -> Result<Vec<String>, ClientErr
 }
 
 #[derive(Default)]
-struct Tally {
+struct VerifyTally {
     runs: usize,
     problems: usize,
 }
 
-impl Tally {
+impl VerifyTally {
     /// A row that is damaged, so that nothing can be said of its run.
     fn unlisted(&mut self, out: &mut Output, as_json: bool, row: &str) -> Result<(), Failure> {
         self.problems += 1;

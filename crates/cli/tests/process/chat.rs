@@ -300,7 +300,7 @@ fn what_is_chosen_is_held_against_what_the_server_offers() {
 
     let two = json!({"version": 3, "agents": [offered, {"name": "p", "version": "1.0.0"}]});
     let several = Foreign::start(move |request| (request.path == "/meta").then(|| reply(200, &two)));
-    say(&several, &["--message", "x"]).bad(2, "say --agent with one of o, p");
+    say(&several, &["--message", "x"]).bad(2, "use --agent with one of o, p");
 }
 
 #[test]
@@ -458,7 +458,10 @@ fn at_a_terminal_calls_are_asked_for_and_answered_together() {
     terminal.wait_for("accepts no images");
     terminal.press("go\n");
     let asked = terminal.wait_for("Allow it? [y]es / [n]o / n REASON: ");
-    assert!(asked.contains("asks for permission to use look:\n    {\n      \"note\": \"n\"\n    }\n"), "{asked}");
+    assert!(
+        asked.contains("asks for permission to use look:\n    {\n      \"note\": \"n\"\n    }\n"),
+        "{asked}"
+    );
     assert!(asked.contains("what it does: Looks something up."), "{asked}");
     terminal.press("y if you must\n");
     terminal.wait_for("nothing was decided");
@@ -531,7 +534,7 @@ fn ctrl_c_cancels_a_turn_where_the_server_can_and_leaves_it_where_it_cannot() {
     terminal.wait_for("you: kept\n");
     terminal.wait_for("you: ");
     terminal.interrupt();
-    terminal.wait_for("to go on with it:\n    recount chat --session=s-1");
+    terminal.wait_for("to continue it:\n    recount chat --session=s-1");
     assert_eq!(terminal.end().1, 130);
 }
 

@@ -397,7 +397,7 @@ async fn an_export_of_all_goes_on_after_a_run_that_went_or_does_not_add_up() {
         let line = all.words.lines().find(|line| line.starts_with(run));
         assert!(line.is_some_and(|line| line.contains(words)), "{run}: {all:?}");
     };
-    named(&erased, "was removed during the export and was left out");
+    named(&erased, "was removed during the export and was skipped");
     named(&changed, "is damaged and was skipped");
     assert_eq!(files_of(files.path()), ["out.jsonl.partial"]);
     let told = std::fs::read_to_string(files.path().join("out.jsonl.partial")).unwrap();

@@ -213,8 +213,8 @@ async fn what_cannot_be_asked_for_is_said_before_anything_is_done() {
     let large = std::fs::File::create(scene.work().join("large.bin")).unwrap();
     large.set_len((10 << 20) + 1).unwrap();
     for (arguments, word) in [
-        (&[][..], "nothing was asked for"),
-        (&["--kind", "shell"], "nothing was asked for"),
+        (&[][..], "no task given"),
+        (&["--kind", "shell"], "no task given"),
         (&["--kind", "file", "grep"], "two words"),
         (&["x", "--budget", "much"], "US dollars"),
         (&["x", "--timeout", "soon"], "duration"),
@@ -475,8 +475,8 @@ async fn without_a_server_the_program_is_one_itself() {
     terminal.interrupt();
     let (text, status) = terminal.end();
     // On a busy machine the run may have been cancelled by then.
-    let left = text.contains("to go on with it:\n    recount run --unfinished resume\n");
-    let cancelled = text.contains("to go on from where it stopped:\n    recount run --resume run_");
+    let left = text.contains("to continue it:\n    recount run --unfinished resume\n");
+    let cancelled = text.contains("to continue from where it stopped:\n    recount run --resume run_");
     assert!(left || cancelled, "{text}");
     assert_eq!(status, 130);
     until(&|| !is_under_way(&script));

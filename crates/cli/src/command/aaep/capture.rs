@@ -307,7 +307,7 @@ fn link_failure(why: LinkError) -> Failure {
         LinkError::Unusable(_) => Failure::Usage(words),
         LinkError::Unreachable { .. } => Failure::Unreachable(format!("{words}; does a producer run there?")),
         LinkError::Refused { status: 401, .. } => {
-            Failure::Refused(format!("{words}; the producer wants a token: say --token-file FILE"))
+            Failure::Refused(format!("{words}; the producer requires a token: use --token-file FILE"))
         }
         LinkError::Refused { status: 404, .. } => Failure::Refused(format!(
             "{words}; is the path right? Some producers have /aaep/v1, and some have not"

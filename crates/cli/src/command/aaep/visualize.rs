@@ -21,7 +21,7 @@ pub(super) struct Visualize {
     file: PathBuf,
     /// Output format
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<TraceFormat>,
     /// File to write, only on success; - is standard output
     #[arg(short, long, value_name = "OUT", default_value = "-")]
     output: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Visualize {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Format {
+enum TraceFormat {
     /// Plain text, for a terminal or a screen reader
     Text,
     /// One self-contained page with drawings
@@ -46,10 +46,10 @@ enum Format {
 impl Visualize {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let format = match self.format {
-            Some(Format::Text) => trace::Format::Text,
-            Some(Format::Html) => trace::Format::Html,
+            Some(TraceFormat::Text) => trace::Format::Text,
+            Some(TraceFormat::Html) => trace::Format::Html,
             None if invocation.json => trace::Format::Json,
-            Some(Format::Json) => trace::Format::Json,
+            Some(TraceFormat::Json) => trace::Format::Json,
             None => trace::Format::Text,
         };
         let name = match self.file.to_str() {

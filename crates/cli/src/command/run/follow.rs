@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use super::answers::Reply;
-use super::stdin::Typed;
+use super::stdin::AnswerInput;
 use crate::command::answer;
 use crate::command::reach::Reached;
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub(crate) struct Following {
     goes_on_unread: bool,
     live: Live,
     out: Output,
-    typed: Typed,
+    typed: AnswerInput,
     /// What is asked and not settled; the first is the one that is asked here.
     prompts: VecDeque<Prompt>,
     unattended: Option<Unattended>,
@@ -112,7 +112,7 @@ impl Following {
             live: Live::new(view.paint(&out)).plain(view.plain),
             pulse: view.pulse(&out),
             out,
-            typed: Typed::open(even_from_a_pipe),
+            typed: AnswerInput::open(even_from_a_pipe),
             prompts: VecDeque::new(),
             unattended,
             sending: None,
@@ -174,7 +174,7 @@ impl Following {
             Some(Ending::Failed) => Err(Failure::No),
             Some(Ending::Signal(number)) => Err(Failure::Signal(number)),
             Some(Ending::Cancelled) if self.was_interrupted => {
-                self.note("cancelled; to go on from where it stopped:");
+                self.note("cancelled; to continue from where it stopped:");
                 let command = self.go_on();
                 self.note(&command);
                 Err(Failure::Interrupted)
@@ -382,9 +382,7 @@ impl Following {
     fn interrupted(&mut self) -> Result<(), Failure> {
         if std::mem::replace(&mut self.was_interrupted, true) {
             if self.goes_on_unread {
-                self.note(
-                    "left at once; what the run had under way is killed with this program; to go on with it:",
-                );
+                self.note("left at once; the work of the run was killed with this program; to continue it:");
                 self.note("    recount run --unfinished resume");
             } else {
                 self.note("left at once; the run may go on; to follow it:");
@@ -392,7 +390,7 @@ impl Following {
             }
             return Err(Failure::Interrupted);
         }
-        self.note("cancelling the run; Ctrl-C once more leaves at once");
+        self.note("cancelling the run; press Ctrl-C again to leave at once");
         let (client, run) = (self.client.clone(), self.run.clone());
         self.cancelling = Some(Box::pin(async move {
             let reason = Some("interrupted from the keyboard".to_owned());
@@ -411,7 +409,7 @@ impl Following {
     fn cancelled(&mut self, done: Result<(), ClientError>) {
         match done {
             Err(why) if why.code() != Some("run_ended") => {
-                self.note(&format!("the run could not be cancelled: {why}; Ctrl-C once more leaves at once"));
+                self.note(&format!("cannot cancel the run: {why}; press Ctrl-C again to leave at once"));
             }
             _ => {}
         }

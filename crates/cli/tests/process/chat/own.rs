@@ -186,7 +186,7 @@ fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back()
     terminal.wait_for("permission to use glob");
     terminal.wait_for("n REASON: ");
     terminal.interrupt();
-    terminal.wait_for(&format!("to go on with it:\n    recount chat --session={session}"));
+    terminal.wait_for(&format!("to continue it:\n    recount chat --session={session}"));
     assert_eq!(terminal.end().1, 130);
 
     let mut terminal = at_terminal(&scene, &server, &["--session", &session]);

@@ -88,8 +88,7 @@ impl Subscriber {
     fn subject(&self, person: Option<mpsc::Sender<Question>>) -> Result<Subject, Failure> {
         let address = address(&self.address)?;
         if !address.ip().is_loopback() && self.want_token.is_none() {
-            let why =
-                "is not of this machine; say 127.0.0.1, or --want-token so that not everybody is let in";
+            let why = "is not a loopback address; use 127.0.0.1, or require a token with --want-token";
             return Err(Failure::Usage(format!("{} {why}", self.address)));
         }
         let answers = match (self.auto_accept, self.auto_reject, self.person) {
@@ -111,7 +110,7 @@ impl Subscriber {
 /// Where to listen.
 fn address(url: &str) -> Result<SocketAddr, Failure> {
     let unusable =
-        |why: &str| Failure::Usage(format!("`{url}` {why}; say an address like http://127.0.0.1:8787"));
+        |why: &str| Failure::Usage(format!("`{url}` {why}; use an address such as http://127.0.0.1:8787"));
     let place = url.strip_prefix("http://").ok_or_else(|| unusable("does not begin with http://"))?;
     let place = place.strip_suffix('/').unwrap_or(place);
     if place.contains('/') {
