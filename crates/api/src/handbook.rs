@@ -1,6 +1,6 @@
 //! The published contract as a page for people: plain HTML with headings and lists, and no script.
 //!
-//! It is written from the same document that machines get, so it says what that says. Look at [`page`].
+//! It is made from the same document that programs get, so both agree. Look at [`page`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 /// Why writing to a page cannot fail.
 const TAKES_ALL: &str = "a text takes whatever is written to it";
 
-/// What methods an operation may stand under, in the order of the page.
+/// The methods of operations, in the order of the page.
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// The whole page.
@@ -114,7 +114,7 @@ fn content_words(media_type: &str, content: &Value) -> String {
     links.join(", ")
 }
 
-/// Who may, where not anybody may.
+/// The required scopes, if any.
 fn scopes(security: &Value) -> String {
     let mut scopes: Vec<&str> =
         list(security).iter().flat_map(|way| list(&way["bearer"])).map(text).collect();

@@ -1,4 +1,4 @@
-//! One call a route. See [`Client`].
+//! The client: one method per route. See [`Client`].
 
 pub(crate) mod address;
 mod artifacts;
@@ -31,8 +31,8 @@ use crate::source::Source;
 /// A page of envelopes, each as the very bytes the server sent.
 pub type EventsPage = Page<Box<RawValue>>;
 
-/// Which page of a list: behind `after` (the `next` of the page before), at most `limit` things, and only
-/// those with a status, when one is named.
+/// Which page of a list: after `after` (the `next` of the page before), at most `limit` items, and only
+/// those with a status, if one is given.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     pub after: Option<serde_json::Value>,
@@ -211,7 +211,7 @@ impl Client {
         self.get_one(self.at(&["runs", run, "digest"])).await
     }
 
-    /// Events behind sequence `after`, or from the start.
+    /// Events after sequence `after`, or from the start.
     pub async fn read_run_events(
         &self,
         run: &str,
@@ -236,7 +236,7 @@ impl Client {
 
     // The feed.
 
-    /// Events of all runs behind position `after`, or from the start.
+    /// Events of all runs after position `after`, or from the start.
     pub async fn read_feed(
         &self,
         after: Option<u64>,
@@ -264,7 +264,7 @@ impl Client {
 
     // What operators ask.
 
-    /// Makes a copy of the whole store on the server's machine, named by the server unless told.
+    /// Makes a copy of the whole store on the server's machine, named by the server unless the request has a name.
     pub async fn make_backup(&self, request: &MakeBackup) -> Result<Backup, ClientError> {
         let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
         let body = Some(("application/json", body));
@@ -363,8 +363,8 @@ impl Client {
             .map_err(|why| ClientError::protocol(&self.base, format!("the reply cannot be read: {why}")))
     }
 
-    /// Opens an event stream behind a cursor, which goes into the query, or, to resume, into the header.
-    /// `None` when the server says that nothing follows any more.
+    /// Opens an event stream after a cursor, which is sent in the query or, to resume, in the header.
+    /// `None` when the server answers that nothing follows any more.
     pub(crate) async fn open(
         &self,
         source: &Source,
@@ -453,7 +453,7 @@ pub(crate) async fn whole_body(base: &str, mut response: Response) -> Result<Byt
 
 /// What carries the calls to a server.
 pub(crate) fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
-    // The library wants to know whose cryptography before any client is built. (docs/decisions/0015)
+    // The library needs its cryptography chosen before any client is built. (docs/decisions/0015)
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut connections = reqwest::Client::builder();
     if is_plain(base) {

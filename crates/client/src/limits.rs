@@ -1,4 +1,4 @@
-//! Bounds of the client, and what happens at them.
+//! Limits of the client, and what happens at each.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub const ATTEMPTS_MAX: u32 = 5;
 /// so that no request is sent into a connection that the server just closed.
 pub const REST_MAX: Duration = Duration::from_secs(10);
 
-/// Characters of a refusal in no form of ours that are told; the rest is left out.
+/// Characters shown of a refusal in an unknown form; the rest is left out.
 pub const REFUSAL_CHARS_MAX: usize = 1_000;
 
 /// How long a turn of an agent may bring nothing, not even a sign of life, where the server has given none so far: its

@@ -75,7 +75,7 @@ fn push(out: &mut String, value: impl std::fmt::Display) {
     write!(out, "{value}").expect("writing into a string does not fail");
 }
 
-/// The envelope's fields as they stand, `data` unread. Borrowed: no copying for those who only route.
+/// The fields of the envelope, with `data` unparsed. Borrowed, so that routing copies nothing.
 #[derive(Debug)]
 pub struct Envelope<'a> {
     pub schema_version: std::borrow::Cow<'a, str>,
@@ -312,7 +312,7 @@ mod tests {
         assert!(read_as_written(without.as_bytes()).is_some());
     }
 
-    /// Whatever stands there instead of a byte, or in front of one, or is missing: both ways say the same.
+    /// A byte replaced, inserted or removed: both parsers must agree on the result.
     #[test]
     fn both_ways_of_reading_agree_on_everything() {
         let (mut short, mut refused) = (0, 0);

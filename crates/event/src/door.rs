@@ -1,8 +1,8 @@
-//! The door: JSON from outside is checked once and loses its white space; nothing else about it changes.
+//! Checks JSON from outside once and removes its white space; nothing else about it changes.
 //! [`draft`] takes a whole event from a producer, [`compact`] any JSON.
 //!
-//! Refused: what is not JSON, duplicate keys, nesting beyond the limit, lone surrogates, integers that
-//! some readers would round, numbers no reader can hold. Everything else is kept token for token.
+//! Refused: invalid JSON, duplicate keys, nesting beyond the limit, lone surrogates, integers that
+//! some readers would round, numbers out of range. Everything else is kept token for token.
 
 use recount_json::{Fault, Kind, Scanner};
 
@@ -33,8 +33,8 @@ pub enum DraftError {
     Payload(#[from] PayloadError),
 }
 
-/// Takes what a producer says happened: the type's name and the text of `data`. The text is checked,
-/// loses its white space and is kept as it is from then on.
+/// Takes an event from a producer: the name of its type and the text of `data`. The text is checked,
+/// loses its white space and is kept unchanged from then on.
 pub fn draft(type_name: &str, data: &str) -> Result<Draft, DraftError> {
     let verbatim = compact(data)?;
     if verbatim.len() > limits::DATA_BYTES_MAX {

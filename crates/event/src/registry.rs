@@ -1,8 +1,8 @@
-//! The registry: every event type there is, in one table.
+//! The registry: every event type, in one table.
 //!
 //! From this table come the [`Payload`] enum, the reference page ([`reference`]), the JSON Schemas
 //! ([`schema`]) and the file that freezes what was released ([`lock`]).
-//! A row answers, for every protocol we speak, what that protocol hears of the type; "silent" is an answer.
+//! A row says, for every protocol, what that protocol shows of the type; "silent" is a valid entry.
 //! To add a type: a struct in its family's file, a row here, a fixture in `testdata/events/`.
 
 pub mod emitted;
@@ -43,7 +43,7 @@ pub enum Appender {
     Runtime,
     /// This server, and a program that drives an external run.
     Producer,
-    /// Anyone who may ingest.
+    /// Any client that may ingest.
     Anyone,
 }
 
@@ -121,7 +121,7 @@ pub struct Opaque {
 
 macro_rules! registry {
     ($( $variant:ident($payload:ty) = $name:literal, $status:ident, $appender:ident, aap $aap:literal, aaep $aaep:literal; )*) => {
-        /// What an event says. One variant a registered type, and one for all others.
+        /// The data of an event. One variant for each registered type, and one for all others.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Payload {
             $( $variant(Box<$payload>), )*
@@ -152,7 +152,7 @@ macro_rules! registry {
                 }
             }
 
-            /// Reads `data` as what the type says it is. Unknown types become [`Payload::Opaque`].
+            /// Reads `data` as the named type. Unknown types become [`Payload::Opaque`].
             /// `data` must be an object: no type has any other, and a derived reader would take a list.
             pub fn read(type_name: &str, data: &str) -> Result<Payload, PayloadError> {
                 if !data.trim_start().starts_with('{') {

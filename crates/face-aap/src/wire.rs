@@ -1,7 +1,7 @@
-//! The protocol's types, as it words them, in both directions. Begin with [`read`].
+//! The protocol's types, in its own words, in both directions. Entry point: [`read`].
 //!
-//! What a client sends may hold keys that this release does not know: they are passed over. What it does know must be
-//! of the right type; the refusal names the place. It must never know of runs or events.
+//! Unknown keys in requests are ignored. Known ones must have the right type; the refusal names the place. It must never
+//! know of runs or events.
 
 mod event;
 mod message;

@@ -1,4 +1,4 @@
-//! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
+//! Accepts requests: pure, from wire types to commands. All input is checked here once.
 
 mod artifacts;
 mod order;
@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use self::artifacts::{Range, artifact_id, at_most, no_artifact, range, short, word};
 use self::order::no_order;
-pub(crate) use self::order::{Wanted, bounded, number as amount, order};
+pub(crate) use self::order::{RunOptions, bounded, number as amount, order};
 pub(crate) use self::template::template;
 use self::template::{Picked, picked};
 use crate::error::Refusal;
@@ -89,7 +89,7 @@ pub(crate) fn asked<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()
     Ok(())
 }
 
-/// Says that there is no such parameter, and which one was meant, or which there are.
+/// The message about an unknown parameter, with the nearest known one, or all known ones.
 fn unknown<Name>(route: &Route<Name>, name: &str) -> String {
     let known: Vec<&str> = route.query.iter().map(|parameter| parameter.name).collect();
     let advice = match (spelling::nearest(name, known.iter().copied()), known.as_slice()) {
@@ -155,8 +155,8 @@ pub(crate) fn request_id(value: Option<&HeaderValue>) -> Option<&str> {
     ((1..=limits::REQUEST_ID_MAX).contains(&text.len()) && text.bytes().all(plain)).then_some(text)
 }
 
-/// Where a request belongs in a trace of others, where the header says so as the standard has it. One that does
-/// not is passed over, as the standard demands.
+/// The trace context of a request, if the header is valid by the standard. An invalid
+/// one is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
     let text = value?.to_str().ok()?;
     let parts: Vec<&str> = text.split('-').collect();
@@ -333,12 +333,12 @@ pub(crate) fn session_id(text: &str) -> Accepted<SessionId> {
     })
 }
 
-/// The name of something that people are asked. What no producer could have chosen is not there.
+/// The id of a prompt. An id that no producer could have chosen does not exist.
 pub(crate) fn prompt_id(kind: PromptKind, text: &str) -> Accepted<ForeignId> {
     ForeignId::parse(text).map_err(|_| no_prompt(kind, shortened(text)))
 }
 
-/// Nobody was asked under this name.
+/// No prompt with this id.
 pub(crate) fn no_prompt(kind: PromptKind, id: &str) -> Refusal {
     let code = match kind {
         PromptKind::Approval => Code::ApprovalNotFound,
@@ -368,7 +368,7 @@ pub(crate) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Accepted<T> {
         .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
 }
 
-/// The same, where no body at all stands for an empty object.
+/// The same, with an empty object for an empty body.
 pub(crate) fn body_or_default<T: DeserializeOwned + Default>(bytes: &[u8]) -> Accepted<T> {
     if bytes.is_empty() { Ok(T::default()) } else { body(bytes) }
 }
@@ -393,16 +393,20 @@ pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
     })
 }
 
-/// A run that somebody asks for, what it is to do, and the run it is to go on from.
-pub(crate) struct Asked {
+/// A requested run, its configuration, and the run it continues.
+pub(crate) struct RunRequest {
     pub(crate) new: NewRun,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: RunOptions,
     pub(crate) resume: Option<(RunId, Option<u64>)>,
 }
 
-pub(crate) fn new_run(mut request: CreateRun, task_of_path: Option<TaskId>, by: &str) -> Accepted<Asked> {
+pub(crate) fn new_run(
+    mut request: CreateRun,
+    task_of_path: Option<TaskId>,
+    by: &str,
+) -> Accepted<RunRequest> {
     let kind = kind(&request.kind)?;
-    let asked = request::Order {
+    let asked = request::RunConfig {
         resume: request.resume.take(),
         from_sequence: request.from_sequence,
         ..request.take_order()
@@ -424,12 +428,12 @@ pub(crate) fn new_run(mut request: CreateRun, task_of_path: Option<TaskId>, by: 
     };
     let session = request.session_id.as_deref().map(session_id).transpose()?;
     let resume = asked.resume.as_deref().map(run_id).transpose()?.map(|run| (run, asked.from_sequence));
-    let wanted = Wanted { agent: picked, ..order(kind, &queued, asked)? };
-    Ok(Asked { new: NewRun { queued, task, session, resumed_from: None }, wanted, resume })
+    let wanted = RunOptions { agent: picked, ..order(kind, &queued, asked)? };
+    Ok(RunRequest { new: NewRun { queued, task, session, resumed_from: None }, wanted, resume })
 }
 
-/// Who acts: a program outside, which is noted as it is named, or an agent of ours, whose choices are still to be held
-/// against what it is.
+/// The agent of a run: an external program, recorded as named, or a configured agent, whose choices are
+/// still to be checked against its configuration.
 fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accepted<Option<Picked>> {
     let Some(named) = named else { return Ok(None) };
     match kind {
@@ -454,7 +458,7 @@ fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accept
 }
 
 /// The first run of a task that is to be, when there is to be one.
-pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<Asked>> {
+pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<RunRequest>> {
     let asked = request.take_order();
     let Some(word) = request.kind.as_deref() else {
         no_order(&asked)?;
@@ -476,13 +480,13 @@ pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<As
     queued.request_text = text("request_text", request.request_text)?;
     queued.requested_by = Some(by.to_owned());
     let picked = agent(kind, &mut queued, request.agent)?;
-    let wanted = Wanted { agent: picked, ..order(kind, &queued, asked)? };
+    let wanted = RunOptions { agent: picked, ..order(kind, &queued, asked)? };
     let new = NewRun { queued, task: None, session: None, resumed_from: None };
-    Ok(Some(Asked { new, wanted, resume: None }))
+    Ok(Some(RunRequest { new, wanted, resume: None }))
 }
 
 /// A message in a session as the run that answers it.
-pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) -> Accepted<Asked> {
+pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) -> Accepted<RunRequest> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = text("text", Some(std::mem::take(&mut request.text)))?;
     if queued.request_text.as_ref().is_none_or(|text| text.trim().is_empty()) {
@@ -491,10 +495,10 @@ pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) ->
     queued.requested_by = Some(by.to_owned());
     let wanted = order(RunKind::AgentLoop, &queued, request.into_order())?;
     let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
-    Ok(Asked { new, wanted, resume: None })
+    Ok(RunRequest { new, wanted, resume: None })
 }
 
-/// The place in a conversation up to which somebody has read: a run and an event of it.
+/// A cursor in a conversation: a run and an event of it.
 pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64)>> {
     let Some(text) = list_cursor(query, Some(RunId::PREFIX))? else { return Ok(None) };
     let place = text.split_once(':').and_then(|(run, sequence)| {
@@ -536,7 +540,7 @@ pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
     Ok((triple, drafts.collect::<Accepted<_>>()?))
 }
 
-/// The lines of one run as they were exported. What its events say is not looked at here.
+/// The lines of one exported run. The content of its events is not checked here.
 pub fn export(bytes: &[u8]) -> Accepted<Import> {
     let malformed = |why: String| Refusal::new(Code::BodyMalformed, why);
     let (bytes, end) = without_end(bytes);

@@ -1,4 +1,4 @@
-//! Bounds of the native face, and what happens at them.
+//! Limits of the native face, and what happens at each.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub const ARTIFACT_BYTES_OWN: usize = 2 * (UPLOAD_BODY_BYTES_MAX + ARTIFACT_PIEC
 /// Bytes that they are given out in, and counted in.
 pub const ARTIFACT_PIECE_BYTES: usize = 64 << 10;
 
-/// A patch whose text comes with it when it is shown; that of a larger one is to be asked for.
+/// A patch up to this size is shown with its text; the text of a larger one has to be requested.
 pub const DIFF_INLINE_BYTES_MAX: u64 = 64 << 10;
 
 /// The type of what is sent in; a longer one is refused with `media_type_unsupported`.
@@ -89,7 +89,7 @@ pub const TIMEOUT_SECONDS_MAX: u64 = 24 * 60 * 60;
 /// How much a request may let a command write.
 pub const OUTPUT_BYTES_MAX: u64 = 1 << 30;
 
-/// Runs of a session looked at for the one that a message goes on from; without one it stands alone.
+/// Runs of a session that are searched for the one that a message continues; without one the message starts afresh.
 pub const SESSION_RUNS_LOOKED_AT_MAX: usize = 20;
 
 /// When to come again after a failure that may pass and names no time of its own.

@@ -1,6 +1,6 @@
 //! The check of the whole store: whether everything exists and adds up, and what can still be read.
 //!
-//! It works on a damaged database, too: it skips what SQLite cannot read, and changes nothing.
+//! It also works on a damaged database: it skips what SQLite cannot read, and changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row};
 
 use crate::blobs::Blobs;
 use crate::changes;
-use crate::fault::{Doing as _, closed};
+use crate::fault::{FaultContext as _, closed};
 use crate::layout::{self, FeedRow, StreamTail};
 use crate::packing::NOBODY;
 use crate::rows;
@@ -30,7 +30,7 @@ pub(crate) fn examine(
 ) -> Result<Integrity, Fault> {
     let told = stop.clone();
     let watch = move || told.load(Ordering::Relaxed);
-    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)).doing("looking at the whole store")?;
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)).context("looking at the whole store")?;
     let stop = || stop.load(Ordering::Relaxed);
     let mut problems = Problems::default();
     // One state for all that follows. On a damaged database this may fail; what follows then sees what it can.
@@ -45,7 +45,7 @@ pub(crate) fn examine(
             "the database has schema {schema} still; opening the store brings it forward, its records can be looked at then"
         ));
     }
-    let mut look = Look { connection: &connection, stop: &stop, problems: &mut problems };
+    let mut look = StoreCheck { connection: &connection, stop: &stop, problems: &mut problems };
     look.pages();
     let streams = look.streams();
     let (readable_streams, readable_records) = look.records(&streams);
@@ -89,7 +89,7 @@ impl Problems {
     }
 }
 
-struct Look<'a> {
+struct StoreCheck<'a> {
     connection: &'a Connection,
     stop: &'a dyn Fn() -> bool,
     problems: &'a mut Problems,
@@ -117,14 +117,14 @@ struct Chunk {
     why: Option<String>,
 }
 
-/// A sum over who is at which position, in whatever order it is looked at.
+/// A sum over which stream is at which position, independent of the order of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Places {
+struct PositionSum {
     count: u64,
     sum: u64,
 }
 
-impl Places {
+impl PositionSum {
     fn add(&mut self, position: u64, stream: i64, sequence: u64) {
         let mut mixed = position;
         for part in [stream.unsigned_abs(), sequence] {
@@ -144,8 +144,8 @@ struct Tally {
 
 type Streams = BTreeMap<i64, (StreamKey, StreamTail)>;
 
-impl Look<'_> {
-    /// What SQLite itself says of its pages.
+impl StoreCheck<'_> {
+    /// SQLite's own check of its pages.
     fn pages(&mut self) {
         let sql = format!("PRAGMA integrity_check({PROBLEMS_MAX})");
         let found = self.connection.prepare(&sql).and_then(|mut statement| {
@@ -171,8 +171,8 @@ impl Look<'_> {
         streams
     }
 
-    /// Reads every record and compares what they add up to with what the streams say of themselves.
-    /// Answers how many streams are whole and how many records can be read.
+    /// Reads every record and compares the result with the rows of the streams.
+    /// Returns how many streams are whole and how many records can be read.
     fn records(&mut self, streams: &Streams) -> (u64, u64) {
         let mut counted: HashMap<i64, Counted> = HashMap::new();
         let in_chunks = self.chunks(streams, &mut counted);
@@ -180,7 +180,7 @@ impl Look<'_> {
         let mut in_feed = self.feed(streams, &mut next_position);
         // What is in a chunk may be in its group still.
         self.groups(streams, &mut counted, next_position, &mut in_feed);
-        // What is damaged is missing among the chunks, and is told for itself.
+        // A damaged chunk is missing here, and is reported on its own.
         let all_read = counted.values().flat_map(|stream| &stream.chunks).all(|chunk| chunk.why.is_none());
         if in_chunks != in_feed && all_read {
             let (chunks, feed) = (in_chunks.count, in_feed.count);
@@ -207,14 +207,14 @@ impl Look<'_> {
         (whole_streams, readable)
     }
 
-    fn chunks(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>) -> Places {
-        let mut places = Places::default();
+    fn chunks(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>) -> PositionSum {
+        let mut places = PositionSum::default();
         let mut wrong = Vec::new();
         self.scan("chunks", layout::CHUNKS_BY_ID, &mut |row| {
             let chunk = match layout::stored_chunk(row) {
                 Ok(chunk) => chunk,
                 Err(fault) => {
-                    // Whose it is can be said where that much makes sense.
+                    // The stream of a damaged chunk can be named if these columns are valid.
                     let (stream, first_sequence, records) = layout::told_chunk(row)?;
                     let end = first_sequence.saturating_add(records);
                     match streams.get(&stream).filter(|(_, tail)| records > 0 && end <= tail.next_sequence) {
@@ -262,8 +262,8 @@ impl Look<'_> {
         places
     }
 
-    fn feed(&mut self, streams: &Streams, next_position: &mut u64) -> Places {
-        let mut places = Places::default();
+    fn feed(&mut self, streams: &Streams, next_position: &mut u64) -> PositionSum {
+        let mut places = PositionSum::default();
         let mut wrong = Vec::new();
         self.scan("feed", layout::FEED_BY_POSITION, &mut |row| {
             let FeedRow { first, last, spans } = match layout::stored_feed(row) {
@@ -297,7 +297,7 @@ impl Look<'_> {
         streams: &Streams,
         counted: &mut HashMap<i64, Counted>,
         mut next_position: u64,
-        in_both: &mut Places,
+        in_both: &mut PositionSum,
     ) {
         let mut wrong = Vec::new();
         let sql = r#"SELECT first_position, records, "index", events FROM groups
@@ -346,7 +346,7 @@ impl Look<'_> {
         wrong.into_iter().for_each(|sentence| self.problems.add(sentence));
     }
 
-    /// Whether the chunks of one stream follow each other and lead to where its row says.
+    /// Whether the chunks of one stream follow each other and lead to the end in its row.
     fn stream(&mut self, key: &StreamKey, told: &StreamTail, counted: &Counted) {
         let mut chunks: Vec<&Chunk> = counted.chunks.iter().collect();
         chunks.sort_by_key(|chunk| chunk.first_sequence);
@@ -480,7 +480,7 @@ impl Look<'_> {
     }
 }
 
-/// What is said of positions that nothing tells of.
+/// The message about positions without a record.
 fn gap(expected: u64, found: u64) -> Option<String> {
     (found > expected).then(|| format!("positions {expected} to {} have no readable record", found - 1))
 }
@@ -491,8 +491,8 @@ fn name(streams: &Streams, id: i64) -> String {
 
 /// SQLite's quick check of all pages.
 pub(crate) fn check_pages(connection: &Connection) -> Result<(), Fault> {
-    let doing = "checking the pages of the database";
+    let context = "checking the pages of the database";
     let first =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).doing(doing)?;
-    if first == "ok" { Ok(()) } else { Err(crate::fault::corrupt(format!("{doing}: {first}"))) }
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).context(context)?;
+    if first == "ok" { Ok(()) } else { Err(crate::fault::corrupt(format!("{context}: {first}"))) }
 }

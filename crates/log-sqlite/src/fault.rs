@@ -6,7 +6,7 @@ use recount_log::{Damage, Fault, FaultKind, Retry};
 use rusqlite::ErrorCode;
 
 /// Names what was being done when SQLite failed.
-pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
+pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
     let (kind, retry, advice) = match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
             ErrorCode::DiskFull => (FaultKind::Full, Retry::Maybe, "; make space on the disk"),
@@ -40,18 +40,18 @@ pub(crate) fn of_sqlite(doing: &str, error: &rusqlite::Error) -> Fault {
         }
         _ => (FaultKind::Io, Retry::Maybe, ""),
     };
-    Fault::new(kind, retry, format!("{doing}: {error}{advice}"))
+    Fault::new(kind, retry, format!("{context}: {error}{advice}"))
 }
 
 /// Names what was being done when the file system failed.
-pub(crate) fn of_io(doing: &str, error: &io::Error) -> Fault {
+pub(crate) fn of_io(context: &str, error: &io::Error) -> Fault {
     let (kind, advice) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             (FaultKind::Full, "; make space on the disk")
         }
         _ => (FaultKind::Io, ""),
     };
-    Fault::new(kind, Retry::Maybe, format!("{doing}: {error}{advice}"))
+    Fault::new(kind, Retry::Maybe, format!("{context}: {error}{advice}"))
 }
 
 pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
@@ -68,7 +68,7 @@ pub(crate) fn altered(what: &str) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(format!("{what} does not fit its checksum").into())
 }
 
-/// Says which records a fault is about, if it is damage and does not say so yet.
+/// Adds to a fault of damage the records it concerns, unless it has them already.
 pub(crate) fn about(fault: Fault, damage: impl FnOnce() -> Damage) -> Fault {
     if fault.kind != FaultKind::Corrupt || fault.damage.is_some() {
         return fault;
@@ -87,18 +87,18 @@ pub(crate) fn stopped() -> Fault {
 }
 
 /// Turns SQLite's results into ours, with the words for what was being done.
-pub(crate) trait Doing<T> {
-    fn doing(self, what: &str) -> Result<T, Fault>;
+pub(crate) trait FaultContext<T> {
+    fn context(self, what: &str) -> Result<T, Fault>;
 }
 
-impl<T> Doing<T> for Result<T, rusqlite::Error> {
-    fn doing(self, what: &str) -> Result<T, Fault> {
+impl<T> FaultContext<T> for Result<T, rusqlite::Error> {
+    fn context(self, what: &str) -> Result<T, Fault> {
         self.map_err(|error| of_sqlite(what, &error))
     }
 }
 
-impl<T> Doing<T> for io::Result<T> {
-    fn doing(self, what: &str) -> Result<T, Fault> {
+impl<T> FaultContext<T> for io::Result<T> {
+    fn context(self, what: &str) -> Result<T, Fault> {
         self.map_err(|error| of_io(what, &error))
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use recount_log::{Fault, FaultKind, Retry};
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 
 const LOCK: &str = "lock";
 const DATABASE: &str = "recount.db";
@@ -34,18 +34,18 @@ impl Drop for Folder {
 }
 
 impl Folder {
-    /// Makes the folder if it is not there, and takes it.
+    /// Creates the folder if it is missing, and locks it.
     pub(crate) fn take(path: &Path) -> Result<Self, Fault> {
         make_folder(path)?;
         let lock_path = path.join(LOCK);
         let mut lock = private(OpenOptions::new().read(true).write(true).create(true))
             .open(&lock_path)
-            .doing(&format!("opening {}", lock_path.display()))?;
+            .context(&format!("opening {}", lock_path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held(path, &mut lock)),
             Err(TryLockError::Error(error)) => {
-                return Err(error).doing(&format!("locking {}", lock_path.display()));
+                return Err(error).context(&format!("locking {}", lock_path.display()));
             }
         }
         // Only a help for people: the lock itself is what counts.
@@ -90,8 +90,8 @@ impl Folder {
         make_database_at(&path)
     }
 
-    /// Refuses a folder that is no whole store: half a backup, or one whose blobs are not there. The folder of blobs is
-    /// made before the first append.
+    /// Refuses a folder that is not a whole store: half a backup, or one whose blobs are missing. The folder of blobs is
+    /// created before the first append.
     pub(crate) fn check_blobs(&self, last_position: u64) -> Result<(), Fault> {
         if last_position == 0 || self.blobs().is_dir() {
             return Ok(());
@@ -134,7 +134,7 @@ pub(crate) fn make_database_at(path: &Path) -> Result<(), Fault> {
     match private(OpenOptions::new().write(true).create_new(true)).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error).doing(&format!("making {}", path.display())),
+        Err(error) => Err(error).context(&format!("making {}", path.display())),
     }
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let fresh: Vec<&Path> =
         path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
-    builder.create(path).doing(&format!("making the folder {}", path.display()))?;
+    builder.create(path).context(&format!("making the folder {}", path.display()))?;
     for above in fresh.into_iter().filter_map(Path::parent).filter(|above| !above.as_os_str().is_empty()) {
         sync_folder(above)?;
     }
@@ -174,7 +174,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), Fault> {
     // Elsewhere a folder cannot be opened as a file, and names are durable by other means.
     if cfg!(unix) {
         let synced = File::open(path).and_then(|folder| folder.sync_all());
-        synced.doing(&format!("syncing the folder {}", path.display()))?;
+        synced.context(&format!("syncing the folder {}", path.display()))?;
     }
     Ok(())
 }

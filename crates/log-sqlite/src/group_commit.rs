@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_MAX};
 
-/// What is known of those who append.
+/// The estimate of concurrent appends.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommitPolicy {
     /// So many appended at the same time, lately.
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_crowd_somebody_alone_waits_a_few_times_and_then_never_again() {
+    fn after_many_clients_a_single_one_waits_a_few_times_and_then_never_again() {
         let mut policy = after(&[4096]);
         let mut waits = 0;
         while policy.wanted().is_some() {

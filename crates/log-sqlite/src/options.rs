@@ -1,4 +1,4 @@
-//! What an operator may choose about the store.
+//! Options of the store for operators.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,10 +32,10 @@ pub struct SqliteOptions {
     /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.
     #[doc(hidden)]
     pub seal_age: Duration,
-    /// See [`limits::RESERVE_BYTES`]. For tests whose disk is small.
+    /// See [`limits::RESERVE_BYTES`]. For tests with a small disk.
     #[doc(hidden)]
     pub reserve_bytes: u64,
-    /// For tests whose disk is not a real one.
+    /// For tests with a simulated disk.
     #[doc(hidden)]
     pub reserve_gate: Option<ReserveGate>,
 }

@@ -1,4 +1,4 @@
-//! A hash for names and numbers that maps in memory are keyed by: quick, and seeded anew for each map, so
+//! A fast hash for the keys of maps in memory, seeded for each map, so
 //! that no client can choose names with the same hash.
 
 use std::collections::HashMap;

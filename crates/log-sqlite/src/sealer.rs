@@ -1,6 +1,6 @@
-//! The thread that makes sealing ready: it reads the oldest groups and packs their records into chunks, so that
-//! the writer has only to write them. It changes nothing itself, and what it made is thrown away unseen
-//! when the writer does not want it any more.
+//! The sealer thread: reads the oldest groups and packs their records into chunks, so that
+//! the writer only has to write them. It changes nothing itself, and its result is dropped
+//! when the writer no longer needs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,16 +20,16 @@ pub(crate) struct SealRequest {
     /// What goes into one portion.
     pub(crate) portion: Totals,
     pub(crate) answers: SyncSender<Answer>,
-    /// Nobody wants it any more.
+    /// The window is no longer needed.
     pub(crate) unwanted: Arc<AtomicBool>,
-    /// Who is woken after each answer.
+    /// The thread that is woken after each answer.
     pub(crate) asker: Thread,
 }
 
 /// What comes of a window: portions of chunks, and at the end all of its groups; or a fault, and nothing more.
-pub(crate) type Answer = Result<Ready, Fault>;
+pub(crate) type Answer = Result<SealerReply, Fault>;
 
-pub(crate) enum Ready {
+pub(crate) enum SealerReply {
     Portion(Vec<SealedPiece>),
     /// The last: what can be taken away when all portions are written.
     Groups(Vec<Unit>),
@@ -70,13 +70,13 @@ fn serve(connection: &Connection, ask: &SealRequest) -> Result<(), Fault> {
             return Ok(!ask.is_unwanted());
         }
         (bytes, records) = (0, 0);
-        Ok(ask.tell(Ok(Ready::Portion(std::mem::take(&mut portion)))))
+        Ok(ask.tell(Ok(SealerReply::Portion(std::mem::take(&mut portion)))))
     })?;
     if !portion.is_empty() {
-        ask.tell(Ok(Ready::Portion(portion)));
+        ask.tell(Ok(SealerReply::Portion(portion)));
     }
     let units = window.units()?;
-    ask.tell(Ok(Ready::Groups(units)));
+    ask.tell(Ok(SealerReply::Groups(units)));
     Ok(())
 }
 

@@ -1,12 +1,12 @@
-//! The step of the schema that gives rows their checksums.
+//! The schema step that adds checksums to rows.
 //!
-//! Small rows get theirs at once. Chunks are not touched, however many there are: they keep their chain, by which
-//! they are checked until they are written anew. This file must not know readers.
+//! Small rows get theirs at once. Chunks are not touched, however many exist: their chain checks
+//! them until they are rewritten. This file must not know readers.
 
 use recount_log::Fault;
 use rusqlite::{Connection, Row, params};
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 use crate::layout::{self, bytes, number};
 use crate::limits::SUMS_BATCH_ROWS;
 use crate::rows;
@@ -19,11 +19,11 @@ const DOING: &str = "giving rows their checksums";
 pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {
     for table in TABLES {
         let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = 'sum'";
-        let there: i64 = connection.query_row(sql, [table], |row| row.get(0)).doing(DOING)?;
+        let there: i64 = connection.query_row(sql, [table], |row| row.get(0)).context(DOING)?;
         if there == 0 {
             connection
                 .execute_batch(&format!(r#"ALTER TABLE "{table}" ADD COLUMN sum INTEGER"#))
-                .doing(DOING)?;
+                .context(DOING)?;
         }
     }
     Ok(())
@@ -32,7 +32,7 @@ pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {
 /// Adds the columns and fills them, those of chunks left out.
 pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
     add_columns(connection)?;
-    streams(connection).and_then(|()| feed(connection)).and_then(|()| rows(connection)).doing(DOING)
+    streams(connection).and_then(|()| feed(connection)).and_then(|()| rows(connection)).context(DOING)
 }
 
 fn streams(connection: &Connection) -> rusqlite::Result<()> {

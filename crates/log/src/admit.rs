@@ -1,7 +1,7 @@
-//! What an append must look like before any store takes it: the same answer from all of them.
+//! Checks of an append before any store takes it: the same for all stores.
 //!
 //! Sizes beyond a limit are faults, because they come with the data. An append that contradicts
-//! itself (a stream named twice, an empty list of records) is a bug of the caller and stops it.
+//! itself (a stream named twice, an empty list of records) is a bug of the caller and panics.
 
 use std::collections::HashSet;
 use std::hash::Hash;

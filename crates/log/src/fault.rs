@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::values::StreamKey;
 
-/// The world failed. Nothing was changed unless a sentence says otherwise.
+/// A failure outside the store. Nothing was changed unless a sentence says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
@@ -20,7 +20,7 @@ pub struct Fault {
     pub damage: Option<Box<Damage>>,
 }
 
-/// Records whose stored bytes are not those that were written. They are never returned; a reader goes on after them.
+/// Records whose stored bytes are not those that were written. They are never returned; a reader continues after them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Damage {
     /// `None` where not even that can be read any more: then only positions are known.

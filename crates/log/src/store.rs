@@ -18,7 +18,7 @@ use crate::values::{
 /// What a store answers with; boxed so that stores can be chosen while the program runs.
 pub type Answer<T, E = Fault> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'static>>;
 
-/// Hears of every commit that has records, in commit order, durable already. A store may commit
+/// Called for every commit that has records, in commit order, after it is durable. A store may commit
 /// several appends at once; their records then come together, in position order. Called on the
 /// store's writer: be quick, never wait. Panics here are bugs and stop the store.
 pub trait Observer: Send + Sync + 'static {
@@ -27,7 +27,7 @@ pub trait Observer: Send + Sync + 'static {
 
 /// A store of streams, rows and blobs. See the crate's head for the contract.
 pub trait Store: Send + Sync + 'static {
-    /// Sets who hears of commits. Called once, before the first append.
+    /// Sets the observer of commits. Called once, before the first append.
     fn observe(&self, observer: Arc<dyn Observer>);
 
     /// All or nothing; durable when answered. Takes its place in line at the call, not when it is first
@@ -59,9 +59,9 @@ pub trait Store: Send + Sync + 'static {
         })
     }
 
-    /// Records of all streams with a position of at least `from`, in order; contiguous but for what was
+    /// Records of all streams with a position of at least `from`, in order; contiguous except for records that were
     /// cut or erased. A page ends before damaged records; a read that begins at one fails with its
-    /// [`crate::Damage`], which says where the feed goes on.
+    /// [`crate::Damage`], which has the position where the feed goes on.
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
 
     /// `None` when the stream never existed; an erased one answers with its tombstone.
@@ -96,8 +96,8 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Takes damaged rows away and writes rows anew, all or nothing; durable when answered. Whoever asks knows from
-    /// elsewhere what the rows say. `false`: nothing was changed, because a stream does not end where it is said to.
+    /// Removes damaged rows and writes replacements, all or nothing; durable when answered. The caller knows the content of
+    /// the rows from elsewhere. `false`: nothing was changed, because a stream does not end where the repair expects.
     fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
         let rows = repair.rows.into_iter();
         let puts = rows.map(|row| {
@@ -121,8 +121,8 @@ pub trait Store: Send + Sync + 'static {
     /// `None` when no such blob exists; a blob whose bytes do not match its name is a fault.
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>>;
 
-    /// Takes a blob away, so that its space is free; one that does not exist is passed over. Nobody may be storing
-    /// the same bytes meanwhile: who asks sees to that. Durable when answered.
+    /// Removes a blob and frees its space; a missing blob is ignored. The caller must make sure that the same bytes are not
+    /// being stored at the same time. Durable when answered.
     fn remove_blob(&self, hash: &str) -> Answer<()>;
 
     /// Names of blobs in their order, strictly after `after`.
@@ -137,8 +137,8 @@ pub trait Store: Send + Sync + 'static {
 
     fn stats(&self) -> Answer<Stats>;
 
-    /// [`crate::FaultKind::Full`] while the store has no space for an ordinary append, as far as can be told without
-    /// writing. For a store that has no bound of its own there always is.
+    /// [`crate::FaultKind::Full`] while the store has no space for an ordinary append, as far as can be known without
+    /// writing. A store without a bound of its own always has space.
     fn space(&self) -> Answer<()> {
         Box::pin(std::future::ready(Ok(())))
     }

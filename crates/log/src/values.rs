@@ -242,7 +242,7 @@ pub struct WholeRows {
     pub damaged: Vec<DamagedRow>,
 }
 
-/// Rows that are written anew in the place of damaged ones. See [`crate::Store::repair_rows`].
+/// Rows that replace damaged ones. See [`crate::Store::repair_rows`].
 #[derive(Debug, Clone, Default)]
 pub struct RowRepair {
     /// Taken away, by the bytes that are stored.
@@ -257,7 +257,7 @@ impl RowRepair {
     }
 }
 
-/// What a row should say, by the records of one stream.
+/// The right content of a row, according to the records of one stream.
 #[derive(Debug, Clone)]
 pub struct RepairedRow {
     pub space: Arc<str>,
@@ -279,7 +279,7 @@ pub struct Integrity {
     pub readable_records: u64,
 }
 
-/// What a store says of its size and its pace, for metrics. Sizes are of now, counts since it was opened.
+/// Size and pace of a store, for metrics. Sizes are current, counts since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
     pub last_position: u64,
@@ -305,7 +305,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Takes in what another store says; positions add up too, to a count of records ever written.
+    /// Adds the figures of another store; positions add up too, to a count of records ever written.
     pub fn add(&mut self, other: &Stats) {
         self.last_position += other.last_position;
         self.streams += other.streams;

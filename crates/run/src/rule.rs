@@ -1,4 +1,4 @@
-//! The grammar, one sentence a rule. [`RULES`] is the table; `docs/grammar.md` is made of it.
+//! The grammar, one sentence per rule. [`RULES`] is the table; `docs/grammar.md` is made from it.
 
 use crate::limits;
 
@@ -18,7 +18,7 @@ pub struct Rule {
 pub enum Reach {
     /// In the log: [`crate::decide`] and [`crate::audit`] both hold it.
     Log,
-    /// Only where events are reported, because the log does not say who wrote an event.
+    /// Only where events are reported, because the log does not record the writer of an event.
     Command,
     /// Only where events are reported or commands given: a number of [`crate::limits`], which other releases
     /// may set otherwise.
@@ -130,7 +130,7 @@ rules! {
         "progress.answer" = "A performer withdraws what it asked, but does not answer it: answers and timeouts have commands of their own.";
     }
     Limit {
-        "limit.turns" at most TURNS_MAX = "Turns begun in a run, retries included.";
+        "limit.turns" at most TURNS_MAX = "Turns started in a run, retries included.";
         "limit.blocks_open" at most BLOCKS_OPEN_MAX = "Text and thinking blocks open at once.";
         "limit.blocks_per_turn" at most BLOCKS_PER_TURN_MAX = "Text and thinking blocks of one turn, its retries included.";
         "limit.text_block" at most TEXT_BLOCK_BYTES_MAX = "Bytes of one text or thinking block.";

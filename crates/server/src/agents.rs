@@ -17,7 +17,7 @@ use recount_world::{Kind, World};
 
 use crate::{Config, StartError, limits};
 
-/// The folder that copies of workspaces stand in, within the data folder.
+/// The folder for copies of workspaces, within the data folder.
 const FOLDER: &str = "workspaces";
 
 /// What agents of all tenants share.
@@ -40,7 +40,7 @@ pub(crate) struct AgentPool {
     profiles: Arc<Profiles>,
 }
 
-/// Providers as they are configured. Their keys are secrets, so they are needed before anything is said.
+/// The configured providers. Their keys are secrets, so they are needed before anything is logged.
 pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, StartError> {
     let environment = |name: &str| std::env::var(name).ok();
     let built = Registry::build(&config.runs.models, &environment, &config.runs.folder, &world.clock);
@@ -98,7 +98,7 @@ impl AgentPool {
         }))
     }
 
-    /// Who there is to work with.
+    /// The configured agents.
     pub(crate) fn profiles(&self) -> &Arc<Profiles> {
         &self.profiles
     }
@@ -229,7 +229,7 @@ fn read_policy(path: &Path, tools: &Tools) -> Result<Policy, StartError> {
     Ok(policy)
 }
 
-/// Paths are compared as they really are. One that is not there yet counts as it is written.
+/// Paths are compared with links resolved. A missing one is compared as written.
 fn as_it_is(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|why| {
         tracing::warn!(path = %path.display(), %why, "a folder of workspaces.allow cannot be opened");

@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     }
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {
-        // Boxed, so that it takes no room while a stream is told.
+        // Boxed, so that it takes no memory while a stream is sent.
         let spoken = Box::pin(speak_http(socket, peer, &house, &mut shutdown)).await;
         let Some((free, asked)) = spoken else { return };
         socket = free;
@@ -102,7 +102,7 @@ async fn speak_http(
     shutdown: &mut Shutdown,
 ) -> Option<(Socket, Stream)> {
     let waiting = socket.waiting();
-    let asked = Asked::default();
+    let asked = RequestedStream::default();
     let answering = Answering { house: house.clone(), peer, asked: asked.clone() };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -164,11 +164,11 @@ fn is_stall(error: &hyper::Error) -> bool {
     false
 }
 
-/// Where a stream that was asked for waits to be told.
+/// Holds a requested stream until the connection takes it.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Option<Stream>>>);
+struct RequestedStream(Arc<Mutex<Option<Stream>>>);
 
-impl Asked {
+impl RequestedStream {
     fn put(&self, stream: Stream) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
     }
@@ -183,7 +183,7 @@ impl Asked {
 struct Answering {
     house: Arc<ServerContext>,
     peer: SocketAddr,
-    asked: Asked,
+    asked: RequestedStream,
 }
 
 impl Service<Request<Incoming>> for Answering {

@@ -44,7 +44,7 @@ pub fn schemas() -> Vec<Schema> {
     ours.into_iter().chain(types).collect()
 }
 
-/// The description of this name, as it stands in `docs/`.
+/// The schema of this name, as in `docs/`.
 pub fn schema(name: &str) -> Option<String> {
     match name {
         ENVELOPE => Some(schema::print(&schema::envelope())),

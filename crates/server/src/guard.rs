@@ -150,7 +150,7 @@ impl Rules<'_> {
         if origins.next().is_some() {
             return Err(Refusal::new(Code::OriginRefused, "the Origin header comes twice; send it once"));
         }
-        // A token, where one must be shown, tells friends from others whatever name they call us by.
+        // If a token is required, any host name may be used.
         if self.anybody && !names_us(host, self.bound) {
             let (shown, bound) = (host.chars().take(80).collect::<String>(), self.bound);
             return Err(Refusal::new(Code::HostRefused, format!("Host is {shown:?}; use {bound}")));

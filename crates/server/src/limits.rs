@@ -9,14 +9,14 @@ pub const CONNECTIONS_MAX: usize = 25_000;
 /// One in so many of these is kept for addresses that have few connections, so that no address can take all.
 pub const CONNECTIONS_KEPT_DIVISOR: usize = 8;
 
-/// Connections of one address that count as few, or fewer where there are few places. An IPv6 address stands for its
+/// Connections of one address that count as few, or fewer where there are few places. An IPv6 address counts as its
 /// network of 64 bits.
 pub const PEER_CONNECTIONS_KEPT: usize = 32;
 
 /// Addresses that the kept connections are enough for, where there are few.
 pub const PEERS_KEPT_MIN: usize = 8;
-/// Where the operating system allows fewer connections than this, the server warns when it starts; above it only
-/// `doctor` and the log at level info say how many there may be.
+/// If the operating system allows fewer connections than this, the server warns at start; above it, only
+/// `doctor` and the log at level info report the number.
 pub const CONNECTIONS_FEW: usize = 1_000;
 
 /// Open files that connections leave for everything else: the database's, blobs, a backup, and
@@ -89,7 +89,7 @@ pub const SWEEP_EVERY_DEFAULT: Duration = Duration::from_secs(10 * 60);
 /// The shortest time between sweeps; a shorter one is refused as configuration.
 pub const SWEEP_EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// Tenants beside the default one; a token for one more is refused with `limit_reached`. Each has a store and an
+/// Tenants besides the default one; a token for one more is refused with `limit_reached`. Each has a store and an
 /// engine of its own, open as long as the server runs.
 pub const TENANTS_MAX: usize = 64;
 
@@ -127,8 +127,8 @@ pub const PLAIN_WORD_BYTES_MAX: usize = 12;
 /// Bytes of a file that holds a secret; a larger one is refused.
 pub const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Own runs at work at a time, for each tenant, by default; the others wait in a queue, and their logs say so. Most of
-/// them wait for a model, so that this serves a thousand applications; tools have a bound of their own.
+/// Own runs executed at a time, for each tenant, by default; the others wait in a queue, and their logs show it. Most
+/// runs wait for a model, so this serves a thousand applications; tools have a bound of their own.
 pub const RUNS_AT_ONCE_DEFAULT: usize = 1_024;
 
 /// The most own runs at work at a time that can be configured.
@@ -137,7 +137,7 @@ pub const RUNS_AT_ONCE_MAX: usize = 10_000;
 /// Tools at work at a time, over all tenants, that can be configured; the default is a limit of the agent.
 pub const TOOLS_AT_ONCE_MAX: usize = 10_000;
 
-/// Files and folders that a check-up counts in workspaces; then it says that there are more.
+/// Files and folders that a health check counts in workspaces; beyond it reports that there are more.
 pub const WORKSPACE_ENTRIES_COUNTED_MAX: usize = 100_000;
 
 /// Characters of the name of an agent, or of one of its options; a longer one is refused as configuration.
@@ -158,5 +158,5 @@ pub const AUDIT_PEERS_MAX: usize = 256;
 /// The newest runs of the audit trail that a start looks at for one that was left open; only one can be.
 pub const AUDIT_RUNS_LEFT_MAX: usize = 16;
 
-/// Unfinished runs that the server names when it starts; of more it says how many there are. The log names all.
+/// Unfinished runs that the server names at start; for the rest it gives their number. The log names all.
 pub const UNFINISHED_NAMED_MAX: usize = 10;

@@ -21,7 +21,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Accepts until services are ended. `full` answers those for whom there is no place.
+/// Accepts until services are ended. `full` answers connections beyond the limit.
 pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, world: &World) {
     let house = Arc::new(house);
     let world_of_connections = world.clone();

@@ -12,7 +12,7 @@ use recount_face_aaep::{FaceState, TokenKey};
 use recount_face_aep::Refusal;
 use recount_world::World;
 
-/// The face's routes, for who counts requests.
+/// The face's routes, for the counters of requests.
 pub(crate) const PATHS: [&str; 5] = [
     "/aaep/v1/subscriptions",
     "/aaep/v1/events",
@@ -42,7 +42,7 @@ pub(crate) async fn word(State(redactor): State<Arc<Redactor>>, request: Request
     let detail = redactor.quotes(&refusal.detail);
     let mut worded =
         recount_face_aaep::refusal_response(refusal.code, &detail, refusal.retry_after, is_handshake);
-    // What was said about it on its way out stays.
+    // Headers that were added to the refusal stay.
     worded.headers_mut().extend(std::mem::take(response.headers_mut()));
     worded
 }

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use recount_engine::EngineStats;
-use recount_face_aep::Places;
+use recount_face_aep::FaceState;
 use recount_log::Stats;
 use tokio::time::Instant;
 
@@ -27,8 +27,8 @@ use crate::tenants::Tenants;
 pub(crate) struct Sources {
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) connections: Arc<ConnectionLimits>,
-    pub(crate) places: Places,
-    pub(crate) turns: recount_face_aap::Places,
+    pub(crate) places: FaceState,
+    pub(crate) turns: recount_face_aap::FaceState,
     pub(crate) listeners: recount_face_aaep::FaceState,
     pub(crate) requests: Arc<Requests>,
     pub(crate) started: Instant,

@@ -27,7 +27,7 @@ pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     Ok(store)
 }
 
-/// Refuses a folder that is not a whole store, where the store itself cannot tell.
+/// Refuses a folder that is not a whole store, in cases that the store itself cannot detect.
 fn check_folder(data: &Path) -> Result<(), StartError> {
     let shown = data.display();
     if backup::is_unfinished(data) {
@@ -49,12 +49,12 @@ pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault>
     SqliteStore::open(config.home().options(config.data.clone()))
 }
 
-/// The data folder that `serve` would take without being told.
+/// The default data folder of `serve`.
 pub fn default_data() -> Result<PathBuf, StartError> {
     Ok(Config::settle(Options::default(), |name| std::env::var(name).ok())?.data)
 }
 
-/// Words for an operator whose data folder lets others in; one that we make does not.
+/// A warning for a data folder that other users can read; one created by the server is private.
 fn openness(data: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(data).ok()?.permissions().mode() & 0o777;
@@ -64,7 +64,7 @@ fn openness(data: &Path) -> Option<String> {
     })
 }
 
-/// Runs the server until it is told to stop. Blocks. With the log in JSON, standard error holds nothing else: then an
+/// Runs the server until it is asked to stop. Blocks. With the log in JSON, standard error holds nothing else: then an
 /// error is logged here and has no message left for the caller to print.
 pub fn serve(options: Options) -> Result<(), StartError> {
     let wants_json = options.log_format.as_deref() == Some("json");
@@ -125,7 +125,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     })
 }
 
-/// Secrets that the configuration holds or names, beside those of `[redaction]`.
+/// Secrets that the configuration holds or names, besides those of `[redaction]`.
 fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
     [registry.secrets.clone(), config.agents.secrets()].concat()
 }
@@ -241,7 +241,7 @@ fn in_short(unfinished: &[Unfinished]) -> Option<String> {
     (!named.is_empty()).then(|| format!("resuming unfinished runs: {}{more}", named.join(", ")))
 }
 
-/// All that the configuration asks for, put together and listening. Nobody works at runs yet.
+/// Everything configured, assembled and listening. No agent executes runs yet.
 async fn assemble(
     config: &Config,
     world: World,
@@ -270,7 +270,7 @@ async fn assemble(
     Ok((running, pool))
 }
 
-/// Says where the server listens, whatever the level of the log: programs that start a server read its address here.
+/// Prints where the server listens, at every log level: programs that start a server read its address here.
 fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let pool = running.gate.tenants.agents();
     let openness = openness(&config.data);
@@ -302,7 +302,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     }
 }
 
-/// Memory comes in small pages: in large ones, what many short runs leave behind holds on to several times as much. See
+/// Uses small memory pages: with large ones, the remains of many short runs keep several times as much memory. See
 /// `docs/decisions/0018`.
 fn keep_pages_small() {
     #[cfg(target_os = "linux")]

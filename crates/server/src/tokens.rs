@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::access::{Admitted, Gate, created, new_token, told};
 use crate::admin_json::{json, read};
-use crate::audit::What;
+use crate::audit::AuditKind;
 use crate::limits;
 use crate::tenant_folder::TENANT_DEFAULT;
 
@@ -61,7 +61,7 @@ pub(crate) async fn add(
     let (row, secret) = gate.keys.add(new).await?;
     tracing::info!(token = %row.id, tenant = row.tenant, by = row.created_by, "a token was created");
     if let Some(audit) = gate.tenants.audit() {
-        audit.record(What::TokenCreated, created(&row)).await;
+        audit.record(AuditKind::TokenCreated, created(&row)).await;
     }
     let added = AddedToken { secret: secret.reveal().to_owned(), token: told(row) };
     Ok(json(StatusCode::CREATED, &One::new("token", added)))
@@ -90,7 +90,7 @@ pub(crate) async fn remove(
     if let Some(audit) = gate.tenants.audit() {
         let facts =
             json!({"token_id": id.to_string(), "by": visitor.caller.name, "caller_id": visitor.caller.id});
-        audit.record(What::TokenRevoked, facts).await;
+        audit.record(AuditKind::TokenRevoked, facts).await;
     }
     Ok(json(StatusCode::OK, &One::new("removed", Removed { id: id.to_string() })))
 }

@@ -1,7 +1,7 @@
 //! Verification of runs: bytes against the chain, events against the rules, heads against noted ones.
 //!
 //! [`Checker`] checks one run; [`offline`] checks a data folder that no server holds. A stored head proves nothing
-//! against whoever could change the bytes beside it: only a head that was noted elsewhere does.
+//! against a person who can change the bytes next to it: only a head that was noted elsewhere does.
 
 mod folder;
 
@@ -28,13 +28,13 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// A run that was noted and is not there any more.
+    /// A noted run that is missing.
     pub fn missing(run_id: &str) -> Self {
         VerifyReport {
             run_id: Some(run_id.to_owned()),
             events: 0,
             head: String::new(),
-            problems: vec!["it was noted, but is not there".to_owned()],
+            problems: vec!["it was noted, but is missing".to_owned()],
             unseen: Vec::new(),
         }
     }
@@ -45,7 +45,7 @@ impl VerifyReport {
         VerifyReport { problems, ..VerifyReport::missing(run_id) }
     }
 
-    /// A run of which nothing but a tombstone is left. Without its head, what was noted cannot be compared, and that is said.
+    /// A run of which only a tombstone is left. Without its head, the noted digest cannot be compared, and the report says so.
     pub fn erased(run_id: &str, events: u64, head: &str, noted: &[Noted]) -> Self {
         let (mut problems, mut unseen) =
             (Vec::new(), vec!["it was erased, so nothing of it can be read".to_owned()]);
@@ -125,7 +125,7 @@ impl Checker {
         }
     }
 
-    /// Of a run whose events before `first` were pruned, and added up to `start`. `None` when that is no head.
+    /// Of a run whose events before `first` were pruned, with the chain value `start`. `None` if that is not a chain value.
     pub fn beginning_at(run_id: &str, first: u64, start: &str) -> Option<Self> {
         let head = ChainValue::parse(start)?;
         let auditor = Auditor::beginning_at(first);

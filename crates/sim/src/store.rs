@@ -1,9 +1,9 @@
-//! A store that fails as stores do: late, refused, half heard, cut off. And, for proving the checks, one
+//! A store that fails as stores do: late, refused, half answered, cut off. And, for proving the checks, one
 //! that lies ([`Mutant`]).
 //!
-//! What survives is a [`MemoryStore`]; a [`FaultStore`] is what one engine holds of it. Appends stand in
-//! line; the store's writer takes some, writes them after a while, tells the observer after another, and
-//! answers. A cut loses what was not written, and some of what stands in line is written all the same.
+//! What survives is a [`MemoryStore`]; a [`FaultStore`] is one engine's handle of it. Appends are
+//! queued; the store's writer takes some, writes them after a while, calls the observer after another, and
+//! answers. A cut loses what was not written, and some of the queue is written all the same.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -25,7 +25,7 @@ use crate::dice::Dice;
 use crate::limits;
 use crate::trace::Trace;
 
-/// The folds of the catalogue, as their spaces are called behind `catalogue.`.
+/// The folds of the catalogue, by their spaces after `catalogue.`.
 pub const FOLDS: [&str; 20] = [
     "runs",
     "task_runs",
@@ -52,17 +52,17 @@ pub const FOLDS: [&str; 20] = [
 /// How often what goes wrong, in a thousand, and how slow the store is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// Refused at the door.
+    /// Refused before it is queued.
     pub refuse: u64,
-    /// Nothing was written, and that is said.
+    /// Nothing was written, and the answer is a failure.
     pub fail: u64,
-    /// Written and told, but the answer says that it failed.
+    /// Written and observed, but the answer is a failure.
     pub lose_answer: u64,
-    /// Written, told to nobody, and the answer says that it failed.
+    /// Written but not observed, and the answer is a failure.
     pub unheard: u64,
     /// A read fails.
     pub read: u64,
-    /// The longest a write takes, and the longest before it is told, in milliseconds.
+    /// The longest a write takes, and the longest until it is observed, in milliseconds.
     pub write_ms: u64,
     pub tell_ms: u64,
 }
@@ -72,15 +72,15 @@ pub struct Faults {
 pub enum Mutant {
     /// One append is acknowledged and not written.
     DropAppend,
-    /// The same, where it is somebody's answer to an approval.
+    /// The same, for an answer to an approval.
     DropAnswer,
     /// One record is written twice.
     RepeatRecord,
     /// An ending is written twice.
     RepeatEnding,
-    /// Two commits are told in each other's place.
+    /// Two commits are observed in swapped order.
     SwapFeed,
-    /// Commits are told before they are written.
+    /// Commits are observed before they are written.
     TellEarly,
     /// Rows that list runs are not written, now and then.
     ForgetRuns,
@@ -90,7 +90,7 @@ pub enum Mutant {
     ForgetDeadlines,
     /// One append is never answered.
     NeverAnswer,
-    /// One record is written other than it was told.
+    /// One record is stored with a byte changed after it was observed.
     AlterByte,
     /// The heads of streams are made up.
     WrongHead,
@@ -102,7 +102,7 @@ pub enum Mutant {
     ForgetCut,
     /// One cut takes a record more.
     CutTooMuch,
-    /// One stream is said to be erased and left as it is.
+    /// One stream is reported as erased and left as it is.
     ForgetErasing,
 }
 
@@ -127,7 +127,7 @@ impl Mutant {
         Mutant::ForgetErasing,
     ];
 
-    /// Whether it needs somebody who takes things away.
+    /// Whether it needs a client that removes things.
     pub fn is_about_taking(self) -> bool {
         matches!(self, Mutant::ForgetCut | Mutant::CutTooMuch | Mutant::ForgetErasing)
     }
@@ -250,7 +250,7 @@ impl FaultStore {
         *lock(&self.0.faults) = Faults { write_ms: 3, tell_ms: 2, ..Faults::default() };
     }
 
-    /// Cuts the power. Some of what stood in line is written all the same; nobody hears of it.
+    /// Cuts the power. Some of the queue is written all the same, without an observer.
     pub async fn cut(&self) {
         self.0.cut.store(true, Ordering::SeqCst);
         let line: Vec<Waiting> = lock(&self.0.line).drain(..).collect();
@@ -336,7 +336,7 @@ impl StoreInner {
                 lock(&self.disk.unanswered).push(waiting);
                 continue;
             }
-            // Nobody may be waiting any more.
+            // The caller may have left.
             let _unwanted = waiting.send(if lost { Err(fault(FaultKind::Io).into()) } else { answer });
         }
     }
@@ -347,7 +347,7 @@ impl StoreInner {
         }
     }
 
-    /// Writes one append as it is, or as the mutant has it. Answers with what the observer must hear.
+    /// Writes one append as it is, or as the mutant changes it. Returns what the observer must see.
     fn write(&self, append: &Append) -> Result<(Committed, Vec<FeedRecord>), AppendError> {
         let memory = self.disk.memory();
         let written = self.mutated(append);
@@ -474,7 +474,7 @@ impl StoreInner {
         }
     }
 
-    /// Tells of the one append that stands in line, and then takes long to write it.
+    /// Calls the observer for the one queued append, and then takes long to write it.
     async fn tell_early(&self) -> bool {
         let fresh = {
             let line = lock(&self.line);

@@ -1,4 +1,4 @@
-//! Bounds of the world.
+//! Limits of the world, and what happens at each.
 
 use std::time::Duration;
 

@@ -81,7 +81,7 @@ impl Framing for DiskLines {
 #[derive(Default)]
 struct Tally {
     stories: u64,
-    not_begun: u64,
+    not_started: u64,
     events: u64,
     whole: u64,
     incomplete: u64,
@@ -129,7 +129,7 @@ pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> 
          syncs; {} broken",
         next.get() - 1,
         tally.stories,
-        tally.not_begun,
+        tally.not_started,
         tally.events,
         tally.whole,
         tally.incomplete,
@@ -172,7 +172,7 @@ async fn story(
         tally.disks.full += counts.full;
         tally.disks.failed_writes += counts.failed_writes;
         tally.disks.failed_syncs += counts.failed_syncs;
-        tally.not_begun += u64::from(told.is_none());
+        tally.not_started += u64::from(told.is_none());
     }
     let stored = reopen(&data, told.as_ref().map(|(run, _)| *run)).await?;
     let Some((_, followed)) = told else { return Ok(()) };
@@ -227,7 +227,7 @@ async fn employ(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) ->
     };
     let settings = Settings {
         sandbox_layer: "off".into(),
-        // As if something held commands back, so that nobody has to be asked about each.
+        // Claims a sandbox, so that commands need no approval.
         sandboxed: true,
         workspace_instructions: false,
         ..Settings::new(models, tools, workspaces)
@@ -320,7 +320,7 @@ async fn reopen(data: &Path, run: Option<RunId>) -> Result<Vec<Bytes>> {
 #[derive(Default)]
 struct Output {
     recorded: [u64; 2],
-    /// What its exit counts, and whether that is said to be all.
+    /// The byte counts of its exit, and whether they are complete.
     exited: Option<([u64; 2], bool)>,
 }
 

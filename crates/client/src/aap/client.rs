@@ -1,4 +1,4 @@
-//! One call a route. See [`AapClient`].
+//! The AAP client: one method per route. See [`AapClient`].
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl AapClient {
             .map_err(|why| self.unexpected(format!("its agents cannot be read: {why}")))
     }
 
-    /// A page of sessions: behind `after`, the `next` of the page before.
+    /// A page of sessions: after `after`, the `next` of the page before.
     pub async fn sessions(&self, after: Option<&str>) -> Result<SessionPage, AapError> {
         self.call(Method::GET, self.at(&["sessions"]).with("after", after), None::<&()>).await
     }

@@ -1,4 +1,4 @@
-//! Where a call goes. See [`Address`].
+//! The address of a server: paths, tokens, headers. See [`Address`].
 
 use std::fmt::{Display, Write};
 

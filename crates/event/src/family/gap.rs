@@ -1,4 +1,4 @@
-//! `gap.*`: history that cannot be had.
+//! `gap.*`: history that is missing, and why.
 
 use crate::Json;
 use crate::family::run::{Agent, Driver, RunKind};

@@ -16,7 +16,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("tool", "the life of a call, and what each sort of tool tells on the way"),
     ("approval", "permission asked for, and what came of it"),
     ("clarification", "a question to a person, and what came of it"),
-    ("handoff", "the work given to somebody else"),
+    ("handoff", "the work handed over to a person or another agent"),
     ("workspace", "the folder that a run of this server works in"),
     ("artifact", "things kept apart from the log"),
     ("cost", "what was used so far, and where the budget stands"),

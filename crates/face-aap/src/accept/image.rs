@@ -1,4 +1,4 @@
-//! Pictures in messages: as data, or by an address that nobody here ever asks for anything.
+//! Pictures in messages: as data, or by an address that this server never requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -30,8 +30,8 @@ pub(super) fn picture_of(whose: &str, index: usize, url: &str, can: Capabilities
         .map_err(|no| Refusal { detail: format!("{whose}.content[{index}]: {}", no.detail), ..no })
 }
 
-/// Reads the address of a picture, as far as the agent takes such. Data must be written as everybody writes it, so
-/// that it can be told again exactly as it came.
+/// Reads the address of a picture, as far as the agent accepts it. Data must be in the canonical form, so
+/// that it can be returned exactly as it came.
 fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
     if let Some(rest) = url.strip_prefix("data:") {
         if !can.images_data {

@@ -1,4 +1,4 @@
-//! Queries and headers.
+//! Query parameters and headers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::project::FrameId;
 use crate::wire::{SessionStatus, StreamMode};
 
-/// What a query says of one thing; said twice it is refused.
+/// The value of a query parameter; given twice it is refused.
 fn get(raw: Option<&str>, name: &str) -> Accepted<Option<String>> {
     let mut found = form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).filter(|(key, _)| key == name);
     let first = found.next().map(|(_, value)| value.into_owned());
@@ -93,7 +93,7 @@ pub(crate) fn history_kind(raw: Option<&str>) -> Accepted<Kind> {
     }
 }
 
-/// How somebody wants to be told of a turn that was made before.
+/// The delivery mode for a turn that exists already.
 pub(crate) fn watching(raw: Option<&str>) -> Accepted<StreamMode> {
     match get(raw, "stream")?.as_deref() {
         None | Some("delta") => Ok(StreamMode::Delta),
@@ -102,7 +102,7 @@ pub(crate) fn watching(raw: Option<&str>) -> Accepted<StreamMode> {
     }
 }
 
-/// The last frame that somebody has.
+/// The last frame that the client has.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Accepted<Option<FrameId>> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let text = value.to_str().unwrap_or("?");
@@ -128,8 +128,8 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Accepted<Option<&str>> {
     })
 }
 
-/// Where a request belongs in a trace of others, where the header says so as the standard has it. One that does
-/// not is passed over, as the standard demands.
+/// The trace context of a request, if the header is valid by the standard. An invalid
+/// one is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
     let text = value?.to_str().ok()?;
     let parts: Vec<&str> = text.split('-').collect();

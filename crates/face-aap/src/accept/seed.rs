@@ -1,5 +1,5 @@
-//! What was said before a session began, as an application tells it: kept exactly as it came, once it is clear that a
-//! model can be told it.
+//! Seed messages: the conversation before a session, from the application. Kept exactly as sent, after a check that a
+//! model can take them.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ fn assistant(
     fits(whose, bytes)
 }
 
-/// The calls that stand in messages that were kept.
+/// The calls in kept messages.
 pub(crate) fn call_ids(seed: &[Json]) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for message in seed {

@@ -1,4 +1,4 @@
-//! Messages and what they are made of.
+//! Messages and their blocks.
 //!
 //! They are read by hand from flat objects rather than from tagged ones, so that a wrong type is refused with its
 //! place and a tool's input keeps its text.
@@ -69,7 +69,7 @@ pub(super) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Json,
     if json.text().starts_with('{') { Ok(json) } else { Err(de::Error::custom("an object is expected")) }
 }
 
-/// What a message says: one text, or blocks.
+/// The content of a message: one text, or blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     Text(String),
@@ -105,7 +105,7 @@ pub enum ContentBlock {
     Image { url: String },
 }
 
-/// A message that can stand in a history.
+/// A message of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryMessage {
     System { content: String },

@@ -1,6 +1,6 @@
-//! What is asked of a run of ours: which field goes with which kind, and what each may be.
+//! Accepts the configuration of an own run: which field is allowed for which kind, and which values.
 //!
-//! Look at [`order`]. Whether there is such a model, tool or folder is not known here; the performer says so.
+//! Look at [`order`]. Whether a model, tool or folder exists is not known here; the performer checks it.
 
 use recount_api::request::{self, Attachment};
 use recount_engine::{FileOrder, Order};
@@ -21,21 +21,21 @@ const LOOP: &[RunKind] = &[RunKind::AgentLoop];
 const COMMANDS: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git];
 const OWN: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git, RunKind::File];
 
-/// What was asked of a run, as far as a request says it by itself.
+/// The options of a requested run, as far as the request has them.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RunOptions {
     pub(crate) order: Order,
     pub(crate) model: Option<String>,
     pub(crate) workspace_mode: Option<String>,
     /// Artifacts that are still to be looked up.
     pub(crate) attachments: Vec<(ForeignId, Option<String>)>,
-    /// Whether it was said at all.
+    /// Whether network access was given at all.
     pub(crate) network: Option<bool>,
     /// The agent that the run is to be made by.
     pub(crate) agent: Option<Picked>,
 }
 
-impl Wanted {
+impl RunOptions {
     /// Fills in what the request leaves open.
     pub(crate) fn by_template(&mut self, queued: &mut Queued, template: (Queued, Order)) {
         let (by, then) = template;
@@ -74,7 +74,7 @@ fn refused(detail: String) -> Refusal {
 }
 
 /// The fields that are there, each with the kinds it goes with.
-fn said(order: &request::Order) -> [(&'static str, bool, &'static [RunKind]); 19] {
+fn said(order: &request::RunConfig) -> [(&'static str, bool, &'static [RunKind]); 19] {
     [
         ("model", order.model.is_some(), LOOP),
         ("system", order.system.is_some(), LOOP),
@@ -104,7 +104,7 @@ fn named(kinds: &[RunKind]) -> String {
 }
 
 /// Without a kind there is no run that these could be for.
-pub(crate) fn no_order(order: &request::Order) -> Accepted<()> {
+pub(crate) fn no_order(order: &request::RunConfig) -> Accepted<()> {
     match said(order).iter().find(|(_, is_there, _)| *is_there) {
         Some((name, ..)) => {
             Err(refused(format!("{name} is for a run, and kind is missing; send the kind of the first run")))
@@ -114,7 +114,7 @@ pub(crate) fn no_order(order: &request::Order) -> Accepted<()> {
 }
 
 /// What a run of this kind is asked to do.
-pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::Order) -> Accepted<Wanted> {
+pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::RunConfig) -> Accepted<RunOptions> {
     for (name, is_there, kinds) in said(&asked) {
         if is_there && !kinds.contains(&kind) {
             let (kinds, kind) = (named(kinds), kind.as_str());
@@ -147,7 +147,7 @@ fn needed(name: &str, kind: RunKind, is_there: bool) -> Accepted<()> {
 }
 
 /// Each field for itself.
-fn settled(asked: request::Order) -> Accepted<Wanted> {
+fn settled(asked: request::RunConfig) -> Accepted<RunOptions> {
     let workspace = asked.workspace.map(folder).transpose()?;
     let workspace_mode =
         asked.workspace_mode.map(|mode| one_of("workspace_mode", mode, &MODES)).transpose()?;
@@ -183,7 +183,7 @@ fn settled(asked: request::Order) -> Accepted<Wanted> {
     if attachments.len() > limits::ATTACHMENTS_MAX {
         return Err(too_many("attachments", attachments.len(), limits::ATTACHMENTS_MAX));
     }
-    Ok(Wanted {
+    Ok(RunOptions {
         order,
         model: bounded("model", asked.model, limits::NAME_BYTES_MAX)?,
         workspace_mode,
@@ -253,7 +253,7 @@ pub(crate) fn bounded(name: &str, text: Option<String>, most: usize) -> Accepted
     }
 }
 
-/// A text that a program can be told.
+/// A text that a program can take as an argument.
 fn plain(name: &str, text: Option<String>) -> Accepted<Option<String>> {
     match text {
         Some(text) if text.contains('\0') => {

@@ -1,4 +1,4 @@
-//! `POST /imports`: one run, as the lines that an export gave.
+//! `POST /imports`: one run, as the lines of an export.
 
 use ::http::StatusCode;
 use axum::extract::Request;
@@ -23,7 +23,7 @@ fn is_lines(content_type: &str) -> bool {
 
 /// 201 for a run that came in, 200 for one that was here already, event for event.
 pub(super) async fn import_run(face: Face, request: Request) -> Answer {
-    let Some(_place) = face.places.imports.try_take(&face.engine.instance(), 1) else {
+    let Some(_place) = face.face_state.imports.try_take(&face.engine.instance(), 1) else {
         return Err(Refusal::new(
             Code::StoreBusy,
             format!("{} imports are under way already", limits::IMPORTS_MAX),

@@ -1,4 +1,4 @@
-//! Runs of ours: made, made again, gone on from, and made by what is said in a session.
+//! Own runs: create, retry, resume, and start by a message in a session.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -12,14 +12,14 @@ use recount_event::{Code, SessionId};
 use super::Face;
 use super::artifacts::found;
 use super::http::{Answer, Ids, Query, body_bytes, json};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use super::runs::{answer_made, show_made};
-use crate::accept::{Asked, Wanted};
+use crate::accept::{RunOptions, RunRequest};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 impl Face {
-    /// Refuses runs of ours where nobody does them, and to those who may only bring runs in from outside.
+    /// Refuses own runs where no performer is attached, and to clients that may only ingest.
     fn may_order(&self, kind: RunKind) -> Result<(), Refusal> {
         if !self.caller.may(Scope::Run) {
             let kind = kind.as_str();
@@ -36,8 +36,8 @@ impl Face {
     }
 
     /// A run as it is to be queued, with its order and what that names.
-    pub(super) async fn ordered(&self, asked: Asked) -> Result<NewRun, Refusal> {
-        let Asked { mut new, mut wanted, resume } = asked;
+    pub(super) async fn ordered(&self, asked: RunRequest) -> Result<NewRun, Refusal> {
+        let RunRequest { mut new, mut wanted, resume } = asked;
         self.may_make_in(new.task, new.session)?;
         if new.queued.driver == Driver::External {
             return Ok(new);
@@ -60,7 +60,7 @@ impl Face {
             let template = accept::template(self.engine.profiles().get(&picked.name)?, &picked)?;
             wanted.by_template(&mut new.queued, template);
         }
-        let Wanted { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
+        let RunOptions { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
         for (id, name) in attachments {
             let row = found(self, &id).await?;
             let mime = row.mime.unwrap_or_else(|| "application/octet-stream".to_owned());
@@ -74,7 +74,7 @@ impl Face {
 
     /// Fills in what a message leaves open, as it was in the last run of its session that was one of ours: a
     /// conversation goes on with the same model, on the same folder.
-    async fn continued(&self, session: SessionId, asked: &mut Asked) -> Result<(), Refusal> {
+    async fn continued(&self, session: SessionId, asked: &mut RunRequest) -> Result<(), Refusal> {
         let newest = ListQuery { limit: limits::SESSION_RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
         let runs = self.engine.list_session_runs(session, &newest).await?.items;
         let is_ours =
@@ -84,10 +84,10 @@ impl Face {
         let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
         asked.new.queued.prior_run_id = Some(last.id.clone());
         if asked.new.queued.agent.is_some() {
-            // The session says what holds.
+            // The configuration of the session applies.
             return Ok(());
         }
-        let Wanted { order, model, workspace_mode, network, .. } = &mut asked.wanted;
+        let RunOptions { order, model, workspace_mode, network, .. } = &mut asked.wanted;
         if model.is_none() {
             *model = before.model;
             asked.new.queued.provider = before.provider;
@@ -116,7 +116,7 @@ fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
 }
 
 pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         return show_made(&face, made).await;
     }
@@ -137,7 +137,7 @@ pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Reques
 }
 
 pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         return show_made(&face, made).await;
     }
@@ -167,7 +167,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
 }
 
 pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         return show_made(&face, made).await;
     }

@@ -1,4 +1,4 @@
-//! Calls of tools, from proposed to settled, and the commands they run.
+//! Audits calls of tools, from proposed to settled, and the commands they run.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ enum Over {
 struct AuditedCall {
     name: Option<Box<str>>,
     proposed: Option<Proposed>,
-    /// Who carries it out.
+    /// The executor of the call.
     invoked: Option<Executor>,
     /// What its last approval came to.
     approved: Option<bool>,
@@ -75,7 +75,7 @@ impl Calls {
             .is_some_and(|call| call.answered || (call.approved.is_some() && call.invoked.is_none()))
     }
 
-    /// Whether it is a question, or a handoff, whose turn has not come.
+    /// Whether it is a question or a handoff that was not asked yet.
     pub(super) fn is_yet_to_ask(&self, id: &str) -> bool {
         self.open.get(id).is_some_and(|call| {
             let asks = call.name.as_deref().is_some_and(|name| crate::ASKING_TOOLS.contains(&name));

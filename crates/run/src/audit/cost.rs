@@ -1,4 +1,4 @@
-//! What was used, and where the budget stands.
+//! Audits usage and budget.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The course of a run: how it begins, waits, goes on and ends.
+//! Audits the course of a run: how it starts, waits, continues and ends.
 
 use recount_event::family::run::{Driver, WaitKind, WaitsFor};
 use recount_event::family::tool::RefusalCode;
@@ -13,7 +13,7 @@ pub(super) struct Course {
     resumed: bool,
     driver: Option<Driver>,
     starts: u64,
-    /// A `gap.run_disconnected` stands behind the last `run.started`.
+    /// A `gap.run_disconnected` follows the last `run.started`.
     abandoned: bool,
     waits: Waits,
     ending: Option<String>,
@@ -34,7 +34,7 @@ impl Course {
         self.driver == Some(Driver::Own)
     }
 
-    /// Whether the run has ended without having begun: its beginning was pruned.
+    /// Whether the run has ended without a start: its beginning was pruned.
     pub(super) fn is_headless(&self) -> bool {
         self.driver.is_none() && self.ending.is_some()
     }
@@ -57,8 +57,8 @@ fn group(payload: &Payload) -> &str {
 }
 
 impl Reading {
-    /// Whether the event may stand at this point of the course.
-    pub(super) fn stands_in_course(&self, event: &Event) -> Result<(), Broken> {
+    /// Whether the event may come at this point of the course.
+    pub(super) fn fits_course(&self, event: &Event) -> Result<(), Broken> {
         let (payload, name) = (event.payload(), event.type_name());
         let course = &self.course;
         let begins = matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_));
@@ -67,7 +67,7 @@ impl Reading {
             return if fits { Ok(()) } else { broken!("queued.first", "{name} stands before run.queued") };
         }
         if begins {
-            return broken!("queued.once", "{name} stands in the middle of a run");
+            return broken!("queued.once", "{name} is in the middle of a run");
         }
         if let Some(ending) = &course.ending {
             return self.stands_behind(ending, event);
@@ -84,11 +84,11 @@ impl Reading {
                 broken!("start.again", "run.started stands again, and nobody had lost the run")
             }
             told if is_of_workspace(told) && !course.is_own() => {
-                broken!("workspace.own", "{name} stands in an external run")
+                broken!("workspace.own", "{name} is in an external run")
             }
             Payload::RunWaiting(waiting) => self.may_wait(&waiting.waits_for),
             Payload::RunContinued(_) if !course.is_own() => {
-                broken!("wait.own", "run.continued stands in an external run")
+                broken!("wait.own", "run.continued is in an external run")
             }
             Payload::RunContinued(_) if course.waits != Waits::Yes => {
                 broken!("wait.continued", "run.continued stands where nothing waited")
@@ -124,10 +124,10 @@ impl Reading {
         if let Some(ending) = &self.course.ending {
             self.stands_behind(ending, event)?;
         } else if matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_))
-            // Where the run goes on from is gone, and that it was queued stands right behind it.
+            // The run that this one continues is unknown. `run.queued` may follow directly.
             && !(event.sequence == 1 && matches!(payload, Payload::RunQueued(_)))
         {
-            return broken!("queued.once", "{name} stands in the middle of a run");
+            return broken!("queued.once", "{name} is in the middle of a run");
         } else if matches!(payload, Payload::GapEventsPruned(_)) {
             return broken!("gap.pruned", "{name} stands before the ending");
         }
@@ -152,7 +152,7 @@ impl Reading {
         if group(event.payload()) != "gap" {
             return broken!("ending.last", "{name} stands behind {ending}");
         }
-        // Of a run whose beginning was pruned it is not known whose it was.
+        // The driver of a run whose beginning was pruned is unknown.
         let external = self.course.driver.is_some() && !self.course.is_own();
         if external && is_of_workspace(event.payload()) {
             return broken!("workspace.own", "{name} stands behind the ending of an external run");
@@ -224,10 +224,10 @@ impl Reading {
 
     fn may_wait(&self, named: &[WaitsFor]) -> Result<(), Broken> {
         if !self.course.is_own() {
-            return broken!("wait.own", "run.waiting stands in an external run");
+            return broken!("wait.own", "run.waiting is in an external run");
         }
         if let Some(turn) = self.turns.open_index() {
-            return broken!("wait.turn", "run.waiting stands in the middle of turn {turn}");
+            return broken!("wait.turn", "run.waiting is in the middle of turn {turn}");
         }
         for id in self.calls.open() {
             let outside = self.calls.is_with_client(id) || self.people.waits_on(id);
@@ -258,7 +258,7 @@ impl Reading {
             return broken!("ending.text_open", "{name} stands while block {block} of turn {turn} is open");
         }
         if let Some(turn) = self.turns.open_index() {
-            return broken!("ending.turn_open", "{name} stands in the middle of turn {turn}");
+            return broken!("ending.turn_open", "{name} is in the middle of turn {turn}");
         }
         if let Some(id) = self.calls.open().find(|id| self.calls.is_more_than_asked_for(id)) {
             return broken!("ending.call_open", "{name} stands while {id} is not settled");

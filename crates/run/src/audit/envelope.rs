@@ -1,4 +1,4 @@
-//! Places: numbers, names, times.
+//! Audits envelopes: sequences, ids, times.
 
 use recount_event::{Event, EventId, RunId, SessionId, TaskId};
 

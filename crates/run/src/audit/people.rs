@@ -1,4 +1,4 @@
-//! What people were asked, and what they said.
+//! Audits prompts and their answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ type Name = (WaitKind, ForeignId);
 #[derive(Default)]
 struct AuditedPrompt {
     call: Option<ForeignId>,
-    /// An approval that is given when nobody says otherwise in time.
+    /// Without an answer in time, the approval is granted.
     approves_itself: bool,
     /// The answer to a question when none comes.
     default_response: Option<Json>,
@@ -194,7 +194,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Strikes a prompt off the list and tells its call.
+    /// Removes a prompt from the list and passes its outcome to its call.
     fn has_outcome(&mut self, name: Name, approved: Option<bool>) {
         let call = self.people.pending.remove(&name).and_then(|asked| asked.call);
         self.people.answered.insert(name);

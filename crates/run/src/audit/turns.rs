@@ -1,4 +1,4 @@
-//! Turns, and what the model says in them.
+//! Audits turns, and the output of the model in them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::rejection::{Broken, broken};
 
 #[derive(Default)]
 pub(super) struct TurnAudit {
-    /// The last that was begun; all before it have lower indexes, or the same.
+    /// The last that was started; all before it have lower indexes, or the same.
     last: Option<AuditedAttempt>,
     completed: u64,
     /// Of the last index, in all its attempts: the model cannot come back to an earlier one.
@@ -18,7 +18,7 @@ pub(super) struct TurnAudit {
     final_answer: bool,
 }
 
-/// A turn that was begun, once for each time it was begun.
+/// A turn, once for each time it was started.
 struct AuditedAttempt {
     index: u64,
     proposals: u64,

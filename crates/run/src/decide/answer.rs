@@ -1,4 +1,4 @@
-//! A person answers. The first valid answer wins; who comes later is told what became of it.
+//! Decides the answer of a person. The first valid answer wins; later ones are rejected with the recorded outcome.
 
 use recount_event::family::approval::{self, AllowanceScope, Decision};
 use recount_event::family::{clarification, handoff};
@@ -51,8 +51,8 @@ pub(super) fn approval(
     settle::go_on(batch, &by)
 }
 
-/// The name of the allowance that a decision makes, where it may make one. An approval makes at most one, so its own
-/// name tells the other.
+/// The name of the allowance that a decision makes, where it may make one. An approval makes at most one, so the name of
+/// the approval identifies it.
 fn may_be_remembered(
     batch: &Batch,
     approval_id: &ForeignId,

@@ -1,4 +1,4 @@
-//! Ends a run in whatever state it is: cancelled, or failed because it cannot go on.
+//! Ends a run in any phase: cancelled, or failed because it cannot go on.
 
 use recount_event::family::run::Failed;
 use recount_event::{Code, Payload};
@@ -13,7 +13,7 @@ pub(super) fn cancel(batch: &mut Batch, by: CancelledBy, reason: &str) -> Result
     batch.say(ending)
 }
 
-/// A report of `run.failed` is refused while anything is open, so who gives a run up does it here.
+/// A report of `run.failed` is refused while anything is open, so a worker that gives a run up does it here.
 pub(super) fn fail(batch: &mut Batch, code: &str, message: &str, retriable: bool) -> Result<(), Rejection> {
     if !batch.state.is_own() {
         let foreign = format!("{} is driven by its producer: only that can fail it", batch.state.run_id);
@@ -41,6 +41,6 @@ fn close_all(
         return Err(Rejection::new(Code::RunEnded, over));
     }
     close::texts(batch)?;
-    close::calls_and_prompts(batch, &close::Why { by: by.as_str(), reason }, false)?;
+    close::calls_and_prompts(batch, &close::CloseReason { by: by.as_str(), reason }, false)?;
     close::turn(batch, code, reason, false)
 }

@@ -1,5 +1,4 @@
-//! Closes whatever is open, in an order that is itself legal: texts, running calls, prompts, proposed calls,
-//! and then the turn.
+//! Closes everything open, in a legal order: texts, running calls, prompts, proposed calls, and then the turn.
 
 use recount_event::family::approval::{self, Decision};
 use recount_event::family::clarification::{self, Applied};
@@ -13,12 +12,12 @@ use crate::rejection::Rejection;
 use crate::state::{Call, CallStage, PromptKind};
 
 /// Why things are closed.
-pub(super) struct Why<'a> {
+pub(super) struct CloseReason<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
 }
 
-/// Every text that is being written is cut where it stands.
+/// Every open text is cut at its current length.
 pub(super) fn texts(batch: &mut Batch) -> Result<(), Rejection> {
     for cut in batch.state.cut_texts() {
         batch.say(cut)?;
@@ -27,7 +26,11 @@ pub(super) fn texts(batch: &mut Batch) -> Result<(), Rejection> {
 }
 
 /// Every call and prompt that is open, but for calls that hold an answer when those are `kept`.
-pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) -> Result<(), Rejection> {
+pub(super) fn calls_and_prompts(
+    batch: &mut Batch,
+    why: &CloseReason<'_>,
+    kept: bool,
+) -> Result<(), Rejection> {
     let keep = |call: &Call| kept && call.answer.is_some() && !call.runs_command();
     for (id, call) in in_order(batch) {
         if matches!(call.stage, CallStage::Invoked(_)) && !keep(&call) {
@@ -47,7 +50,7 @@ pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) ->
 }
 
 /// Every prompt that is pending is withdrawn, whatever became of the call that asked.
-pub(super) fn prompts(batch: &mut Batch, why: &Why<'_>) -> Result<(), Rejection> {
+pub(super) fn prompts(batch: &mut Batch, why: &CloseReason<'_>) -> Result<(), Rejection> {
     for (name, prompt) in batch.state.prompts.clone() {
         let (id, tool_call_id, by) = (name.id, prompt.tool_call_id().cloned(), why.by.to_owned());
         batch.say(match name.kind {

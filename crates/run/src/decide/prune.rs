@@ -1,4 +1,4 @@
-//! The oldest events of a run that has ended are taken away: its tail says which, and what they said of it.
+//! Decides pruning: the oldest events of an ended run are removed, and a marker at its end describes them.
 
 use recount_event::family::gap::{Catalogue, EventsPruned};
 use recount_event::family::run::Queued;
@@ -31,7 +31,7 @@ pub(super) fn prune(batch: &mut Batch, before: Option<u64>, reason: String) -> R
     batch.say(Payload::GapEventsPruned(Box::new(marker)))
 }
 
-/// All that lists say of the run and its ending does not.
+/// The facts that lists show of the run and its ending does not have.
 fn facts(state: &State) -> Catalogue {
     let summary = state.summary();
     let some = |number: u64| (number > 0).then_some(number);

@@ -1,4 +1,4 @@
-//! A run begins.
+//! Decides how a run is queued.
 
 use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Code, Payload};

@@ -1,5 +1,5 @@
-//! What follows from answers in our own runs: nothing until the last open item has one, then `run.continued`
-//! and every call that was held; and after a handoff, the ending.
+//! What follows from answers in own runs: nothing until the last open item has one, then `run.continued`
+//! and every held call; and after a handoff, the ending.
 
 use recount_event::family::approval::{Requested, Reversibility};
 use recount_event::family::run::{Cancelled, Continued, Failed, Finished};
@@ -10,7 +10,7 @@ use super::outcome::{ended, refusal};
 use super::{Batch, close};
 use crate::command::CancelledBy;
 use crate::rejection::Rejection;
-use crate::state::{Answer, Call, CallStage, Phase, Said};
+use crate::state::{Answer, ApprovalOutcome, Call, CallStage, Phase};
 
 /// The outcomes are in; the run goes on when nothing else is open.
 pub(super) fn go_on(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
@@ -63,17 +63,21 @@ fn held_call(batch: &mut Batch, id: &ForeignId, call: &Call) -> Result<(), Rejec
     }
 }
 
-/// Why a call was denied, and what the model is told of it.
-fn no(said: &Said) -> Option<(RefusalCode, String)> {
+/// Why a call was denied, and the text for the model.
+fn no(said: &ApprovalOutcome) -> Option<(RefusalCode, String)> {
     match said {
-        Said::Granted => None,
-        Said::Denied { answer: Some(answer), .. } => Some((RefusalCode::Denied, answer.to_string())),
-        Said::Denied { comment: None, .. } => Some((RefusalCode::Denied, "Tool call denied".into())),
-        Said::Denied { comment: Some(comment), .. } => {
+        ApprovalOutcome::Granted => None,
+        ApprovalOutcome::Denied { answer: Some(answer), .. } => {
+            Some((RefusalCode::Denied, answer.to_string()))
+        }
+        ApprovalOutcome::Denied { comment: None, .. } => {
+            Some((RefusalCode::Denied, "Tool call denied".into()))
+        }
+        ApprovalOutcome::Denied { comment: Some(comment), .. } => {
             Some((RefusalCode::Denied, format!("Tool call denied: {comment}")))
         }
-        Said::Missed => Some((RefusalCode::TimedOut, "nobody approved this call in time".into())),
-        Said::Cancelled => {
+        ApprovalOutcome::Missed => Some((RefusalCode::TimedOut, "nobody approved this call in time".into())),
+        ApprovalOutcome::Cancelled => {
             Some((RefusalCode::Cancelled, "the request to approve this call was withdrawn".into()))
         }
     }
@@ -98,7 +102,7 @@ fn irreversible(asked: &Requested) -> Option<bool> {
     }
 }
 
-/// What the call brought, as its answer says.
+/// The outcome of the call, taken from its answer.
 fn outcome(id: &ForeignId, call: &Call, answer: &Answer) -> Payload {
     let mut ended = ended(id, call);
     match answer {
@@ -147,7 +151,7 @@ pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(
         HandedOff::NobodyCame => "nobody took over in time".to_owned(),
     };
     close::texts(batch)?;
-    close::calls_and_prompts(batch, &close::Why { by, reason: &reason }, true)?;
+    close::calls_and_prompts(batch, &close::CloseReason { by, reason: &reason }, true)?;
     if batch.state.phase == Phase::Waiting {
         proceed(batch, by, None)?;
     }

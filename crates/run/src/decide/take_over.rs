@@ -1,5 +1,5 @@
-//! Another worker goes on with a run whose worker was lost. What we were doing is told as interrupted and
-//! never done again by itself; what waits for others stays open.
+//! Decides a takeover: another worker continues a run whose worker was lost. Calls that this server was executing are
+//! settled as interrupted and never repeated automatically; what waits for others stays open.
 
 use recount_event::family::gap::RunDisconnected;
 use recount_event::family::run::{Started, Waiting};
@@ -46,7 +46,7 @@ pub(super) fn take_over(
     wait_again(batch)
 }
 
-/// When the lost worker's own work was all there was to do besides waiting, nobody else would say so.
+/// If the lost worker had the only work besides waiting, this records that the run only waits.
 fn wait_again(batch: &mut Batch) -> Result<(), Rejection> {
     let waits_for = batch.state.waits_for();
     if waits_for.is_empty() || !outstanding(&batch.state).work.is_empty() {
@@ -59,7 +59,7 @@ fn wait_again(batch: &mut Batch) -> Result<(), Rejection> {
 /// have taken effect; nothing was recorded of its outcome.
 fn interrupted_call(reason: &str) -> String {
     format!(
-        "interrupted ({reason}): the call had begun, and whether it took effect is not known; \
+        "interrupted ({reason}): the call had started, and whether it took effect is not known; \
          repeating it may do it twice"
     )
 }
@@ -76,7 +76,7 @@ fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
             ended.error = Some(interrupted_call(reason));
             batch.say(Payload::ToolFailed(Box::new(ended)))?;
         } else if call.stage == CallStage::Proposed && cut_turn.is_some() && call.turn_index == cut_turn {
-            // The turn will be tried again, and the model will ask anew.
+            // The turn will be tried again, and the model will ask again.
             let message = "the turn that asked for this call was interrupted".to_owned();
             batch.say(outcome::refusal(&id, &call, RefusalCode::Cancelled, message))?;
         }

@@ -1,4 +1,4 @@
-//! The model speaks in its turn, and a text that is complete is complete.
+//! Checks the output of the model: only in its turn, and nothing after a text is complete.
 
 use recount_event::family::assistant::{FinalAnswer, TextComplete, TextDelta, ToolCallProposed};
 

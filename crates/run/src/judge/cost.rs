@@ -1,4 +1,4 @@
-//! Totals grow, and budgets add up.
+//! Checks usage: totals grow, and budgets add up.
 
 use recount_event::family::cost::{BudgetWarning, Tick};
 

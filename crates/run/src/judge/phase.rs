@@ -1,4 +1,4 @@
-//! What may come in which phase of a run.
+//! Checks what may come in which phase of a run.
 
 use recount_event::Payload;
 use recount_event::family::gap;
@@ -17,7 +17,7 @@ pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
             return broken!("queued.first", "{type_name} comes before run.queued: begin with run.queued");
         }
         (_, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_)) => {
-            return broken!("queued.once", "{type_name} comes in a run that has begun: leave it out");
+            return broken!("queued.once", "{type_name} in a run that was queued already: leave it out");
         }
         (Phase::Ended(_), _) => return after_the_ending(state, payload),
         (_, Payload::GapEventsPruned(_)) => {
@@ -107,7 +107,7 @@ fn may_precede_start(payload: &Payload) -> bool {
     }
 }
 
-/// Outcomes of what the run waits for, what closes it, and what says nothing of it.
+/// Outcomes of what the run waits for, events that close it, and events that do not concern it.
 fn may_come_while_waiting(state: &State, payload: &Payload) -> bool {
     matches!(payload, Payload::RunContinued(_)) || closes_a_wait(state, payload)
 }
@@ -197,7 +197,7 @@ fn begins_to_wait(state: &State, waiting: &Waiting) -> Result<(), Broken> {
     if let Some((id, call)) = busy {
         return broken!(
             "wait.calls",
-            "run.waiting comes while call {id} ({}) is neither settled nor with somebody: settle it first",
+            "run.waiting comes while call {id} ({}) is neither settled nor waiting for an answer: settle it first",
             call.name()
         );
     }

@@ -1,4 +1,4 @@
-//! A command: its start, its output byte for byte, its exit.
+//! Checks a command: its start, its output byte for byte, its exit.
 
 use recount_event::ForeignId;
 use recount_event::family::shell::{Command, Exited, OutputChunk, Stream};

@@ -1,10 +1,10 @@
-//! The life of a call: proposed or not, invoked once or refused, settled once.
+//! Checks the life of a call: proposed or not, invoked once or refused, settled once.
 
 use recount_event::ForeignId;
 use recount_event::family::tool::{Ended, Invoked, Refused, RiskLevel};
 
 use crate::rejection::{Broken, broken};
-use crate::state::{self, Call, CallStage, NameStatus, Said, Space, State};
+use crate::state::{self, ApprovalOutcome, Call, CallStage, NameStatus, Space, State};
 
 fn same_name(call: &Call, id: &ForeignId, tool_name: &str) -> Result<(), Broken> {
     match &call.tool_name {
@@ -85,7 +85,7 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
         if state.approval_pending(id) {
             return broken!("approval.pending", "call {id} waits for an approval: wait for its outcome");
         }
-        if call.verdict.as_ref().is_some_and(|verdict| verdict.said != Said::Granted) {
+        if call.verdict.as_ref().is_some_and(|verdict| verdict.said != ApprovalOutcome::Granted) {
             return broken!("approval.denied", "call {id} was denied: send tool.refused");
         }
         same_name(call, id, &invoked.tool_name)?;

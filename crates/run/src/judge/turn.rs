@@ -1,4 +1,4 @@
-//! Turns begin in order and end one at a time.
+//! Checks that turns start in order and end one at a time.
 
 use recount_event::family::turn::{Completed, Failed, Started};
 

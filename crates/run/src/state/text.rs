@@ -1,4 +1,4 @@
-//! Text that grows by small pieces, in copies that share what is old.
+//! Text that grows by small pieces, in copies that share the old part.
 
 use std::sync::Arc;
 

@@ -11,17 +11,17 @@ use serde_json::json;
 
 use super::token::{created, new_token, told};
 use crate::StartError;
-use crate::audit::{self, What};
+use crate::audit::{self, AuditKind};
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
 
-/// Nobody else can use the folder until this is closed.
+/// The folder is locked until this is closed.
 pub struct Book {
     data: PathBuf,
     store: SqliteStore,
 }
 
 impl Book {
-    /// Opens a data folder, which is made when it is not there.
+    /// Opens a data folder; a missing one is created.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         Ok(Book { data: data.to_owned(), store: store_in(data)? })
     }
@@ -36,7 +36,7 @@ impl Book {
         }
         let (row, secret) = new.minted(&World::real());
         recount_engine::add_token(&self.store, &row).await.map_err(failed)?;
-        audit::record_offline(&self.data, What::TokenCreated, created(&row)).await?;
+        audit::record_offline(&self.data, AuditKind::TokenCreated, created(&row)).await?;
         Ok(AddedToken { secret: secret.reveal().to_owned(), token: told(row) })
     }
 
@@ -51,7 +51,7 @@ impl Book {
         let was_there = recount_engine::remove_token(&self.store, id).await.map_err(failed)?;
         if was_there {
             let facts = json!({"token_id": id.to_string(), "by": Caller::operator().name});
-            audit::record_offline(&self.data, What::TokenRevoked, facts).await?;
+            audit::record_offline(&self.data, AuditKind::TokenRevoked, facts).await?;
         }
         Ok(was_there)
     }

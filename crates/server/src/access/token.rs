@@ -16,7 +16,7 @@ use super::keys::NewToken;
 use crate::tenant_folder::is_tenant_name;
 use crate::{audit, limits};
 
-/// What the audit trail says of a new token.
+/// The audit record of a new token.
 pub(crate) fn created(row: &TokenRow) -> Value {
     let scopes: Vec<&str> = row.scopes.iter().map(|scope| scope.as_str()).collect();
     json!({
@@ -96,7 +96,7 @@ fn named(scope: Scope) -> Named {
     }
 }
 
-/// A token as it is told of; never what was shown once.
+/// A token as lists show it, without its secret.
 pub(crate) fn told(row: TokenRow) -> Token {
     Token {
         id: row.id.to_string(),

@@ -24,7 +24,7 @@ pub(crate) const AGENT_DEFAULT: &str = "assistant";
 /// Tools that need somewhere to run commands, which not every machine has.
 const COMMAND_TOOLS: [&str; 4] = ["git_diff", "git_exec", "git_status", "shell_exec"];
 
-/// Keys below `[agents.NAME]`, for who misspells one.
+/// Keys below `[agents.NAME]`, for messages about an unknown one.
 pub(super) const AGENT_KEYS: [&str; 26] = [
     "agents",
     "title",
@@ -142,7 +142,7 @@ struct Around<'a> {
     environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// `said` is `None` where the file has no word of agents.
+/// `said` is `None` if the file has no agents.
 pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     look: &mut Lookup<E>,
     said: Option<BTreeMap<String, AgentSection>>,
@@ -184,7 +184,7 @@ impl Agents {
         self.0.iter().map(|agent| agent.profile.name.as_str())
     }
 
-    /// Defaults of secret options, for who masks them.
+    /// Defaults of secret options, to be masked.
     pub fn secrets(&self) -> Vec<Secret> {
         let options = self.0.iter().flat_map(|agent| &agent.profile.options);
         let secret = options.filter(|option| option.kind == OptionKind::Secret && !option.default.is_empty());
@@ -230,7 +230,7 @@ impl Agents {
     }
 }
 
-/// An agent by its name, for what is said when something of it cannot be.
+/// An agent by its name, for error messages.
 struct Agent<'a>(&'a str);
 
 impl Agent<'_> {
@@ -348,7 +348,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Those of a few words that were said.
+    /// The given words, if all of them are allowed.
     fn among(
         &self,
         key: &str,
@@ -509,7 +509,7 @@ impl Agent<'_> {
     }
 }
 
-/// Whether something can be a name: it may stand in addresses and in names of files as it is.
+/// Whether a text is a valid name: it must be usable as is in addresses and file names.
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=AGENT_NAME_MAX).contains(&text.len())

@@ -63,10 +63,10 @@ macro_rules! settings {
             pub(super) fn read<E: Fn(&str) -> Option<String>>(
                 look: &mut Lookup<E>,
                 options: &Options,
-                $place: &Place,
+                $place: &DefaultContext,
             ) -> Result<Values, StartError> {
                 $(
-                    let flag = settings!(@said options $field $($flag)?);
+                    let flag = settings!(@flag_text options $field $($flag)?);
                     let text = look.pick($key, flag, || $default.into());
                     let accepts: fn(&str) -> Result<$type, String> = $accepts;
                     let $field = accepts(&text).map_err(|accepted| wrong($key, &text, &accepted))?;
@@ -95,16 +95,16 @@ macro_rules! settings {
             }),+]
         }
     };
-    (@said $options:ident $field:ident $flag:literal) => { $options.$field.said() };
-    (@said $options:ident $field:ident) => { None };
+    (@flag_text $options:ident $field:ident $flag:literal) => { $options.$field.flag_text() };
+    (@flag_text $options:ident $field:ident) => { None };
     (@flag $flag:literal) => { Some($flag) };
     (@flag) => { None };
     (@shown $default:expr, $shown:literal) => { $shown.to_owned() };
     (@shown $default:expr) => { String::from($default) };
 }
 
-/// What a default may depend on, beside settings above it.
-pub(super) struct Place {
+/// What a default may depend on, besides earlier settings.
+pub(super) struct DefaultContext {
     /// The data folder of this user; empty if none is known.
     pub(super) data: String,
     pub(super) has_home: bool,
@@ -185,36 +185,36 @@ settings! { place;
 }
 
 /// The home folder, if only users of this machine can start runs and no token is required.
-fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &Place) -> &'static str {
+fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &DefaultContext) -> &'static str {
     let is_personal = bind.ip().to_canonical().is_loopback() && !require_token;
     if is_personal && place.has_home { "~" } else { "none" }
 }
 
 /// A flag as the text that a variable would have.
-trait Said {
-    fn said(&self) -> Option<String>;
+trait FlagText {
+    fn flag_text(&self) -> Option<String>;
 }
 
-impl Said for Option<String> {
-    fn said(&self) -> Option<String> {
+impl FlagText for Option<String> {
+    fn flag_text(&self) -> Option<String> {
         self.clone()
     }
 }
 
-impl Said for Option<PathBuf> {
-    fn said(&self) -> Option<String> {
+impl FlagText for Option<PathBuf> {
+    fn flag_text(&self) -> Option<String> {
         self.as_ref().map(|path| path.to_string_lossy().into_owned())
     }
 }
 
-impl Said for bool {
-    fn said(&self) -> Option<String> {
+impl FlagText for bool {
+    fn flag_text(&self) -> Option<String> {
         self.then(|| "true".to_owned())
     }
 }
 
-impl Said for Vec<String> {
-    fn said(&self) -> Option<String> {
+impl FlagText for Vec<String> {
+    fn flag_text(&self) -> Option<String> {
         (!self.is_empty()).then(|| self.join(", "))
     }
 }

@@ -31,7 +31,7 @@ pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     checks
 }
 
-/// What a backup that broke off and a damaged write-ahead log left behind.
+/// Leftovers of an interrupted backup and of a damaged write-ahead log.
 pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     for folder in backup::leftovers(data).unwrap_or_default() {
         let value = format!("{} was not finished", folder.display());
@@ -62,7 +62,7 @@ fn tenants(checks: &mut Vec<Check>, data: &Path, full: bool) {
         }
     };
     for (name, folder) in folders {
-        // A server that holds the data folder holds this too, which is told once.
+        // A server that holds the data folder also holds this one; reported once.
         if name == audit::TENANT && is_held(&folder) {
             continue;
         }

@@ -8,7 +8,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
-use recount_api::routes::{HOUSE_ROUTES, ROUTES};
+use recount_api::routes::{ROUTES, SERVER_ROUTES};
 use recount_face_aep::Refusal;
 
 use super::text::{Kind, MetricsPage};
@@ -30,14 +30,14 @@ type Counts = [[AtomicU64; CLASSES.len()]; METHODS.len()];
 pub(crate) struct Requests(HashMap<String, Counts>);
 
 impl Requests {
-    /// For the routes of the native face, under both of its prefixes, those of applications, under all of theirs, those
-    /// of listeners, those beside them, and the console.
+    /// For the routes of the native face under both of its prefixes, of applications under all of theirs, of listeners, of
+    /// the server itself, and of the console.
     pub(crate) fn new(base_paths: &[String]) -> Arc<Self> {
         let ours = ["/v1", "/hecate/v1"].into_iter();
         let ours = ours.flat_map(|prefix| ROUTES.iter().map(move |route| format!("{prefix}{}", route.path)));
         let theirs = base_paths.iter();
         let theirs = theirs.flat_map(|base| PATHS.iter().map(move |path| format!("{base}{path}")));
-        let others = HOUSE_ROUTES
+        let others = SERVER_ROUTES
             .iter()
             .map(|route| route.path)
             .chain(LISTENERS)

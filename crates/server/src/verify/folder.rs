@@ -90,7 +90,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             found.of_store.extend(astray);
             Some(reports)
         }
-        // What was found says it already.
+        // Reported already.
         Some(Err(Unread::Store(fault))) if fault.kind == FaultKind::Corrupt => {
             if integrity.problems.is_empty() {
                 found.of_store.push(words(&fault.message));
@@ -108,7 +108,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     let mut reports = opened.unwrap_or_default();
     for report in &mut reports {
         let told = report.run_id.as_ref().and_then(|run| found.of_runs.remove(run)).unwrap_or_default();
-        // Each fault once, in the words of the one who looked closer.
+        // Each fault once, in the more precise words.
         if report.problems.is_empty() {
             report.problems = told;
         }
@@ -182,8 +182,8 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>)
     })
 }
 
-/// Says of each run which bytes of its artifacts were kept here and are missing; of what no run has used, the store
-/// says it.
+/// Adds to each run which blobs of its artifacts are missing; the store reports missing blobs that no
+/// run has used.
 async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     let missing = match recount_engine::missing_blobs(store).await {
         Ok(missing) => missing,
@@ -213,7 +213,7 @@ fn add(reports: &mut Vec<VerifyReport>, run_id: Option<String>, problem: String)
     }
 }
 
-/// What lists would say that the log does not.
+/// Catalogue rows that the log does not support.
 async fn catalogue(store: &dyn Store) -> Vec<String> {
     let mut astray = match recount_engine::check_catalogue(store).await {
         Ok(astray) => astray,
@@ -230,7 +230,7 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
 
 async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyReport {
     let tail = store.tail(stream).await;
-    let begun = match &tail {
+    let started = match &tail {
         Ok(Some(tail)) if tail.erased => {
             return VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted);
         }
@@ -239,7 +239,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
         }
         _ => None,
     };
-    let mut checker = begun.unwrap_or_else(|| Checker::new(stream)).against(noted);
+    let mut checker = started.unwrap_or_else(|| Checker::new(stream)).against(noted);
     let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
     let unreadable = loop {
         let from = checker.count();
@@ -258,7 +258,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
     };
     if let Some(fault) = unreadable {
         let from = checker.count();
-        // Where it ends and what it adds up to would only say the same again.
+        // A check of its end and head would only report the same again.
         let mut report = checker.finish(None);
         report.problems.extend(damages(store, stream, from, fault).await);
         return report;

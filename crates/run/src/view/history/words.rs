@@ -1,10 +1,9 @@
-//! The words and blocks of lines that no event holds as they stand: a question as text, an answer as text, what came
-//! along as a block.
+//! Texts and blocks of lines that no event has as such: a question as text, an answer as text, attachments as blocks.
 
 use recount_event::family::{clarification, handoff, user};
 use recount_event::{ForeignId, Json, Payload};
 
-/// Follows the text of an abandoned answer, so that a reader who joins all text still sees where the answer begins.
+/// Follows the text of an abandoned answer, so that a reader who joins all text still sees where the next one starts.
 pub const CUT_OFF_NOTE: &str = "\n\n[The answer was cut off here and starts again.]\n\n";
 
 /// A question as text: what is asked, on further lines what it is about, and what there is to choose from.
