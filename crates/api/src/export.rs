@@ -56,7 +56,7 @@ impl Header {
 
     /// The header as its line, without the line's end.
     pub fn line(&self) -> String {
-        serde_json::to_string(self).expect("a header holds nothing that JSON cannot say")
+        serde_json::to_string(self).expect("a header holds only values that JSON can represent")
     }
 
     /// Reads a line that is written exactly as [`Header::line`] writes it. An error is a sentence.

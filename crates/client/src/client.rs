@@ -98,7 +98,7 @@ impl Client {
 
     /// Raises what a task may spend, or gives it another title.
     pub async fn change_task(&self, task: &str, request: &ChangeTask) -> Result<Task, ClientError> {
-        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let address = self.at(&["tasks", task]);
         let one: One<Task> = self.call(Method::PATCH, address, Some(("application/json", body))).await?;
         Ok(one.data)
@@ -266,7 +266,7 @@ impl Client {
 
     /// Makes a copy of the whole store on the server's machine, named by the server unless the request has a name.
     pub async fn make_backup(&self, request: &MakeBackup) -> Result<Backup, ClientError> {
-        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let body = Some(("application/json", body));
         let address = Address::outside(&self.base, &["admin", "backups"]);
         let one: One<Backup> =
@@ -324,7 +324,7 @@ impl Client {
         address: Address,
         request: &impl Serialize,
     ) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let one: One<T> = self.call(Method::POST, address, Some(("application/json", body))).await?;
         Ok(one.data)
     }

@@ -234,7 +234,7 @@ fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<
                     (first_pruned_sequence, last_pruned_sequence)
                 }
                 Gap::Damaged(damaged) => {
-                    let last = damaged.last_cursor().ok_or("a gap does not say where it ends")?;
+                    let last = damaged.last_cursor().ok_or("a gap has no end")?;
                     if cursor.is_some_and(|cursor| last <= cursor) {
                         return Ok(None);
                     }

@@ -268,11 +268,11 @@ impl<'de> Deserialize<'de> for RawEnvelope<'de> {
                     let value: &'de RawValue = map.next_value()?;
                     match FIELDS.iter().position(|field| *field == name) {
                         Some(place) if raw.known[place].is_some() => {
-                            return Err(serde::de::Error::custom(format_args!("{name} comes twice")));
+                            return Err(serde::de::Error::custom(format_args!("{name} is duplicated")));
                         }
                         Some(place) => raw.known[place] = Some(value),
                         None if raw.extra.iter().any(|(there, _)| **there == *name) => {
-                            return Err(serde::de::Error::custom(format_args!("{name:?} comes twice")));
+                            return Err(serde::de::Error::custom(format_args!("{name:?} is duplicated")));
                         }
                         None if raw.extra.len() == limits::ENVELOPE_FIELDS_EXTRA_MAX => {
                             return Err(serde::de::Error::custom("too many fields that are not known"));

@@ -131,7 +131,7 @@ fn written(
         turn_id: turn.map(|turn| turn.to_string()),
         retryable: row.retryable,
     };
-    let body = serde_json::to_vec(&said).expect("refusals hold nothing that JSON cannot say");
+    let body = serde_json::to_vec(&said).expect("refusals hold only values that JSON can represent");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;

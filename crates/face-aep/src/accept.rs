@@ -77,7 +77,7 @@ pub(crate) fn asked<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()
         let said = match () {
             () if !route.knows(&name) => unknown(route, &name),
             () if seen.iter().any(|seen| *seen == name) => {
-                format!("{:?} comes twice; send it once", shortened(&name))
+                format!("{:?} is repeated; send it once", shortened(&name))
             }
             () => {
                 seen.push(name.into_owned());
@@ -97,7 +97,7 @@ fn unknown<Name>(route: &Route<Name>, name: &str) -> String {
         (None, []) => "it takes none".to_owned(),
         (None, known) => format!("it takes {}", known.join(", ")),
     };
-    format!("this path knows no parameter {:?}; {advice}", shortened(name))
+    format!("this path has no parameter {:?}; {advice}", shortened(name))
 }
 
 /// How many things a page may bring.
@@ -421,7 +421,7 @@ pub(crate) fn new_run(
         (Some(path), Some(body)) if path != body => {
             return Err(Refusal::new(
                 Code::BodyMalformed,
-                format!("task_id is {body}, but the path says {path}; leave task_id out"),
+                format!("task_id is {body}, but the path has {path}; leave task_id out"),
             ));
         }
         (path, body) => path.or(body),
@@ -490,7 +490,7 @@ pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) ->
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = text("text", Some(std::mem::take(&mut request.text)))?;
     if queued.request_text.as_ref().is_none_or(|text| text.trim().is_empty()) {
-        return Err(Refusal::new(Code::OrderRefused, "text is empty; say something"));
+        return Err(Refusal::new(Code::OrderRefused, "text is empty; send at least one character"));
     }
     queued.requested_by = Some(by.to_owned());
     let wanted = order(RunKind::AgentLoop, &queued, request.into_order())?;
@@ -604,7 +604,7 @@ pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
         number(amount)?;
     }
     if policy.is_off() {
-        let missing = "nothing says how much is kept; send max_age_seconds, max_events or max_bytes";
+        let missing = "no bound is given; send max_age_seconds, max_events or max_bytes";
         return Err(Refusal::new(Code::BodyMalformed, missing));
     }
     Ok(policy)
@@ -732,7 +732,7 @@ mod tests {
             ("/runs", "colour=red", "it takes after, limit, status, kind"),
             ("/runs", "=x", "no parameter"),
             ("/runs", "ticket=x", "no parameter"),
-            ("/runs", "status=running&status=failed", "\"status\" comes twice"),
+            ("/runs", "status=running&status=failed", "\"status\" is repeated"),
             ("/runs/{run}", "limit=1", "it takes none"),
             ("/events", "after_sequence=1", "after_position"),
         ] {

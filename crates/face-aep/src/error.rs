@@ -81,7 +81,7 @@ pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
 /// A refusal as a response.
 pub(crate) fn problem_response(refusal: &Refusal, request_id: &str) -> Response {
     let problem = problem(refusal, request_id);
-    let body = serde_json::to_vec(&problem).expect("problems hold nothing that JSON cannot say");
+    let body = serde_json::to_vec(&problem).expect("problems hold only values that JSON can represent");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() =
         StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

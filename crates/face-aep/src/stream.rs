@@ -122,7 +122,7 @@ impl Open {
                 Err(error) => {
                     self.over = true;
                     let problem = problem(&Refusal::from(error), &self.request_id);
-                    let data = serde_json::to_vec(&problem).expect("problems hold nothing that JSON cannot say");
+                    let data = serde_json::to_vec(&problem).expect("problems hold only values that JSON can represent");
                     sse::push_named(&mut out, "error", &data);
                 }
             },

@@ -146,7 +146,7 @@ pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates)
         });
         let changes = changes.ok_or_else(|| {
             corrupt(format!(
-                "which rows commit {commit} of the newest changed is not as it was written; look at the store with `recount verify --data`"
+                "which rows commit {commit} of the newest changed is not as it was written; check the store with `recount verify --data`"
             ))
         })?;
         for Change { space, key, row } in changes {

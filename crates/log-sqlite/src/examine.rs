@@ -42,7 +42,7 @@ pub(crate) fn examine(
         && schema < crate::schema::VERSION
     {
         problems.add(format!(
-            "the database has schema {schema} still; opening the store brings it forward, its records can be looked at then"
+            "the database has the old schema {schema}; open the store to migrate it, then check its records"
         ));
     }
     let mut look = StoreCheck { connection: &connection, stop: &stop, problems: &mut problems };
@@ -156,7 +156,7 @@ impl StoreCheck<'_> {
             Ok(sentences) => {
                 let wrong =
                     sentences.iter().flat_map(|sentence| sentence.lines()).filter(|line| *line != "ok");
-                wrong.for_each(|line| self.problems.add(format!("SQLite says: {line}")));
+                wrong.for_each(|line| self.problems.add(format!("SQLite reports: {line}")));
             }
             Err(error) => self.problems.add(format!("SQLite cannot check its pages: {error}")),
         }
@@ -185,7 +185,7 @@ impl StoreCheck<'_> {
         if in_chunks != in_feed && all_read {
             let (chunks, feed) = (in_chunks.count, in_feed.count);
             self.problems.add(format!(
-                "the sealed records ({chunks} can be read) and what says which is at which position ({feed}) do not agree"
+                "the sealed records ({chunks} can be read) and the feed, which has their positions ({feed}), do not match"
             ));
         }
 
@@ -372,7 +372,7 @@ impl StoreCheck<'_> {
         }
         if next != told.next_sequence {
             let tail = told.next_sequence;
-            self.problems.add(format!("stream {key} is sealed up to {next}, its row says {tail}"));
+            self.problems.add(format!("stream {key} is sealed up to {next}, but its row has {tail}"));
         } else if let Some(head) = head.filter(|head| *head != told.head) {
             self.problems.add(format!(
                 "stream {key} was changed: its sealed records add up to {head}, its head is {}",

@@ -9,16 +9,16 @@ use rusqlite::ErrorCode;
 pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
     let (kind, retry, advice) = match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
-            ErrorCode::DiskFull => (FaultKind::Full, Retry::Maybe, "; make space on the disk"),
+            ErrorCode::DiskFull => (FaultKind::Full, Retry::Maybe, "; free some space on the disk"),
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
-                (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount verify --data`")
+                (FaultKind::Corrupt, Retry::Never, "; check the store with `recount verify --data`")
             }
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                 (FaultKind::Busy, Retry::Maybe, "; another program holds the database")
             }
             // The memory that connections share is a file, too, and is made when the first one opens.
             _ if failure.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
-                (FaultKind::Full, Retry::Maybe, "; make space on the disk")
+                (FaultKind::Full, Retry::Maybe, "; free some space on the disk")
             }
             ErrorCode::TooBig => (FaultKind::TooLarge, Retry::Never, ""),
             ErrorCode::ConstraintViolation => (
@@ -36,7 +36,7 @@ pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::Utf8Error(..) => {
-            (FaultKind::Corrupt, Retry::Never, "; look at the store with `recount verify --data`")
+            (FaultKind::Corrupt, Retry::Never, "; check the store with `recount verify --data`")
         }
         _ => (FaultKind::Io, Retry::Maybe, ""),
     };
@@ -47,7 +47,7 @@ pub(crate) fn of_sqlite(context: &str, error: &rusqlite::Error) -> Fault {
 pub(crate) fn of_io(context: &str, error: &io::Error) -> Fault {
     let (kind, advice) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            (FaultKind::Full, "; make space on the disk")
+            (FaultKind::Full, "; free some space on the disk")
         }
         _ => (FaultKind::Io, ""),
     };
@@ -59,7 +59,7 @@ pub(crate) fn corrupt(message: impl Into<String>) -> Fault {
 }
 
 pub(crate) fn no_space(what: &str) -> Fault {
-    Fault::new(FaultKind::Full, Retry::Maybe, format!("{what}; make space on the disk, or prune"))
+    Fault::new(FaultKind::Full, Retry::Maybe, format!("{what}; free some space on the disk, or prune"))
 }
 
 /// A row that was read and does not fit its checksum. It travels as SQLite's own failures do, to where it is known

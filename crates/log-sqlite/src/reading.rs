@@ -373,7 +373,7 @@ impl<'k, F: Filling> PageReader<'k, F> {
         }
         let (key, expected) = (self.key, self.next);
         Err(corrupt(format!(
-            "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount verify --data`"
+            "stream {key} has sequence {found} where {expected} belongs; check the store with `recount verify --data`"
         )))
     }
 }

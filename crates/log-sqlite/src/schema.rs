@@ -230,7 +230,7 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
             return Err(Refusal::NotOurs(Fault::new(FaultKind::Newer, Retry::Never, message)));
         }
         if version < 1 {
-            return Err(corrupt(format!("{name} says it is ours but has schema {version}")).into());
+            return Err(corrupt(format!("{name} has our application id but schema {version}")).into());
         }
         return Ok(version);
     }

@@ -124,7 +124,7 @@ impl SealPlan {
                 Ok(SealerReply::Groups(units)) => {
                     self.window = None;
                     if units.is_empty() {
-                        return Err(corrupt("the newest records are not there"));
+                        return Err(corrupt("the newest records are missing"));
                     }
                     self.left.extend(units);
                 }

@@ -62,7 +62,7 @@ struct Hold {
 }
 
 impl SqliteStore {
-    /// Opens the store in a data folder, making both if they are not there.
+    /// Opens the store in a data folder, creating both if they are missing.
     pub fn open(options: SqliteOptions) -> Result<SqliteStore, Fault> {
         check_version()?;
         let folder = Arc::new(Folder::take(&options.data_dir)?);

@@ -15,7 +15,7 @@ const TABLES: [&str; 4] = ["streams", "rows", "feed", "chunks"];
 
 const DOING: &str = "giving rows their checksums";
 
-/// Adds the columns, where they are not there yet.
+/// Adds the columns where they are missing.
 pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {
     for table in TABLES {
         let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = 'sum'";

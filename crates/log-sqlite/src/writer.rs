@@ -452,7 +452,7 @@ impl Writer {
             rows::remove_damaged(connection, &repair.damaged).context("taking damaged rows away")?;
             for row in &repair.rows {
                 rows::rewrite(connection, &row.space, &row.key, &row.value)
-                    .context(&format!("writing row {}/{} anew", row.space, row.key))?;
+                    .context(&format!("rewriting row {}/{}", row.space, row.key))?;
             }
             let count = layout::raise_fence(connection).context("raising the fence")?;
             Ok((Some(journal), CommitProof::Fence(count)))

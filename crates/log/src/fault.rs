@@ -100,7 +100,7 @@ impl Fault {
 
     /// A read that came to damaged records.
     pub fn damaged(damage: Damage) -> Self {
-        let message = format!("{damage}; what is whole can be read, look at the store with `recount verify`");
+        let message = format!("{damage}; what is whole can be read, check the store with `recount verify`");
         Fault { kind: FaultKind::Corrupt, retry: Retry::Never, message, damage: Some(Box::new(damage)) }
     }
 }

@@ -99,7 +99,7 @@ pub const TABLE: &[Detector] = &[
         strict(word_dash, 16, ANY),
     ),
     token(
-        "an older key of OpenAI, and of those who took over its form: 32 letters and digits or more",
+        "an older key of OpenAI, and of providers with the same form: 32 letters and digits or more",
         "openai",
         &["sk-"],
         common(alnum, 32, ANY, digit_and_letter),
@@ -118,14 +118,14 @@ pub const TABLE: &[Detector] = &[
         common(upper_digit, 16, 16, digit_and_letter),
     ),
     own(
-        "an AWS secret key: 40 characters behind its name",
+        "an AWS secret key: 40 characters after its name",
         "aws-secret-key",
         &["ecretAccessKey", "secret_access_key", "SECRET_ACCESS_KEY", "aws_secret_key"],
         keyed::aws,
         true,
     ),
     own(
-        "a key of Azure storage or of one of its buses, behind its name",
+        "a key of Azure storage or a service bus, after its name",
         "azure-account-key",
         &["AccountKey", "SharedAccessKey"],
         keyed::azure,
@@ -264,7 +264,7 @@ pub fn describe() -> String {
         let triggers: Vec<String> = shown.iter().map(|trigger| format!("`{}`", trigger.trim())).collect();
         page.push_str(&format!("| {} | {} | {} |\n", row.name, triggers.join(" "), row.about));
     }
-    page.push_str("| card | a digit | the number of a payment card: 13 to 19 digits that a network gives out and whose check digit is right, together or in groups |\n");
+    page.push_str("| card | a digit | the number of a payment card: 13 to 19 digits that a network issues, with the right check digit, together or in groups |\n");
     page
 }
 

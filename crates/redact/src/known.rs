@@ -20,7 +20,7 @@ pub enum Refused {
     TooShort { bytes: usize },
     #[error("has {bytes} bytes, and a secret that is to be found in text has at most {max}", max = limits::KNOWN_BYTES_MAX)]
     TooLong { bytes: usize },
-    #[error("consists of one character that comes again and again, which innocent text does, too")]
+    #[error("consists of one repeated character, which ordinary text may, too")]
     Uniform,
 }
 

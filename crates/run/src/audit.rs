@@ -63,7 +63,7 @@ impl Auditor {
         }
         let Some(missing) = self.reading.missing else { return Ok(()) };
         let (rule, sequence, index) = ("gap.pruned", self.reading.envelope.wanted(), self.events);
-        let message = format!("no marker at the end says that the events 0 to {} are gone", missing - 1);
+        let message = format!("no marker at the end covers the missing events 0 to {}", missing - 1);
         Err(Illegal { index, sequence, rule, message })
     }
 

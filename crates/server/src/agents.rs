@@ -144,7 +144,7 @@ impl AgentPool {
         let held = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off);
         let reaches_us = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.reaches_loopback(true));
         (held && reaches_us && self.lets_anybody_in).then(|| {
-            "a command with the network reaches this server, which asks nobody for a token, and could answer for a \
+            "a command with network access reaches this server, which requires no token, and could answer for a \
              person; make a token with recount token add, and start with --require-token"
                 .to_owned()
         })
@@ -155,7 +155,7 @@ impl AgentPool {
         match &self.sandbox {
             Err(why) => why.clone(),
             Ok(sandbox) if lets_anybody_in && sandbox.reaches_loopback(false) => format!(
-                "commands of runs: {}; they reach this server, which asks nobody for a token, and could answer for you",
+                "commands of runs: {}; they reach this server, which requires no token, and could answer for you",
                 sandbox.detail()
             ),
             Ok(sandbox) => format!("commands of runs: {}", sandbox.detail()),
@@ -173,7 +173,7 @@ impl AgentPool {
             Ok(sandbox) if !sandbox.gaps().is_empty() => Check::note(
                 "sandbox",
                 format!("{}: {}", sandbox.label(false), sandbox.detail()),
-                "install bubblewrap, which keeps this in; sandbox.strict = true runs no command where it is not",
+                "install bubblewrap, which prevents this; with sandbox.strict = true no command runs without it",
             ),
             Ok(sandbox) => Check::fine("sandbox", format!("{}: {}", sandbox.label(false), sandbox.detail())),
             Err(why) => Check::note("sandbox", why, "runs work without commands until a sandbox does"),

@@ -171,7 +171,7 @@ fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
                 "{failed} failed since the server began, {} appends for want of space",
                 stats.appends_full
             ),
-            "nothing acknowledged is lost; the server's log says why they failed",
+            "nothing acknowledged is lost; the server's log has the cause",
         ),
     });
 }

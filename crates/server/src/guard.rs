@@ -148,7 +148,7 @@ impl Rules<'_> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let origin = origins.next();
         if origins.next().is_some() {
-            return Err(Refusal::new(Code::OriginRefused, "the Origin header comes twice; send it once"));
+            return Err(Refusal::new(Code::OriginRefused, "the Origin header is repeated; send it once"));
         }
         // If a token is required, any host name may be used.
         if self.anybody && !names_us(host, self.bound) {
@@ -196,7 +196,7 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Refusal> {
         (None, None) => return Err(Refusal::new(Code::HostRefused, "the Host header is missing; send it")),
     };
     if hosts.next().is_some() {
-        return Err(Refusal::new(Code::HostRefused, "the Host header comes twice; send it once"));
+        return Err(Refusal::new(Code::HostRefused, "the Host header is repeated; send it once"));
     }
     Ok(host)
 }

@@ -124,7 +124,7 @@ fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
     page.counter(
         "recount_scrub_rounds",
         None,
-        "Rounds of the scrub that came to their end.",
+        "Completed rounds of the scrub.",
         scrubbed.rounds,
     );
     page.counter("recount_scrub_events", None, "Events that the scrub has read.", scrubbed.events);
@@ -168,19 +168,19 @@ fn readers(page: &mut MetricsPage, stats: &EngineStats) {
         "recount_readers",
         Kind::Gauge,
         None,
-        "Who follows a run or all of them, by where the newest events came from: the live list, or the store for one that is behind.",
+        "Readers that follow a run or the feed, by the source of their newest events: the live list, or the store for a slow reader.",
     );
     for (source, open, _) in by_source {
         page.sample("", &[("source", source)], open as f64);
     }
-    page.family("recount_reader_events", Kind::Counter, None, "Events given to those who follow.");
+    page.family("recount_reader_events", Kind::Counter, None, "Events sent to following readers.");
     for (source, _, events) in by_source {
         page.sample("_total", &[("source", source)], events as f64);
     }
     page.gauge(
         "recount_reader_lag_events",
         None,
-        "Events that the reader furthest behind has not been given yet.",
+        "Events that the slowest reader has not received yet.",
         readers.lag_max as f64,
     );
 }
@@ -199,7 +199,7 @@ fn places(page: &mut MetricsPage, sources: &Sources) {
     page.counter(
         "recount_artifacts_refused",
         None,
-        "Artifacts for whose bytes a tenant had no place left.",
+        "Transfers of artifacts refused because a tenant had no place left.",
         sources.places.artifacts_refused(),
     );
 }

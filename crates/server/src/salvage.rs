@@ -256,7 +256,7 @@ fn plan(
     salvage.kept(stream, &mut |_, bytes| closing.event(bytes)).map_err(|fault| failed(&fault))?;
     if stream.lost_beginning && closing.begins_in_the_middle() {
         // If it were kept, it would look like a run whose first events were pruned.
-        let why = "its beginning cannot be read, and nothing says that it was pruned".to_owned();
+        let why = "its beginning cannot be read, and no marker shows that it was pruned".to_owned();
         plan.outcome = Outcome::Lost { events: known, why };
         return Ok(plan);
     }

@@ -53,7 +53,7 @@ pub(crate) async fn add(
     let request: AddToken = read(&headers, body).await?;
     let tenant = request.tenant.clone().unwrap_or_else(|| admitted.tenant.to_string());
     if reach(&admitted).is_some_and(|own| own != tenant) {
-        let detail = "tenant is another one; the default tenant's administrators make tokens for others";
+        let detail = "tenant is not your own; only administrators of the default tenant create tokens for other tenants";
         return Err(Refusal::new(Code::ScopeMissing, detail));
     }
     let new = new_token(request, tenant, &visitor.caller)?;

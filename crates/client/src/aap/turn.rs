@@ -168,7 +168,7 @@ impl Turn {
                             self.feed(&chunk)?;
                             continue;
                         }
-                        Ok(Ok(None)) => "the stream was closed before the turn was told as over".to_owned(),
+                        Ok(Ok(None)) => "the stream was closed before the end of the turn".to_owned(),
                         Ok(Err(why)) => match ClientError::unreachable(self.client.base_url(), &why) {
                             ClientError::Unreachable { reason, .. } => reason,
                             other => other.to_string(),
@@ -251,7 +251,7 @@ impl Turn {
                     TurnState::Waiting(_, reason) => format!("{reason}; "),
                     _ => String::new(),
                 };
-                let reason = format!("{first}it cannot be heard further: {why}");
+                let reason = format!("{first}it cannot be followed further: {why}");
                 Err(AapError::BrokenOff { reason })
             }
         }

@@ -49,7 +49,7 @@ impl Address {
         match self.refused {
             None => Ok(self.url),
             Some(part) => Err(ClientError::Unusable(format!(
-                "{part:?} cannot be an id; give the id as ls or show tell it"
+                "{part:?} cannot be an id; use an id that ls or show prints"
             ))),
         }
     }

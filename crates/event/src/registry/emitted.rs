@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<BTreeSet<&str>, String> {
             return Err(format!("line {at}: {name:?} is not a registered type"));
         }
         if seen.last().is_some_and(|last| *last >= name) {
-            return Err(format!("line {at}: {name} stands twice, or not in order"));
+            return Err(format!("line {at}: {name} is duplicated or not in order"));
         }
         seen.insert(name);
     }

@@ -127,7 +127,7 @@ pub(super) fn fits(whose: &str, bytes: usize) -> Accepted<()> {
 
 fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted<Vec<ContentPart>> {
     if blocks.is_empty() {
-        return Err(malformed(format!("the content of {whose} has no block; send one at least")));
+        return Err(malformed(format!("the content of {whose} has no block; send at least one")));
     }
     few_blocks(whose, &blocks)?;
     let piece = |(index, block)| match block {
@@ -141,7 +141,7 @@ fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted
     let pictures = pieces.iter().filter(|piece| matches!(piece, ContentPart::Picture(_))).count();
     if pictures > limits::IMAGES_MAX {
         let most = limits::IMAGES_MAX;
-        let detail = format!("{whose} brings {pictures} pictures; send at most {most} (IMAGES_MAX)");
+        let detail = format!("{whose} has {pictures} pictures; send at most {most} (IMAGES_MAX)");
         return Err(Refusal::new(Code::ImageRefused, detail));
     }
     Ok(pieces)

@@ -17,7 +17,7 @@ fn get(raw: Option<&str>, name: &str) -> Accepted<Option<String>> {
     let first = found.next().map(|(_, value)| value.into_owned());
     match found.next() {
         None => Ok(first),
-        Some(_) => Err(invalid(format!("{name} comes twice; send it once"))),
+        Some(_) => Err(invalid(format!("{name} is repeated; send it once"))),
     }
 }
 

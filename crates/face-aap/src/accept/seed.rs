@@ -33,7 +33,7 @@ pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> 
                 if !called.contains(tool_call_id) {
                     let id = shortened(tool_call_id);
                     return Err(malformed(format!(
-                        "{whose} is the result of {id:?}, which nothing before it calls"
+                        "{whose} is the result of {id:?}, but no earlier message calls it"
                     )));
                 }
                 if !answered.insert(tool_call_id.clone()) {

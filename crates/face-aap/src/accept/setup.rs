@@ -57,7 +57,7 @@ pub(crate) fn change(
     if let Some(name) = agent.name.filter(|name| *name != setup.agent) {
         let (is, wanted) = (&setup.agent, shortened(&name));
         return Err(malformed(format!(
-            "the session's agent is {is}, and cannot become {wanted:?}; begin another session"
+            "the session's agent is {is}, and cannot be changed to {wanted:?}; create another session"
         )));
     }
     let client_tools = tools.map(|tools| client_tools(tools, profile)).transpose()?;
@@ -112,7 +112,7 @@ fn workspace(asked: SessionWorkspace) -> Accepted<ChosenWorkspace> {
         Err(Refusal::new(Code::WorkspaceRefused, detail))
     };
     if !path.starts_with('/') {
-        return refused("does not begin at the root; send the whole path");
+        return refused("is not absolute; send the whole path");
     }
     if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
         return refused("cannot be the path of a folder");
@@ -172,7 +172,7 @@ fn options(options: BTreeMap<String, String>, profile: &Profile) -> Accepted<Opt
 fn client_tools(tools: Vec<ToolSpec>, profile: &Profile) -> Accepted<Vec<ClientTool>> {
     if tools.len() > limits::CLIENT_TOOLS_MAX {
         let (count, most) = (tools.len(), limits::CLIENT_TOOLS_MAX);
-        let detail = format!("the application brings {count} tools; send at most {most} (CLIENT_TOOLS_MAX)");
+        let detail = format!("the application has {count} tools; send at most {most} (CLIENT_TOOLS_MAX)");
         return Err(Refusal::new(Code::LimitReached, detail));
     }
     let mut bytes = 0;

@@ -81,7 +81,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
     {
         let said = said("messages[0]", content, can)?;
         if said.text().trim().is_empty() && !said.has_pictures() {
-            return Err(malformed("messages[0] is empty; say something"));
+            return Err(malformed("messages[0] is empty; send at least one character"));
         }
         return Ok(TurnInput::Message(said));
     }
@@ -111,7 +111,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
                 (tool_call_id, CallResponse::Denied { reason: reason_of(&whose, reason)? })
             }
             ApplicationMessage::User { .. } => {
-                return Err(malformed(format!("{whose} is a user message beside others; send it alone")));
+                return Err(malformed(format!("{whose} is a user message among others; send it alone")));
             }
         };
         // What cannot be the id of a call never was one.

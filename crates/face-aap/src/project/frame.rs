@@ -99,7 +99,7 @@ fn write(id: Option<FrameId>, event: &TurnEvent, out: &mut BytesMut) {
     out.put_slice(event.name().as_bytes());
     out.put_slice(b"\ndata: ");
     let mut json = serde_json::Serializer::with_formatter(out.writer(), OneLine);
-    event.serialize(&mut json).expect("events hold nothing that JSON cannot say");
+    event.serialize(&mut json).expect("events hold only values that JSON can represent");
     out.put_slice(b"\n\n");
 }
 

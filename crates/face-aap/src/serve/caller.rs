@@ -29,7 +29,7 @@ impl FromRequestParts<FaceState> for Face {
                 Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
             }
             None => {
-                let detail = "nothing says who asks; send authorization: Bearer and a token";
+                let detail = "the request has no token; send authorization: Bearer and a token";
                 Err(Refusal::new(Code::TokenMissing, detail))
             }
         }
@@ -101,7 +101,7 @@ impl Face {
     pub(super) fn place(&self) -> Result<StreamPermit, Refusal> {
         self.places.streams.try_take(&self.engine.instance(), 1).ok_or_else(|| {
             let detail =
-                format!("{} turns are being told already; try again shortly", self.places.streams_max);
+                format!("{} turns are streamed already; try again shortly", self.places.streams_max);
             Refusal { retry_after: Some(limits::STREAMS_RETRY), ..Refusal::new(Code::TooManyStreams, detail) }
         })
     }

@@ -108,7 +108,7 @@ fn is_system(message: &Json) -> bool {
 }
 
 fn sent(message: &HistoryMessage) -> Json {
-    Json::of(message).expect("messages hold nothing that JSON cannot say")
+    Json::of(message).expect("messages hold only values that JSON can represent")
 }
 
 pub(super) async fn fork_session(
@@ -135,7 +135,7 @@ pub(super) async fn fork_session(
         Some(Ok(at)) if at <= there_are => at,
         Some(_) => {
             let detail = format!(
-                "at is {}, but the history has {there_are} messages; send how many of them the new session begins with",
+                "at is {}, but the history has {there_are} messages; send the number of messages to start the new session with",
                 asked.at.unwrap_or_default()
             );
             return Err(Refusal::new(Code::ParameterInvalid, detail));

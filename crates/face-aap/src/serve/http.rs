@@ -33,7 +33,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
 pub(super) type Answer = Result<Response, Refusal>;
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let body = serde_json::to_vec(value).expect("replies hold nothing that JSON cannot say");
+    let body = serde_json::to_vec(value).expect("replies hold only values that JSON can represent");
     json_bytes(status, body.into())
 }
 

@@ -42,7 +42,7 @@ impl IdempotentRequest {
             Standing::Made(under_way, made) => (Some(under_way), Some(made)),
             Standing::Answered(answer) => (None, answer.location),
             Standing::Other => {
-                let detail = format!("the key {key:?} came with another body before");
+                let detail = format!("the key {key:?} was used with another body before; use a new key");
                 return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
             }
             Standing::Busy => {

@@ -19,7 +19,7 @@ pub(super) async fn get_meta(State(places): State<FaceState>) -> Response {
 
 pub(super) fn written(profiles: &Profiles) -> Bytes {
     let meta = MetaResponse::of(profiles.iter().map(agent).collect());
-    serde_json::to_vec(&meta).expect("agents hold nothing that JSON cannot say").into()
+    serde_json::to_vec(&meta).expect("agents hold only values that JSON can represent").into()
 }
 
 fn agent(profile: &Profile) -> AgentInfo {

@@ -58,7 +58,7 @@ impl Originals {
         let original = std::str::from_utf8(&original).ok().and_then(|text| Json::parse(text).ok());
         *input = original.ok_or_else(|| {
             let message =
-                format!("the original input of call {call} is not JSON; cancel the turn and begin another");
+                format!("the original input of call {call} is not JSON; cancel the turn and start another");
             Error::Failed(Failure { code: Code::StoreCorrupt, message, retry_after: None, damage: None })
         })?;
         Ok(())

@@ -106,7 +106,7 @@ async fn reply(
     said: &MessageContent,
 ) -> Result<TurnId, Refusal> {
     if said.has_pictures() {
-        let detail = "the agent asked a question, and a picture is no answer to it; say it in words";
+        let detail = "the agent asked a question, and a picture cannot answer it; send a text";
         return Err(Refusal::new(Code::ImageRefused, detail));
     }
     let TurnSetup { face, change, .. } = turn_setup;

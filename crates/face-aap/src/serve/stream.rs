@@ -47,7 +47,7 @@ fn end(face: &Face) -> End {
             () = shutdown.requested() => Frame::shutting_down(),
             () = caller.revoked() => Frame::broken_off(TurnError {
                 code: Code::TokenInvalid.to_string(),
-                message: "what you came in with was taken back; the turn goes on".into(),
+                message: "the token or ticket of this stream was revoked; the turn goes on".into(),
                 retryable: false,
             }),
         }

@@ -307,7 +307,7 @@ async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result
         from = end + 1;
     }
     let detail = format!(
-        "the frame {last} is none of turn {turn} as it is told here; send the id of the last frame, and stream as it was"
+        "the frame {last} is not part of turn {turn} in this mode; send the id of the last frame, in the same mode as before"
     );
     Err(Refusal::new(Code::CursorForeign, detail))
 }

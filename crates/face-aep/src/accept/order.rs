@@ -206,7 +206,7 @@ fn folder(path: String) -> Accepted<String> {
         Refusal::new(Code::WorkspaceRefused, format!("workspace is {shown:?}, which {why}"))
     };
     if !path.starts_with('/') {
-        return Err(refused("does not begin at the root; send the whole path"));
+        return Err(refused("is not absolute; send the whole path"));
     }
     if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
         return Err(refused("cannot be the path of a folder"));
@@ -257,7 +257,7 @@ pub(crate) fn bounded(name: &str, text: Option<String>, most: usize) -> Accepted
 fn plain(name: &str, text: Option<String>) -> Accepted<Option<String>> {
     match text {
         Some(text) if text.contains('\0') => {
-            Err(refused(format!("{name} has a byte 0 in it, which no program can be told")))
+            Err(refused(format!("{name} contains a zero byte, which no program accepts")))
         }
         text => Ok(text),
     }

@@ -54,8 +54,8 @@ pub(crate) fn template(profile: &Profile, picked: &Picked) -> Accepted<(Queued, 
         |name: &&String| profile.option(name).is_some_and(|option| option.kind == OptionKind::Secret);
     if let Some(secret) = picked.options.keys().find(is_secret) {
         let detail = format!(
-            "the option {:?} of {} is secret, and would stand in the log of the run; begin a session over the face \
-             for applications, send it there, and send messages to that session",
+            "the option {:?} of {} is secret, and would be in the log of the run; create a session with it over the face \
+             for applications, and send messages to that session",
             shortened(secret),
             profile.name
         );

@@ -32,7 +32,7 @@ const SANDBOX: &str =
 
 const ANY: BodyType = BodyType {
     is: |mime| mime.len() <= limits::MIME_BYTES_MAX,
-    otherwise: "the head does not say what the bytes are; send content-type, such as image/png, with 255 characters at most",
+    otherwise: "the content-type header is missing or too long; send one, such as image/png, with at most 255 characters",
     too_large: "send a smaller file",
 };
 

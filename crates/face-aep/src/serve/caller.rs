@@ -32,7 +32,7 @@ impl FromRequestParts<FaceState> for Face {
 }
 
 fn nobody() -> Refusal {
-    Refusal::new(Code::TokenMissing, "nothing says who asks; send authorization: Bearer and a token")
+    Refusal::new(Code::TokenMissing, "the request has no token; send authorization: Bearer and a token")
 }
 
 /// A layer on each route: passes only clients with one of its scopes.

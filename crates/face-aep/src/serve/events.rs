@@ -263,7 +263,7 @@ fn event_stream(
     let over = async move {
         tokio::select! {
             () = shutdown.requested() => "the server is going down; come again with the last id",
-            () = caller.revoked() => "what you came in with was taken back",
+            () = caller.revoked() => "the token or ticket of this stream was revoked",
         }
     };
     let handover = stream::open(subscription, cursor, Box::pin(over), id.to_string(), place);

@@ -41,7 +41,7 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
 }
 
 pub(super) fn written(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("replies hold nothing that JSON cannot say")
+    serde_json::to_vec(value).expect("replies hold only values that JSON can represent")
 }
 
 pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {

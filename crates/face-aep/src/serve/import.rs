@@ -14,7 +14,7 @@ use crate::{accept, limits, project};
 const LINES: BodyType = BodyType {
     is: is_lines,
     otherwise: "the body is not declared as the lines of an export; send content-type: application/x-ndjson",
-    too_large: "a run comes in whole, so this one cannot be imported",
+    too_large: "a run is imported whole, so this one cannot be imported",
 };
 
 fn is_lines(content_type: &str) -> bool {

@@ -90,7 +90,7 @@ pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Reques
 async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) -> Result<Response, Refusal> {
     let key = accept::idempotency_key(key)?;
     let Some(Visitor { engine, caller }) = request.extensions().get::<Visitor>().cloned() else {
-        return Err(Refusal::new(Code::TokenMissing, "nothing says who asks"));
+        return Err(Refusal::new(Code::TokenMissing, "the request has no token"));
     };
     let path = request.uri().path().to_owned();
     let (parts, body) = request.into_parts();
@@ -107,7 +107,7 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
         Standing::Made(under_way, made) => (under_way, Some(made)),
         Standing::Answered(answer) => return Ok(replayed(answer)),
         Standing::Other => {
-            let detail = format!("the key {key:?} came with another body before");
+            let detail = format!("the key {key:?} was used with another body before; use a new key");
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
         }
         Standing::Busy => {

@@ -24,12 +24,12 @@ impl Face {
         if !self.caller.may(Scope::Run) {
             let kind = kind.as_str();
             let needs =
-                format!("a run of kind {kind} needs the scope run; the token may make runs of kind external");
+                format!("a run of kind {kind} needs the scope run; this token may only create runs of kind external");
             return Err(Refusal::new(Code::ScopeMissing, needs));
         }
         if !self.engine.has_performer() {
             let kind = kind.as_str();
-            let nobody = format!("nobody at this server does runs of kind {kind}; send kind external");
+            let nobody = format!("this server executes no runs of kind {kind}; send kind external");
             return Err(Refusal::new(Code::KindUnavailable, nobody));
         }
         Ok(())

@@ -238,7 +238,7 @@ pub(crate) fn chunk_at<T>(
     id: i64,
     look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
-    let context = "reading a chunk to write it anew";
+    let context = "reading a chunk to rewrite it";
     let mut statement = connection.prepare_cached(chunk_columns!("WHERE id = ?1")).context(context)?;
     let mut rows = statement.query([id]).context(context)?;
     let row = rows.next().context(context)?.ok_or_else(|| corrupt(format!("chunk {id} is missing")))?;
@@ -280,7 +280,7 @@ pub(crate) fn take_chunk<T>(
     look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     let seen = chunk_at(connection, tail, id, look)?;
-    delete_chunk(connection, id).context("taking a chunk away to write it anew")?;
+    delete_chunk(connection, id).context("removing a chunk to rewrite it")?;
     Ok(seen)
 }
 
@@ -380,6 +380,6 @@ pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk
         });
     }
     Err(corrupt(format!(
-        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; look at the store with `recount verify --data`"
+        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; check the store with `recount verify --data`"
     )))
 }

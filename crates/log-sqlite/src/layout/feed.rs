@@ -80,7 +80,7 @@ pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
         return Ok(FeedRow { first, last, spans });
     }
     Err(corrupt(format!(
-        "what says which record is at which position from {first} on makes no sense; look at the store with `recount verify --data`"
+        "the row of the feed from position {first} on is invalid; check the store with `recount verify --data`"
     )))
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn group_at<T>(
     match rows.next().context(context)? {
         Some(row) => look(stored_group(row)?),
         None => Err(corrupt(format!(
-            "the records at positions from {first_position} on are not there; look at the store with `recount verify --data`"
+            "the records at positions from {first_position} on are missing; check the store with `recount verify --data`"
         ))),
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup
         return Ok(StoredGroup { first_position, slots, index, joined });
     }
     Err(corrupt(format!(
-        "the records at positions from {first_position} on do not fit their index; look at the store with `recount verify --data`"
+        "the records at positions from {first_position} on do not fit their index; check the store with `recount verify --data`"
     )))
 }
 

@@ -200,7 +200,7 @@ impl<'c> Names<'c> {
             let found = stream_of(self.connection, id).context(&format!("reading stream number {id}"))?;
             let found = found.ok_or_else(|| {
                 corrupt(format!(
-                    "the record at position {position} belongs to stream number {id}, which has no name; look at the store with `recount verify --data`"
+                    "the record at position {position} belongs to stream number {id}, which has no name; check the store with `recount verify --data`"
                 ))
             })?;
             self.known.insert(id, found);

@@ -18,7 +18,7 @@ use crate::packing::{FeedSpan, Slot};
 pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Result<Vec<FeedRecord>, Fault> {
     let snapshot = snapshot(connection)?;
     let from = from.max(1);
-    let first_hot = layout::first_hot(&snapshot).context("looking where the hot part begins")?;
+    let first_hot = layout::first_hot(&snapshot).context("finding the start of the hot part")?;
     let mut feed = Feed {
         next: from,
         meter: bound.meter(),
@@ -143,7 +143,7 @@ impl Feed<'_> {
         let found = self.chunks.find(connection, &tail, sequence)?;
         let Some(bytes) = found.filter(|(there, _)| *there == position).map(|(_, bytes)| bytes) else {
             return Err(corrupt(format!(
-                "stream {key} has no sequence {sequence} for position {position}; look at the store with `recount verify --data`"
+                "stream {key} has no sequence {sequence} for position {position}; check the store with `recount verify --data`"
             )));
         };
         Ok(self.take(key, position, sequence, bytes))
@@ -213,7 +213,7 @@ impl Feed<'_> {
     fn missing(&self, found: u64) -> Fault {
         let (first, last) = (self.next, found.saturating_sub(1));
         corrupt(format!(
-            "the records at positions {first} to {last} are not there; look at the store with `recount verify --data`"
+            "the records at positions {first} to {last} are missing; check the store with `recount verify --data`"
         ))
     }
 }

@@ -211,7 +211,7 @@ impl Calls {
         let more = exited.stdout_bytes > process.out || exited.stderr_bytes > process.err;
         let less = exited.stdout_bytes < process.out || exited.stderr_bytes < process.err;
         if less || (more && !exited.truncated) {
-            return broken!("shell.sums", "the exit of {id} does not count what was told");
+            return broken!("shell.sums", "the exit of {id} does not match the recorded output");
         }
         process.gone = true;
         Ok(())
@@ -321,7 +321,7 @@ impl Reading {
         let dangerous = invoked.irreversible.unwrap_or(false) || invoked.risk_level == Some(RiskLevel::High);
         let approved = call.is_some_and(|call| call.approved == Some(true));
         if dangerous && self.course.is_own() && !approved {
-            return broken!("approval.required", "{id} is dangerous and nobody approved it");
+            return broken!("approval.required", "{id} is dangerous and was not approved");
         }
         let call = self.calls.open.entry(id.clone()).or_default();
         call.invoked = Some(invoked.executor.unwrap_or(Executor::Server));

@@ -64,7 +64,7 @@ impl Reading {
         let begins = matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_));
         if course.driver.is_none() {
             let fits = matches!(payload, Payload::RunQueued(_)) || (begins && !course.resumed);
-            return if fits { Ok(()) } else { broken!("queued.first", "{name} stands before run.queued") };
+            return if fits { Ok(()) } else { broken!("queued.first", "{name} occurs before run.queued") };
         }
         if begins {
             return broken!("queued.once", "{name} is in the middle of a run");
@@ -73,15 +73,15 @@ impl Reading {
             return self.stands_behind(ending, event);
         }
         if matches!(payload, Payload::GapEventsPruned(_)) {
-            return broken!("gap.pruned", "{name} stands before the ending");
+            return broken!("gap.pruned", "{name} occurs before the ending");
         }
         if course.starts == 0 && !self.stands_before_start(payload) {
-            return broken!("start.first", "{name} stands before run.started");
+            return broken!("start.first", "{name} occurs before run.started");
         }
         self.respects_the_wait(payload)?;
         match payload {
             Payload::RunStarted(_) if course.starts > 0 && !course.abandoned => {
-                broken!("start.again", "run.started stands again, and nobody had lost the run")
+                broken!("start.again", "run.started occurs again although the worker was not lost")
             }
             told if is_of_workspace(told) && !course.is_own() => {
                 broken!("workspace.own", "{name} is in an external run")
@@ -91,7 +91,7 @@ impl Reading {
                 broken!("wait.own", "run.continued is in an external run")
             }
             Payload::RunContinued(_) if course.waits != Waits::Yes => {
-                broken!("wait.continued", "run.continued stands where nothing waited")
+                broken!("wait.continued", "run.continued occurs where nothing waited")
             }
             ending if is_ending(ending) => self.may_end(ending),
             _ => Ok(()),
@@ -129,7 +129,7 @@ impl Reading {
         {
             return broken!("queued.once", "{name} is in the middle of a run");
         } else if matches!(payload, Payload::GapEventsPruned(_)) {
-            return broken!("gap.pruned", "{name} stands before the ending");
+            return broken!("gap.pruned", "{name} occurs before the ending");
         }
         match payload {
             Payload::GapEventsPruned(marker)
@@ -147,15 +147,15 @@ impl Reading {
     fn stands_behind(&self, ending: &str, event: &Event) -> Result<(), Broken> {
         let name = event.type_name();
         if is_ending(event.payload()) {
-            return broken!("ending.once", "{name} stands behind {ending}");
+            return broken!("ending.once", "{name} occurs after {ending}");
         }
         if group(event.payload()) != "gap" {
-            return broken!("ending.last", "{name} stands behind {ending}");
+            return broken!("ending.last", "{name} occurs after {ending}");
         }
         // The driver of a run whose beginning was pruned is unknown.
         let external = self.course.driver.is_some() && !self.course.is_own();
         if external && is_of_workspace(event.payload()) {
-            return broken!("workspace.own", "{name} stands behind the ending of an external run");
+            return broken!("workspace.own", "{name} occurs after the ending of an external run");
         }
         if let Payload::GapEventsPruned(pruned) = event.payload() {
             let (first, last) = (pruned.first_pruned_sequence, pruned.last_pruned_sequence);
@@ -182,10 +182,10 @@ impl Reading {
         let quiet = self.is_quiet(payload);
         match self.course.waits {
             Waits::Yes if !quiet && !matches!(payload, Payload::RunContinued(_)) => {
-                broken!("wait.quiet", "{name} stands while the run waits")
+                broken!("wait.quiet", "{name} occurs while the run waits")
             }
             Waits::ForTheRest if !quiet && !matches!(payload, Payload::RunWaiting(_)) => {
-                broken!("wait.regroup", "{name} stands where run.waiting with the rest should")
+                broken!("wait.regroup", "{name} occurs where run.waiting with the rest should")
             }
             _ => Ok(()),
         }
@@ -232,12 +232,12 @@ impl Reading {
         for id in self.calls.open() {
             let outside = self.calls.is_with_client(id) || self.people.waits_on(id);
             if !outside && !self.calls.holds_answer(id) && !self.calls.is_yet_to_ask(id) {
-                return broken!("wait.calls", "run.waiting stands while {id} is still to be done");
+                return broken!("wait.calls", "run.waiting occurs while {id} is still to be done");
             }
         }
         let open = self.with_others();
         if open.is_empty() {
-            return broken!("wait.nothing", "run.waiting stands where nothing is open");
+            return broken!("wait.nothing", "run.waiting occurs where nothing is open");
         }
         let mut named = named.to_vec();
         named.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
@@ -255,18 +255,18 @@ impl Reading {
     fn may_end(&self, ending: &Payload) -> Result<(), Broken> {
         let name = ending.type_name();
         if let Some((turn, block)) = self.turns.open_block() {
-            return broken!("ending.text_open", "{name} stands while block {block} of turn {turn} is open");
+            return broken!("ending.text_open", "{name} occurs while block {block} of turn {turn} is open");
         }
         if let Some(turn) = self.turns.open_index() {
             return broken!("ending.turn_open", "{name} is in the middle of turn {turn}");
         }
         if let Some(id) = self.calls.open().find(|id| self.calls.is_more_than_asked_for(id)) {
-            return broken!("ending.call_open", "{name} stands while {id} is not settled");
+            return broken!("ending.call_open", "{name} occurs while {id} is not settled");
         }
         if let Some(first) = self.people.pending().first() {
             return broken!(
                 "ending.prompt_open",
-                "{name} stands while {} {} is pending",
+                "{name} occurs while {} {} is pending",
                 first.kind,
                 first.id
             );
@@ -276,7 +276,7 @@ impl Reading {
                 Some(told) if told != self.turns.completed() => {
                     broken!(
                         "ending.turns",
-                        "{told} turns are told, {} were completed",
+                        "{told} turns are reported, {} were completed",
                         self.turns.completed()
                     )
                 }

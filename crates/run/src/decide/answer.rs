@@ -70,7 +70,7 @@ fn may_be_remembered(
         return Err(refused(why));
     }
     let Some(asked) = state.approval(approval_id) else {
-        return Err(refused(format!("nothing says what {approval_id} asks for")));
+        return Err(refused(format!("the request of {approval_id} is unknown")));
     };
     if asked.is_grave() {
         let why =

@@ -17,7 +17,7 @@ const BY_APPLICATION: &str = "application";
 
 pub(super) fn append(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
     if batch.state.is_own() {
-        let own = format!("{} is driven by this server: nobody else may append to it", batch.state.run_id);
+        let own = format!("{} is executed by this server: no other program may append to it", batch.state.run_id);
         return Err(Rejection::new(Code::RunNotExternal, own));
     }
     if batch.state.is_ended() {

@@ -142,7 +142,7 @@ pub(super) fn approval_timed_out(state: &State, missed: &approval::TimedOut) -> 
     match missed.decision {
         Some(told) if told != right => broken!(
             "approval.decision",
-            "approval {} times out as {told} where its default is {right}",
+            "approval {} timed out with {told}, but its default is {right}",
             missed.approval_id
         ),
         _ => Ok(()),

@@ -102,7 +102,7 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
     if grave && state.is_own() && call.and_then(Call::granted).is_none() {
         return broken!(
             "approval.required",
-            "call {id} ({}) cannot be undone or is of high risk, and nobody approved it: ask first",
+            "call {id} ({}) cannot be undone or is of high risk, and was not approved: request an approval first",
             invoked.tool_name
         );
     }

@@ -416,7 +416,7 @@ impl Agent<'_> {
             for other in &options {
                 if other.name == option.name {
                     return Err(
-                        self.wrong("options", format!("{:?} stands there twice; rename one", option.name))
+                        self.wrong("options", format!("{:?} is used twice; rename one", option.name))
                     );
                 }
                 if option.sets.is_some() && other.sets == option.sets {
@@ -434,7 +434,7 @@ impl Agent<'_> {
         let wrong = |key: &str, why: String| self.wrong(&format!("options.{name}.{key}"), why);
         let kind = match (kind.as_str(), values) {
             ("select", Some(values)) if !values.is_empty() => OptionKind::Select(values),
-            ("select", _) => return Err(wrong("values", "is not said; a select needs at least one".into())),
+            ("select", _) => return Err(wrong("values", "is missing; a select needs at least one value".into())),
             (_, Some(_)) => return Err(wrong("values", "only a select has them; leave it out".into())),
             ("text", None) => OptionKind::Text,
             ("secret", None) => OptionKind::Secret,

@@ -188,7 +188,7 @@ async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     let missing = match recount_engine::missing_blobs(store).await {
         Ok(missing) => missing,
         Err(error) => {
-            let sentence = format!("whether blobs are missing cannot be told: {error}");
+            let sentence = format!("missing blobs could not be checked: {error}");
             return add(reports, None, sentence);
         }
     };
@@ -349,6 +349,6 @@ fn refused(fault: &Fault) -> StartError {
 /// A sentence of the store without its advice to do what is being done.
 fn words(message: &str) -> String {
     message
-        .replace("; look at the store with `recount verify --data`", "")
+        .replace("; check the store with `recount verify --data`", "")
         .replace(", look with `recount verify --data`", "")
 }
