@@ -1,7 +1,7 @@
 //! The published contract: OpenAPI 3.1, made from the tables of routes and the types they name.
 //!
-//! [`document`] is the whole of it and [`text`] what is served and stored in `docs/openapi.json`. Nothing is
-//! described by hand here that a table or a type describes.
+//! [`document`] builds the whole contract; [`text`] is its JSON, as served and as stored in `docs/openapi.json`. Nothing
+//! is written by hand here that a table or a type defines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

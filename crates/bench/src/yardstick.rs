@@ -29,7 +29,7 @@ pub(crate) fn serve(words: &[String]) -> Result<()> {
         ["file", path] => file::serve(path),
         ["fanout", rate, events] => fanout::serve(rate.parse()?, events.parse()?),
         ["broadcast", rate, events] => broadcast::serve(rate.parse()?, events.parse()?),
-        _ => bail!("there is no such yardstick: {words:?}"),
+        _ => bail!("unknown yardstick: {words:?}"),
     }
 }
 

@@ -477,16 +477,16 @@ fn is_plain(base: &str) -> bool {
 /// A token as the header that shows it.
 pub(crate) fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| unusable("the token holds characters that no header can carry".to_owned()))?;
+        .map_err(|_| unusable("the token has characters that are not allowed in a header".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 /// Refuses what is no address of a server, before anything is sent.
 pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
-    const WANTED: &str = "give one such as http://127.0.0.1:8765";
+    const WANTED: &str = "use one such as http://127.0.0.1:8765";
     let address = Url::parse(base)
-        .map_err(|why| unusable(format!("{base:?} is no address of a server ({why}); {WANTED}")))?;
+        .map_err(|why| unusable(format!("{base:?} is not the address of a server ({why}); {WANTED}")))?;
     if !matches!(address.scheme(), "http" | "https") {
         return Err(unusable(format!("{base:?} does not begin with http:// or https://; {WANTED}")));
     }

@@ -275,7 +275,7 @@ impl<'de> Deserialize<'de> for RawEnvelope<'de> {
                             return Err(serde::de::Error::custom(format_args!("{name:?} is duplicated")));
                         }
                         None if raw.extra.len() == limits::ENVELOPE_FIELDS_EXTRA_MAX => {
-                            return Err(serde::de::Error::custom("too many fields that are not known"));
+                            return Err(serde::de::Error::custom("too many unknown fields"));
                         }
                         None => raw.extra.push((name.into(), value.get().into())),
                     }

@@ -120,14 +120,14 @@ pub(crate) fn list_cursor(query: Option<&str>, prefix: Option<&str>) -> Accepted
     if ForeignId::parse(text).is_err() {
         return Err(Refusal::new(
             Code::CursorMalformed,
-            format!("after is {:?}; send the next of the page before", shortened(text)),
+            format!("after is {:?}; send the `next` of the previous page", shortened(text)),
         ));
     }
     match prefix {
         Some(prefix) if !text.starts_with(prefix) => Err(Refusal::new(
             Code::CursorForeign,
             format!(
-                "after is {:?}, which is no id of this list; send the next of its page before",
+                "after is {:?}, which is not an id of this list; send the `next` of its previous page",
                 shortened(text)
             ),
         )),
@@ -209,7 +209,7 @@ fn words<'a>(name: &str, text: Option<&'a str>) -> Accepted<Vec<&'a str>> {
         let most = query::WORDS_MAX;
         return Err(Refusal::new(
             Code::ParameterInvalid,
-            format!("{name} is {:?}; send 1 to {most} words with commas between them", shortened(text)),
+            format!("{name} is {:?}; send 1 to {most} words separated by commas", shortened(text)),
         ));
     }
     Ok(words)
@@ -251,7 +251,7 @@ fn type_pattern(word: &str) -> Accepted<TypePattern> {
         Refusal::new(
             Code::ParameterInvalid,
             format!(
-                "type is {:?}; send names of types such as tool.completed, or tool.* for all below",
+                "type is {:?}; send names of types such as tool.completed, or tool.* for all of a family",
                 shortened(word)
             ),
         )
@@ -444,13 +444,13 @@ fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accept
             Ok(None)
         }
         RunKind::External => {
-            let detail = "agent.tools and agent.options go with runs of kind agent_loop; leave them out";
+            let detail = "agent.tools and agent.options are allowed only for runs of kind agent_loop; leave them out";
             Err(Refusal::new(Code::OrderRefused, detail))
         }
         kind => {
             let kind = kind.as_str();
             let detail = format!(
-                "agent goes with runs of kind agent_loop and external, and this one is of kind {kind}; leave it out"
+                "agent is allowed only for runs of kind agent_loop and external, and this one is of kind {kind}; leave it out"
             );
             Err(Refusal::new(Code::OrderRefused, detail))
         }
@@ -463,13 +463,13 @@ pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<Ru
     let Some(word) = request.kind.as_deref() else {
         no_order(&asked)?;
         if request.agent.is_some() {
-            let detail = "agent is for a run, and kind is missing; send the kind of the first run";
+            let detail = "agent needs kind; send the kind of the first run";
             return Err(Refusal::new(Code::OrderRefused, detail));
         }
         return match request.request_text {
             Some(_) => Err(Refusal::new(
                 Code::OrderRefused,
-                "request_text is for a run, and kind is missing; send the kind of the first run",
+                "request_text needs kind; send the kind of the first run",
             )),
             None => Ok(None),
         };
@@ -508,7 +508,7 @@ pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64
         Some((run.parse::<RunId>().ok()?, number))
     });
     place.map(Some).ok_or_else(|| {
-        let detail = format!("after is {:?}; send the next of the page before", shortened(&text));
+        let detail = format!("after is {:?}; send the `next` of the previous page", shortened(&text));
         Refusal::new(Code::CursorMalformed, detail)
     })
 }

@@ -1,10 +1,9 @@
 //! Group commit: whether the writer waits, before it begins a commit, for appends that are about to come.
 //!
-//! A commit costs nearly as much for one append as for thirty: a sync and a few pages. Under many concurrent appends it
-//! pays to wait for more of them; under few it only costs time. The number of concurrent clients is not known, but now
-//! and then the writer is busy for longer (a slow sync, a sealing), and as many appends as are then in the queue came at
-//! the same time. The writer waits for a part of them, no longer than a few commits take. If they do not come, it waits
-//! for fewer the next time.
+//! A commit costs nearly as much for one append as for thirty: a sync and a few pages. So waiting for more appends pays
+//! under many concurrent clients, and only costs time under few. The number of clients is estimated: when the writer was
+//! busy for longer (a slow sync, a sealing), the queue length afterwards is the number of concurrent appends. The writer
+//! then waits for a part of that number, for at most a few commits. After a wait in vain it lowers the estimate.
 //!
 //! A single client never waits, except for a few commits after many clients have gone. This file only decides: it must
 //! not know the queue, threads or clocks. See [`GroupCommitPolicy`].

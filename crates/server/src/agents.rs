@@ -176,7 +176,7 @@ impl AgentPool {
                 "install bubblewrap, which prevents this; with sandbox.strict = true no command runs without it",
             ),
             Ok(sandbox) => Check::fine("sandbox", format!("{}: {}", sandbox.label(false), sandbox.detail())),
-            Err(why) => Check::note("sandbox", why, "runs work without commands until a sandbox does"),
+            Err(why) => Check::note("sandbox", why, "runs execute no commands until a sandbox works"),
         });
         let providers: Vec<&str> = self.registry.models.by_name.keys().map(String::as_str).collect();
         checks.push(match providers.as_slice() {

@@ -79,7 +79,7 @@ pub(crate) async fn make(
     if path.symlink_metadata().is_ok() {
         return Err(Refusal::new(
             Code::IdTaken,
-            format!("there is a backup {name:?} already; choose another name"),
+            format!("a backup {name:?} exists already; choose another name"),
         ));
     }
     // Of a copy that failed and could not be removed.

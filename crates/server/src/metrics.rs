@@ -53,7 +53,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
 /// The whole page. Where the store does not answer, what only it knows is left out.
 fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     let mut page = MetricsPage::default();
-    page.family("recount_build", Kind::Info, None, "The program and the SQLite it is built with.");
+    page.family("recount_build", Kind::Info, None, "The program's version and the SQLite it is built with.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("sqlite", recount_log_sqlite::sqlite_version())];
     page.sample("_info", &build, 1.0);
     page.gauge(
@@ -91,13 +91,13 @@ fn log(page: &mut MetricsPage, stats: &EngineStats) {
     page.histogram(
         "recount_append_seconds",
         Scale::Micros,
-        "From an append's place in line to its answer, refused ones included.",
+        "From queueing an append to its answer, refused ones included.",
         &store.append_micros,
     );
     page.histogram(
         "recount_sync_seconds",
         Scale::Micros,
-        "The making durable of one commit.",
+        "Syncing one commit to the disk.",
         &store.sync_micros,
     );
     page.histogram(
@@ -131,7 +131,7 @@ fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
     page.gauge(
         "recount_damage_found",
         None,
-        "Damaged stretches that the scrub found; recount doctor names them.",
+        "Damaged ranges that the scrub found; recount doctor names them.",
         scrubbed.findings.len() as f64 + scrubbed.more as f64,
     );
 }
@@ -216,13 +216,13 @@ fn connections(page: &mut MetricsPage, connections: &ConnectionLimits) {
     page.counter(
         "recount_connections_refused",
         None,
-        "Connections for which there was no place.",
+        "Connections refused at the limit.",
         connections.refused(),
     );
     page.counter(
         "recount_connections_stalled",
         None,
-        "Connections that were cut because their peer took nothing for too long.",
+        "Connections that were cut because their peer accepted no data for too long.",
         connections.stalled(),
     );
 }

@@ -100,7 +100,7 @@ impl Tenants {
         }
         let there = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
         if there >= limits::TENANTS_MAX {
-            let detail = format!("there are {there} tenants, and no more may be");
+            let detail = format!("there are {there} tenants, the maximum");
             return Err(Refusal::new(Code::LimitReached, detail));
         }
         tracing::info!(tenant = name, "creating the store of a new tenant");

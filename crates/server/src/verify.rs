@@ -48,7 +48,7 @@ impl VerifyReport {
     /// A run of which only a tombstone is left. Without its head, the noted digest cannot be compared, and the report says so.
     pub fn erased(run_id: &str, events: u64, head: &str, noted: &[Noted]) -> Self {
         let (mut problems, mut unseen) =
-            (Vec::new(), vec!["it was erased, so nothing of it can be read".to_owned()]);
+            (Vec::new(), vec!["it was erased and cannot be read".to_owned()]);
         for noted in noted.iter().filter(|noted| noted.run_id == run_id) {
             let differs = noted.head.to_string() != head;
             match noted.events {
@@ -239,7 +239,7 @@ impl Checker {
         for noted in self.noted {
             self.differences.push(match noted.events {
                 Some(events) => {
-                    format!("{events} events were noted, but only {} are there", self.count)
+                    format!("{events} events were noted, but only {} exist", self.count)
                 }
                 None => format!(
                     "no beginning of its {} events adds up to {}, which was noted: they were changed",
@@ -302,7 +302,7 @@ mod tests {
         check(Noted::line(&format!("run_2 1 {}", head(&["x"]))), "");
         check(Noted::line(&format!("{RUN} 2 {}", head(&["a", "x"]))), "its first 2 events add up to");
         check(Noted::line(&format!("{RUN} 2 {}", head(&["a"]))), "its first 2 events add up to");
-        check(Noted::line(&format!("{RUN} 4 {}", head(&all))), "4 events were noted, but only 3 are there");
+        check(Noted::line(&format!("{RUN} 4 {}", head(&all))), "4 events were noted, but only 3 exist");
         check(Noted::head(RUN, &head(&["x"]).to_string()), "no beginning of its 3 events");
         for odd in ["", "run_1", "run_1 3", "run_1 x 00", "run_1 3 00"] {
             assert_eq!(Noted::line(odd), None, "{odd:?}");

@@ -137,7 +137,7 @@ pub(super) async fn page(address: &str) -> Result<Page> {
     Ok(samples.collect())
 }
 
-/// The bound of the bucket that holds this share of all appends since the server began.
+/// The bound of the bucket that holds this share of all appends since the server started.
 fn share_ms(page: &Page, share: f64) -> f64 {
     let mut buckets: Vec<(f64, f64)> = page
         .iter()

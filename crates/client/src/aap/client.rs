@@ -48,7 +48,7 @@ impl AapClient {
             Some(version) if version.as_u64() == Some(VERSION) => {}
             Some(version) => {
                 return Err(
-                    self.unexpected(format!("it speaks version {version} of the protocol, not {VERSION}"))
+                    self.unexpected(format!("it has version {version} of the protocol, not {VERSION}"))
                 );
             }
             None => return Err(self.unexpected("it names no version of the protocol".to_owned())),

@@ -191,7 +191,7 @@ impl TurnEvent {
 
 fn text(data: &Map<String, Value>, key: &str) -> Result<String, String> {
     let value = data.get(key).ok_or_else(|| format!("an event of the turn has no {key}"))?;
-    let text = value.as_str().ok_or_else(|| format!("{key} of an event of the turn is no text"))?;
+    let text = value.as_str().ok_or_else(|| format!("{key} of an event of the turn is not a text"))?;
     Ok(text.to_owned())
 }
 

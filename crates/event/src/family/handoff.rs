@@ -73,7 +73,7 @@ impl Requested {
         for (name, text, max) in texts {
             let chars = text.map_or(1, |text| text.chars().count());
             if chars == 0 || chars > max {
-                return Some(format!("{name} has {chars} characters and may have 1 to {max}"));
+                return Some(format!("{name} has {chars} characters; send 1 to {max}"));
             }
         }
         let context = self.packaged_context.as_ref()?;

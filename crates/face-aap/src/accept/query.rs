@@ -72,7 +72,7 @@ fn after(text: &str) -> Accepted<SessionId> {
     let decoded = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let id = decoded.as_deref().and_then(|text| text.strip_prefix(CURSOR)).and_then(|id| id.parse().ok());
     id.ok_or_else(|| {
-        let detail = format!("after is {:?}; send the next of the page before", shortened(text));
+        let detail = format!("after is {:?}; send the `next` of the previous page", shortened(text));
         Refusal::new(Code::CursorMalformed, detail)
     })
 }

@@ -39,7 +39,7 @@ pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> 
                 if !answered.insert(tool_call_id.clone()) {
                     let id = shortened(tool_call_id);
                     return Err(malformed(format!(
-                        "{whose} is another result of {id:?}; send one for each call"
+                        "{whose} is a second result of {id:?}; send one for each call"
                     )));
                 }
             }

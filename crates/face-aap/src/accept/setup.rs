@@ -189,7 +189,7 @@ fn client_tools(tools: Vec<ToolSpec>, profile: &Profile) -> Accepted<Vec<ClientT
         if RESERVED.contains(&tool.name.as_str()) {
             let (name, agent) = (&tool.name, &profile.name);
             return Err(malformed(format!(
-                "the tool name {name:?} is taken, by a tool that agents like {agent} speak to people with; choose another"
+                "the tool name {name:?} is reserved for a tool with which agents like {agent} ask people; choose another"
             )));
         }
         bytes += encoded_len(&tool);

@@ -74,7 +74,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
     }
     if messages.iter().any(is_user) && messages.len() > 1 {
         let forms = "send one user message alone, or results and permissions";
-        return Err(malformed(format!("messages has a user message beside others; {forms}")));
+        return Err(malformed(format!("messages has a user message among others; {forms}")));
     }
     if let Some(ApplicationMessage::User { .. }) = messages.first()
         && let Some(ApplicationMessage::User { content }) = messages.pop()
@@ -117,7 +117,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
         // What cannot be the id of a call never was one.
         let call = ForeignId::parse(&id).map_err(|_| no_call(&id))?;
         if !calls.insert(call.clone()) {
-            return Err(malformed(format!("{whose} answers {call} again; send one answer for each call")));
+            return Err(malformed(format!("{whose} is a second answer to {call}; send one answer for each call")));
         }
         answers.push(Answer { call, said });
     }
@@ -143,7 +143,7 @@ fn reason_of(whose: &str, reason: Option<String>) -> Accepted<Option<String>> {
 
 /// Refuses an answer to a call that never waited for one.
 pub(crate) fn no_call(id: &str) -> Refusal {
-    let advice = "answer the calls that the last turn stopped with";
+    let advice = "answer the open calls of the last turn";
     let detail = format!("no call {:?} was ever open in this session; {advice}", shortened(id));
     Refusal::new(Code::CallNotFound, detail)
 }

@@ -46,7 +46,7 @@ impl Frame {
     pub fn shutting_down() -> Self {
         Frame::broken_off(TurnError {
             code: Code::ShuttingDown.to_string(),
-            message: "the server is going down; the turn is kept and can be read on when it is back".into(),
+            message: "the server is shutting down; the turn is kept and can be resumed when it is back".into(),
             retryable: true,
         })
     }
@@ -202,7 +202,7 @@ mod tests {
         assert!(frame.is_stop() && !frame.is_through(FrameId { sequence: u64::MAX, part: u32::MAX }));
         check(
             "event: turn_stop\ndata: {\"stopReason\":\"error\",\"error\":{\"code\":\"shutting_down\",\
-             \"message\":\"the server is going down; the turn is kept and can be read on when it is back\",\
+             \"message\":\"the server is shutting down; the turn is kept and can be resumed when it is back\",\
              \"retryable\":true}}\n\n",
             &frame,
         );

@@ -48,7 +48,7 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
             CallStatus::Open { by_client } => {
                 if by_client && is_permission(&answers, id) {
                     let detail = format!(
-                        "call {id} is the application's own to carry out; send its result, not a permission"
+                        "call {id} is executed by the application; send its result, not a permission"
                     );
                     return Err(Refusal::new(Code::BodyMalformed, detail));
                 }
@@ -79,7 +79,7 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
         }
         (None, Some(why)) => Ok(Answered::Ended(why)),
         (None, None) => {
-            let detail = "what was answered is not waited for any more; read the session's history";
+            let detail = "the calls are no longer open; read the session's history";
             Err(Refusal::new(Code::CallNotPending, detail))
         }
     }

@@ -68,7 +68,7 @@ impl Face {
         if self.caller.narrowing.is_none() {
             return Ok(());
         }
-        let detail = "the token is narrowed to some tasks or sessions, and a new one would lie outside";
+        let detail = "the token is narrowed to some tasks or sessions, which cannot include a new one";
         Err(Refusal::new(Code::ScopeMissing, detail))
     }
 

@@ -287,7 +287,7 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
 async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
     let tail = face.engine.tail(turn.run).await?.unwrap_or(0);
     if last.sequence >= tail {
-        let detail = format!("the frame {last} was never given; send the id of the last frame");
+        let detail = format!("the frame {last} was never sent; send the id of the last frame");
         return Err(Refusal::new(Code::CursorAhead, detail));
     }
     let mut projector = Projector::new(mode, turn.opening);

@@ -107,7 +107,7 @@ fn named(kinds: &[RunKind]) -> String {
 pub(crate) fn no_order(order: &request::RunConfig) -> Accepted<()> {
     match said(order).iter().find(|(_, is_there, _)| *is_there) {
         Some((name, ..)) => {
-            Err(refused(format!("{name} is for a run, and kind is missing; send the kind of the first run")))
+            Err(refused(format!("{name} needs kind; send the kind of the first run")))
         }
         None => Ok(()),
     }
@@ -119,7 +119,7 @@ pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::RunConfig) -
         if is_there && !kinds.contains(&kind) {
             let (kinds, kind) = (named(kinds), kind.as_str());
             return Err(refused(format!(
-                "{name} goes with runs of kind {kinds}, and this one is of kind {kind}; leave it out"
+                "{name} is allowed only for runs of kind {kinds}, and this one is of kind {kind}; leave it out"
             )));
         }
     }
@@ -136,7 +136,7 @@ pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::RunConfig) -
         RunKind::External => {}
     }
     if asked.from_sequence.is_some() && asked.resume.is_none() {
-        return Err(refused("from_sequence goes with resume; name the run, too, or leave it out".to_owned()));
+        return Err(refused("from_sequence needs resume; send both, or leave it out".to_owned()));
     }
     settled(asked)
 }
@@ -153,7 +153,7 @@ fn settled(asked: request::RunConfig) -> Accepted<RunOptions> {
         asked.workspace_mode.map(|mode| one_of("workspace_mode", mode, &MODES)).transpose()?;
     if workspace_mode.as_deref() == Some("in_place") && workspace.is_none() {
         return Err(refused(
-            "workspace_mode is in_place, and workspace is missing; name the folder".to_owned(),
+            "workspace_mode in_place needs workspace; name the folder".to_owned(),
         ));
     }
     let order = Order {
@@ -195,7 +195,7 @@ fn settled(asked: request::RunConfig) -> Accepted<RunOptions> {
 
 fn attachment(one: Attachment) -> Accepted<(ForeignId, Option<String>)> {
     let id = ForeignId::parse(&one.artifact_id).map_err(|_| {
-        refused(format!("attachments: {:?} is no id of an artifact", shortened(&one.artifact_id)))
+        refused(format!("attachments: {:?} is not the id of an artifact", shortened(&one.artifact_id)))
     })?;
     Ok((id, bounded("attachments.name", one.name, limits::PATH_BYTES_MAX)?))
 }

@@ -68,7 +68,7 @@ fn place(face: &Face, bytes: Option<u64>) -> Result<Permit, Refusal> {
     let pieces = usize::try_from(bytes).unwrap_or(usize::MAX) / limits::ARTIFACT_PIECE_BYTES + 1;
     face.face_state.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
         let at_once = limits::ARTIFACT_BYTES_AT_ONCE;
-        let detail = format!("{at_once} bytes of artifacts are on their way already; try again shortly");
+        let detail = format!("{at_once} bytes of artifacts are being transferred already; try again shortly");
         Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::StoreBusy, detail) }
     })
 }

@@ -126,7 +126,7 @@ impl Face {
             Some(task) => Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))),
             None => Err(Refusal::new(
                 Code::ScopeMissing,
-                "the token is narrowed to some tasks or sessions, and this would lie outside; name one of them",
+                "the token is narrowed to some tasks or sessions, which do not include this; name one of them",
             )),
         }
     }

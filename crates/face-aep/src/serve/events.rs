@@ -262,7 +262,7 @@ fn event_stream(
     let mut caller = face.caller.clone();
     let over = async move {
         tokio::select! {
-            () = shutdown.requested() => "the server is going down; come again with the last id",
+            () = shutdown.requested() => "the server is shutting down; reconnect with the last id",
             () = caller.revoked() => "the token or ticket of this stream was revoked",
         }
     };

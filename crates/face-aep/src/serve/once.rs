@@ -111,7 +111,7 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
         }
         Standing::Busy => {
-            let detail = format!("a request with the key {key:?} is being done");
+            let detail = format!("a request with the key {key:?} is in progress; try again shortly");
             return Err(Refusal::new(Code::IdempotencyInProgress, detail));
         }
     };

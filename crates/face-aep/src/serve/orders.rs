@@ -48,7 +48,7 @@ impl Face {
             if past.queued.kind != RunKind::AgentLoop || (past.task, past.session) != (new.task, new.session)
             {
                 let detail = format!(
-                    "resume is {run}, which is no run of kind agent_loop of the same task and session"
+                    "resume is {run}, which is not a run of kind agent_loop of the same task and session"
                 );
                 return Err(Refusal::new(Code::OrderRefused, detail));
             }
@@ -111,7 +111,7 @@ fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
     }
     let kind = kind.as_str();
     let detail =
-        format!("{name} goes with runs of kind agent_loop, and this one is of kind {kind}; leave it out");
+        format!("{name} is allowed only for runs of kind agent_loop, and this one is of kind {kind}; leave it out");
     Err(Refusal::new(Code::OrderRefused, detail))
 }
 
@@ -148,7 +148,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
     let past = face.engine.past(run).await?;
     if past.queued.kind != RunKind::AgentLoop {
         let kind = past.queued.kind.as_str();
-        let detail = format!("{run} is of kind {kind}, which has nothing to go on from; retry it");
+        let detail = format!("{run} is of kind {kind}, which cannot be resumed; retry it");
         return Err(Refusal::new(Code::OrderRefused, detail));
     }
     face.may_order(past.queued.kind)?;

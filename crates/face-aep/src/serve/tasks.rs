@@ -110,7 +110,7 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
         budget_tokens: accept::number(request.budget_tokens)?,
     };
     if raise == Raise::default() {
-        let nothing = "nothing is to change; send title, budget_micros_usd or budget_tokens";
+        let nothing = "no change was sent; send title, budget_micros_usd or budget_tokens";
         return Err(Refusal::new(Code::BodyMalformed, nothing));
     }
     let row = face.engine.change_task(task, raise).await?;

@@ -103,7 +103,7 @@ impl Tickets {
 fn invalid() -> Refusal {
     Refusal::new(
         Code::TicketInvalid,
-        "the ticket is unknown, too old, for another path, or was used by another reader before",
+        "the ticket is unknown, expired, for another path, or was used by another reader",
     )
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Resul
     let within = request.tasks.len() + request.sessions.len();
     if within > limits::TOKEN_NARROWED_MAX {
         let most = limits::TOKEN_NARROWED_MAX;
-        return Err(wrong(format!("the token is narrowed to {within} things; name at most {most}")));
+        return Err(wrong(format!("the token is narrowed to {within} tasks and sessions; name at most {most}")));
     }
     let mut narrowing = Narrowing::default();
     for task in &request.tasks {

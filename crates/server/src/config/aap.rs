@@ -70,7 +70,7 @@ fn check(path: &str, others: &[String]) -> Result<(), String> {
     }
     let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
     match others.iter().find(|other| within(path, other) || within(other, path)) {
-        Some(other) => Err(format!("and {other} lie one within the other; choose paths that do not overlap")),
+        Some(other) => Err(format!("and {other} overlap; choose paths that do not")),
         None => Ok(()),
     }
 }

@@ -395,7 +395,7 @@ impl Agent<'_> {
             _ => PathBuf::from(path),
         };
         if !named.is_absolute() {
-            let why = format!("{path:?} is not absolute; use a path from the root on, or from ~ on");
+            let why = format!("{path:?} is not absolute; use an absolute path, or one that begins with ~");
             return Err(self.wrong("workspace", why));
         }
         Ok(named.to_string_lossy().into_owned())
@@ -409,7 +409,7 @@ impl Agent<'_> {
         let mut options: Vec<AgentOption> = Vec::with_capacity(sections.len());
         for section in sections {
             if !is_name(&section.name) {
-                let why = format!("{:?} is no name; use letters, digits, `.`, `_` and `-`", section.name);
+                let why = format!("{:?} is not a name; use letters, digits, `.`, `_` and `-`", section.name);
                 return Err(self.wrong("options", why));
             }
             let option = self.option(section, around)?;
@@ -420,7 +420,7 @@ impl Agent<'_> {
                     );
                 }
                 if option.sets.is_some() && other.sets == option.sets {
-                    let why = format!("sets what {} sets; leave it to one of them", other.name);
+                    let why = format!("sets the same as {}; keep only one of them", other.name);
                     return Err(self.wrong(&format!("options.{}.sets", option.name), why));
                 }
             }
@@ -500,7 +500,7 @@ impl Agent<'_> {
                 Some(Sets::MaxTurns | Sets::MaxOutputTokens)
                     if !value.parse::<u32>().is_ok_and(|number| number > 0) =>
                 {
-                    return Err(wrong(key, format!("{value:?} is no whole number from 1")));
+                    return Err(wrong(key, format!("{value:?} is not a whole number from 1")));
                 }
                 _ => {}
             }

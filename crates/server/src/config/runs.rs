@@ -106,5 +106,5 @@ fn folder(path: &str, folders: &Folders<'_>) -> Result<PathBuf, StartError> {
     if named.is_absolute() {
         return Ok(named);
     }
-    Err(wrong("workspaces.allow", path, "folders from the root on, or ~ for the home folder"))
+    Err(wrong("workspaces.allow", path, "absolute folders, or ~ for the home folder"))
 }

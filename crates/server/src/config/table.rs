@@ -173,13 +173,13 @@ settings! { place;
     tmp_bytes: u64 = Text "sandbox.tmp_bytes", sized(SandboxSettings::default().tmp_bytes), size,
         "size of its own `/tmp`, where that is memory";
     workspace_bytes: u64 = Text "sandbox.workspace_bytes", sized(SandboxSettings::default().workspace_bytes), size,
-        "what a workspace may hold: a copy in all, a folder that is worked in itself beside what was there; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
+        "the size limit of a workspace: all of a copy, or the growth of a folder that is worked in directly; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
     policy: Option<PathBuf> = PathBeside "policy.file" flag "--policy", "none", optional_path,
         "the [rules](policy.md) that allow, ask about or block tool calls; in the file, relative to its folder";
     model: Option<ModelName> = Text "models.default", "none", model,
         "the model of runs that name none, as `PROVIDER/MODEL`";
     base_paths: Vec<String> = List "aap.base_paths", BASE_PATH_DEFAULT, list,
-        "further paths for [applications](faces/aap.md), beside `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
+        "further paths for [applications](faces/aap.md), in addition to `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
     public_meta: bool = Bool "aap.public_meta", "false", yes_or_no,
         "`true`: `meta` below these paths, which lists the agents, requires no token";
 }

@@ -86,7 +86,7 @@ fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {
         return;
     }
     if !data.join("blobs").is_dir() {
-        let advice = "put a whole copy of the data folder here";
+        let advice = "restore a whole copy of the data folder here";
         checks.push(Check::problem(NAME, format!("{shown} has no folder blobs"), advice));
     }
     match glance(data) {

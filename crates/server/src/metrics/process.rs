@@ -10,7 +10,7 @@ pub(super) fn tell(page: &mut MetricsPage, started_ms: u64) {
     page.gauge(
         "process_start_time_seconds",
         seconds,
-        "When the server began, since 1970.",
+        "When the server started, in seconds since 1970.",
         started_ms as f64 / 1e3,
     );
     let used = clock_gettime(ClockId::ProcessCPUTime);

@@ -82,7 +82,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     } else {
         found
             .of_store
-            .push("the folder blobs is missing; put a whole copy of the data folder here".to_owned());
+            .push("the folder blobs is missing; restore a whole copy of the data folder here".to_owned());
         false
     };
     let opened = match may_open.then(|| runs(data, noted)) {
@@ -223,7 +223,7 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
     if more > 0 {
         astray.truncate(limits::VERIFY_SENTENCES_MAX);
         astray
-            .push(format!("and {more} more rows; a catalogue that is wholly gone is made again by `serve`"));
+            .push(format!("and {more} more rows; a missing catalogue is rebuilt by `serve`"));
     }
     astray
 }
@@ -340,7 +340,7 @@ fn lost_numbers(problem: &str) -> Option<String> {
 
 fn refused(fault: &Fault) -> StartError {
     let advice = match fault.kind {
-        FaultKind::Io => "; this needs a folder that can be written, for its lock: look at a copy of it",
+        FaultKind::Io => "; the lock needs a writable folder: use a copy of it",
         _ => "",
     };
     StartError::failed(format!("{}{advice}", words(&fault.message)))
