@@ -50,7 +50,7 @@ pub const CHECKPOINTS_WAITING_MAX: usize = 1;
 /// Each copy that the writer waits for is answered once, without blocking.
 pub const CHECKPOINT_ANSWERS_MAX: usize = 1;
 
-/// Nothing is ever sent here: the writer learns of the others' end by their hanging up.
+/// Nothing is ever sent here: the writer learns of the end of other threads when the channel closes.
 pub const SIGNS_OF_LIFE_MAX: usize = 0;
 
 /// How long a restart of the write-ahead log waits for readers of an old snapshot before it gives up until
@@ -81,8 +81,8 @@ pub const STATEMENTS_KEPT_MAX: usize = 32;
 /// opening stays quick. `integrity` checks all of it.
 pub const OPEN_CHECK_BYTES_MAX: u64 = 64 << 20;
 
-/// How much nicer than the other threads of the process the writer's thread asks to be scheduled. Refusal is
-/// ignored, and the operating system ends at its own bound.
+/// The niceness that the writer's thread requests, relative to the process. A refusal is ignored, and the operating
+/// system applies its own bound.
 pub const WRITER_NICENESS: i32 = -10;
 
 /// The writer starts a commit when the queue has this fraction of the estimated number of concurrent appends.
@@ -119,8 +119,8 @@ pub const FRESH_BYTES_MAX: usize = 1 << 20;
 /// How long a row stays out of its table when nothing is waiting.
 pub const FRESH_AGE: Duration = Duration::from_secs(1);
 
-/// Bytes that a data folder reserves for what takes things away. Of a full disk, as much can be pruned or erased in one
-/// append; of a larger run less has to be asked for at a time. (`reserve.rs`, `docs/decisions/0032`)
+/// Bytes that a data folder reserves for deletions. On a full disk, as much can be pruned or erased in one append;
+/// prune a larger run in steps. (`reserve.rs`, `docs/decisions/0032`)
 pub const RESERVE_BYTES: u64 = 32 << 20;
 
 /// Bytes of the reserve that are written at a time where a file system cannot allocate them.
@@ -129,18 +129,17 @@ pub const RESERVE_PIECE_BYTES: usize = 64 << 10;
 /// Free bytes of the file system below which a store reports no space, whether or not an append has failed.
 pub const FREE_BYTES_MIN: u64 = 1 << 20;
 
-/// How long after bringing rows to their table failed it is tried again.
+/// The retry delay after a failed write of rows to their table.
 pub const FOLD_RETRY: Duration = Duration::from_secs(5);
 
 /// Commits whose changes of rows are kept outside the table; at this many they are written to it. A later commit
 /// overwrites the one that is as many before it.
 pub const CHANGES_KEPT_MAX: u64 = 128;
 
-/// Bytes of changes that are kept, those included that are in the table by now; above it they are taken away when the
-/// table is brought up to date.
+/// Bytes of kept changes, also of those in the table by now; above it they are removed when the table is updated.
 pub const CHANGES_KEPT_BYTES_MAX: u64 = 4 << 20;
 
-/// How long a record stays hot when there is no haste. Then all that is hot is sealed.
+/// How long a record stays hot normally. Then everything hot is sealed.
 pub const SEAL_AGE: Duration = Duration::from_secs(10);
 
 /// How long after a sealing that failed it is tried again.
@@ -152,12 +151,12 @@ pub const SEAL_BATCH_RECORDS: u64 = 4096;
 /// Bytes after which one sealing transaction takes no further chunk. Appends wait as long.
 pub const SEAL_BATCH_BYTES: u64 = 512 << 10;
 
-/// Bytes for each of its streams that a window of groups, which are sealed together, reaches for: then nearly
-/// all chunks are of good size when they are first written.
+/// Target bytes per stream of a window of groups that are sealed together: then nearly all chunks have a good size
+/// when they are first written.
 pub const SEAL_STREAM_BYTES: u64 = 96 << 10;
 
 /// When fewer than one in so many streams of a window go on through it, and they have less than this share of its
-/// bytes, it takes no further group: a longer one would spare hardly any chunk.
+/// bytes, it takes no further group: a longer one would save hardly any chunk.
 pub const SEAL_GOING_ON_DIVISOR: u64 = 8;
 
 /// Bytes after which a window takes no further group. So much is held in memory while it is sealed.
@@ -166,10 +165,10 @@ pub const SEAL_WINDOW_BYTES_MAX: u64 = 32 << 20;
 /// Records after which a window takes no further group.
 pub const SEAL_WINDOW_RECORDS_MAX: u64 = 128 << 10;
 
-/// Bytes of groups that are read in one state of the database.
+/// Bytes of groups that are read in one snapshot of the database.
 pub const SEAL_READ_BYTES: u64 = 4 << 20;
 
-/// Bytes of groups that are taken away together, or somewhat more.
+/// Bytes of groups that are removed together, or somewhat more.
 pub const SEAL_UNIT_BYTES: u64 = 128 << 10;
 
 /// Transactions' worth of chunks that are ready and wait to be written.
@@ -198,7 +197,7 @@ pub const FEED_ROW_RECORDS_MAX: usize = 1024;
 /// Bytes of chunks that one page of the feed keeps at hand; when there are more they are read again.
 pub const FEED_CHUNKS_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of records sealed at once while an older schema is brought forward, or a store is salvaged.
+/// Bytes of records sealed at once while an older schema is migrated, or a store is salvaged.
 pub const MIGRATION_BATCH_BYTES: u64 = 4 << 20;
 
 /// Records written at once while a store is salvaged; what follows is written next.
@@ -210,31 +209,31 @@ pub const BACKUP_STEP_PAGES: i32 = 1024;
 /// A page of history with fewer bytes gets a buffer of its own, which is not kept.
 pub const PAGE_KEPT_BYTES_MIN: usize = 64 << 10;
 
-/// A larger buffer is let go after its page.
+/// A larger buffer is freed after its page.
 pub const PAGE_KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Buffers of pages that are kept for the next; more are let go.
+/// Buffers of pages that are kept for reuse; more are freed.
 pub const PAGES_KEPT_MAX: usize = 16;
 
-/// Rows that get their checksum between two looks at the table while an older schema is brought forward. They are held
+/// Rows that get their checksum per step while an older schema is migrated. They are held
 /// in memory meanwhile.
 pub const SUMS_BATCH_ROWS: i64 = 1024;
-/// Bytes of the write-ahead log that are read at a time when it is looked at before SQLite opens it.
+/// Bytes of the write-ahead log that are read at a time in the check before SQLite opens it.
 pub const WAL_READ_BYTES: usize = 256 << 10;
 
-/// How long the high-water mark rests after it was written. What was acknowledged meanwhile is not in it when the
-/// process is killed.
+/// The pause between writes of the high-water mark. If the process is killed, what was acknowledged meanwhile is
+/// not in it.
 pub const HIGH_WATER_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a written high-water mark waits to be synced. What was acknowledged meanwhile is not in it when the power
-/// fails.
+/// How long a written high-water mark waits to be synced. After a power failure, what was acknowledged meanwhile is
+/// not in it.
 pub const HIGH_WATER_SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// Words to the thread of the high-water mark that wait; it needs no second one to look.
+/// Signals that wait for the thread of the high-water mark; one is enough.
 pub const HIGH_WATER_NEWS_MAX: usize = 1;
 
-/// Commits, and streams, that are named by pages that a damaged write-ahead log holds and that are remembered to count
-/// what is missing; further ones are not counted.
+/// Commits, and streams, in the pages of a damaged write-ahead log that are remembered to count what is missing;
+/// further ones are not counted.
 pub const LOST_GROUPS_MAX: usize = 64 << 10;
 
 /// Runs that a report of missing events names; of more the count is given.
@@ -247,5 +246,5 @@ pub const MARKER_BYTES_MAX: u64 = 4096;
 /// start gives up missing commits until some copies were moved elsewhere.
 pub const WAL_COPIES_MAX: usize = 4;
 
-/// Damaged rows that one statement takes away; each statement looks at every row once.
+/// Damaged rows that one statement removes; each statement reads every row once.
 pub const REMOVED_AT_A_TIME: usize = 50;

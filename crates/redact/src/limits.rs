@@ -1,7 +1,7 @@
 //! Limits of masking, and what happens at each.
 
-/// The shortest known secret, white space around it not counted; a shorter one is refused, because it would
-/// be found in innocent text.
+/// The shortest known secret, white space around it not counted; a shorter one is refused, because it would occur
+/// in ordinary text.
 pub const KNOWN_BYTES_MIN: usize = 8;
 
 /// The longest known secret; a longer one is refused, because no more than this is ever held back.
@@ -27,7 +27,7 @@ pub(crate) const LOOK_BEHIND: usize = 64;
 /// Bytes kept of a growing text in which nothing is open.
 pub(crate) const KEPT_QUIET: usize = LOOK_BEHIND + 32;
 
-/// Bytes kept of a growing text in which a secret is open; of a longer one the middle is left out.
+/// Bytes kept of a streamed text in which a secret is open; of a longer one the middle is left out.
 pub const KEPT_BYTES_MAX: usize = 8192;
 
 /// Bytes in which every shape has decided whether it is there; from then on it only looks for its end.
